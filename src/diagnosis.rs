@@ -1,0 +1,8 @@
+//! State to findings: what ran out of memory and why, with the numbers it rests on.
+//!
+//! One cause, one file, one small rule: `examine` gets an incident and the state around it and
+//! answers with a finding or with nothing. Pure: the same recording gives the same findings.
+
+mod finding;
+
+pub use finding::{Cause, Certainty, Evidence, Finding};

@@ -1,0 +1,36 @@
+//! oomph is prefixed to a GPU training command. It launches the command, shows the GPU's memory
+//! live, and when memory runs out it names the cause and relaunches with a remedy on one key.
+//!
+//! # The house
+//!
+//! Imports run downwards only; `tests/layering.rs` reads the sources and holds them to this table.
+//!
+//! | module | what it is | may import |
+//! |---|---|---|
+//! | [`units`] | bytes, instants, ids: parsed and printed once | nothing of ours |
+//! | [`command`] | a command as words, and the difference of two | units |
+//! | [`oom`] | out-of-memory in text: a scanner over a byte stream | units |
+//! | [`event`] | everything that can happen; one line of a recording | units, command, oom's report |
+//! | [`state`] | what is known so far: a fold of events | event, units, command |
+//! | [`diagnosis`] | state to findings: one cause, one file | state and below |
+//! | [`remedy`] | finding and command line to remedies | diagnosis and below |
+//! | [`probe`] | the Python that runs inside the training | nothing but units, command |
+//! | [`collect`] | sources of events: NVML, the probe's socket | event, oom, command, units |
+//! | [`supervise`] | the keeper process and the front's handle on it | event, oom, command, units |
+//! | [`session`] | recordings: write, read, replay | event, oom, command, units |
+//! | [`surroundings`] | what the disk knows of a command | event, oom, command, units |
+//! | [`ui`] | the screen: draws state, changes nothing | remedy and below |
+//! | [`report`] | the same state as text and JSON | remedy and below |
+//! | [`app`] | the one loop: receive, apply, diagnose, draw | all of the above |
+//! | [`cli`] | what a person types | app |
+//!
+//! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
+//! recording replays to the same frames and findings, and the tests need no GPU.
+
+pub mod command;
+pub mod diagnosis;
+pub mod event;
+pub mod oom;
+pub mod remedy;
+pub mod state;
+pub mod units;

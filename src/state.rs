@@ -1,0 +1,102 @@
+//! What is known so far: a fold of events. The screen, the reports and the tests read this one
+//! state; a recording that is replayed gives the same.
+//!
+//! Pure: no clock, no file, no socket, no process. Time comes with the events. It knows no pixels,
+//! no colours and no key.
+
+mod apply;
+mod device;
+mod oom;
+mod rank;
+mod run;
+mod series;
+
+pub use device::{DeviceState, MakeUp};
+pub use oom::OomIncident;
+pub use rank::{RankState, StepTrack};
+pub use run::{Outcome, Run};
+pub use series::{Bucket, Series};
+
+use crate::event::{Dropped, Note, NvmlState, SessionStarted};
+use crate::units::{Moment, Pid, RunNumber, Uuid};
+
+/// Everything that is known of a session.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// The session's header, once it was read.
+    pub session: Option<SessionStarted>,
+    /// The stamp of the latest event: the only "now" that pure code knows.
+    pub now: Moment,
+    /// The runs so far, in order; the last is the current one.
+    pub runs: Vec<Run>,
+    /// The devices, in order of first sight: NVML's and the probe's joined by UUID.
+    pub devices: Vec<DeviceState>,
+    /// NVML's state; `None` before it was first asked.
+    pub nvml: Option<NvmlState>,
+    /// What was lost so far, by all sources together.
+    pub dropped: Dropped,
+    /// Lines for the list of events, oldest first; bounded.
+    pub notes: Vec<(Moment, Note)>,
+}
+
+/// What is known of the probe in the current run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeState {
+    /// The user switched it off.
+    Off,
+    /// No process of the run has initialised CUDA yet, as far as is known.
+    Waiting,
+    /// It answers in this many processes.
+    Live(usize),
+    /// It is there but does not sample, and this is why.
+    Resting(String),
+    /// All its connections have ended while the run goes on.
+    Lost,
+}
+
+impl State {
+    /// The current run, if one was started.
+    pub fn run(&self) -> Option<&Run> {
+        self.runs.last()
+    }
+
+    /// A run by its number.
+    pub fn run_numbered(&self, number: RunNumber) -> Option<&Run> {
+        self.runs.iter().find(|run| run.number == number)
+    }
+
+    /// A device by its UUID.
+    pub fn device(&self, uuid: &Uuid) -> Option<&DeviceState> {
+        self.devices.iter().find(|device| &device.uuid == uuid)
+    }
+
+    /// The latest out-of-memory of the current run that was not survived, or the latest at all
+    /// while that cannot be told.
+    pub fn oom(&self) -> Option<&OomIncident> {
+        self.run().and_then(Run::oom)
+    }
+
+    /// The process of the current run with this id.
+    pub fn rank_of(&self, pid: Pid) -> Option<&RankState> {
+        self.run()?.ranks.iter().find(|rank| rank.hello.pid == pid)
+    }
+
+    /// What is known of the probe in the current run.
+    pub fn probe(&self) -> ProbeState {
+        if self.session.as_ref().is_some_and(|session| !session.probe) {
+            return ProbeState::Off;
+        }
+        let Some(run) = self.run() else {
+            return ProbeState::Waiting;
+        };
+        let live = run.ranks.iter().filter(|rank| rank.gone.is_none()).count();
+        match (live, run.ranks.first()) {
+            (0, None) => ProbeState::Waiting,
+            (0, Some(_)) => ProbeState::Lost,
+            (_, Some(rank)) if rank.hello.resting.is_some() => {
+                ProbeState::Resting(rank.hello.resting.clone().unwrap_or_default())
+            }
+            (n, _) => ProbeState::Live(n),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! One device: NVML's view and the sum of what the probes hold on it.
+
+use super::Series;
+use crate::event::DeviceReading;
+use crate::units::{Bytes, Moment, Uuid};
+
+/// One device.
+#[derive(Debug, Clone)]
+pub struct DeviceState {
+    /// The device.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// NVML's index, or CUDA's ordinal where NVML does not know the device.
+    pub index: u32,
+    /// The memory that processes can have: NVML's total less what the driver keeps, or what CUDA
+    /// says where there is no NVML.
+    pub capacity: Option<Bytes>,
+    /// A cap that the program set, if one.
+    pub limit: Option<Bytes>,
+    /// NVML's latest reading.
+    pub reading: Option<(Moment, DeviceReading)>,
+    /// Used on the device, as NVML says it, over the session.
+    pub used: Series,
+    /// Allocated by the training's processes on this device together, over the session.
+    pub allocated: Series,
+    /// Reserved by them together.
+    pub reserved: Series,
+}
+
+/// What a device's memory is made of right now. The parts add up to `capacity` where it and all
+/// of them are known; a part that is not known is `None` and drawn as unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MakeUp {
+    /// Parameters held by optimizers.
+    pub parameters: Option<Bytes>,
+    /// Gradients.
+    pub gradients: Option<Bytes>,
+    /// Optimizer state.
+    pub optimizer_state: Option<Bytes>,
+    /// The rest of what is allocated: activations, buffers, batches, whatever has no name. All of
+    /// it, while no optimizer was seen.
+    pub activations_and_rest: Option<Bytes>,
+    /// Reserved but unallocated.
+    pub unallocated: Option<Bytes>,
+    /// The training's device memory outside PyTorch: context, libraries, NCCL.
+    pub non_pytorch: Option<Bytes>,
+    /// Other processes.
+    pub foreign: Option<Bytes>,
+    /// Free.
+    pub free: Option<Bytes>,
+}

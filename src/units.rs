@@ -1,0 +1,314 @@
+//! Quantities with a type of their own, parsed and printed in this one place.
+//!
+//! A bare `u64` in a signature says nothing about what it counts; a figure printed in two
+//! places is printed in two ways. Everything that measures bytes or time goes through here.
+//! Binary units throughout, as PyTorch prints them (1 GiB = 2^30 bytes).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// A number of bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// No bytes at all.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// `n` mebibytes.
+    pub const fn mib(n: u64) -> Bytes {
+        Bytes(n * MIB)
+    }
+
+    /// `n` gibibytes.
+    pub const fn gib(n: u64) -> Bytes {
+        Bytes(n * GIB)
+    }
+
+    /// The amount as a fraction of a gibibyte, for axes and ratios.
+    pub fn as_gib(self) -> f64 {
+        self.0 as f64 / GIB as f64
+    }
+
+    /// `self - other`, or nothing left where `other` is larger.
+    ///
+    /// Readings of two sources taken at two instants may disagree; a difference below zero is
+    /// then no quantity.
+    pub const fn saturating_sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+
+    /// `self * factor`, rounded to the nearest byte; a factor below zero gives nothing.
+    pub fn scale(self, factor: f64) -> Bytes {
+        Bytes((self.0 as f64 * factor).round().max(0.0) as u64)
+    }
+
+    /// `self / whole` as a fraction, or `None` where the whole is nothing.
+    pub fn fraction_of(self, whole: Bytes) -> Option<f64> {
+        (whole.0 > 0).then(|| self.0 as f64 / whole.0 as f64)
+    }
+
+    /// Reads `12`, `12.5 GiB`, `512MiB`, `2 GB`, `7 bytes`.
+    ///
+    /// `KB`, `MB`, `GB` are powers of two as well: that is what the frameworks that print them
+    /// mean (PyTorch's MPS back end, Apple's own tools apart). Returns `None` for anything else,
+    /// and for figures of 2^63 and above, which mean "not available" (NVML under WDDM and WSL2).
+    pub fn parse(text: &str) -> Option<Bytes> {
+        let text = text.trim();
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let unit = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" | "byte" | "bytes" => 1,
+            "k" | "kb" | "kib" => KIB,
+            "m" | "mb" | "mib" => MIB,
+            "g" | "gb" | "gib" => GIB,
+            "t" | "tb" | "tib" => TIB,
+            _ => return None,
+        };
+        let value: f64 = number.parse().ok()?;
+        let bytes = (value * unit as f64).round();
+        (bytes < 9.223_372_036_854_775e18).then_some(Bytes(bytes as u64))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Bytes {
+    type Output = Bytes;
+    fn sub(self, other: Bytes) -> Bytes {
+        self.saturating_sub(other)
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(iter: I) -> Bytes {
+        iter.fold(Bytes::ZERO, |a, b| a + b)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// `14.7 GiB`, `512 MiB`, `6.0 KiB`, `7 B`: at most four figures, never a unit too small.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0 as f64;
+        let text = match self.0 {
+            b if b < KIB => format!("{b} B"),
+            b if b < MIB => format!("{:.1} KiB", n / KIB as f64),
+            b if b < 10 * MIB => format!("{:.1} MiB", n / MIB as f64),
+            b if b < GIB => format!("{:.0} MiB", n / MIB as f64),
+            b if b < 10 * GIB => format!("{:.2} GiB", n / GIB as f64),
+            b if b < TIB => format!("{:.1} GiB", n / GIB as f64),
+            _ => format!("{:.2} TiB", n / TIB as f64),
+        };
+        f.pad(&text)
+    }
+}
+
+/// An instant of a session: microseconds of the monotonic clock since the session began.
+///
+/// Monotonic, so that a changed wall clock moves nothing; the recording's header says what the
+/// wall clock showed at zero.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// The session's first instant.
+    pub const ZERO: Moment = Moment(0);
+
+    /// The instant `seconds` into the session.
+    pub fn from_secs_f64(seconds: f64) -> Moment {
+        Moment((seconds * 1e6).max(0.0) as u64)
+    }
+
+    /// Seconds since the session began.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// How long after `earlier` this is; zero where it is before.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+    fn add(self, later: Duration) -> Moment {
+        Moment(self.0.saturating_add(later.as_micros() as u64))
+    }
+}
+
+/// A duration as a person reads it: `0:14:32`, `3:07`, `2d 04:10:00`.
+pub fn clock_face(duration: Duration) -> String {
+    let total = duration.as_secs();
+    let (days, hours, minutes, seconds) = (
+        total / 86_400,
+        total / 3_600 % 24,
+        total / 60 % 60,
+        total % 60,
+    );
+    match (days, hours) {
+        (0, 0) => format!("{minutes}:{seconds:02}"),
+        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}d {hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// A process id of this machine (of our own PID namespace).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pid(pub i32);
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A rank of a distributed training, as the launcher numbers them (`RANK`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rank(pub u32);
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which attempt of the session: the first run is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunNumber(pub u32);
+
+impl RunNumber {
+    /// The run that a session begins with.
+    pub const FIRST: RunNumber = RunNumber(1);
+
+    /// The run after this one.
+    pub const fn next(self) -> RunNumber {
+        RunNumber(self.0 + 1)
+    }
+}
+
+impl fmt::Display for RunNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A device's UUID without the `GPU-` in front, as PyTorch says it: the one name that the probe
+/// and NVML share. A simulated device's begins with `SIM`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Uuid(String);
+
+impl Uuid {
+    /// From either form, `GPU-4f2a…` (NVML) or `4f2a…` (PyTorch); MIG's prefix stays.
+    pub fn new(text: &str) -> Uuid {
+        let text = text.trim();
+        Uuid(text.strip_prefix("GPU-").unwrap_or(text).to_string())
+    }
+
+    /// Whether this is one of the demo's simulated devices.
+    pub fn is_simulated(&self) -> bool {
+        self.0.starts_with("SIM")
+    }
+
+    /// The text, without `GPU-`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_what_frameworks_print() {
+        for (text, bytes) in [
+            ("7 bytes", Some(7)),
+            ("1024.00 KiB", Some(MIB)),
+            ("2.00 MiB", Some(2 * MIB)),
+            ("1.50GiB", Some(3 << 29)),
+            ("9 GB", Some(9 * GIB)),
+            ("42", Some(42)),
+            ("17179869184.00 GiB", None),
+            ("3 parsecs", None),
+            ("", None),
+            ("1.2.3 GiB", None),
+        ] {
+            assert_eq!(Bytes::parse(text), bytes.map(Bytes), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_print_with_few_figures() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (6 * KIB, "6.0 KiB"),
+            (2 * MIB, "2.0 MiB"),
+            (512 * MIB, "512 MiB"),
+            (GIB, "1.00 GiB"),
+            (14 * GIB + 7 * GIB / 10, "14.7 GiB"),
+            (141 * GIB, "141.0 GiB"),
+            (3 * TIB, "3.00 TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn readings_that_disagree_give_nothing_rather_than_wrap() {
+        assert_eq!(Bytes(3) - Bytes(5), Bytes::ZERO);
+        assert_eq!(Bytes(1).fraction_of(Bytes::ZERO), None);
+        assert_eq!(Moment(3).since(Moment(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn clocks_read_well_after_a_day() {
+        assert_eq!(clock_face(Duration::from_secs(187)), "3:07");
+        assert_eq!(clock_face(Duration::from_secs(872)), "14:32");
+        assert_eq!(clock_face(Duration::from_secs(4_000)), "1:06:40");
+        assert_eq!(clock_face(Duration::from_secs(187_800)), "2d 04:10:00");
+    }
+
+    #[test]
+    fn uuids_of_both_sources_are_one() {
+        assert_eq!(Uuid::new("GPU-ab-cd"), Uuid::new("ab-cd"));
+        assert!(Uuid::new("SIM-24").is_simulated());
+    }
+}
