@@ -180,7 +180,9 @@ pub fn clock_face(duration: Duration) -> String {
 }
 
 /// A process id of this machine (of our own PID namespace).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Pid(pub i32);
 

@@ -94,12 +94,6 @@ pub struct Sample {
     pub limit: Option<Bytes>,
 }
 
-impl Default for Pid {
-    fn default() -> Pid {
-        Pid(0)
-    }
-}
-
 /// What the allocator showed at one edge of an optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepReading {
