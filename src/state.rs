@@ -6,18 +6,20 @@
 
 mod apply;
 mod device;
+mod make_up;
 mod oom;
 mod rank;
 mod run;
 mod series;
 
 pub use device::{DeviceState, MakeUp};
+pub use make_up::Headroom;
 pub use oom::OomIncident;
-pub use rank::{RankState, StepTrack};
+pub use rank::{Holding, RankState, StepTrack};
 pub use run::{Outcome, Run};
 pub use series::{Bucket, Series};
 
-use crate::event::{Dropped, Note, NvmlState, SessionStarted};
+use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
 /// Everything that is known of a session.
@@ -37,6 +39,8 @@ pub struct State {
     pub dropped: Dropped,
     /// Lines for the list of events, oldest first; bounded.
     pub notes: Vec<(Moment, Note)>,
+    /// Why the latest command could not be started; `None` again once one was.
+    pub spawn_failed: Option<SpawnFailed>,
 }
 
 /// What is known of the probe in the current run.

@@ -1,11 +1,65 @@
 //! The fold itself: one event into the state.
+//!
+//! An event is taken as it was stamped, whatever the order of arrival: what comes late of an
+//! earlier run's process goes to that run. Nothing here grows without bound.
+
+mod device;
+mod oom;
+mod rank;
+mod run;
 
 use super::State;
-use crate::event::Event;
+use crate::event::{Dropped, Event, Level, Note, What};
+use crate::units::Moment;
+
+/// Lines kept for the list of events.
+const NOTES: usize = 200;
 
 impl State {
     /// Takes one event in.
     pub fn apply(&mut self, event: &Event) {
-        self.now = self.now.max(event.at);
+        let at = event.at;
+        self.now = self.now.max(at);
+        match &event.what {
+            What::SessionStarted(session) => self.session = Some(session.clone()),
+            What::Started(started) => self.run_started(at, started),
+            What::SpawnFailed(failure) => {
+                self.note(at, Level::Warning, failure.reason.clone());
+                self.spawn_failed = Some(failure.clone());
+            }
+            What::Exited(exited) => self.run_exited(at, exited),
+            What::Nvml(nvml) => self.nvml_said(at, nvml),
+            What::Device(reading) => self.device_read(at, reading),
+            What::Hello(hello) => self.hello(at, hello),
+            What::Sample(sample) => self.sampled(at, sample),
+            What::Step(step) => self.stepped(at, step),
+            What::Structure(structure) => self.structure_read(structure),
+            What::Oom(record) => self.oom_recorded(at, record),
+            What::ProbeGone(gone) => self.probe_gone(at, gone),
+            What::OomText(report) => self.oom_read(at, report),
+            What::StopRequested(_) => {
+                if let Some(run) = self.runs.last_mut() {
+                    run.stop_requested.get_or_insert(at);
+                }
+            }
+            What::Note(note) => self.note(at, note.level, note.text.clone()),
+            What::Dropped(dropped) => self.dropped(dropped),
+            What::Unknown => {}
+        }
+    }
+
+    fn note(&mut self, at: Moment, level: Level, text: String) {
+        if self.notes.len() >= NOTES {
+            self.notes.remove(0);
+        }
+        self.notes.push((at, Note { level, text }));
+    }
+
+    fn dropped(&mut self, more: &Dropped) {
+        let sum = &mut self.dropped;
+        sum.samples = sum.samples.saturating_add(more.samples);
+        sum.output += more.output;
+        sum.unlogged += more.unlogged;
+        sum.malformed = sum.malformed.saturating_add(more.malformed);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Series;
 use crate::event::DeviceReading;
-use crate::units::{Bytes, Moment, Uuid};
+use crate::units::{Bytes, Moment, Pid, Uuid};
 
 /// One device.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct DeviceState {
     pub capacity: Option<Bytes>,
     /// A cap that the program set, if one.
     pub limit: Option<Bytes>,
+    /// The processes of NVML's latest reading, and when each was first seen on the device.
+    pub first_seen: Vec<(Pid, Moment)>,
     /// NVML's latest reading.
     pub reading: Option<(Moment, DeviceReading)>,
     /// Used on the device, as NVML says it, over the session.
@@ -26,6 +28,24 @@ pub struct DeviceState {
     pub allocated: Series,
     /// Reserved by them together.
     pub reserved: Series,
+}
+
+impl DeviceState {
+    /// A device of which only this is known.
+    pub(super) fn of(uuid: Uuid, name: &str, index: u32) -> DeviceState {
+        DeviceState {
+            uuid,
+            name: name.to_string(),
+            index,
+            capacity: None,
+            limit: None,
+            first_seen: Vec::new(),
+            reading: None,
+            used: Series::default(),
+            allocated: Series::default(),
+            reserved: Series::default(),
+        }
+    }
 }
 
 /// What a device's memory is made of right now. The parts add up to `capacity` where it and all

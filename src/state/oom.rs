@@ -2,7 +2,7 @@
 
 use crate::event::OomRecord;
 use crate::oom::Report;
-use crate::units::{Bytes, Moment, Rank, Uuid};
+use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
 /// An out-of-memory with one witness or both.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +13,8 @@ pub struct OomIncident {
     pub record: Option<OomRecord>,
     /// What the text said.
     pub report: Option<Report>,
+    /// The process, where it can be told.
+    pub pid: Option<Pid>,
     /// The rank, where either says it.
     pub rank: Option<Rank>,
     /// The device, where it can be told.
@@ -22,6 +24,11 @@ pub struct OomIncident {
 }
 
 impl OomIncident {
+    /// Whose it is, as far as that is known: by this, incidents of two processes are told apart.
+    pub(super) fn who(&self) -> (Option<Pid>, Option<Rank>) {
+        (self.pid, self.rank)
+    }
+
     /// The segment that the allocator asked for.
     pub fn requested(&self) -> Option<Bytes> {
         self.record

@@ -1,7 +1,7 @@
 //! One process of the training that uses a device, as its probe shows it.
 
 use super::Series;
-use crate::event::{Hello, Sample, Step, Structure};
+use crate::event::{Hello, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
 /// One process that initialised CUDA.
@@ -9,6 +9,8 @@ use crate::units::{Bytes, Moment, Uuid};
 pub struct RankState {
     /// What it said of itself.
     pub hello: Hello,
+    /// What it holds on each device that it has a sample of, in order of first sight.
+    pub holdings: Vec<Holding>,
     /// The device that it uses most (the one of its latest sample with the most reserved).
     pub device: Option<Uuid>,
     /// Its latest sample on that device.
@@ -29,6 +31,52 @@ pub struct RankState {
     pub structure: Option<Structure>,
     /// When its probe's connection ended.
     pub gone: Option<Moment>,
+}
+
+/// What one process holds on one device.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    /// The device.
+    pub device: Uuid,
+    /// When it was read.
+    pub at: Moment,
+    /// The latest sample.
+    pub sample: Sample,
+}
+
+impl RankState {
+    /// A process that has just said hello.
+    pub(super) fn of(hello: Hello) -> RankState {
+        RankState {
+            hello,
+            holdings: Vec::new(),
+            device: None,
+            sample: None,
+            allocated: Series::default(),
+            reserved: Series::default(),
+            allocated_peak: Bytes::ZERO,
+            reserved_peak: Bytes::ZERO,
+            peak_step: None,
+            steps: StepTrack::default(),
+            structure: None,
+            gone: None,
+        }
+    }
+
+    /// What it holds on a device, as of its latest sample.
+    pub fn holding_on(&self, device: &Uuid) -> Option<&Holding> {
+        self.holdings
+            .iter()
+            .find(|holding| &holding.device == device)
+    }
+
+    /// The device with this ordinal, as this process counts them.
+    pub fn device_with(&self, ordinal: u32) -> Option<&ProbeDevice> {
+        self.hello
+            .devices
+            .iter()
+            .find(|device| device.ordinal == ordinal)
+    }
 }
 
 /// The optimizer steps of one process.

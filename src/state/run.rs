@@ -4,6 +4,11 @@ use super::{OomIncident, RankState};
 use crate::command::{Change, CommandLine};
 use crate::event::Exit;
 use crate::units::{Bytes, Moment, Pid, RunNumber};
+use std::time::Duration;
+
+/// Within what time the out-of-memories of several processes are one failure. Ranks wait for each
+/// other in every step, so that those that fail do so within seconds of each other.
+const BURST: Duration = Duration::from_secs(30);
 
 /// One run.
 #[derive(Debug, Clone)]
@@ -26,8 +31,11 @@ pub struct Run {
     pub left: Vec<Pid>,
     /// The processes that initialised CUDA, in order of their hello.
     pub ranks: Vec<RankState>,
-    /// Its out-of-memory incidents, each from one witness or both.
+    /// Its out-of-memory incidents, each from one witness or both, in order; bounded: of a program
+    /// that catches one after another the first and the latest are kept.
     pub ooms: Vec<OomIncident>,
+    /// How many there were.
+    pub oom_count: u64,
     /// Whether the user, or a signal from outside, asked it to stop.
     pub stop_requested: Option<Moment>,
     /// The peak that was predicted for it.
@@ -50,6 +58,25 @@ pub enum Outcome {
 }
 
 impl Run {
+    /// A run of which only this is known.
+    pub(super) fn of(number: RunNumber, command: CommandLine, started: Moment) -> Run {
+        Run {
+            number,
+            command,
+            changes: Vec::new(),
+            remedies: Vec::new(),
+            pid: Pid::default(),
+            started,
+            ended: None,
+            left: Vec::new(),
+            ranks: Vec::new(),
+            ooms: Vec::new(),
+            oom_count: 0,
+            stop_requested: None,
+            predicted_peak: None,
+        }
+    }
+
     /// The largest `allocated` that any of its processes reached.
     pub fn peak(&self) -> Option<Bytes> {
         self.ranks.iter().map(|rank| rank.allocated_peak).max()
@@ -64,10 +91,53 @@ impl Run {
             .unwrap_or(0)
     }
 
-    /// Its decisive out-of-memory: the first of the last burst (of several ranks that fail
-    /// together, the first is the cause and the rest are collateral).
+    /// Its decisive out-of-memory: of several processes that fail together, the one that failed
+    /// first (the rest are collateral); of one that tried again and again, its last.
     pub fn oom(&self) -> Option<&OomIncident> {
-        self.ooms.iter().rev().find(|oom| !oom.caught)
+        let mut uncaught = self.ooms.iter().rev().filter(|oom| !oom.caught);
+        let last = uncaught.next()?;
+        let mut decisive = last;
+        let mut seen = vec![last.who()];
+        for earlier in uncaught {
+            // Who cannot be told apart may be the same process trying again.
+            if last.at.since(earlier.at) > BURST || seen.contains(&earlier.who()) {
+                continue;
+            }
+            seen.push(earlier.who());
+            if earlier.who() != (None, None) && last.who() != (None, None) {
+                decisive = earlier;
+            }
+        }
+        Some(decisive)
+    }
+
+    /// The process of this run with this id.
+    pub fn rank_with(&self, pid: Pid) -> Option<&RankState> {
+        self.ranks.iter().find(|rank| rank.hello.pid == pid)
+    }
+
+    /// What the rank that ran out of memory is known by.
+    pub fn rank_of(&self, oom: &OomIncident) -> Option<&RankState> {
+        match oom.pid {
+            Some(pid) => self.rank_with(pid),
+            None => self
+                .ranks
+                .iter()
+                .find(|rank| rank.hello.rank.is_some() && rank.hello.rank == oom.rank),
+        }
+    }
+
+    /// A process ended an optimizer step: what it ran out of memory in before, it has survived.
+    pub(super) fn survived(&mut self, pid: Pid, at: Moment) {
+        for oom in &mut self.ooms {
+            if oom.pid == Some(pid) && oom.at < at {
+                oom.caught = true;
+            }
+        }
+    }
+
+    fn stopped_before(&self, at: Moment) -> bool {
+        self.stop_requested.is_some_and(|stopped| stopped < at)
     }
 
     /// How it stands.
@@ -75,8 +145,12 @@ impl Run {
         match self.ended {
             None => Outcome::Running,
             Some((_, exit)) if exit.is_success() => Outcome::Finished,
+            // Who stops a training that has run out of memory (its other ranks may hang for
+            // minutes) did not end it.
+            Some(_) if self.oom().is_some_and(|oom| !self.stopped_before(oom.at)) => {
+                Outcome::OutOfMemory
+            }
             Some(_) if self.stop_requested.is_some() => Outcome::Stopped,
-            Some(_) if self.oom().is_some() => Outcome::OutOfMemory,
             Some((_, exit)) => Outcome::Failed(exit),
         }
     }

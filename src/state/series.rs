@@ -1,6 +1,22 @@
 //! A quantity over time in bounded memory, with gaps that stay gaps.
+//!
+//! The newest changes are kept exactly; what is older is kept as buckets (min, max, last) of equal
+//! width, and the width doubles whenever there are too many of them. So an hour is held to the
+//! second, a week to some minutes, and a peak of one sample never vanishes: it is the max of its
+//! bucket. It knows neither what it measures nor who draws it.
 
 use crate::units::{Bytes, Moment};
+use std::collections::VecDeque;
+
+/// Changes kept exactly: ten minutes at 10 Hz (more where the value rests: a value that is
+/// repeated takes no place).
+const EXACT: usize = 6_000;
+
+/// Buckets kept of what is older.
+const BUCKETS: usize = 2_048;
+
+/// The first width of a bucket, in microseconds: one second.
+const FIRST_WIDTH: u64 = 1_000_000;
 
 /// What a stretch of time held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,29 +29,407 @@ pub struct Bucket {
     pub last: Bytes,
 }
 
+impl Bucket {
+    fn of(value: Bytes) -> Bucket {
+        Bucket {
+            min: value,
+            max: value,
+            last: value,
+        }
+    }
+
+    /// This stretch and a later one together.
+    fn then(self, later: Bucket) -> Bucket {
+        Bucket {
+            min: self.min.min(later.min),
+            max: self.max.max(later.max),
+            last: later.last,
+        }
+    }
+}
+
+/// One change of the value: to another one, or to nothing known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    at: Moment,
+    // `Option<Bytes>` would take 24 bytes of memory a change where 16 do.
+    value: u64,
+}
+
+/// A change to nothing known. No device has 2^64 − 1 bytes.
+const GAP: u64 = u64::MAX;
+
+impl Change {
+    fn bucket(self) -> Option<Bucket> {
+        (self.value != GAP).then(|| Bucket::of(Bytes(self.value)))
+    }
+}
+
+/// The changes of one slot of time, put together.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    /// The first change in it.
+    at: Moment,
+    /// The values; `None` where it holds the beginning of a gap and nothing else.
+    values: Option<Bucket>,
+    /// When the gap began with which it ends, if it ends with one. A gap that begins and ends
+    /// within one cell is shorter than the cell and is not kept.
+    gap: Option<Moment>,
+}
+
+impl Cell {
+    fn of(change: Change) -> Cell {
+        let values = change.bucket();
+        Cell {
+            at: change.at,
+            values,
+            gap: values.is_none().then_some(change.at),
+        }
+    }
+
+    fn then(self, later: Cell) -> Cell {
+        Cell {
+            at: self.at,
+            values: match (self.values, later.values) {
+                (Some(a), Some(b)) => Some(a.then(b)),
+                (a, b) => a.or(b),
+            },
+            gap: later.gap.map(|gap| match later.values {
+                Some(_) => gap,
+                None => self.gap.unwrap_or(gap),
+            }),
+        }
+    }
+}
+
 /// A quantity over time.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
+    /// Older than all of `exact`, one for each slot of `width` that has any change.
+    cells: VecDeque<Cell>,
+    /// The slots' width in microseconds; zero while there are no cells.
+    width: u64,
+    /// The newest changes.
+    exact: VecDeque<Change>,
+    /// The latest value, repeated or not.
     latest: Option<(Moment, Bytes)>,
+    /// Whether a gap is open.
+    in_gap: bool,
 }
 
 impl Series {
     /// Adds a value. Values come in order of time; an earlier one counts as of the latest instant.
     pub fn push(&mut self, at: Moment, value: Bytes) {
+        let value = Bytes(value.0.min(GAP - 1));
+        let at = self.not_before_the_last(at);
+        let repeated = !self.in_gap && self.latest.is_some_and(|(_, last)| last == value);
         self.latest = Some((at, value));
+        self.in_gap = false;
+        if !repeated {
+            self.change(at, value.0);
+        }
     }
 
     /// Says that nothing is known from here on until the next value.
-    pub fn gap(&mut self, _at: Moment) {}
+    pub fn gap(&mut self, at: Moment) {
+        if self.latest.is_some() && !self.in_gap {
+            let at = self.not_before_the_last(at);
+            self.in_gap = true;
+            self.change(at, GAP);
+        }
+    }
 
-    /// The latest value.
+    /// The latest value, whether or not a gap has begun since.
     pub fn last(&self) -> Option<(Moment, Bytes)> {
         self.latest
     }
 
+    /// The latest value while it still holds: `None` in a gap.
+    pub fn current(&self) -> Option<Bytes> {
+        self.latest.filter(|_| !self.in_gap).map(|(_, value)| value)
+    }
+
+    /// When the first value came.
+    pub fn first_at(&self) -> Option<Moment> {
+        let cell = self.cells.front().map(|cell| cell.at);
+        cell.or_else(|| self.exact.front().map(|change| change.at))
+    }
+
+    /// The value that held at an instant; of an instant long ago, the latest of its bucket.
+    pub fn value_at(&self, at: Moment) -> Option<Bytes> {
+        match self.exact.partition_point(|change| change.at <= at) {
+            0 => {
+                let after = self.cells.partition_point(|cell| cell.at <= at);
+                let cell = self.cells.get(after.checked_sub(1)?)?;
+                cell.values
+                    .filter(|_| cell.gap.is_none_or(|gap| at < gap))
+                    .map(|values| values.last)
+            }
+            after => self.exact[after - 1].bucket().map(|values| values.last),
+        }
+    }
+
     /// The stretch from `from` to `to` in `columns` equal parts; `None` where nothing is known.
     /// A value holds until the next one, or until a gap.
-    pub fn columns(&self, _from: Moment, _to: Moment, columns: usize) -> Vec<Option<Bucket>> {
-        vec![None; columns]
+    ///
+    /// A column that many values fall into has their min and max; a bucket of old values that is
+    /// wider than a column gives its range to all the columns that it covers.
+    pub fn columns(&self, from: Moment, to: Moment, columns: usize) -> Vec<Option<Bucket>> {
+        let mut drawn: Vec<Option<Bucket>> = vec![None; columns];
+        if columns == 0 || to <= from {
+            return drawn;
+        }
+        let span = u128::from(to.0 - from.0);
+        let column_of = |at: Moment| {
+            let offset = u128::from(at.0.saturating_sub(from.0));
+            (offset * columns as u128 / span) as usize
+        };
+        self.stretches(from, to, |begin, end, values| {
+            let first = column_of(begin.max(from));
+            // A stretch that ends where a column begins is not seen in that column.
+            let last = column_of(Moment(end.0.saturating_sub(1)).max(begin).max(from));
+            for column in &mut drawn[first..=last.min(columns - 1)] {
+                *column = Some(column.map_or(values, |before| before.then(values)));
+            }
+        });
+        drawn
+    }
+
+    /// The largest value that held anywhere from `from` to `to`.
+    pub fn max_between(&self, from: Moment, to: Moment) -> Option<Bytes> {
+        let mut max: Option<Bytes> = None;
+        self.stretches(from, to, |_, _, values| max = max.max(Some(values.max)));
+        max
+    }
+
+    /// Gives up exactness for room: all that is known in at most `buckets` buckets. For what will
+    /// get no more values.
+    pub fn thin(&mut self, buckets: usize) {
+        for change in std::mem::take(&mut self.exact) {
+            self.settle(change, BUCKETS);
+        }
+        self.widen(buckets);
+        self.cells.shrink_to_fit();
+    }
+
+    /// Each stretch with one bucket that overlaps `from..to`, in order, its ends not cut.
+    fn stretches(&self, from: Moment, to: Moment, mut each: impl FnMut(Moment, Moment, Bucket)) {
+        // The entry before the first one inside still holds at `from`.
+        let cells = self.cells.partition_point(|cell| cell.at < from);
+        let exact = self.exact.partition_point(|change| change.at < from);
+        let cells = self.cells.range(cells.saturating_sub(1)..).copied();
+        let exact = self.exact.range(exact.saturating_sub(1)..).copied();
+        let mut entries = cells.chain(exact.map(Cell::of)).peekable();
+        while let Some(entry) = entries.next() {
+            if entry.at >= to {
+                break;
+            }
+            let next = entries.peek().map_or(to, |next| next.at);
+            let end = entry.gap.unwrap_or(next).min(next).min(to);
+            let over = entry.at < from && end <= from;
+            if let Some(values) = entry.values.filter(|_| !over) {
+                each(entry.at, end, values);
+            }
+        }
+    }
+
+    fn not_before_the_last(&self, at: Moment) -> Moment {
+        let changed = self.exact.back().map_or(Moment::ZERO, |change| change.at);
+        let seen = self.latest.map_or(Moment::ZERO, |(seen, _)| seen);
+        at.max(seen).max(changed)
+    }
+
+    fn change(&mut self, at: Moment, value: u64) {
+        self.exact.push_back(Change { at, value });
+        if self.exact.len() > EXACT
+            && let Some(oldest) = self.exact.pop_front()
+        {
+            self.settle(oldest, BUCKETS);
+        }
+    }
+
+    /// Takes a change that is no longer kept exactly into the buckets.
+    fn settle(&mut self, change: Change, limit: usize) {
+        self.width = self.width.max(FIRST_WIDTH);
+        self.add(Cell::of(change));
+        if self.cells.len() > limit {
+            // A quarter of room at least, so that widening is rare.
+            self.widen(limit - limit / 4);
+        }
+    }
+
+    fn add(&mut self, cell: Cell) {
+        let width = self.width;
+        match self.cells.back_mut() {
+            Some(last) if last.at.0 / width == cell.at.0 / width => *last = last.then(cell),
+            _ => self.cells.push_back(cell),
+        }
+    }
+
+    /// Doubles the width until there are no more than so many cells.
+    fn widen(&mut self, limit: usize) {
+        while self.cells.len() > limit.max(2) {
+            self.width = self.width.saturating_mul(2).max(FIRST_WIDTH);
+            for cell in std::mem::take(&mut self.cells) {
+                self.add(cell);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Series {
+    /// Bytes on the heap.
+    fn footprint(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>() + self.exact.capacity() * size_of::<Change>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(at: f64) -> Moment {
+        Moment::from_secs_f64(at)
+    }
+
+    fn drawn(series: &Series, from: f64, to: f64, columns: usize) -> Vec<Option<(u64, u64, u64)>> {
+        series
+            .columns(seconds(from), seconds(to), columns)
+            .into_iter()
+            .map(|column| column.map(|b| (b.min.0, b.max.0, b.last.0)))
+            .collect()
+    }
+
+    #[test]
+    fn a_value_holds_until_the_next_one_or_a_gap() {
+        let mut series = Series::default();
+        series.push(seconds(1.0), Bytes(5));
+        series.push(seconds(3.0), Bytes(7));
+        series.gap(seconds(5.0));
+        series.push(seconds(7.0), Bytes(2));
+        assert_eq!(
+            drawn(&series, 0.0, 8.0, 8),
+            [
+                None,
+                Some((5, 5, 5)),
+                Some((5, 5, 5)),
+                Some((7, 7, 7)),
+                Some((7, 7, 7)),
+                None,
+                None,
+                Some((2, 2, 2)),
+            ]
+        );
+        assert_eq!(series.value_at(seconds(0.5)), None);
+        assert_eq!(series.value_at(seconds(4.9)), Some(Bytes(7)));
+        assert_eq!(series.value_at(seconds(5.5)), None);
+        assert_eq!(series.current(), Some(Bytes(2)));
+        series.gap(seconds(9.0));
+        assert_eq!(series.current(), None);
+        assert_eq!(series.last(), Some((seconds(7.0), Bytes(2))));
+    }
+
+    #[test]
+    fn a_column_of_many_values_has_their_range() {
+        let mut series = Series::default();
+        for (at, value) in [(0.0, 10), (1.1, 90), (1.2, 10), (2.5, 20)] {
+            series.push(seconds(at), Bytes(value));
+        }
+        assert_eq!(
+            drawn(&series, 0.0, 4.0, 4),
+            [
+                Some((10, 10, 10)),
+                Some((10, 90, 10)),
+                Some((10, 20, 20)),
+                Some((20, 20, 20)),
+            ]
+        );
+        assert_eq!(
+            series.max_between(seconds(1.15), seconds(1.3)),
+            Some(Bytes(90))
+        );
+        assert_eq!(
+            series.max_between(seconds(1.3), seconds(9.0)),
+            Some(Bytes(20))
+        );
+        assert_eq!(series.columns(seconds(4.0), seconds(4.0), 3), [None; 3]);
+        assert_eq!(series.columns(seconds(0.0), seconds(4.0), 0), []);
+    }
+
+    #[test]
+    fn an_earlier_value_counts_as_of_the_latest_instant() {
+        let mut series = Series::default();
+        series.push(seconds(5.0), Bytes(1));
+        series.push(seconds(3.0), Bytes(2));
+        assert_eq!(series.last(), Some((seconds(5.0), Bytes(2))));
+        assert_eq!(series.value_at(seconds(4.0)), None);
+    }
+
+    /// A week at 10 Hz with one sample of a peak on each day and a gap of an hour on the fourth.
+    fn a_week() -> Series {
+        let mut series = Series::default();
+        let day = 86_400.0;
+        for i in 0..7 * 864_000u64 {
+            let at = i as f64 / 10.0;
+            let in_gap = (3.5 * day..3.5 * day + 3_600.0).contains(&at);
+            let peak = i % 864_000 == 432_000 / 2;
+            match (in_gap, peak) {
+                (true, _) => series.gap(seconds(at)),
+                (false, true) => series.push(seconds(at), Bytes(1_000_000 + i)),
+                (false, false) => series.push(seconds(at), Bytes(1_000 + i % 97)),
+            }
+        }
+        series
+    }
+
+    #[test]
+    fn a_week_stays_small_and_keeps_its_peaks_and_its_gap() {
+        let series = a_week();
+        assert!(series.footprint() < 300_000, "{} bytes", series.footprint());
+        let week = seconds(7.0 * 86_400.0);
+        let columns = series.columns(Moment::ZERO, week, 200);
+        let peaks = columns
+            .iter()
+            .flatten()
+            .filter(|column| column.max >= Bytes(1_000_000))
+            .count();
+        // A peak whose bucket lies across two columns is seen in both.
+        assert!((7..=14).contains(&peaks), "{peaks} columns with a peak");
+        assert_eq!(columns.iter().filter(|column| column.is_none()).count(), 1);
+        assert_eq!(
+            series.max_between(Moment::ZERO, week),
+            Some(Bytes(1_000_000 + 6 * 864_000 + 216_000))
+        );
+        // The last ten minutes are exact.
+        assert_eq!(
+            series.value_at(seconds(7.0 * 86_400.0 - 500.0)),
+            Some(Bytes(1_000 + (6_048_000 - 5_000) % 97))
+        );
+    }
+
+    #[test]
+    fn thinned_it_keeps_range_gaps_and_the_latest() {
+        let mut series = Series::default();
+        for i in 0..3_000u64 {
+            match i {
+                1_000..2_000 => series.gap(seconds(i as f64)),
+                _ => series.push(seconds(i as f64), Bytes(i % 500)),
+            }
+        }
+        let last = series.last();
+        series.thin(64);
+        assert!(series.cells.len() <= 64 && series.exact.is_empty());
+        assert_eq!(series.last(), last);
+        assert_eq!(
+            series.max_between(Moment::ZERO, seconds(900.0)),
+            Some(Bytes(499))
+        );
+        let columns = drawn(&series, 0.0, 3_000.0, 6);
+        let gaps: Vec<bool> = columns.iter().map(Option::is_none).collect();
+        assert_eq!(gaps, [false, false, true, true, false, false]);
+        // It can go on all the same.
+        series.push(seconds(4_000.0), Bytes(7));
+        assert_eq!(series.value_at(seconds(4_001.0)), Some(Bytes(7)));
     }
 }

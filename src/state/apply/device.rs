@@ -1,0 +1,98 @@
+//! What NVML says of the devices, and the sums of what the probes hold on them.
+
+use crate::event::{DeviceReading, NvmlState};
+use crate::state::{DeviceState, State};
+use crate::units::{Bytes, Moment, Uuid};
+
+impl State {
+    pub(super) fn nvml_said(&mut self, at: Moment, nvml: &NvmlState) {
+        self.nvml = Some(nvml.clone());
+        match nvml {
+            NvmlState::Live { .. } => {}
+            NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => {
+                for device in &mut self.devices {
+                    device.used.gap(at);
+                }
+            }
+        }
+    }
+
+    pub(super) fn device_read(&mut self, at: Moment, reading: &DeviceReading) {
+        let device = self.device_or_new(&reading.uuid, &reading.name, reading.index);
+        // A device that is lost may say no name any more.
+        if !reading.name.is_empty() {
+            device.name = reading.name.clone();
+        }
+        device.index = reading.index;
+        if let Some(total) = reading.total {
+            device.capacity = Some(total - reading.driver_reserved.unwrap_or(Bytes::ZERO));
+        }
+        match (&reading.lost, reading.used) {
+            (None, Some(used)) => device.used.push(at, used),
+            (Some(_), _) | (None, None) => device.used.gap(at),
+        }
+        if reading.lost.is_some() {
+            device.allocated.gap(at);
+            device.reserved.gap(at);
+        }
+        if let Some(processes) = &reading.processes {
+            let before = std::mem::take(&mut device.first_seen);
+            device.first_seen = processes
+                .iter()
+                .map(|process| {
+                    let seen = before.iter().find(|(pid, _)| *pid == process.pid);
+                    seen.copied().unwrap_or((process.pid, at))
+                })
+                .collect();
+        }
+        device.reading = Some((at, reading.clone()));
+    }
+
+    pub(super) fn device_or_new(
+        &mut self,
+        uuid: &Uuid,
+        name: &str,
+        index: u32,
+    ) -> &mut DeviceState {
+        let known = self.devices.iter().position(|device| &device.uuid == uuid);
+        let place = known.unwrap_or_else(|| {
+            self.devices
+                .push(DeviceState::of(uuid.clone(), name, index));
+            self.devices.len() - 1
+        });
+        &mut self.devices[place]
+    }
+
+    /// Brings a device's `allocated`, `reserved` and cap up to date with what the current run's
+    /// live processes hold on it; where none is left, nothing is known of them from here on.
+    pub(super) fn sum_up(&mut self, at: Moment, uuid: &Uuid) {
+        let ranks = self.runs.last().map_or(&[][..], |run| &run.ranks[..]);
+        let mut held = ranks
+            .iter()
+            .filter(|rank| rank.gone.is_none())
+            .filter_map(|rank| rank.holding_on(uuid))
+            .map(|holding| &holding.sample)
+            .peekable();
+        let known = held.peek().is_some();
+        let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
+        for sample in held {
+            allocated += sample.allocated;
+            reserved += sample.reserved;
+            limit = match (limit, sample.limit) {
+                (Some(a), Some(b)) => Some(Bytes::min(a, b)),
+                (a, b) => a.or(b),
+            };
+        }
+        let Some(device) = self.devices.iter_mut().find(|device| &device.uuid == uuid) else {
+            return;
+        };
+        if known {
+            device.allocated.push(at, allocated);
+            device.reserved.push(at, reserved);
+            device.limit = limit;
+        } else {
+            device.allocated.gap(at);
+            device.reserved.gap(at);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Out-of-memory: the probe's record and the text of the output are one incident when both come,
+//! whichever comes first.
+
+use crate::event::OomRecord;
+use crate::oom::{self, Kind, Report};
+use crate::state::{OomIncident, Run, State};
+use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
+use std::time::Duration;
+
+/// How far apart two witnesses of one out-of-memory may speak: the exception has to unwind, the
+/// traceback to be printed and, under a launcher, to be passed on.
+const TOGETHER: Duration = Duration::from_secs(10);
+
+/// Incidents kept of the beginning of a run, and altogether.
+const FIRST_KEPT: usize = 16;
+const KEPT: usize = 128;
+
+impl State {
+    pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
+        let device = self.device_of(record.pid, record.device);
+        let run = match self
+            .runs
+            .iter_mut()
+            .rfind(|run| run.rank_with(record.pid).is_some())
+        {
+            Some(run) => run,
+            // Its hello was missed; the record is too dear to be lost.
+            None => match self.runs.last_mut() {
+                Some(run) => run,
+                None => return,
+            },
+        };
+        if let Some(rank) = run
+            .ranks
+            .iter_mut()
+            .find(|rank| rank.hello.pid == record.pid)
+        {
+            rank.allocated_peak = rank.allocated_peak.max(record.sample.allocated_peak);
+            rank.reserved_peak = rank.reserved_peak.max(record.sample.reserved_peak);
+        }
+        let rank = run.rank_with(record.pid).and_then(|rank| rank.hello.rank);
+        let twin = run.nearest(at, |oom| {
+            oom.record.is_none()
+                && (oom.pid.is_none() || oom.pid == Some(record.pid))
+                && oom
+                    .report
+                    .as_ref()
+                    .is_some_and(|report| alike(record, rank, report))
+        });
+        match twin {
+            Some(twin) => {
+                twin.record = Some(record.clone());
+                twin.at = twin.at.min(at);
+                twin.pid = Some(record.pid);
+                twin.rank = rank.or(twin.rank);
+                twin.device = device.or(twin.device.take());
+            }
+            None => run.keep(OomIncident {
+                at,
+                record: Some(record.clone()),
+                report: None,
+                pid: Some(record.pid),
+                rank,
+                device,
+                caught: false,
+            }),
+        }
+        run.settle_ooms();
+    }
+
+    pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
+        let (pid, device) = self.speaker(at, report);
+        let Some(run) = run_at(&mut self.runs, at) else {
+            return;
+        };
+        let ranks: Vec<(Pid, Option<Rank>)> = run
+            .ranks
+            .iter()
+            .map(|rank| (rank.hello.pid, rank.hello.rank))
+            .collect();
+        let rank_of = |pid: Pid| {
+            let known = ranks.iter().find(|(known, _)| *known == pid);
+            known.and_then(|(_, rank)| *rank)
+        };
+        let twin = run.nearest(at, |oom| {
+            oom.report.is_none()
+                && oom
+                    .record
+                    .as_ref()
+                    .is_some_and(|record| alike(record, rank_of(record.pid), report))
+        });
+        if let Some(twin) = twin {
+            twin.report = Some(report.clone());
+            twin.rank = twin.rank.or(report.rank);
+            twin.at = twin.at.min(at);
+            twin.caught |= report.outcome == oom::Outcome::Caught;
+            run.settle_ooms();
+            return;
+        }
+        // The same text once more: tracebacks are printed by the program, by its logger and by its
+        // launcher. (Two witnesses of two equal failures have found their records above.)
+        let again = run.nearest(at, |oom| {
+            oom.report.as_ref().is_some_and(|known| same(known, report))
+        });
+        if let Some(again) = again {
+            again.caught |= report.outcome == oom::Outcome::Caught;
+            return;
+        }
+        run.keep(OomIncident {
+            at,
+            record: None,
+            report: Some(report.clone()),
+            pid,
+            rank: report
+                .rank
+                .or_else(|| pid.and_then(|pid| run.rank_with(pid)?.hello.rank)),
+            device,
+            caught: report.outcome == oom::Outcome::Caught,
+        });
+        run.settle_ooms();
+    }
+
+    /// The process and the device that a text speaks of, where that can be told.
+    fn speaker(&self, at: Moment, report: &Report) -> (Option<Pid>, Option<Uuid>) {
+        let run = self
+            .runs
+            .iter()
+            .rfind(|run| run.started <= at)
+            .or(self.runs.first());
+        let ranks = run.map_or(&[][..], |run| &run.ranks[..]);
+        let speaker = match (report.rank, ranks) {
+            (Some(rank), _) => ranks
+                .iter()
+                .rfind(|known| known.hello.rank == Some(rank))
+                .or(match ranks {
+                    [only] if only.hello.rank.is_none() => Some(only),
+                    _ => None,
+                }),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        let ordinal = report.device;
+        let device = match (speaker, ordinal) {
+            (Some(rank), Some(ordinal)) => self.device_of(rank.hello.pid, ordinal),
+            (Some(rank), None) => rank.device.clone(),
+            // Nobody says how this process counts its devices; with one device there is no doubt.
+            (None, _) => match &self.devices[..] {
+                [only] => Some(only.uuid.clone()),
+                _ => None,
+            },
+        };
+        (speaker.map(|rank| rank.hello.pid), device)
+    }
+}
+
+/// The run that was on at an instant.
+fn run_at(runs: &mut [Run], at: Moment) -> Option<&mut Run> {
+    let place = runs.iter().rposition(|run| run.started <= at).unwrap_or(0);
+    runs.get_mut(place)
+}
+
+impl Run {
+    /// The incident nearest in time among those that fit.
+    fn nearest(
+        &mut self,
+        at: Moment,
+        fits: impl Fn(&OomIncident) -> bool,
+    ) -> Option<&mut OomIncident> {
+        let distance = |oom: &OomIncident| at.since(oom.at).max(oom.at.since(at));
+        self.ooms
+            .iter_mut()
+            .filter(|oom| distance(oom) <= TOGETHER && fits(oom))
+            .min_by_key(|oom| distance(oom))
+    }
+
+    fn keep(&mut self, oom: OomIncident) {
+        self.oom_count = self.oom_count.saturating_add(1);
+        if self.ooms.len() >= KEPT {
+            self.ooms.remove(FIRST_KEPT);
+        }
+        self.ooms.push(oom);
+    }
+
+    /// Puts the incidents in order of time and says which were survived, whatever came first: the
+    /// witness, the step after it, or the end of the run.
+    fn settle_ooms(&mut self) {
+        self.ooms.sort_by_key(|oom| oom.at);
+        let well = self.ended.is_some_and(|(_, exit)| exit.is_success());
+        for oom in &mut self.ooms {
+            oom.caught |= well;
+        }
+        let stepped: Vec<(Pid, Moment)> = self
+            .ranks
+            .iter()
+            .filter_map(|rank| Some((rank.hello.pid, rank.steps.last.as_ref()?.0)))
+            .collect();
+        for (pid, at) in stepped {
+            self.survived(pid, at);
+        }
+    }
+}
+
+/// Whether a record and a text can be of one out-of-memory: what both say is alike.
+fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report) -> bool {
+    let outside_the_allocator = match report.kind {
+        Kind::CudaOom | Kind::HipOom | Kind::XpuOom | Kind::NvmlAssert => false,
+        Kind::MpsOom
+        | Kind::CudaErrorOom
+        | Kind::Cublas
+        | Kind::Cudnn
+        | Kind::Nccl
+        | Kind::Bitsandbytes
+        | Kind::Vllm
+        | Kind::Cupy
+        | Kind::Jax
+        | Kind::Tf
+        | Kind::HostOom => true,
+    };
+    let ranks_differ = matches!((rank, report.rank), (Some(a), Some(b)) if a != b);
+    let devices_differ = report.device.is_some_and(|device| device != record.device);
+    // The text's "allocated" has the free blocks of private pools in it.
+    let pooled = report.private_pools.is_some();
+    !outside_the_allocator
+        && !ranks_differ
+        && !devices_differ
+        && prints_as(record.requested, report.requested)
+        && (pooled || prints_as(record.sample.allocated, report.allocated))
+}
+
+/// Whether two texts say the same.
+fn same(a: &Report, b: &Report) -> bool {
+    let ranks_differ = matches!((a.rank, b.rank), (Some(a), Some(b)) if a != b);
+    !ranks_differ
+        && (a.kind, a.device, a.requested, a.allocated, a.free)
+            == (b.kind, b.device, b.requested, b.allocated, b.free)
+}
+
+/// Whether an exact figure can be the one that a text gives, which has two places after the point
+/// of its unit (`format_size` in PyTorch's CUDACachingAllocator.cpp). A figure that the text lacks
+/// is no objection.
+fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
+    printed.is_none_or(|printed| {
+        let unit = match printed.0 {
+            0..=0x400 => 1,
+            0x401..=0x10_0000 => 1 << 10,
+            0x10_0001..=0x4000_0000 => 1 << 20,
+            0x4000_0001.. => 1 << 30,
+        };
+        // Half of the last place, and a little for the way back through a fraction.
+        exact.0.abs_diff(printed.0) <= unit / 150 + 1
+    })
+}

@@ -1,0 +1,84 @@
+//! Beginnings and ends of runs.
+
+use crate::command::{CommandLine, difference};
+use crate::event::{Exited, Started};
+use crate::state::{Run, State};
+use crate::units::{Moment, Pid, RunNumber, Uuid};
+
+/// Buckets that the series of a past run's processes keep: as many as a wide screen has columns.
+/// (The devices' series go over the whole session and keep all.)
+const PAST: usize = 256;
+
+impl State {
+    pub(super) fn run_started(&mut self, at: Moment, started: &Started) {
+        self.spawn_failed = None;
+        for device in &mut self.devices {
+            device.limit = None;
+        }
+        for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
+            rank.allocated.thin(PAST);
+            rank.reserved.thin(PAST);
+        }
+        let changes = self
+            .runs
+            .iter()
+            .rfind(|run| run.number < started.run)
+            .map(|before| difference(&before.command, &started.command))
+            .unwrap_or_default();
+        let run = self.run_or_new(at, started.run);
+        run.command = started.command.clone();
+        run.changes = changes;
+        run.remedies = started.remedies.clone();
+        run.pid = started.pid;
+        run.started = at;
+        run.predicted_peak = started.predicted_peak;
+        let devices: Vec<Uuid> = self.devices.iter().map(|d| d.uuid.clone()).collect();
+        for device in devices {
+            self.sum_up(at, &device);
+        }
+    }
+
+    pub(super) fn run_exited(&mut self, at: Moment, exited: &Exited) {
+        let Some(run) = self.runs.iter_mut().find(|run| run.number == exited.run) else {
+            return;
+        };
+        run.ended = Some((at, exited.exit));
+        run.left = exited.left.clone();
+        if exited.exit.is_success() {
+            for oom in &mut run.ooms {
+                oom.caught = true;
+            }
+        }
+        // A process that outlived the direct child goes on saying what it holds.
+        let ended: Vec<Pid> = run
+            .ranks
+            .iter()
+            .map(|rank| rank.hello.pid)
+            .filter(|pid| !exited.left.contains(pid))
+            .collect();
+        for pid in ended {
+            self.rank_ended(at, exited.run, pid);
+        }
+    }
+
+    /// The run with this number; where its beginning was missed (a front that came later, a
+    /// recording that was cut), one of which no more is known than the number.
+    pub(super) fn run_or_new(&mut self, at: Moment, number: RunNumber) -> &mut Run {
+        let place = match self.runs.binary_search_by_key(&number, |run| run.number) {
+            Ok(place) => place,
+            Err(place) => {
+                let command = match (&self.session, number) {
+                    (Some(session), RunNumber::FIRST) => session.command.clone(),
+                    _ => CommandLine {
+                        argv: Vec::new(),
+                        env: Vec::new(),
+                        cwd: Default::default(),
+                    },
+                };
+                self.runs.insert(place, Run::of(number, command, at));
+                place
+            }
+        };
+        &mut self.runs[place]
+    }
+}

@@ -1,0 +1,232 @@
+//! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
+//! left unknown.
+
+use super::{DeviceState, MakeUp, RankState, State};
+use crate::event::{DeviceProcess, DeviceReading, NvmlState};
+use crate::units::{Bytes, Moment, Pid};
+
+/// How much more than what the allocator reserved a process may hold for it to be taken for ours
+/// by its size alone. A context with its libraries takes 300 to 600 MiB, NCCL's buffers some
+/// hundred more.
+const OUTSIDE_AT_MOST: Bytes = Bytes::gib(4);
+
+/// The use of a device that NVML gives to no process, up to which it counts as overhead of the
+/// processes it does list.
+const OVERHEAD: Bytes = Bytes::mib(256);
+
+/// Room on a device, and whether the figure is one or only a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    /// What is left for the training to reserve.
+    pub bytes: Bytes,
+    /// Whether it may be less: without NVML nobody says what lies outside PyTorch's allocator.
+    pub at_most: bool,
+}
+
+/// Whose memory NVML's figures are.
+struct Owners {
+    non_pytorch: Option<Bytes>,
+    foreign: Option<Bytes>,
+}
+
+impl DeviceState {
+    /// What the device's memory is made of, as of the latest readings.
+    pub fn make_up(&self, state: &State) -> MakeUp {
+        let mut parts = MakeUp::default();
+        let ranks = self.ranks(state);
+        let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
+        if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
+            self.name_parts(&ranks, allocated, &mut parts);
+            parts.unallocated = Some(reserved - allocated);
+        }
+        let known = reserved.unwrap_or(Bytes::ZERO);
+        match self.fresh(state) {
+            Some((at, reading)) => {
+                let owners = self.owners(state, &ranks, at, reading);
+                parts.non_pytorch = owners.non_pytorch;
+                parts.foreign = owners.foreign;
+                // NVML and the probes read at different instants. What is reserved is newer than
+                // what is used, so that what is free is what the parts leave.
+                let outside = match (owners.non_pytorch, owners.foreign) {
+                    (Some(ours), Some(foreign)) => Some(ours + foreign),
+                    (_, _) => reading
+                        .used
+                        .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
+                };
+                parts.free = self
+                    .capacity
+                    .zip(outside)
+                    .map(|(capacity, outside)| capacity - known - outside);
+            }
+            // A simulated card has nobody on it but the training, which has no context there.
+            None if self.uuid.is_simulated() => {
+                parts.free = self.capacity.map(|capacity| capacity - known);
+            }
+            None => {}
+        }
+        parts
+    }
+
+    /// How much more the training could reserve on this device: up to its capacity, or to the cap
+    /// that the program set.
+    pub fn headroom(&self, state: &State) -> Option<Headroom> {
+        let reserved = self.reserved.current().unwrap_or(Bytes::ZERO);
+        let under_limit = self.limit.map(|limit| limit - reserved);
+        let (free, at_most) = match self.make_up(state).free {
+            Some(free) => (free, false),
+            None => (self.capacity? - reserved, true),
+        };
+        Some(Headroom {
+            bytes: under_limit.map_or(free, |limit| limit.min(free)),
+            at_most,
+        })
+    }
+
+    /// The latest reading, while NVML answers and the device is there.
+    pub fn fresh(&self, state: &State) -> Option<(Moment, &DeviceReading)> {
+        let answers = match &state.nvml {
+            None | Some(NvmlState::Live { .. }) => true,
+            Some(NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off) => false,
+        };
+        let (at, reading) = self.reading.as_ref()?;
+        (answers && reading.lost.is_none()).then_some((*at, reading))
+    }
+
+    /// The processes on the device that are not the current run's, as far as that is certain;
+    /// `None` where NVML's list cannot be told apart.
+    pub fn foreign_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
+        let (_, reading) = self.fresh(state)?;
+        self.foreign_of(state, &self.ranks(state), reading)
+    }
+
+    /// The current run's live processes with something to say of this device.
+    fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
+        let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
+        ranks
+            .iter()
+            .filter(|rank| rank.gone.is_none() && rank.holding_on(&self.uuid).is_some())
+            .collect()
+    }
+
+    /// Names what optimizers hold; the rest is activations, buffers, batches. Parts were read at
+    /// different instants (gradients come and go), so that together they may say more than is
+    /// allocated: then the surest are believed first.
+    fn name_parts(&self, ranks: &[&RankState], allocated: Bytes, parts: &mut MakeUp) {
+        let structures: Vec<_> = ranks
+            .iter()
+            .filter_map(|rank| {
+                let structure = rank.structure.as_ref()?;
+                let holding = rank.holding_on(&self.uuid)?;
+                (holding.sample.device == structure.device).then_some(structure)
+            })
+            .collect();
+        let mut rest = allocated;
+        if !structures.is_empty() {
+            let mut take = |bytes: Bytes| {
+                let taken = bytes.min(rest);
+                rest = rest - taken;
+                Some(taken)
+            };
+            parts.parameters = take(structures.iter().map(|s| s.parameters).sum());
+            parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
+            parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
+        }
+        parts.activations_and_rest = Some(rest);
+    }
+
+    fn owners(
+        &self,
+        state: &State,
+        ranks: &[&RankState],
+        at: Moment,
+        reading: &DeviceReading,
+    ) -> Owners {
+        let unknown = Owners {
+            non_pytorch: None,
+            foreign: None,
+        };
+        let (Some(used), Some(processes)) = (reading.used, &reading.processes) else {
+            return unknown;
+        };
+        let Some(foreign) = self.foreign_of(state, ranks, reading) else {
+            return unknown;
+        };
+        // A process whose bytes NVML does not say leaves both sides open.
+        let bytes_of = |foreign_side: bool| -> Option<Bytes> {
+            processes
+                .iter()
+                .filter(|process| foreign.iter().any(|f| f.pid == process.pid) == foreign_side)
+                .map(|process| process.used)
+                .sum::<Option<Bytes>>()
+        };
+        let (Some(ours), Some(theirs)) = (bytes_of(false), bytes_of(true)) else {
+            return unknown;
+        };
+        let unlisted = used - ours - theirs;
+        let outside = ours - self.reserved_at(at).unwrap_or(Bytes::ZERO);
+        if unlisted <= OVERHEAD && !ranks.is_empty() {
+            Owners {
+                non_pytorch: Some(outside + unlisted),
+                foreign: Some(theirs),
+            }
+        } else {
+            // Somebody holds it, and NVML lists all of ours.
+            Owners {
+                non_pytorch: (!ranks.is_empty()).then_some(outside),
+                foreign: Some(theirs + unlisted),
+            }
+        }
+    }
+
+    /// The listed processes that are not ours; `None` where that cannot be told.
+    fn foreign_of<'a>(
+        &self,
+        state: &State,
+        ranks: &[&RankState],
+        reading: &'a DeviceReading,
+    ) -> Option<Vec<&'a DeviceProcess>> {
+        let processes = reading.processes.as_ref()?;
+        let run = state.run();
+        let own = |pid: Pid| {
+            run.is_some_and(|run| {
+                run.pid == pid || run.left.contains(&pid) || run.rank_with(pid).is_some()
+            })
+        };
+        let others: Vec<&DeviceProcess> = processes.iter().filter(|p| !own(p.pid)).collect();
+        if others.is_empty() && ranks.is_empty() {
+            return Some(others);
+        }
+        if ranks.is_empty() {
+            // Without a probe a process of the tree cannot be told from another's, but one that
+            // was there before the run can; and after the run all are others'.
+            let before_or_after = |process: &&&DeviceProcess| match run {
+                Some(run) if run.ended.is_none() => self
+                    .first_seen
+                    .iter()
+                    .any(|(pid, seen)| *pid == process.pid && *seen < run.started),
+                Some(_) | None => true,
+            };
+            let certain = others.iter().filter(before_or_after).count();
+            return (certain == others.len()).then_some(others);
+        }
+        let listed = |rank: &&RankState| processes.iter().any(|p| p.pid == rank.hello.pid);
+        if ranks.iter().all(listed) {
+            return Some(others);
+        }
+        // In a container NVML may say the host's ids. We are certainly on the device; where it
+        // lists as many processes as we have there, and their sizes allow it, they are ours.
+        let reserved: Bytes = ranks
+            .iter()
+            .filter_map(|rank| rank.holding_on(&self.uuid))
+            .map(|holding| holding.sample.reserved)
+            .sum();
+        let listed: Option<Bytes> = processes.iter().map(|process| process.used).sum();
+        let plausible =
+            listed.is_some_and(|listed| listed >= reserved && listed - reserved <= OUTSIDE_AT_MOST);
+        (processes.len() == ranks.len() && plausible).then(Vec::new)
+    }
+
+    fn reserved_at(&self, at: Moment) -> Option<Bytes> {
+        self.reserved.value_at(at)
+    }
+}
