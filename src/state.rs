@@ -10,11 +10,15 @@ mod make_up;
 mod oom;
 mod rank;
 mod run;
+#[cfg(test)]
+pub(crate) mod scene;
 mod series;
+#[cfg(test)]
+mod tests;
 
 pub use device::{DeviceState, MakeUp};
 pub use make_up::Headroom;
-pub use oom::OomIncident;
+pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
 pub use run::{Outcome, Run};
 pub use series::{Bucket, Series};

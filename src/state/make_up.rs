@@ -1,7 +1,7 @@
 //! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
 //! left unknown.
 
-use super::{DeviceState, MakeUp, RankState, State};
+use super::{DeviceState, MakeUp, RankState, State, Surroundings};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid};
 
@@ -58,10 +58,7 @@ impl DeviceState {
                     .zip(outside)
                     .map(|(capacity, outside)| capacity - known - outside);
             }
-            // A simulated card has nobody on it but the training, which has no context there.
-            None if self.uuid.is_simulated() => {
-                parts.free = self.capacity.map(|capacity| capacity - known);
-            }
+            // Nobody says what lies outside PyTorch's allocator, so what is free is not known.
             None => {}
         }
         parts
@@ -99,6 +96,20 @@ impl DeviceState {
         self.foreign_of(state, &self.ranks(state), reading)
     }
 
+    /// What NVML says of this device besides PyTorch, to be kept with an out-of-memory.
+    pub(super) fn surroundings(&self, state: &State) -> Option<Surroundings> {
+        let (at, reading) = self.fresh(state)?;
+        let ranks = self.ranks(state);
+        let owners = self.owners(state, &ranks, at, reading);
+        let foreign = self.foreign_of(state, &ranks, reading);
+        Some(Surroundings {
+            at,
+            non_pytorch: owners.non_pytorch,
+            foreign: foreign.map(|foreign| foreign.into_iter().cloned().collect()),
+            foreign_bytes: owners.foreign,
+        })
+    }
+
     /// The current run's live processes with something to say of this device.
     fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
         let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
@@ -115,9 +126,8 @@ impl DeviceState {
         let structures: Vec<_> = ranks
             .iter()
             .filter_map(|rank| {
-                let structure = rank.structure.as_ref()?;
                 let holding = rank.holding_on(&self.uuid)?;
-                (holding.sample.device == structure.device).then_some(structure)
+                rank.structure_on(holding.sample.device)
             })
             .collect();
         let mut rest = allocated;

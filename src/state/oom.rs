@@ -1,7 +1,7 @@
 //! One out-of-memory: what the probe's observer saw and what was read in the output, joined.
 
-use crate::event::OomRecord;
-use crate::oom::Report;
+use crate::event::{DeviceProcess, OomRecord};
+use crate::oom::{Outcome, Report};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
 /// An out-of-memory with one witness or both.
@@ -19,11 +19,41 @@ pub struct OomIncident {
     pub rank: Option<Rank>,
     /// The device, where it can be told.
     pub device: Option<Uuid>,
+    /// What NVML last said of the device when the first witness spoke.
+    pub surroundings: Option<Surroundings>,
     /// Whether the program survived it: it went on stepping, or ended well.
     pub caught: bool,
 }
 
+/// What NVML said of a device just before it ran out of memory. It is kept with the incident since
+/// afterwards the device looks different: the process has gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Surroundings {
+    /// When it was read.
+    pub at: Moment,
+    /// The training's memory outside PyTorch's allocator, where NVML's figures tell.
+    pub non_pytorch: Option<Bytes>,
+    /// The other processes on the device; `None` where they cannot be told from the training's.
+    pub foreign: Option<Vec<DeviceProcess>>,
+    /// Their memory together, that of processes that NVML does not list included.
+    pub foreign_bytes: Option<Bytes>,
+}
+
 impl OomIncident {
+    /// One of which only a text is known.
+    pub fn of_report(at: Moment, report: Report) -> OomIncident {
+        OomIncident {
+            at,
+            record: None,
+            pid: None,
+            rank: report.rank,
+            device: None,
+            surroundings: None,
+            caught: report.outcome == Outcome::Caught,
+            report: Some(report),
+        }
+    }
+
     /// Whose it is, as far as that is known: by this, incidents of two processes are told apart.
     pub(super) fn who(&self) -> (Option<Pid>, Option<Rank>) {
         (self.pid, self.rank)

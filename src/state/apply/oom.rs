@@ -3,7 +3,7 @@
 
 use crate::event::OomRecord;
 use crate::oom::{self, Kind, Report};
-use crate::state::{OomIncident, Run, State};
+use crate::state::{OomIncident, Run, State, Surroundings};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ const KEPT: usize = 128;
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
         let device = self.device_of(record.pid, record.device);
+        let surroundings = self.surroundings_of(device.as_ref());
         let run = match self
             .runs
             .iter_mut()
@@ -54,6 +55,7 @@ impl State {
                 twin.pid = Some(record.pid);
                 twin.rank = rank.or(twin.rank);
                 twin.device = device.or(twin.device.take());
+                twin.surroundings = twin.surroundings.take().or(surroundings);
             }
             None => run.keep(OomIncident {
                 at,
@@ -62,6 +64,7 @@ impl State {
                 pid: Some(record.pid),
                 rank,
                 device,
+                surroundings,
                 caught: false,
             }),
         }
@@ -70,6 +73,7 @@ impl State {
 
     pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
         let (pid, device) = self.speaker(at, report);
+        let surroundings = self.surroundings_of(device.as_ref());
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -108,16 +112,19 @@ impl State {
         }
         run.keep(OomIncident {
             at,
-            record: None,
-            report: Some(report.clone()),
             pid,
             rank: report
                 .rank
                 .or_else(|| pid.and_then(|pid| run.rank_with(pid)?.hello.rank)),
             device,
-            caught: report.outcome == oom::Outcome::Caught,
+            surroundings,
+            ..OomIncident::of_report(at, report.clone())
         });
         run.settle_ooms();
+    }
+
+    fn surroundings_of(&self, device: Option<&Uuid>) -> Option<Surroundings> {
+        self.device(device?)?.surroundings(self)
     }
 
     /// The process and the device that a text speaks of, where that can be told.

@@ -95,9 +95,22 @@ impl State {
     }
 
     pub(super) fn structure_read(&mut self, structure: &Structure) {
-        if let Some(rank) = self.rank_mut(structure.pid) {
-            rank.structure = Some(structure.clone());
+        let Some(rank) = self.rank_mut(structure.pid) else {
+            return;
+        };
+        // A process sees only the devices of its hello.
+        if rank.device_with(structure.device).is_none() {
+            return;
         }
+        match rank
+            .structures
+            .iter_mut()
+            .find(|known| known.device == structure.device)
+        {
+            Some(known) => *known = structure.clone(),
+            None => rank.structures.push(structure.clone()),
+        }
+        rank.choose_structure();
     }
 
     pub(super) fn probe_gone(&mut self, at: Moment, gone: &ProbeGone) {
@@ -196,7 +209,16 @@ impl RankState {
             }
             self.device = Some(device);
             self.sample = Some((at, sample));
+            self.choose_structure();
         }
+    }
+
+    fn choose_structure(&mut self) {
+        let ordinal = self.sample.as_ref().map(|(_, sample)| sample.device);
+        self.structure = match ordinal {
+            Some(ordinal) => self.structure_on(ordinal).cloned(),
+            None => self.structures.first().cloned(),
+        };
     }
 
     /// Takes in a peak that was seen while the step after the last ended one was going on.
