@@ -32,5 +32,6 @@ pub mod diagnosis;
 pub mod event;
 pub mod oom;
 pub mod remedy;
+pub mod session;
 pub mod state;
 pub mod units;

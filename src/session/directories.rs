@@ -1,0 +1,324 @@
+//! The directories of one session, and its name.
+//!
+//! A session has a name even where it has no directory: a home that is missing, read-only or full
+//! costs the recording, never the training. Which of several places was taken, and why the better
+//! ones were not, is said in words.
+
+use super::places::{Place, Places};
+use super::private::{make_all, make_new, make_or_take, make_private};
+use super::{OUTPUT_LOG, PROBE_SOCKET, RECORDING};
+use crate::command::Word;
+use jiff::civil::DateTime;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
+const LONGEST_SOCKET_PATH: usize = 107;
+
+/// Of the program's name at most this much is in the session's.
+const PROGRAM_SHOWN: usize = 24;
+
+/// Sessions that one program may begin in one second on one machine.
+const SAME_SECOND: u32 = 1_000;
+
+/// Where one session keeps its things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directories {
+    /// The session's name: when it began and what it ran, unique, fit for a file name.
+    pub id: String,
+    /// The directory of its recording and log (0700), or `None` where none could be made.
+    pub state: Option<PathBuf>,
+    /// Its private directory (0700) for sockets and the probe, or `None`.
+    pub runtime: Option<PathBuf>,
+    /// What could not be had where it should be, a line each, with what follows from it.
+    pub notes: Vec<String>,
+}
+
+impl Directories {
+    /// Makes the directories of a session of `program` (its first word) that begins at `now`, local time.
+    pub fn create(program: &Word, now: DateTime, places: &Places) -> Directories {
+        let mut notes = Vec::new();
+        let sessions = sessions(&places.state, &mut notes);
+        let stem = format!("{}-{}", now.strftime("%Y%m%d-%H%M%S"), shown_name(program));
+        // A name with the largest suffix must fit as well.
+        let longest = format!("/{stem}-{SAME_SECOND}/{PROBE_SOCKET}");
+        let runtime_base = base(&places.runtime, Some(&longest), &mut notes);
+        if sessions.is_none() {
+            notes.push("this session is not recorded".into());
+        }
+        if runtime_base.is_none() {
+            notes.push("the probe is not used: there is no place for its socket".into());
+        }
+        let parents: Vec<&Path> = [&sessions, &runtime_base]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+        match make_in_all(&stem, &parents) {
+            Ok(id) => Directories {
+                state: sessions.map(|base| base.join(&id)),
+                runtime: runtime_base.map(|base| base.join(&id)),
+                id,
+                notes,
+            },
+            Err(reason) => {
+                notes.push(format!("{reason}: not recorded, and without the probe"));
+                Directories {
+                    id: format!("{stem}-{}", std::process::id()),
+                    state: None,
+                    runtime: None,
+                    notes,
+                }
+            }
+        }
+    }
+
+    /// Where the recording goes.
+    pub fn recording(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|dir| dir.join(RECORDING))
+    }
+
+    /// Where the keeper's log of the output goes.
+    pub fn output_log(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|dir| dir.join(OUTPUT_LOG))
+    }
+
+    /// Where the probe's socket goes; short enough for one.
+    pub fn probe_socket(&self) -> Option<PathBuf> {
+        self.runtime.as_ref().map(|dir| dir.join(PROBE_SOCKET))
+    }
+
+    /// Removes the private directory with all that is in it. For the end of a session: not done on
+    /// drop, because a front that dies leaves a training behind that still uses it.
+    pub fn remove_runtime(&self) -> io::Result<()> {
+        match &self.runtime {
+            Some(dir) => match fs::remove_dir_all(dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+}
+
+/// The directory of all sessions' directories.
+fn sessions(places: &[Place], notes: &mut Vec<String>) -> Option<PathBuf> {
+    let sessions = base(places, None, notes)?.join("sessions");
+    match make_all(&sessions) {
+        Ok(()) => Some(sessions),
+        Err(error) => {
+            notes.push(format!("{} cannot be made: {error}", sessions.display()));
+            None
+        }
+    }
+}
+
+/// The first of `places` in which oomph's directory can be had; `below` is the longest path under
+/// it that must still be a socket's. Why an earlier one could not be had goes to `notes`.
+fn base(places: &[Place], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
+    let mut refused = Vec::new();
+    let had = places.iter().find_map(|place| {
+        let base = place.base().join(place.name());
+        match take(place, &base, below) {
+            Ok(()) => Some(base),
+            Err(reason) => {
+                refused.push(format!("{} cannot be used: {reason}", base.display()));
+                None
+            }
+        }
+    });
+    if let (Some(base), Some(last)) = (&had, refused.last_mut()) {
+        last.push_str(&format!("; {} is used instead", base.display()));
+    }
+    notes.append(&mut refused);
+    had
+}
+
+fn take(place: &Place, base: &Path, below: Option<&str>) -> Result<(), String> {
+    let length = base.as_os_str().len() + below.map_or(0, str::len);
+    if below.is_some() && length > LONGEST_SOCKET_PATH {
+        return Err("its path is too long for a socket".into());
+    }
+    match place {
+        Place::Own(_) => make_private(base).map_err(|error| error.to_string()),
+        Place::Given(_) | Place::Shared(_) => make_or_take(base),
+    }
+}
+
+/// Makes a directory of one new name below each of `parents` and returns the name.
+fn make_in_all(stem: &str, parents: &[&Path]) -> Result<String, String> {
+    for attempt in 1..=SAME_SECOND {
+        let id = match attempt {
+            1 => stem.to_string(),
+            n => format!("{stem}-{n}"),
+        };
+        let mut made: Vec<PathBuf> = Vec::new();
+        let result = parents.iter().try_for_each(|parent| {
+            let dir = parent.join(&id);
+            make_new(&dir)
+                .map(|()| made.push(dir.clone()))
+                .map_err(|error| (dir, error))
+        });
+        let Err((dir, error)) = result else {
+            return Ok(id);
+        };
+        for dir in made {
+            // Empty and ours; should it stay, it is a directory too many and nothing worse.
+            let _ = fs::remove_dir(dir);
+        }
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(format!("{} cannot be made: {error}", dir.display()));
+        }
+    }
+    Err(format!("{SAME_SECOND} sessions have the name {stem}"))
+}
+
+/// The program's name as part of a file name: `python3`, `train.py`, `torchrun`.
+fn shown_name(program: &Word) -> String {
+    let text = program.to_string_lossy();
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let safe: String = name
+        .chars()
+        .map(|c| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '_' | '-' => c,
+            _ => '_',
+        })
+        .take(PROGRAM_SHOWN)
+        .collect();
+    match safe.trim_start_matches(['.', '-']) {
+        "" => "command".into(),
+        name => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::net::UnixListener;
+
+    fn places(dir: &Path) -> Places {
+        Places {
+            state: vec![
+                Place::Own(dir.join("home/.local/state")),
+                Place::Shared(dir.to_owned()),
+            ],
+            runtime: vec![Place::Given(dir.join("run")), Place::Shared(dir.to_owned())],
+        }
+    }
+
+    fn create(dir: &Path) -> Directories {
+        let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+        Directories::create(&Word::from("/usr/bin/python3"), now, &places(dir))
+    }
+
+    #[test]
+    fn two_sessions_of_one_second_have_directories_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("run")).unwrap();
+        let (first, second) = (create(dir.path()), create(dir.path()));
+        assert_eq!(first.id, "20260304-050607-python3");
+        assert_eq!(second.id, "20260304-050607-python3-2");
+        for session in [&first, &second] {
+            assert_eq!(session.notes, [] as [String; 0]);
+            for made in [&session.state, &session.runtime] {
+                let made = made.as_ref().unwrap();
+                assert!(made.ends_with(&session.id));
+                assert_eq!(fs::metadata(made).unwrap().mode() & 0o777, 0o700);
+            }
+            UnixListener::bind(session.probe_socket().unwrap()).unwrap();
+        }
+        first.remove_runtime().unwrap();
+        assert!(!first.runtime.as_ref().unwrap().exists());
+        assert!(second.runtime.as_ref().unwrap().exists());
+        first.remove_runtime().unwrap();
+    }
+
+    #[test]
+    fn a_name_taken_in_one_place_is_taken_in_neither() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = dir.path().join("run/oomph/20260304-050607-python3");
+        make_all(&taken).unwrap();
+        let session = create(dir.path());
+        assert_eq!(session.id, "20260304-050607-python3-2");
+        let sessions = dir.path().join("home/.local/state/oomph/sessions");
+        assert_eq!(fs::read_dir(sessions).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_used_is_passed_over_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        // A file where the home should be: no permission bits stop the superuser.
+        fs::write(dir.path().join("home"), "").unwrap();
+        fs::write(dir.path().join("run"), "").unwrap();
+        let session = create(dir.path());
+        assert_eq!(session.notes.len(), 2, "{:?}", session.notes);
+        assert!(session.notes[0].contains("home/.local/state/oomph cannot be used: "));
+        assert!(session.notes[0].contains(" is used instead"));
+        assert!(session.state.unwrap().is_dir());
+        assert!(session.runtime.unwrap().is_dir());
+    }
+
+    #[test]
+    fn without_any_place_there_is_still_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = Places {
+            state: vec![Place::Shared(dir.path().join("missing"))],
+            runtime: Vec::new(),
+        };
+        let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+        let session = Directories::create(&Word::from("x"), now, &nowhere);
+        assert_eq!((&session.state, &session.runtime), (&None, &None));
+        assert!(session.id.starts_with("20260304-050607-x"));
+        assert!(session.recording().is_none() && session.probe_socket().is_none());
+        assert!(
+            session
+                .notes
+                .iter()
+                .any(|note| note.contains("not recorded"))
+        );
+        assert!(session.notes.iter().any(|note| note.contains("probe")));
+        session.remove_runtime().unwrap();
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_socket_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("l".repeat(90));
+        make_all(&long).unwrap();
+        let mut places = places(dir.path());
+        places.runtime = vec![Place::Given(long), Place::Shared(dir.path().to_owned())];
+        let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+        let session = Directories::create(&Word::from("x"), now, &places);
+        assert!(session.notes[0].contains("too long"), "{:?}", session.notes);
+        assert!(session.runtime.unwrap().starts_with(dir.path()));
+    }
+
+    #[test]
+    fn a_home_that_others_may_read_is_the_users_business() {
+        let dir = tempfile::tempdir().unwrap();
+        let ours = dir.path().join("home/.local/state/oomph");
+        make_all(&ours).unwrap();
+        for path in [ours.parent().unwrap(), &ours] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o775)).unwrap();
+        }
+        let session = create(dir.path());
+        assert!(session.state.unwrap().starts_with(&ours));
+        assert_eq!(fs::metadata(&ours).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn names_are_fit_for_files() {
+        for (program, name) in [
+            ("/usr/bin/python3", "python3"),
+            ("./train.sh", "train.sh"),
+            ("..", "command"),
+            ("", "command"),
+            ("a b/ü;rm -rf", "__rm_-rf"),
+            (&"x".repeat(99), &"x".repeat(PROGRAM_SHOWN)),
+        ] {
+            assert_eq!(shown_name(&Word::from(program)), name);
+        }
+    }
+}

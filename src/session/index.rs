@@ -1,0 +1,109 @@
+//! Which lines a recording's files hold and when each happened: 32 bytes a line, so that a week
+//! of events can be put in order without holding them.
+
+use crate::units::Moment;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+/// A line longer than this is not looked at: no event of ours comes near it.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// Where one line lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub at: Moment,
+    /// Which of the files.
+    pub file: u8,
+    pub offset: u64,
+    /// Without its newline.
+    pub length: u32,
+    /// Counted from 1.
+    pub line: u32,
+}
+
+/// The lines of `file`, in the order in which they stand. Blank lines are passed over, and so is
+/// a last one that was cut off. A line that says no time has that of the line before it, so that
+/// it is reported in its place.
+pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<Entry>> {
+    let mut reader = BufReader::with_capacity(256 << 10, file);
+    let mut entries = Vec::new();
+    let (mut offset, mut at, mut line) = (0, Moment::ZERO, 0);
+    let mut text = Vec::new();
+    loop {
+        let Piece { length, ended } = next_line(&mut reader, &mut text)?;
+        if length == 0 && !ended {
+            return Ok(entries);
+        }
+        line += 1;
+        let time = moment_of(&text);
+        at = time.unwrap_or(at);
+        let cut_off = !ended && time.is_none_or(|_| !is_json(&text));
+        if !text.iter().all(u8::is_ascii_whitespace) && !cut_off {
+            entries.push(Entry {
+                at,
+                file: number,
+                offset,
+                length: u32::try_from(length).unwrap_or(u32::MAX),
+                line,
+            });
+        }
+        offset += length + u64::from(ended);
+    }
+}
+
+/// A line as it was read: its length without the newline, and whether it had one.
+struct Piece {
+    length: u64,
+    ended: bool,
+}
+
+/// Reads up to a newline; what goes beyond [`LONGEST_LINE`] is counted and not kept.
+fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Piece> {
+    text.clear();
+    let mut length = 0;
+    loop {
+        let available = match reader.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let newline = memchr::memchr(b'\n', available);
+        let taken = newline.unwrap_or(available.len());
+        let kept = taken.min(LONGEST_LINE.saturating_sub(text.len()));
+        text.extend_from_slice(&available[..kept]);
+        length += taken as u64;
+        let ended = newline.is_some();
+        let end_of_file = available.is_empty();
+        reader.consume(taken + usize::from(ended));
+        if ended || end_of_file {
+            return Ok(Piece { length, ended });
+        }
+    }
+}
+
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// When a line's event happened. Our own lines begin with it, which spares a parser's walk through
+/// the rest; lines of others are parsed.
+fn moment_of(text: &[u8]) -> Option<Moment> {
+    if let Some(rest) = text.strip_prefix(b"{\"at\":") {
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if digits > 0 && rest.get(digits) == Some(&b',') {
+            return std::str::from_utf8(&rest[..digits])
+                .ok()?
+                .parse()
+                .ok()
+                .map(Moment);
+        }
+    }
+    #[derive(Deserialize)]
+    struct Stamp {
+        at: Moment,
+    }
+    serde_json::from_slice::<Stamp>(text)
+        .ok()
+        .map(|stamp| stamp.at)
+}

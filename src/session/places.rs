@@ -1,0 +1,72 @@
+//! Where a session's directories may lie, in order of preference, for this user on this machine.
+//! The only file of recordings that reads the environment.
+
+use etcetera::base_strategy::{BaseStrategy, Xdg};
+use nix::unistd::geteuid;
+use std::path::PathBuf;
+
+/// Candidates, best first. Tests name their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// Where recordings and logs are kept: `oomph` is put below.
+    pub state: Vec<Place>,
+    /// Where the session's private directory goes, for sockets and the probe.
+    pub runtime: Vec<Place>,
+}
+
+/// One candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A directory of the user's own, made (0700) where it is missing: `~/.local/state`. What lies
+    /// in it, and who else may, is the user's business.
+    Own(PathBuf),
+    /// A directory that the system makes for the user alone: `/run/user/1000`.
+    Given(PathBuf),
+    /// A directory of everybody's, which must be there: `/tmp`. Ours below it carries the user's
+    /// number, so that users do not take each other's name.
+    Shared(PathBuf),
+}
+
+impl Place {
+    /// The directory itself.
+    pub fn base(&self) -> &PathBuf {
+        match self {
+            Place::Own(base) | Place::Given(base) | Place::Shared(base) => base,
+        }
+    }
+
+    /// The name of oomph's directory below it.
+    pub fn name(&self) -> String {
+        match self {
+            Place::Own(_) | Place::Given(_) => "oomph".into(),
+            Place::Shared(_) => format!("oomph-{}", geteuid()),
+        }
+    }
+}
+
+impl Places {
+    /// The user's: `$XDG_STATE_HOME` or `~/.local/state`, else `/var/tmp`, which outlives a reboot;
+    /// `$XDG_RUNTIME_DIR`, else `/tmp`, else `$TMPDIR`.
+    pub fn of_this_user() -> Places {
+        // Without a home there are no XDG places either; the shared ones remain.
+        let xdg = Xdg::new().ok();
+        let state_home = xdg.as_ref().and_then(Xdg::state_dir);
+        let runtime_dir = xdg.as_ref().and_then(Xdg::runtime_dir);
+        let tmpdir = std::env::var_os("TMPDIR")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        Places {
+            state: state_home
+                .map(Place::Own)
+                .into_iter()
+                .chain([Place::Shared("/var/tmp".into())])
+                .collect(),
+            runtime: runtime_dir
+                .map(Place::Given)
+                .into_iter()
+                .chain([Place::Shared("/tmp".into())])
+                .chain(tmpdir.map(Place::Shared))
+                .collect(),
+        }
+    }
+}

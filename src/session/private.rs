@@ -1,0 +1,109 @@
+//! Directories that only this user can enter (0700), made and checked without following a link:
+//! in `/tmp` anybody may have put something under our name before us.
+
+use nix::unistd::geteuid;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+const GROUP_AND_OTHERS: u32 = 0o077;
+const WRITE_FOR_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Makes the directory `path`, and those above it that are missing, each with mode 0700.
+pub(super) fn make_all(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes the directory `path` in a place that is the user's own, or closes one that is there to
+/// others. A link is followed: the user may have put oomph's directory on another disk.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
+    make_all(path)?;
+    if fs::metadata(path)?.mode() & GROUP_AND_OTHERS != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Makes the directory `path`, mode 0700, which must not be there yet.
+pub(super) fn make_new(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes the directory `path` or takes the one that is there, if it is ours alone.
+///
+/// Once it is known to be a directory of ours in a place where nobody else may rename it (a
+/// directory of ours, or a sticky one), nobody can exchange it any more.
+pub(super) fn make_or_take(path: &Path) -> Result<(), String> {
+    if let Some(parent) = path.parent() {
+        let meta = fs::metadata(parent).map_err(|error| error.to_string())?;
+        let others_may_rename = meta.mode() & WRITE_FOR_OTHERS != 0 && meta.mode() & STICKY == 0;
+        let foreign = meta.uid() != geteuid().as_raw() && meta.uid() != 0;
+        if others_may_rename || foreign {
+            return Err(format!("{} can be changed by others", parent.display()));
+        }
+    }
+    match make_new(path) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    let meta = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !meta.is_dir() {
+        return Err("it is there and no directory".into());
+    }
+    if meta.uid() != geteuid().as_raw() {
+        return Err(format!("it belongs to user {}", meta.uid()));
+    }
+    if meta.mode() & GROUP_AND_OTHERS != 0 {
+        return Err(format!(
+            "others may enter it (mode {:o}, it should be 700)",
+            meta.mode() & 0o777
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_directory_of_ours_is_made_and_taken_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("own");
+        make_or_take(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        make_or_take(&path).unwrap();
+    }
+
+    #[test]
+    fn what_others_could_have_put_there_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        make_new(&target).unwrap();
+
+        let link = dir.path().join("link");
+        symlink(&target, &link).unwrap();
+        assert!(make_or_take(&link).unwrap_err().contains("no directory"));
+
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(make_or_take(&file).unwrap_err().contains("no directory"));
+
+        let open = dir.path().join("open");
+        make_new(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(make_or_take(&open).unwrap_err().contains("mode 755"));
+
+        let anybodys = dir.path().join("anybodys");
+        make_new(&anybodys).unwrap();
+        fs::set_permissions(&anybodys, fs::Permissions::from_mode(0o777)).unwrap();
+        let inside = anybodys.join("oomph");
+        assert!(make_or_take(&inside).unwrap_err().contains("by others"));
+        fs::set_permissions(&anybodys, fs::Permissions::from_mode(0o1777)).unwrap();
+        make_or_take(&inside).unwrap();
+    }
+}

@@ -1,0 +1,212 @@
+//! The loop's handle on a recording. Writing to it never fails and never waits for the disk: the
+//! training is not worth less because its recording cannot be kept.
+
+use super::journal::{Journal, warning};
+use super::limits::Limits;
+use super::line::Line;
+use super::sink::{Sink, open_to_append};
+use super::writer::{Order, Shared, Writer, bring_home, generations};
+use crate::event::{Event, Level, Note};
+use crate::units::{Bytes, Moment};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+/// What may wait for a slow disk, in orders …
+const QUEUE: usize = 4_096;
+
+/// … and in bytes, out-of-memory and other lines that count aside, which may take twice as much.
+const QUEUE_BYTES: Bytes = Bytes(4 << 20);
+
+/// How a recording is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct RecorderOptions {
+    /// What it may cost.
+    pub limits: Limits,
+    /// How long after a failed write it is tried again.
+    pub retry: Duration,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> RecorderOptions {
+        RecorderOptions {
+            limits: Limits::default(),
+            retry: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A recording that is being written, or one that is not kept.
+#[derive(Debug)]
+pub struct Recorder {
+    open: Option<Open>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    journal: Journal,
+    orders: SyncSender<Order>,
+    dropped: u64,
+}
+
+impl Open {
+    /// What a queue that was full cost, as a line for when there is room again.
+    fn gap_line(&self, at: Moment) -> Option<Line> {
+        let text = format!(
+            "the recording has a gap: {} events were not recorded (the disk was too slow)",
+            self.dropped
+        );
+        (self.dropped > 0)
+            .then(|| Line::of(&warning(at, text), false).ok())
+            .flatten()
+    }
+}
+
+impl Recorder {
+    /// No recording: events are accepted and forgotten.
+    pub fn off() -> Recorder {
+        Recorder {
+            open: None,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Begins a recording at `path` (mode 0600). A recording that is there already is refused, not
+    /// overwritten; devices and pipes are written to as they are.
+    pub fn create(path: &Path, options: RecorderOptions) -> Result<Recorder> {
+        let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+        if !special && fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
+            bail!(
+                "{} is there already: name another file, or remove it",
+                path.display()
+            );
+        }
+        let file = open_to_append(path, false)
+            .with_context(|| format!("cannot record to {}", path.display()))?;
+        Recorder::start(
+            Sink::new(path.to_owned(), file, options.retry),
+            !special,
+            options,
+        )
+    }
+
+    /// Goes on with the recording of a front that is gone: what it left beside the recording is
+    /// taken in first.
+    pub fn resume(path: &Path, options: RecorderOptions) -> Result<Recorder> {
+        let file = fs::OpenOptions::new()
+            .append(true)
+            .open(path)
+            .with_context(|| format!("cannot go on recording to {}", path.display()))?;
+        let mut sink = Sink::new(path.to_owned(), file, options.retry);
+        sink.end_line();
+        bring_home(&mut sink, &generations(path));
+        Recorder::start(sink, true, options)
+    }
+
+    fn start(main: Sink, beside: bool, options: RecorderOptions) -> Result<Recorder> {
+        let shared = Arc::new(Shared::default());
+        let path = main.path().to_owned();
+        let (orders, received) = sync_channel(QUEUE);
+        let writer_shared = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("recording".into())
+            .spawn(move || {
+                Writer::new(main, beside, options.retry, writer_shared).run(&received);
+            })
+            .context("cannot start the thread that records")?;
+        Ok(Recorder {
+            open: Some(Open {
+                path,
+                journal: Journal::new(options.limits),
+                orders,
+                dropped: 0,
+            }),
+            shared,
+        })
+    }
+
+    /// The recording's path, where there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.open.as_ref().map(|open| open.path.as_path())
+    }
+
+    /// Records an event. Never fails, never waits; what goes wrong is told by [`Recorder::note`].
+    pub fn write(&mut self, event: &Event) {
+        let Some(open) = &mut self.open else { return };
+        let batch = match open.journal.accept(event) {
+            Ok(batch) if batch.is_empty() => return,
+            Ok(mut batch) => {
+                batch.main.extend(open.gap_line(event.at));
+                batch
+            }
+            Err(error) => {
+                self.shared.say(
+                    Level::Warning,
+                    format!("an event could not be recorded: {error}"),
+                );
+                return;
+            }
+        };
+        let cost = batch.cost().0;
+        let counts = batch.main.iter().any(|line| line.vital);
+        let room = QUEUE_BYTES.0 * if counts { 2 } else { 1 };
+        let queued = self.shared.queued.fetch_add(cost, Ordering::Relaxed);
+        let lines = (batch.main.len() + batch.recent.len()) as u64;
+        let sent = if queued + cost > room {
+            false
+        } else {
+            match open.orders.try_send(Order::Write(batch)) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            }
+        };
+        if sent {
+            open.dropped = 0;
+            return;
+        }
+        self.shared.queued.fetch_sub(cost, Ordering::Relaxed);
+        if open.dropped == 0 {
+            self.shared.say(
+                Level::Warning,
+                format!(
+                    "{} takes too long to write to: events are not being recorded",
+                    open.path.display()
+                ),
+            );
+        }
+        open.dropped += lines;
+    }
+
+    /// Something that the user should know of the recording, once.
+    pub fn note(&mut self) -> Option<Note> {
+        self.shared.next_note()
+    }
+
+    /// Ends the recording and waits until it is whole on the disk, but no longer than `patience`.
+    /// Returns whether it was.
+    pub fn finish(&mut self, patience: Duration) -> bool {
+        let Some(mut open) = self.open.take() else {
+            return true;
+        };
+        let last = open.journal.finish();
+        self.shared
+            .queued
+            .fetch_add(last.cost().0, Ordering::Relaxed);
+        let (done, ended) = sync_channel(1);
+        open.orders.try_send(Order::Finish(last, done)).is_ok()
+            && ended.recv_timeout(patience).is_ok()
+    }
+}
+
+/// A loop that panics still leaves what it had written so far.
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.finish(Duration::from_millis(500));
+    }
+}

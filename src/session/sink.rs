@@ -1,0 +1,253 @@
+//! A file that lines are appended to, and that may fail and come back: a full disk, an unmounted
+//! share, a quota. What must not be lost waits in memory for it; the rest is counted.
+
+use super::line::Line;
+use crate::units::{Bytes, Moment};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How much of what must not be lost is held back while the file fails.
+const HELD_BACK: Bytes = Bytes(1 << 20);
+
+/// Opens `path` to append to, made with mode 0600 where it is new. `create_new` refuses a file
+/// that is there already.
+pub(super) fn open_to_append(path: &Path, create_new: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(!create_new)
+        .create_new(create_new)
+        .mode(0o600)
+        .open(path)
+}
+
+fn ends_in_half_a_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// What a flush did to the file's standing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// As before.
+    Unchanged,
+    /// It has begun to fail, with this error.
+    Failed(String),
+    /// It can be written to again.
+    Recovered(Gap),
+}
+
+/// What a file missed while it failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub from: Moment,
+    pub to: Moment,
+    pub events: u64,
+    pub bytes: Bytes,
+    pub reason: String,
+}
+
+/// A file and what waits for it.
+#[derive(Debug)]
+pub(super) struct Sink {
+    path: PathBuf,
+    file: Option<File>,
+    waiting: Vec<Line>,
+    waiting_cost: u64,
+    failure: Option<Failure>,
+    retry: Duration,
+    /// The file ends in the middle of a line.
+    torn: bool,
+}
+
+#[derive(Debug)]
+struct Failure {
+    tried: Instant,
+    gap: Gap,
+}
+
+impl Sink {
+    pub(super) fn new(path: PathBuf, file: File, retry: Duration) -> Sink {
+        Sink {
+            path,
+            file: Some(file),
+            waiting: Vec::new(),
+            waiting_cost: 0,
+            failure: None,
+            retry,
+            torn: false,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts lines in the queue; while the file fails only what must not be lost stays there.
+    pub(super) fn push(&mut self, lines: impl IntoIterator<Item = Line>) {
+        for line in lines {
+            self.waiting_cost += line.cost().0;
+            self.waiting.push(line);
+        }
+        if self.failure.is_some() {
+            self.give_up_waiting();
+        }
+    }
+
+    pub(super) fn waiting(&self) -> Bytes {
+        Bytes(self.waiting_cost)
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Writes what waits. While the file fails, tries again when its time has come, or at once
+    /// where this is the last chance (`now_or_never`).
+    pub(super) fn flush(&mut self, now_or_never: bool) -> Standing {
+        let due = self
+            .failure
+            .as_ref()
+            .is_none_or(|failure| failure.tried.elapsed() >= self.retry);
+        if !due && !now_or_never {
+            return Standing::Unchanged;
+        }
+        if self.waiting.is_empty() && self.failure.is_none() {
+            return Standing::Unchanged;
+        }
+        match self.write_waiting() {
+            Ok(()) => match self.failure.take() {
+                Some(failure) => Standing::Recovered(failure.gap),
+                None => Standing::Unchanged,
+            },
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Waits until the disk has what was written; for the very end only.
+    pub(super) fn sync(&self) {
+        if let Some(file) = &self.file {
+            // A file that cannot be synchronised (a pipe, /dev/null) has nothing to lose by it.
+            let _ = file.sync_data();
+        }
+    }
+
+    /// Appends the whole of another file, lines already written.
+    pub(super) fn append_file(&mut self, other: &Path) -> io::Result<()> {
+        let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else {
+            return Err(io::Error::other("the recording is not being written"));
+        };
+        if self.torn {
+            file.write_all(b"\n")?;
+            self.torn = false;
+        }
+        self.torn = ends_in_half_a_line(other)?;
+        io::copy(&mut File::open(other)?, file).map(drop)
+    }
+
+    /// Makes sure that what comes next begins a line: somebody else may have left half of one.
+    pub(super) fn end_line(&mut self) {
+        self.torn = ends_in_half_a_line(&self.path).unwrap_or(true);
+    }
+
+    fn write_waiting(&mut self) -> io::Result<()> {
+        // A failed file is opened anew: a stale handle of a network share never heals.
+        if self.failure.is_some() || self.file.is_none() {
+            self.file = None;
+            self.file = Some(open_to_append(&self.path, false)?);
+        }
+        let Some(file) = self.file.as_mut() else {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        };
+        if self.torn {
+            file.write_all(b"\n")?;
+            self.torn = false;
+        }
+        let block: Vec<u8> = self
+            .waiting
+            .iter()
+            .flat_map(|line| line.text())
+            .copied()
+            .collect();
+        let mut written = 0;
+        let result = loop {
+            match file.write(&block[written..]) {
+                Ok(0) if written < block.len() => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+            if written == block.len() {
+                break Ok(());
+            }
+        };
+        self.forget_written(written);
+        result
+    }
+
+    /// Drops the lines that are wholly in the file; half a line is written again in full.
+    fn forget_written(&mut self, mut written: usize) {
+        let mut whole = 0;
+        for line in &self.waiting {
+            let length = line.text().len();
+            if written < length {
+                break;
+            }
+            written -= length;
+            whole += 1;
+        }
+        self.torn = written > 0;
+        for line in self.waiting.drain(..whole) {
+            self.waiting_cost -= line.cost().0;
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) -> Standing {
+        let first = self.failure.is_none();
+        let at = self.waiting.first().map_or(Moment::ZERO, |line| line.at);
+        let failure = self.failure.get_or_insert_with(|| Failure {
+            tried: Instant::now(),
+            gap: Gap {
+                from: at,
+                to: at,
+                events: 0,
+                bytes: Bytes::ZERO,
+                reason: error.to_string(),
+            },
+        });
+        failure.tried = Instant::now();
+        self.give_up_waiting();
+        if first {
+            Standing::Failed(error.to_string())
+        } else {
+            Standing::Unchanged
+        }
+    }
+
+    fn give_up_waiting(&mut self) {
+        let Some(Failure { gap, .. }) = &mut self.failure else {
+            return;
+        };
+        let mut held = 0;
+        self.waiting.retain(|line| {
+            let keep = line.vital && held + line.cost().0 <= HELD_BACK.0;
+            if keep {
+                held += line.cost().0;
+            } else {
+                gap.events += 1;
+                gap.bytes += line.cost();
+                gap.to = gap.to.max(line.at);
+            }
+            keep
+        });
+        self.waiting_cost = held;
+    }
+}
