@@ -27,10 +27,12 @@
 //! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
 //! recording replays to the same frames and findings, and the tests need no GPU.
 
+pub mod collect;
 pub mod command;
 pub mod diagnosis;
 pub mod event;
 pub mod oom;
+pub mod probe;
 pub mod remedy;
 pub mod session;
 pub mod state;

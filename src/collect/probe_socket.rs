@@ -1,0 +1,166 @@
+//! The front's Unix socket, on which the probes of the training's processes report.
+//!
+//! Whoever connects may be a stranger or out of its mind: a process of another user is refused, a
+//! line has a bound, the first must be a hello, and a connection that says what is no event is
+//! closed and counted. None of that touches another connection or the training.
+
+mod connection;
+mod line;
+
+use crate::event::{Clock, Event, Level, Note, What};
+use nix::unistd::Uid;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+/// The longest path of a Unix socket: `sockaddr_un.sun_path` has 108 bytes, one of them the NUL.
+pub const LONGEST_PATH: usize = 107;
+
+/// Connections at a time. A training has one for each process that uses a device.
+const MOST_CONNECTIONS: usize = 256;
+
+/// Rest after an accept that failed (no file descriptors left, say), so that it is no busy loop.
+const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
+
+/// Whether a socket can have this path.
+pub fn fits(path: &Path) -> bool {
+    path.as_os_str().len() <= LONGEST_PATH
+}
+
+/// Binds the socket, 0600, in the place of one that a dead session left behind. To be called inside
+/// a tokio runtime.
+///
+/// # Errors
+/// `InvalidInput` where the path is too long ([`fits`]) or not fit for a socket; `AddrInUse` where
+/// somebody listens there or the path is no socket; else the system's. Each names the path.
+pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    if !fits(path) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{}: a socket's path has at most {LONGEST_PATH} bytes, this one has {}; set XDG_RUNTIME_DIR or TMPDIR to a shorter one",
+                path.display(),
+                path.as_os_str().as_bytes().len()
+            ),
+        ));
+    }
+    let about = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("{}: cannot listen there: {error}", path.display()),
+        )
+    };
+    remove_stale(path).map_err(about)?;
+    let listener = UnixListener::bind(path).map_err(about)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(about)?;
+    Ok(listener)
+}
+
+/// Removes a socket at which nobody listens any more; anything else is left for `bind` to refuse.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let is_dead = || {
+        BlockingStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    if is_socket && is_dead() {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Takes connections and sends what they report, until nobody receives it any more. Dropping the
+/// future closes all of them.
+///
+/// Samples are dropped where the channel is full, and counted; all else waits for its turn, and its
+/// sender with it (the probe drops and counts in turn: the training never waits).
+pub async fn serve(listener: UnixListener, clock: Clock, sender: Sender<Event>) {
+    let mut connections = JoinSet::new();
+    let mut refusals = Refusals::default();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = sender.closed() => return,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
+                continue;
+            }
+        };
+        match admit(&stream, connections.len()) {
+            Ok(peer) => {
+                connections.spawn(connection::follow(stream, peer, clock, sender.clone()));
+            }
+            Err(refusal) => {
+                if let Some(text) = refusals.first_word_of(refusal) {
+                    let note = What::Note(Note {
+                        level: Level::Warning,
+                        text,
+                    });
+                    let at = clock.now();
+                    if sender.send(Event { at, what: note }).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a connection was closed before it said a word.
+enum Refusal {
+    OtherUser(u32),
+    TooMany,
+    NoCredentials,
+}
+
+/// The peer's process id by the kernel's word; 0 where it lives in another PID namespace.
+fn admit(stream: &UnixStream, open: usize) -> Result<i32, Refusal> {
+    let peer = stream.peer_cred().map_err(|_| Refusal::NoCredentials)?;
+    if peer.uid() != Uid::effective().as_raw() {
+        return Err(Refusal::OtherUser(peer.uid()));
+    }
+    if open >= MOST_CONNECTIONS {
+        return Err(Refusal::TooMany);
+    }
+    Ok(peer.pid().unwrap_or(0))
+}
+
+/// Says each kind of refusal once: whoever tries a thousand times shall not fill the recording.
+#[derive(Default)]
+struct Refusals {
+    other_user: bool,
+    too_many: bool,
+}
+
+impl Refusals {
+    fn first_word_of(&mut self, refusal: Refusal) -> Option<String> {
+        let (said, text) = match refusal {
+            Refusal::OtherUser(uid) => (
+                &mut self.other_user,
+                format!("a process of another user ({uid}) was refused at the probe's socket"),
+            ),
+            Refusal::TooMany => (
+                &mut self.too_many,
+                format!(
+                    "more than {MOST_CONNECTIONS} processes report at a time: the rest is not shown"
+                ),
+            ),
+            Refusal::NoCredentials => return None,
+        };
+        (!std::mem::replace(said, true)).then_some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

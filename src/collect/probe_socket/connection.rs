@@ -1,0 +1,180 @@
+//! One probe's connection, from its hello to its end.
+
+use super::line;
+use crate::event::{Clock, Dropped, Event, ProbeGone, What};
+use crate::units::Pid;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::time::Instant;
+
+/// The longest line. The longest that a probe makes is the record of an out-of-memory with its
+/// stacks: tens of kilobytes.
+pub(super) const LONGEST_LINE: usize = 1 << 20;
+
+/// One read. A second of samples and steps is some ten kilobytes.
+const READ: usize = 16 << 10;
+
+/// The hello follows the connecting at once, but the process may be stopped in between.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a connection is followed no further.
+enum End {
+    /// The probe closed it, or its process ended.
+    Closed,
+    /// It broke, in the system's words.
+    Broken(String),
+    /// It said what is no event, and this is what was wrong.
+    Malformed(&'static str),
+    /// Nobody receives events any more.
+    NobodyListens,
+}
+
+/// Reads a connection to its end. `peer_pid` is 0 where the kernel has no number for the peer here.
+pub(super) async fn follow(
+    mut stream: UnixStream,
+    peer_pid: i32,
+    clock: Clock,
+    sender: Sender<Event>,
+) {
+    let mut connection = Connection {
+        peer: (peer_pid > 0).then_some(Pid(peer_pid)),
+        greeted: None,
+        lost_samples: 0,
+        clock,
+        sender,
+    };
+    let end = connection.read_to_end(&mut stream).await;
+    // Closed before the rest is said: whoever sends without an end shall notice now.
+    drop(stream);
+    connection.finish(end).await;
+}
+
+struct Connection {
+    /// The process by the kernel's word.
+    peer: Option<Pid>,
+    /// The process that said hello.
+    greeted: Option<Pid>,
+    /// Samples that found the channel full, not yet told of.
+    lost_samples: u64,
+    clock: Clock,
+    sender: Sender<Event>,
+}
+
+impl Connection {
+    async fn read_to_end(&mut self, stream: &mut UnixStream) -> End {
+        let mut unread = Vec::new();
+        let mut searched = 0;
+        let hello_until = Instant::now() + HELLO_WITHIN;
+        loop {
+            unread.reserve(READ);
+            let read = stream.read_buf(&mut unread);
+            let read = if self.greeted.is_some() {
+                read.await
+            } else {
+                match tokio::time::timeout_at(hello_until, read).await {
+                    Ok(read) => read,
+                    Err(_) => return End::Malformed("said no hello"),
+                }
+            };
+            match read {
+                Ok(0) if unread.is_empty() => return End::Closed,
+                Ok(0) => return End::Malformed("ended in the middle of a line"),
+                Ok(_) => {}
+                Err(error) => return End::Broken(error.to_string()),
+            }
+            let mut start = 0;
+            while let Some(found) = memchr::memchr(b'\n', &unread[searched..]) {
+                let end = searched + found;
+                if let Err(end) = self.take(&unread[start..end]).await {
+                    return end;
+                }
+                (start, searched) = (end + 1, end + 1);
+            }
+            unread.drain(..start);
+            searched = unread.len();
+            if searched > LONGEST_LINE {
+                return End::Malformed("sent a line without an end");
+            }
+        }
+    }
+
+    async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
+        let Some(event) = line::read(bytes, self.peer, self.clock) else {
+            return Err(End::Malformed("sent a line that is no event"));
+        };
+        match (&event.what, self.greeted) {
+            (What::Hello(hello), None) => self.greeted = Some(hello.pid),
+            (What::Hello(_), Some(_)) => return Err(End::Malformed("said hello twice")),
+            (_, None) => return Err(End::Malformed("said no hello")),
+            (_, Some(_)) => {}
+        }
+        match event.what {
+            What::Sample(_) => self.send_or_drop(event),
+            _ => self.send(event).await,
+        }
+    }
+
+    /// A sample is worth less than the wait for a place; the next one is a moment away.
+    fn send_or_drop(&mut self, event: Event) -> Result<(), End> {
+        match self.sender.try_send(event) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => self.lost_samples += 1,
+            Err(TrySendError::Closed(_)) => return Err(End::NobodyListens),
+        }
+        if self.lost_samples > 0 && self.sender.capacity() > 0 {
+            let lost = self.lost();
+            match self.sender.try_send(self.now(lost)) {
+                Ok(()) => self.lost_samples = 0,
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Closed(_)) => return Err(End::NobodyListens),
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, event: Event) -> Result<(), End> {
+        let sent = self.sender.send(event).await;
+        sent.map_err(|_| End::NobodyListens)
+    }
+
+    fn lost(&self) -> What {
+        What::Dropped(Dropped {
+            samples: self.lost_samples,
+            ..Dropped::default()
+        })
+    }
+
+    fn now(&self, what: What) -> Event {
+        Event {
+            at: self.clock.now(),
+            what,
+        }
+    }
+
+    async fn finish(mut self, end: End) {
+        let (malformed, reason) = match end {
+            End::NobodyListens => return,
+            End::Closed => (0, None),
+            End::Broken(reason) => (0, Some(format!("its connection broke: {reason}"))),
+            End::Malformed(what) => (1, Some(format!("it {what}"))),
+        };
+        if malformed > 0 || self.lost_samples > 0 {
+            let dropped = What::Dropped(Dropped {
+                samples: self.lost_samples,
+                malformed,
+                ..Dropped::default()
+            });
+            if self.send(self.now(dropped)).await.is_err() {
+                return;
+            }
+        }
+        if let Some(pid) = self.greeted {
+            let gone = self.now(What::ProbeGone(ProbeGone { pid, reason }));
+            // Whether anybody still hears of the end makes no difference to it.
+            let _ = self.send(gone).await;
+        }
+    }
+}

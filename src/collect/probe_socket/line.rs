@@ -1,0 +1,146 @@
+//! One line of the probe's into one event: what a probe may say, and nothing else. No socket here.
+
+use crate::event::{Clock, Dropped, Event, Hello, Note, OomRecord, Sample, Step, Structure, What};
+use crate::units::Pid;
+use serde::Deserialize;
+
+/// A line as it comes: `{"ns": …, "event": "sample", …}`.
+#[derive(Deserialize)]
+struct Line {
+    /// `time.monotonic_ns()` when it happened.
+    ns: u64,
+    #[serde(flatten)]
+    said: Said,
+}
+
+/// The part of [`What`] that is a probe's to say. A start or an exit would be a lie here.
+#[derive(Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Said {
+    Hello(Hello),
+    Sample(Sample),
+    Step(Step),
+    Structure(Structure),
+    Oom(OomRecord),
+    Note(Note),
+    Dropped(Dropped),
+}
+
+/// Reads a line (without its end). `peer` is the process by the kernel's word, which counts for
+/// more than the line's own; `None` where the kernel has no number for it here. `None` comes back
+/// where the bytes are no event of a probe's.
+pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Event> {
+    let line: Line = serde_json::from_slice(bytes).ok()?;
+    Some(Event {
+        at: clock.at_monotonic_ns(line.ns),
+        what: from(line.said, peer),
+    })
+}
+
+fn from(said: Said, peer: Option<Pid>) -> What {
+    match said {
+        Said::Hello(mut hello) => {
+            set(&mut hello.pid, peer);
+            What::Hello(hello)
+        }
+        Said::Sample(mut sample) => {
+            set(&mut sample.pid, peer);
+            What::Sample(sample)
+        }
+        Said::Step(mut step) => {
+            set(&mut step.pid, peer);
+            What::Step(step)
+        }
+        Said::Structure(mut structure) => {
+            set(&mut structure.pid, peer);
+            What::Structure(structure)
+        }
+        Said::Oom(mut record) => {
+            set(&mut record.pid, peer);
+            set(&mut record.sample.pid, peer);
+            if let Some(structure) = &mut record.structure {
+                set(&mut structure.pid, peer);
+            }
+            What::Oom(record)
+        }
+        Said::Note(note) => What::Note(note),
+        Said::Dropped(dropped) => What::Dropped(dropped),
+    }
+}
+
+fn set(pid: &mut Pid, peer: Option<Pid>) {
+    if let Some(peer) = peer {
+        *pid = peer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Bytes, Moment};
+
+    const SAMPLE: &str = r#"{"ns":9000,"event":"sample","pid":7,"device":1,"allocated":1024,"reserved":4096,"allocated_peak":2048,"reserved_peak":4096,"a_field_of_later":[1]}"#;
+
+    fn clock() -> Clock {
+        Clock::with_origin(4)
+    }
+
+    #[test]
+    fn figures_that_a_torch_does_not_say_are_none() {
+        let event = read(SAMPLE.as_bytes(), None, clock()).unwrap();
+        assert_eq!(event.at, Moment(5));
+        assert_eq!(
+            event.what,
+            What::Sample(Sample {
+                pid: Pid(7),
+                device: 1,
+                allocated: Bytes(1024),
+                reserved: Bytes(4096),
+                allocated_peak: Bytes(2048),
+                reserved_peak: Bytes(4096),
+                ..Sample::default()
+            })
+        );
+    }
+
+    #[test]
+    fn the_kernels_word_for_the_process_counts() {
+        let event = read(SAMPLE.as_bytes(), Some(Pid(42)), clock()).unwrap();
+        let What::Sample(sample) = event.what else {
+            panic!("{event:?}")
+        };
+        assert_eq!(sample.pid, Pid(42));
+        let oom = format!(
+            r#"{{"ns":1,"event":"oom","pid":7,"device":0,"requested":1,"total":2,"free":3,"sample":{},"structure":{{"pid":7,"device":0,"parameters":1,"gradients":2,"optimizer_state":3}}}}"#,
+            SAMPLE.replace(r#""ns":9000,"event":"sample","#, "")
+        );
+        let event = read(oom.as_bytes(), Some(Pid(42)), clock()).unwrap();
+        let What::Oom(record) = event.what else {
+            panic!("{event:?}")
+        };
+        let structure = record.structure.unwrap();
+        assert_eq!([record.pid, record.sample.pid, structure.pid], [Pid(42); 3]);
+    }
+
+    #[test]
+    fn what_is_no_event_of_a_probe_is_nothing() {
+        for line in [
+            "",
+            "{}",
+            "garbage",
+            "[1,2,3]",
+            r#"{"event":"sample"}"#,
+            r#"{"ns":1,"event":"never heard of"}"#,
+            // A missing figure, a figure below zero, and a stamp that is none.
+            r#"{"ns":1,"event":"sample","pid":7,"device":1,"reserved":4096}"#,
+            r#"{"ns":1,"event":"structure","pid":7,"device":1,"parameters":-1,"gradients":0,"optimizer_state":0}"#,
+            r#"{"ns":-5,"event":"note","level":"info","text":""}"#,
+            // Events of other sources are not a probe's to say.
+            r#"{"ns":1,"event":"exited","run":1,"exit":{"code":0}}"#,
+            r#"{"ns":1,"event":"stop_requested","signal":15,"from_keyboard":true}"#,
+        ] {
+            assert_eq!(read(line.as_bytes(), None, clock()), None, "{line}");
+        }
+        assert_eq!(read(b"\xff\xfe\x00", None, clock()), None);
+    }
+}

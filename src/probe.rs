@@ -1,0 +1,262 @@
+//! The Python that runs inside the training process: embedded here, written out for a session, and
+//! put in front of the command by its environment.
+//!
+//! How the probe works is told in the Python files themselves, `probe/python/`: a loader that every
+//! interpreter of the program meets, and the probe proper, which waits for `import torch`. This
+//! module knows where they go and how a Python finds them; what they say is
+//! [`crate::event`]'s, and who listens is `collect`'s.
+
+use crate::command::{EnvChange, Word};
+use crate::units::RunNumber;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Each file by its path below the directory, and its text. The directory of the probe proper has
+/// a name that no `import` can say, since the loader's directory is on the path for a moment.
+const FILES: [(&str, &str); 13] = [
+    (
+        "sitecustomize.py",
+        include_str!("probe/python/sitecustomize.py"),
+    ),
+    (
+        "oomph-probe/__init__.py",
+        include_str!("probe/python/oomph-probe/__init__.py"),
+    ),
+    (
+        "oomph-probe/allocator.py",
+        include_str!("probe/python/oomph-probe/allocator.py"),
+    ),
+    (
+        "oomph-probe/frames.py",
+        include_str!("probe/python/oomph-probe/frames.py"),
+    ),
+    (
+        "oomph-probe/hello.py",
+        include_str!("probe/python/oomph-probe/hello.py"),
+    ),
+    (
+        "oomph-probe/hook.py",
+        include_str!("probe/python/oomph-probe/hook.py"),
+    ),
+    (
+        "oomph-probe/observer.py",
+        include_str!("probe/python/oomph-probe/observer.py"),
+    ),
+    (
+        "oomph-probe/process.py",
+        include_str!("probe/python/oomph-probe/process.py"),
+    ),
+    (
+        "oomph-probe/sampler.py",
+        include_str!("probe/python/oomph-probe/sampler.py"),
+    ),
+    (
+        "oomph-probe/snapshot.py",
+        include_str!("probe/python/oomph-probe/snapshot.py"),
+    ),
+    (
+        "oomph-probe/steps.py",
+        include_str!("probe/python/oomph-probe/steps.py"),
+    ),
+    (
+        "oomph-probe/structure.py",
+        include_str!("probe/python/oomph-probe/structure.py"),
+    ),
+    (
+        "oomph-probe/wire.py",
+        include_str!("probe/python/oomph-probe/wire.py"),
+    ),
+];
+
+/// The probe's files on the disk, for one session.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    directory: PathBuf,
+}
+
+/// Writes the probe into `directory`, which is made where it is missing: directories 0700, files
+/// 0600. The path is made absolute, since the training may change its directory.
+///
+/// # Errors
+/// The system's, with the path that it is about; and `InvalidInput` for a path with a colon, which
+/// PYTHONPATH cannot name.
+pub fn install(directory: &Path) -> io::Result<Installed> {
+    let directory = std::path::absolute(directory)?;
+    if directory.as_os_str().as_bytes().contains(&b':') {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{}: PYTHONPATH cannot name a path with a colon; set XDG_RUNTIME_DIR or TMPDIR to one without",
+                directory.display()
+            ),
+        ));
+    }
+    make_private(&directory)?;
+    make_private(&directory.join("oomph-probe"))?;
+    for (name, text) in FILES {
+        let path = directory.join(name);
+        write_private(&path, text).map_err(|error| about(&path, error))?;
+    }
+    Ok(Installed { directory })
+}
+
+impl Installed {
+    /// The directory that goes in front of PYTHONPATH.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What the command's environment needs for its processes to find the probe and the probe to
+    /// find `socket`. `inherited` is the PYTHONPATH that the command would have without us; `lines`
+    /// whether the lines that hold the memory are to be recorded.
+    pub fn environment(
+        &self,
+        socket: &Path,
+        run: RunNumber,
+        interval: Duration,
+        lines: bool,
+        inherited: Option<&OsStr>,
+    ) -> Vec<EnvChange> {
+        let mut python_path = OsString::from(&self.directory);
+        // An empty PYTHONPATH is none, but an empty entry in one is the working directory.
+        if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
+            python_path.push(":");
+            python_path.push(inherited);
+        }
+        [
+            ("PYTHONPATH", Word::from(python_path)),
+            ("OOMPH_PROBE_SOCKET", Word::from(socket)),
+            ("OOMPH_PROBE_RUN", Word::from(run.to_string())),
+            (
+                "OOMPH_PROBE_INTERVAL_MS",
+                Word::from(interval.as_millis().to_string()),
+            ),
+            (
+                "OOMPH_PROBE_LINES",
+                Word::from(if lines { "1" } else { "0" }),
+            ),
+        ]
+        .into_iter()
+        .map(|(name, value)| EnvChange {
+            name: Word::from(name),
+            value: Some(value),
+        })
+        .collect()
+    }
+}
+
+fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        // One that was there before keeps its mode, and a mode given is cut by the umask.
+        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)))
+        .map_err(|error| about(directory, error))
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(text.as_bytes())
+}
+
+fn about(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value_of<'a>(changes: &'a [EnvChange], name: &str) -> &'a Word {
+        let change = changes.iter().find(|change| change.name == *name);
+        change.and_then(|change| change.value.as_ref()).unwrap()
+    }
+
+    #[test]
+    fn files_and_directories_are_private() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("probe");
+        // A directory that was there before, and open, is made private as well.
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
+        let installed = install(&directory).unwrap();
+        for (name, text) in FILES {
+            let path = installed.directory().join(name);
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&path), 0o600, "{name}");
+            assert_eq!(mode(path.parent().unwrap()), 0o700, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_python_file_is_embedded() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/probe/python");
+        let on_disk = ["", "oomph-probe"]
+            .iter()
+            .flat_map(|below| fs::read_dir(source.join(below)).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|end| end == "py"));
+        let mut count = 0;
+        for path in on_disk {
+            let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
+            assert!(FILES.iter().any(|(file, _)| *file == name), "{name}");
+            count += 1;
+        }
+        assert_eq!(count, FILES.len());
+    }
+
+    #[test]
+    fn the_probe_goes_in_front_of_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let installed = install(directory.path()).unwrap();
+        let ours = installed.directory().to_str().unwrap();
+        for (inherited, expected) in [
+            (None, ours.to_string()),
+            (Some(""), ours.to_string()),
+            (Some("/a:/b"), format!("{ours}:/a:/b")),
+        ] {
+            let changes = installed.environment(
+                Path::new("/run/s"),
+                RunNumber(3),
+                Duration::from_millis(250),
+                false,
+                inherited.map(OsStr::new),
+            );
+            assert_eq!(*value_of(&changes, "PYTHONPATH"), *expected);
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_SOCKET"), *"/run/s");
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_RUN"), *"3");
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_INTERVAL_MS"), *"250");
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_LINES"), *"0");
+        }
+    }
+
+    #[test]
+    fn a_path_that_pythonpath_cannot_name_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let error = install(&parent.path().join("a:b")).unwrap_err();
+        assert!(error.to_string().contains("colon"), "{error}");
+        assert!(!parent.path().join("a:b").exists());
+    }
+
+    #[test]
+    fn errors_name_the_path() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = install(&file.join("probe")).unwrap_err();
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+"""Readings of PyTorch's caching allocator. Reads only what is in the process's memory: nothing here
+makes a CUDA call that could create a context, and nothing resets a peak.
+"""
+
+# `_cuda_memoryStats` keeps the GIL while it waits for the allocator's mutex; an allocator written in
+# Python needs the GIL under that mutex. So only torch's own back ends are read.
+READABLE = (None, "native", "cudaMallocAsync")
+
+
+def backend(torch):
+    """The back end's name, or None before torch could say it (1.13)."""
+    try:
+        return str(torch.cuda.memory.get_allocator_backend())
+    except Exception:
+        return None
+
+
+def reason_to_rest(name):
+    """Why an allocator of this name is not read, or None."""
+    if name in READABLE:
+        return None
+    return "the program brings an allocator of its own (%s)" % name
+
+
+def settings(torch):
+    """The settings in force, as the allocator says them: `{}` where this torch does not."""
+    try:
+        read = torch.cuda.memory._snapshot()["allocator_settings"]
+        said = {"alloc_conf": str(read["PYTORCH_CUDA_ALLOC_CONF"])}
+        said["expandable_segments"] = bool(read["expandable_segments"])
+        return said
+    except Exception:
+        return {}
+
+
+class Reading:
+    """The allocator of one device at one moment; None is what this torch does not say."""
+
+    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "rest")
+
+    def __init__(self, stats, native):
+        allocated = stats["allocated_bytes"]["all"]
+        reserved = stats["reserved_bytes"]["all"]
+        self.allocated = allocated["current"]
+        self.reserved = reserved["current"]
+        self.peak = allocated["peak"]
+        self.reserved_peak = reserved["peak"]
+        self.rest = {
+            "alloc_retries": stats.get("num_alloc_retries", 0),
+            "ooms": stats.get("num_ooms", 0),
+        }
+        # The other back end leaves these at zero, which would be a wrong figure.
+        if native:
+            for field, key in (
+                ("active", "active_bytes"),
+                ("inactive_split", "inactive_split_bytes"),
+                ("requested", "requested_bytes"),
+                ("segments", "segment"),
+            ):
+                if key in stats:
+                    self.rest[field] = stats[key]["all"]["current"]
+
+    def edge(self):
+        """The reading at an edge of an optimizer step."""
+        return {"allocated": self.allocated, "reserved": self.reserved, "peak": self.peak}
+
+
+class Allocator:
+    """The allocators of this process's devices, and the peaks that the probe keeps for itself."""
+
+    def __init__(self, torch, name):
+        self.torch = torch
+        self.native = name != "cudaMallocAsync"
+        self.stats = torch._C._cuda_memoryStats
+        self.peaks = {}
+        self.known = None
+
+    def read(self, device):
+        """A reading of one device; its peaks go into our own maxima (14 us)."""
+        reading = Reading(self.stats(device), self.native)
+        allocated, reserved = self.peaks.get(device, (0, 0))
+        if reading.peak > allocated or reading.reserved_peak > reserved:
+            # The program may reset torch's peaks; these last.
+            self.peaks[device] = (
+                max(allocated, reading.peak),
+                max(reserved, reading.reserved_peak),
+            )
+        return reading
+
+    def sample(self, pid, device, reading, limit):
+        """A reading as a line."""
+        allocated_peak, reserved_peak = self.peaks.get(device, (0, 0))
+        line = {
+            "event": "sample",
+            "pid": pid,
+            "device": device,
+            "allocated": reading.allocated,
+            "reserved": reading.reserved,
+            "allocated_peak": allocated_peak,
+            "reserved_peak": reserved_peak,
+        }
+        line.update(reading.rest)
+        if limit is not None:
+            line["limit"] = limit
+        return line
+
+    def devices(self):
+        """The devices by CUDA's ordinals. Only after CUDA was initialised."""
+        if self.known is None:
+            self.known = [self.describe(n) for n in range(self.torch.cuda.device_count())]
+        return self.known
+
+    def describe(self, ordinal):
+        properties = self.torch.cuda.get_device_properties(ordinal)
+        device = {
+            "ordinal": ordinal,
+            "name": str(properties.name),
+            "total": int(properties.total_memory),
+        }
+        uuid = getattr(properties, "uuid", None)
+        if uuid is not None:
+            text = str(uuid)
+            device["uuid"] = text[4:] if text.startswith("GPU-") else text
+        return device
+
+    def limit(self, device):
+        """The cap that the program or the environment set, where torch says it (2.7)."""
+        try:
+            fraction = self.torch.cuda.memory.get_per_process_memory_fraction(device)
+            if fraction < 1.0:
+                return int(fraction * self.devices()[device]["total"])
+        except Exception:
+            pass
+        return None

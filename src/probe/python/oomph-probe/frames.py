@@ -1,0 +1,176 @@
+"""Python stacks: whose a line is, the program's or a library's, and in which phase of the step a
+stack lies. Frames are never kept, nor are their locals: either would keep tensors alive.
+"""
+import os
+import sys
+import threading
+from _thread import get_ident
+
+MAX_FRAMES = 64
+LIBRARIES = ("/site-packages/", "/dist-packages/")
+# Code that tools make up as they go: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
+MADE_UP = ("<frozen", "<eval_with_key>", "<__array_function__")
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
+
+
+class Owners:
+    """Tells the program's files from those of libraries, by their paths; remembers the answers."""
+
+    def __init__(self, torch):
+        self.torch_home = home_of(torch)
+        self.homes = (home_of(os), self.torch_home, OURS)
+        self.known = {}
+
+    def of(self, path):
+        """OWN, LIBRARY, or UNNAMED: the program's `-c` and stdin, but generated methods as well."""
+        owner = self.known.get(path)
+        if owner is None:
+            if len(self.known) > 4096:
+                self.known.clear()
+            owner = self.known[path] = self.tell(path)
+        return owner
+
+    def tell(self, path):
+        if path.startswith("<"):
+            return LIBRARY if path.startswith(MADE_UP) else UNNAMED
+        if path.startswith(self.homes) or any(part in path for part in LIBRARIES):
+            return LIBRARY
+        return OWN
+
+    def innermost_own(self, paths):
+        """The place of the program's own innermost line, paths given innermost first, or None."""
+        unnamed = None
+        for place, path in enumerate(paths):
+            owner = self.of(path)
+            if owner == OWN:
+                return place
+            if owner == UNNAMED and unnamed is None:
+                unnamed = place
+        return unnamed
+
+
+def home_of(module):
+    try:
+        return os.path.dirname(module.__file__) + os.sep
+    except Exception:
+        return OURS
+
+
+def line_of(path, number, function):
+    return {"file": path, "line": max(number or 0, 0), "function": function}
+
+
+class Stack:
+    """The Python stack of the thread that ran out of memory, innermost first, without our frames.
+
+    Backward runs on a thread of torch's own, with no Python frame or with those of a recomputation
+    alone; there the stack of the thread that called backward follows.
+    """
+
+    def __init__(self, torch, owners, training_thread):
+        self.torch = torch
+        self.owners = owners
+        here = own_frames()
+        self.is_in_backward = any(self.is_backward(frame) for frame in here)
+        callers = []
+        if not self.is_in_backward and not is_python_thread():
+            callers = self.callers_of_backward(training_thread)
+            self.is_in_backward = True
+        self.is_in_module = False
+        self.is_in_evaluation = False
+        self.look_at_modules(here)
+        self.is_in_functional = self.is_in(here, "nn/functional.py")
+        # A checkpoint's first pass and an autograd.Function's forward run without gradients.
+        self.hides_gradients = self.is_in(here, "utils/checkpoint.py") or self.is_in(
+            here, "autograd/function.py"
+        )
+        self.lines = [
+            line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            for frame in (here + callers)[:MAX_FRAMES]
+        ]
+
+    def is_in(self, frames, file):
+        path = self.owners.torch_home + file
+        return any(frame.f_code.co_filename == path for frame in frames)
+
+    def is_backward(self, frame):
+        code = frame.f_code
+        return code.co_name in (
+            "backward",
+            "_engine_run_backward",
+            "grad",
+        ) and code.co_filename.startswith(self.owners.torch_home)
+
+    def callers_of_backward(self, training_thread):
+        """The frames of the thread that waits in backward, else of the training's, else the main."""
+        stacks = sys._current_frames()
+        stacks.pop(get_ident(), None)
+        for frame in stacks.values():
+            frames = outwards(frame)
+            if any(self.is_backward(inner) for inner in frames):
+                return frames
+        main = threading.main_thread().ident
+        frame = stacks.get(training_thread) or stacks.get(main)
+        return outwards(frame) if frame is not None else []
+
+    def look_at_modules(self, frames):
+        """Whether a module's forward runs, and whether the outermost one is in evaluation mode."""
+        outermost = None
+        for frame in frames:
+            code = frame.f_code
+            if code.co_name in ("_call_impl", "_wrapped_call_impl"):
+                if code.co_filename.startswith(self.owners.torch_home):
+                    self.is_in_module = True
+                    outermost = frame
+        if outermost is not None:
+            module = local_self(outermost)
+            self.is_in_evaluation = getattr(module, "training", None) is False
+
+
+def own_frames():
+    """The current thread's frames, innermost first, without ours; none on a thread of torch's own."""
+    try:
+        frame = sys._getframe(1)
+    except ValueError:
+        return []
+    return [inner for inner in outwards(frame) if not inner.f_code.co_filename.startswith(OURS)]
+
+
+def outwards(frame):
+    frames = []
+    while frame is not None and len(frames) < 4 * MAX_FRAMES:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def is_python_thread():
+    """Whether Python code started the current thread (or it is the main one)."""
+    thread = threading._active.get(get_ident())
+    # One that asked for its own name without being Python's gets a dummy there.
+    return thread is not None and not isinstance(thread, threading._DummyThread)
+
+
+def local_self(frame):
+    """`self` of a running method. Before 3.13 reading `f_locals` leaves in the frame a dict that
+    would hold every local for as long as the frame runs: it is emptied at once."""
+    values = frame.f_locals
+    found = values.get("self")
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & 1:  # CO_OPTIMIZED: a copy
+        values.clear()
+    return found
+
+
+def phase(stack, steps_ended, grad_enabled, in_step):
+    """Where in the step a stack lies, as a word of the wire."""
+    if stack.is_in_backward:
+        return "backward"
+    if in_step and not stack.is_in_module:
+        return "optimizer"
+    if not (stack.is_in_module or stack.is_in_functional or steps_ended > 0):
+        return "load"
+    if stack.is_in_evaluation or not (grad_enabled or stack.hides_gradients):
+        return "evaluation"
+    return "forward"

@@ -1,0 +1,99 @@
+"""The record of an out-of-memory, taken on the thread that allocated, before the exception.
+
+torch calls `observe` once for each OOM, caught ones too, after the allocator gave its cache back.
+Whatever left it would REPLACE the OutOfMemoryError in the training, so nothing leaves it. Backward
+calls it on a thread that has no Python frame at all.
+"""
+import time
+
+from . import frames, snapshot
+
+# The record must be out before the process dies; nobody waits longer than this for a slow front.
+SEND = 0.2
+# A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
+FULL_AT_FIRST = 10
+FULL_EVERY = 5.0
+
+
+class Observer:
+    """Called by the allocator."""
+
+    def __init__(self, process):
+        self.process = process
+        self.owners = frames.Owners(process.torch)
+        self.seen = 0
+        self.full_at = 0.0
+
+    def observe(self, device, requested, total, free):
+        """`total` is the device's capacity, or the cap where one is set; `free` the whole device's."""
+        try:
+            if self.process.live:
+                record = self.record(device, requested, total, free)
+                self.process.wire.put(record, keep=True)
+                self.process.wire.flush(SEND)
+        except BaseException:
+            pass
+
+    def record(self, device, requested, total, free):
+        process = self.process
+        reading = process.allocator.read(device)
+        limit = self.limit(device, total)
+        sample = process.allocator.sample(process.pid, device, reading, limit)
+        record = {
+            "event": "oom",
+            "pid": process.pid,
+            "device": device,
+            "requested": requested,
+            "total": total,
+            "free": free,
+            "sample": {name: sample[name] for name in sample if name != "event"},
+            "step": process.steps.count,
+        }
+        if limit is not None:
+            record["limit"] = limit
+        self.seen += 1
+        now = time.monotonic()
+        in_full = self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
+        # Each part for itself: one that fails takes nothing from the others.
+        for add in (self.add_stack, self.add_structure) + ((self.add_snapshot,) if in_full else ()):
+            try:
+                add(record, device)
+            except Exception:
+                pass
+        if in_full:
+            self.full_at = now
+        return record
+
+    def limit(self, device, total):
+        """The cap in force: what the allocator was allowed, where that is not the whole device."""
+        try:
+            if self.process.allocator.limit(device) is not None:
+                return total
+            # Before 2.7 torch does not say the fraction; CUDA's figures of a device differ slightly.
+            capacity = self.process.allocator.devices()[device]["total"]
+            return total if total < 0.99 * capacity else None
+        except Exception:
+            return None
+
+    def add_stack(self, record, device):
+        process = self.process
+        stack = frames.Stack(process.torch, self.owners, process.steps.thread)
+        record["stack"] = stack.lines
+        record["phase"] = frames.phase(
+            stack,
+            process.steps.count,
+            process.torch.is_grad_enabled(),
+            process.steps.is_running(),
+        )
+        process.steps.forget_running()
+
+    def add_structure(self, record, device):
+        structure = self.process.structure.of(device)
+        if structure is not None:
+            record["structure"] = structure
+
+    def add_snapshot(self, record, device):
+        segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
+        segments = [segment for segment in segments if segment.get("device", device) == device]
+        record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
+        record["lines"] = snapshot.holdings(segments, self.owners)

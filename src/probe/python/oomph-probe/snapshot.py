@@ -1,0 +1,91 @@
+"""What the allocator's snapshot says, in few words: the free pieces of what is reserved, and the
+program's lines that hold the most. Pure: a snapshot in, small values out.
+"""
+from . import frames
+
+MAX_LINES = 12
+
+
+def free_blocks(segments):
+    """The largest free block that an ordinary allocation could use, and all of them by size."""
+    largest = 0
+    classes = {}
+    for segment in segments:
+        # Pools of CUDA graphs and of the program's own serve nobody else.
+        is_private = tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                continue
+            size = block["size"]
+            if not is_private and size > largest:
+                largest = size
+            of = classes.setdefault(upper_bound(size), [0, 0])
+            of[0] += 1
+            of[1] += size
+    table = [
+        {"up_to": bound, "count": count, "bytes": size}
+        for bound, (count, size) in sorted(classes.items())
+    ]
+    return largest, table
+
+
+def upper_bound(size):
+    """The smallest power of two that is not below `size`."""
+    return 1 << max(size - 1, 0).bit_length()
+
+
+class Holding:
+    """What one line of the program holds, and the library lines through which it allocated."""
+
+    __slots__ = ("bytes", "blocks", "inside")
+
+    def __init__(self):
+        self.bytes = 0
+        self.blocks = 0
+        self.inside = {}
+
+
+def holdings(segments, owners):
+    """The lines that hold the most bytes, most first. Blocks without a stack belong to no line:
+    those of backward, and those from before the recording."""
+    found = {}
+    stacks = {}
+    for segment in segments:
+        for block in segment["blocks"]:
+            stack = block.get("frames")
+            if not stack or block["state"] == "inactive":
+                continue
+            # Blocks of one stack share its list; the snapshot keeps all of them alive meanwhile.
+            place = stacks.get(id(stack))
+            if place is None:
+                place = stacks[id(stack)] = own_and_inside(stack, owners)
+            own, inside = place
+            of = found.get(own)
+            if of is None:
+                of = found[own] = Holding()
+            of.bytes += block["size"]
+            of.blocks += 1
+            of.inside[inside] = of.inside.get(inside, 0) + block["size"]
+    most = sorted(found.items(), key=lambda item: -item[1].bytes)[:MAX_LINES]
+    return [as_line(own, of) for own, of in most]
+
+
+def own_and_inside(stack, owners):
+    """The program's innermost line, and the library's innermost below it (None where there is none)."""
+    place = owners.innermost_own([frame["filename"] for frame in stack])
+    if place is None:
+        place = len(stack) - 1
+    inside = key(stack[0]) if place > 0 else None
+    return key(stack[place]), inside
+
+
+def key(frame):
+    return frame["filename"], frame["line"], frame["name"]
+
+
+def as_line(own, of):
+    line = {"line": frames.line_of(*own), "bytes": of.bytes, "blocks": of.blocks}
+    inside = max(of.inside, key=lambda each: of.inside[each])
+    if inside is not None:
+        line["inside"] = frames.line_of(*inside)
+    return line

@@ -1,0 +1,140 @@
+"""Optimizer steps, by torch's global hooks (2.0 and later; before, the probe does without).
+
+Every step is counted. Readings and lines are thinned: of steps that follow each other faster than
+THIN, one in so many is read, so that a training of short steps pays next to nothing. No name of a
+step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
+"""
+import collections
+import sys
+import time
+import weakref
+from _thread import get_ident
+
+THIN_NS = 20_000_000
+# A step that raised never comes to its end; one that is older than this is taken for such.
+STALE_NS = 600_000_000_000
+# Steps that ended and were not sent are shown as ended after this long without another one.
+SETTLED_NS = 200_000_000
+
+
+class Steps:
+    """The steps of this process. Hooks run on the training's thread, `report` on the sampler's."""
+
+    def __init__(self, process):
+        self.process = process
+        self.count = 0
+        self.thread = None
+        self.running = []
+        self.read_at = 0
+        self.ended_at = 0
+        self.latest = None
+        self.sent = 0
+        self.lines = collections.deque(maxlen=256)
+        self.devices = {}
+
+    def register(self):
+        if self.process.version < (2, 0):
+            return
+        torch_optimizer = sys.modules["torch.optim.optimizer"]
+
+        def before_step(optimizer, args, kwargs):
+            try:
+                if self.process.live:
+                    self.thread = get_ident()
+                    self.begin(optimizer, time.monotonic_ns())
+            except Exception:
+                pass
+
+        def after_step(optimizer, args, kwargs):
+            try:
+                if self.process.live:
+                    self.end(optimizer, time.monotonic_ns())
+            except Exception:
+                pass
+
+        # torch.compile must not look into the hooks where a program compiles its optimizer's step.
+        before_step._torchdynamo_disable = True
+        after_step._torchdynamo_disable = True
+        torch_optimizer.register_optimizer_step_pre_hook(before_step)
+        torch_optimizer.register_optimizer_step_post_hook(after_step)
+
+    def is_running(self):
+        """Whether an optimizer is inside its step."""
+        return bool(self.running)
+
+    def forget_running(self):
+        """A step ran out of memory: it will most likely not come to its end."""
+        del self.running[:]
+
+    def begin(self, optimizer, now):
+        identity = id(optimizer)
+        self.leave(identity)
+        while self.running and now - self.running[0][1] > STALE_NS:
+            del self.running[0]
+        device = edge = None
+        if not self.running and now - self.read_at >= THIN_NS:
+            self.read_at = now
+            device = self.device_of(optimizer)
+            edge = self.process.allocator.read(device).edge()
+        self.running.append((identity, now, device, edge))
+
+    def end(self, optimizer, now):
+        step = self.leave(id(optimizer))
+        if self.running:
+            # An optimizer inside another one's step: a wrapper, whose own end is the step's.
+            return
+        self.count += 1
+        self.ended_at = now
+        if step is None or step[3] is None:
+            return
+        _, began, device, before = step
+        after = self.process.allocator.read(device).edge()
+        self.latest = {
+            "event": "step",
+            "pid": self.process.pid,
+            "device": device,
+            "count": self.count,
+            "micros": (now - began) // 1000,
+            "before": before,
+            "after": after,
+        }
+        self.lines.append((now, self.latest))
+        self.process.structure.step_ended(optimizer, self.count)
+
+    def leave(self, identity):
+        """Takes the step of this optimizer, and what is left inside it, off the running ones."""
+        for place, step in enumerate(self.running):
+            if step[0] == identity:
+                del self.running[place:]
+                return step
+        return None
+
+    def device_of(self, optimizer):
+        known = self.devices.get(id(optimizer))
+        if known is not None and known[0]() is optimizer:
+            return known[1]
+        device = self.find_device(optimizer)
+        if len(self.devices) > 64:
+            self.devices.clear()
+        self.devices[id(optimizer)] = (weakref.ref(optimizer), device)
+        return device
+
+    def find_device(self, optimizer):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.is_cuda:
+                    return parameter.device.index
+        return self.process.torch.cuda.current_device()
+
+    def report(self, wire, at_end):
+        """Queues what has ended since the last call."""
+        while self.lines:
+            ns, line = self.lines.popleft()
+            wire.put(line, ns)
+            self.sent = line["count"]
+        latest, count = self.latest, self.count
+        settled = at_end or time.monotonic_ns() - self.ended_at >= SETTLED_NS
+        if latest is not None and count > self.sent and settled and not self.lines:
+            # The count is exact; the readings are those of a step at most THIN before it.
+            wire.put(dict(latest, count=count), self.ended_at)
+            self.sent = count

@@ -1,0 +1,110 @@
+"""What the memory is made of, as far as the optimizers show it: bytes of parameters, gradients and
+optimizer state on each device, all optimizers together, every tensor once.
+
+Read at the end of a step, while the gradients are there, on the training's thread: so rarely that
+it costs the training less than a part in five hundred, whatever the number of tensors.
+"""
+import time
+import weakref
+
+# The first steps are measured (the state appears in the first, and is complete in the second), then
+# one in ten seconds, or less often where a measurement is dear.
+FIRST_STEPS = 3
+INTERVAL = 10.0
+COST_FACTOR = 500.0
+# Beyond this a measurement is too dear to be made in each of the first steps.
+CHEAP = 0.005
+
+PARAMETERS, GRADIENTS, STATE = 0, 1, 2
+
+
+class Structure:
+    """Measures now and then; the sampler's thread takes what was measured."""
+
+    def __init__(self, torch, pid):
+        self.torch = torch
+        self.pid = pid
+        self.optimizers = {}
+        self.next_at = 0.0
+        self.cost = 0.0
+        self.lines = {}
+        self.unsent = False
+
+    def step_ended(self, optimizer, count):
+        now = time.monotonic()
+        is_new = self.remember(optimizer)
+        is_first = count <= FIRST_STEPS and self.cost < CHEAP
+        if not (is_new or is_first or now >= self.next_at):
+            return
+        self.measure()
+        self.cost = time.monotonic() - now
+        self.next_at = now + max(INTERVAL, COST_FACTOR * self.cost)
+
+    def remember(self, optimizer):
+        known = self.optimizers.get(id(optimizer))
+        if known is not None and known() is optimizer:
+            return False
+        if len(self.optimizers) > 64:
+            self.optimizers.clear()
+        self.optimizers[id(optimizer)] = weakref.ref(optimizer)
+        return True
+
+    def measure(self):
+        totals = {}
+        seen = set()
+        for reference in list(self.optimizers.values()):
+            optimizer = reference()
+            if optimizer is not None:
+                self.add_optimizer(optimizer, totals, seen)
+        self.lines = {
+            device: {
+                "event": "structure",
+                "pid": self.pid,
+                "device": device,
+                "parameters": of[PARAMETERS],
+                "gradients": of[GRADIENTS],
+                "optimizer_state": of[STATE],
+            }
+            for device, of in totals.items()
+        }
+        self.unsent = True
+
+    def add_optimizer(self, optimizer, totals, seen):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self.add(parameter, PARAMETERS, totals, seen)
+                if parameter.grad is not None:
+                    self.add(parameter.grad, GRADIENTS, totals, seen)
+        for state in list(optimizer.state.values()):
+            self.add_state(state, totals, seen, 2)
+
+    def add_state(self, value, totals, seen, depth):
+        if isinstance(value, self.torch.Tensor):
+            self.add(value, STATE, totals, seen)
+        elif depth > 0 and isinstance(value, dict):
+            for inner in list(value.values()):
+                self.add_state(inner, totals, seen, depth - 1)
+        elif depth > 0 and isinstance(value, (list, tuple)):
+            for inner in value:
+                self.add_state(inner, totals, seen, depth - 1)
+
+    def add(self, tensor, kind, totals, seen):
+        # Of a tensor that is spread over ranks (DTensor), this rank's part.
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        if not tensor.is_cuda or id(tensor) in seen:
+            return
+        seen.add(id(tensor))
+        of = totals.setdefault(tensor.device.index, [0, 0, 0])
+        of[kind] += tensor.numel() * tensor.element_size()
+
+    def take(self):
+        """The lines that were not taken yet."""
+        if not self.unsent:
+            return []
+        self.unsent = False
+        return list(self.lines.values())
+
+    def of(self, device):
+        """What was last measured of a device, or None."""
+        line = self.lines.get(device)
+        return None if line is None else {key: line[key] for key in line if key != "event"}

@@ -1,0 +1,127 @@
+"""One JSON object a line over the front's Unix socket. It knows nothing of what the lines say.
+
+Every wait here is short and bounded, and nothing is kept for a front that is not there but the
+records of an out-of-memory: the training must not notice whether anybody listens.
+"""
+import collections
+import json
+import socket
+import time
+from _thread import allocate_lock
+
+# Lines that may wait for a slow front: at 10 Hz and 50 steps a second, some ten seconds.
+MAX_WAITING = 600
+# Records and notes that outlive a connection; a program that catches OOMs in a loop makes many.
+MAX_KEPT = 12
+
+
+class Wire:
+    """A connection that is made when there is something to send, and made anew when it is lost."""
+
+    def __init__(self, path, greeting):
+        self.path = path
+        self.greeting = greeting
+        self.hello = None
+        self.lock = allocate_lock()
+        self.socket = None
+        self.waiting = collections.deque()
+        self.first_sent = 0
+        self.dropped = 0
+        self.connections = 0
+
+    def put(self, line, ns=None, keep=False):
+        """Queues a line. One that is to be kept survives a lost connection."""
+        stamped = {"ns": time.monotonic_ns() if ns is None else ns}
+        stamped.update(line)
+        if keep:
+            kept = [entry for entry in list(self.waiting) if entry[1]]
+            if len(kept) >= MAX_KEPT:
+                return
+        elif len(self.waiting) >= MAX_WAITING:
+            self.dropped += 1
+            return
+        self.waiting.append((encode(stamped), keep))
+
+    def is_connected(self):
+        return self.socket is not None
+
+    def flush(self, timeout):
+        """Sends what waits, connecting first; False where it could not within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        if not self.lock.acquire(True, timeout):
+            return False
+        try:
+            if self.socket is None:
+                self.connect(deadline)
+            if self.dropped and len(self.waiting) < MAX_WAITING:
+                dropped, self.dropped = self.dropped, 0
+                self.put({"event": "dropped", "samples": dropped})
+            while self.waiting:
+                self.send_first(deadline)
+            return True
+        except socket.timeout:
+            return False
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.lose()
+            return False
+        finally:
+            self.lock.release()
+
+    def connect(self, deadline):
+        if self.hello is None:
+            self.hello = self.greeting()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(remaining(deadline))
+            connection.connect(self.path)
+        except BaseException:
+            connection.close()
+            raise
+        hello = dict(self.hello, ns=time.monotonic_ns())
+        self.waiting.appendleft((encode(hello), False))
+        self.first_sent = 0
+        self.socket = connection
+        self.connections += 1
+
+    def send_first(self, deadline):
+        line = self.waiting[0][0]
+        self.socket.settimeout(remaining(deadline))
+        # A program may have given SIGPIPE its default action, which is to die.
+        sent = self.socket.send(memoryview(line)[self.first_sent :], socket.MSG_NOSIGNAL)
+        self.first_sent += sent
+        if self.first_sent == len(line):
+            self.first_sent = 0
+            self.waiting.popleft()
+
+    def lose(self):
+        """The front is gone: only the records of an out-of-memory wait for another."""
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+        self.first_sent = 0
+        self.dropped = 0
+        # One by one: another thread may be adding a record at this moment.
+        for _ in range(len(self.waiting)):
+            entry = self.waiting.popleft()
+            if entry[1]:
+                self.waiting.append(entry)
+
+    def abandon(self):
+        """In a forked child: close what is the parent's, without its lock, which may be held."""
+        inherited, self.socket = self.socket, None
+        self.waiting = collections.deque()
+        if inherited is not None:
+            inherited.close()
+
+
+def encode(line):
+    # A path that is no text has lone surrogates here, which no JSON reader takes.
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def remaining(deadline):
+    """Seconds left; never 0, which would make the socket non-blocking."""
+    return max(deadline - time.monotonic(), 0.001)

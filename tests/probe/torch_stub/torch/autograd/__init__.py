@@ -1,0 +1,2 @@
+"""Backward."""
+from .graph import backward

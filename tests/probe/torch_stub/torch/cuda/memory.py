@@ -1,0 +1,38 @@
+"""The recording, the snapshot, and what the allocator says of itself."""
+import os
+
+from .. import _C
+
+
+def get_allocator_backend():
+    return os.environ.get("STUB_BACKEND", "native")
+
+
+def get_per_process_memory_fraction(device=0):
+    return _C.devices[device].fraction
+
+
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None):
+    from . import _lazy_init
+
+    _lazy_init()
+    _C.recording[0] = enabled
+
+
+def _snapshot(device=None):
+    segments = []
+    for ordinal, of in enumerate(_C.devices):
+        held = [
+            {"size": size, "state": "active_allocated", "frames": frames}
+            for size, frames in of.blocks.values()
+        ]
+        free = [{"size": size, "state": "inactive", "frames": []} for size in of.free]
+        segments.append({"device": ordinal, "segment_pool_id": (0, 0), "blocks": held + free})
+    settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    return {
+        "segments": segments,
+        "allocator_settings": {
+            "PYTORCH_CUDA_ALLOC_CONF": settings,
+            "expandable_segments": "expandable_segments:True" in settings,
+        },
+    }

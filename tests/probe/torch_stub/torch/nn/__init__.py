@@ -1,0 +1,3 @@
+"""Modules."""
+from . import modules
+from .modules.module import Module
