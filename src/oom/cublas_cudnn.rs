@@ -1,0 +1,50 @@
+//! cuBLAS and cuDNN, whose handles and workspaces lie outside the caching allocator.
+//!
+//! `…_STATUS_NOT_INITIALIZED` and "unable to find an engine" are not read: version mismatches,
+//! labels out of range and unsupported types print the same, and the text cannot tell them apart.
+
+use super::report::Kind;
+use super::wording::{Form, Found, Text, form_at, is_prose};
+
+/// The message in `text`.
+pub(super) fn read(text: &Text) -> Option<Found> {
+    status(text).or_else(|| sentence(text))
+}
+
+/// `CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …` (torch CUDABlas.cpp / Exceptions.h, all
+/// versions), `cuDNN error: CUDNN_STATUS_ALLOC_FAILED` (cudnn/Exceptions.h).
+fn status(text: &Text) -> Option<Found> {
+    let (at, kind) = [
+        ("CUBLAS_STATUS_ALLOC_FAILED", Kind::Cublas),
+        ("CUDNN_STATUS_ALLOC_FAILED", Kind::Cudnn),
+    ]
+    .into_iter()
+    .find_map(|(status, kind)| Some((text.squeezed.find(status)?, kind)))?;
+    // A table of names in somebody's source has no error in front.
+    let before = text.squeezed[..at].to_ascii_lowercase();
+    let reported =
+        before.contains("error:") || before.contains("failed") || before.contains("handle:");
+    let start = before
+        .rfind("cudaerror:")
+        .or(before.rfind("cudnnerror:"))
+        .unwrap_or(at);
+    let form = form_at(text, start)?;
+    (reported && !is_prose(text, start, text.squeezed.len())).then(|| Found::whole(kind, form))
+}
+
+/// Sentences without a status.
+fn sentence(text: &Text) -> Option<Found> {
+    [
+        // torch Conv_v7.cpp, 1.0 and later: no algorithm's workspace could be allocated.
+        "UnabletofindavalidcuDNNalgorithmtorunconvolution",
+        // torch 2.15, where cuDNN compiles kernels at run time.
+        "CUDAranoutofmemoryoutsidePyTorch'sallocator",
+    ]
+    .iter()
+    .find_map(|words| {
+        let at = text.squeezed.find(words)?;
+        let form = form_at(text, at)?;
+        let told = is_prose(text, at, at + words.len());
+        (form != Form::Logged || !told).then(|| Found::whole(Kind::Cudnn, form))
+    })
+}

@@ -1,0 +1,215 @@
+//! PyTorch's caching allocators: CUDA, HIP and XPU share one template, in all its versions.
+
+use super::report::{Kind, OtherProcess, Report};
+use super::squeezed::{number_after, number_at_start, size_after, size_at_start, size_before};
+use super::wording::{Form, Found, More, Text, form_at, is_prose};
+use crate::units::{Bytes, Pid};
+
+/// A line that is all messages is still read in bounded time.
+const MOST_MESSAGES_IN_A_LINE: usize = 16;
+
+/// The head of each allocator's message, squeezed.
+///
+/// `CUDA out of memory.` since torch 1.0 (pull request 13751); the HIP build's sources are
+/// translated from CUDA's, names included; XPU has its own copy since 2.4.
+const HEADS: [(&str, Kind); 3] = [
+    ("CUDAoutofmemory", Kind::CudaOom),
+    ("HIPoutofmemory", Kind::HipOom),
+    ("XPUoutofmemory", Kind::XpuOom),
+];
+
+/// `backend:cudaMallocAsync` has a text of its own (CUDAMallocAsyncAllocator.cpp, 2.0 to 2.15).
+const ASYNC_HEAD: &str = "Allocationondevice";
+const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
+
+/// The messages in `text`.
+pub(super) fn read(text: &Text) -> Vec<Found> {
+    let mut heads: Vec<(usize, usize, Kind)> = HEADS
+        .iter()
+        .flat_map(|&(head, kind)| {
+            text.squeezed
+                .match_indices(head)
+                .take(MOST_MESSAGES_IN_A_LINE)
+                .map(move |(at, _)| (at, at + head.len(), kind))
+        })
+        .collect();
+    heads.sort_unstable_by_key(|&(at, _, _)| at);
+    let mut found = Vec::new();
+    for (index, &(at, end, kind)) in heads.iter().enumerate() {
+        let until = heads
+            .get(index + 1)
+            .map_or(text.squeezed.len(), |&(next, _, _)| next);
+        let Some(form) = form_at(text, at) else {
+            continue;
+        };
+        let body = &text.squeezed[end..until];
+        if let Some(message) = read_body(body, kind, form)
+            && (message.report.device.is_some() || !is_prose(text, at, end))
+        {
+            found.push(message);
+        }
+    }
+    found.extend(read_async(text));
+    found
+}
+
+/// What follows the head.
+fn read_body(body: &str, kind: Kind, form: Form) -> Option<Found> {
+    let mut found = Found::whole(kind, form);
+    let clause = body.trim_start_matches(['.', ',', ':']);
+    let report = &mut found.report;
+    if clause.starts_with("Triedtoallocatemorethan1EB") {
+        // CUDACachingAllocator.cpp, `kMaxAllocSize`'s check, 2.x: a size that overflowed.
+        return Some(found);
+    }
+    if let Some(after) = clause.strip_prefix("Allocationwaspreemptivelyrejected") {
+        // Pull request 179473 (2.12): the fraction would be passed; no "Tried to allocate".
+        report.requested = size_after(after, "Requestedsize:");
+        found.more = report.requested.is_none().then_some(More::Allocator);
+        return Some(found);
+    }
+    if !clause.starts_with("Triedtoallocate") {
+        // The class alone says it, or the line was wrapped within the head.
+        let ended = clause
+            .trim_matches(['"', '\'', '`', ')', '\\', '.', '!'])
+            .is_empty();
+        let cut = ["Triedtoallocate", "Allocationwaspreemptivelyrejected"]
+            .iter()
+            .any(|next| next.starts_with(clause));
+        found.more = Some(More::Allocator);
+        return (ended || cut).then_some(found);
+    }
+    report.requested = size_after(clause, "Triedtoallocate");
+    read_figures(clause, report);
+    if report.requested.is_none() && clause.len() > "Triedtoallocate99999999.99MiB".len() {
+        // `Tried to allocate {size}`, `XX MiB`, `...`: a source line or its documentation.
+        return None;
+    }
+    let finished = [
+        "reservedintotal",
+        "cached",
+        "reservedbyPyTorchbutunallocated",
+    ]
+    .iter()
+    .any(|last| clause.contains(last));
+    found.more = (!finished).then_some(More::Allocator);
+    Some(found)
+}
+
+fn read_figures(clause: &str, report: &mut Report) {
+    report.limit = size_before(clause, "allowed;");
+    if let Some(at) = clause.find("hasatotalcapac") {
+        // 2.1 and later. 2.1 itself prints `capacty` (pull request 99699).
+        let after = &clause[at..];
+        report.device = clause[..at]
+            .rfind("GPU")
+            .and_then(|gpu| number_after(&clause[gpu..at], "GPU"));
+        report.total = size_after(after, "capacityof").or_else(|| size_after(after, "capactyof"));
+        report.free = size_after(after, "ofwhich");
+        report.allocated = size_after(after, "Oftheallocatedmemory");
+        report.private_pools = size_before(after, "allocatedinprivatepools");
+        report.unallocated = size_before(after, "isreservedbyPyTorch");
+        report.process_used = size_after(after, "thisprocesshas");
+        report.others = other_processes(after);
+        // CUDACachingAllocator.cpp: allocated (with what is free in private pools) and
+        // "reserved but unallocated" (without it) are together what is reserved.
+        if let (Some(allocated), Some(unallocated)) = (report.allocated, report.unallocated) {
+            report.reserved = Some(allocated + unallocated);
+        }
+    } else if let Some(at) = clause.find("(GPU") {
+        // 1.0 to 2.0.
+        report.device = number_after(&clause[at..], "(GPU");
+        report.total = size_before(clause, "totalcapacity");
+        report.allocated = size_before(clause, "alreadyallocated");
+        report.free = size_before(clause, "free");
+        report.reserved = size_before(clause, "reservedintotal");
+        match (report.reserved, report.allocated) {
+            // 1.4 (pull request 27361): reserved includes allocated.
+            (Some(reserved), Some(allocated)) if reserved >= allocated => {
+                report.unallocated = Some(reserved - allocated);
+            }
+            // 1.0 to 1.3 (pull request 13751): "cached" is what is reserved beyond allocated.
+            (None, Some(allocated)) => {
+                report.unallocated = size_before(clause, "cached");
+                report.reserved = report.unallocated.map(|cached| allocated + cached);
+            }
+            (Some(_), _) | (None, None) => {}
+        }
+    }
+}
+
+/// `Process 745 has 1.20 GiB memory in use.`, one sentence for each process that NVML names.
+fn other_processes(clause: &str) -> Vec<OtherProcess> {
+    clause
+        .match_indices("Process")
+        .filter_map(|(at, word)| {
+            let (pid, after) = number_at_start(&clause[at + word.len()..])?;
+            let (used, after) = size_at_start(after.strip_prefix("has")?)?;
+            after.starts_with("memoryinuse").then_some(OtherProcess {
+                pid: Pid(i32::try_from(pid).ok()?),
+                used,
+            })
+        })
+        .collect()
+}
+
+fn read_async(text: &Text) -> Option<Found> {
+    let words = text.squeezed.find(ASYNC_WORDS)?;
+    let at = text.squeezed[..words].rfind(ASYNC_HEAD)?;
+    let form = form_at(text, at)?;
+    let clause = &text.squeezed[at..];
+    let mut found = Found::whole(Kind::CudaOom, form);
+    let report = &mut found.report;
+    report.device = number_after(clause, ASYNC_HEAD);
+    report.allocated = size_after(clause, "Currentlyallocated:");
+    report.requested = size_after(clause, "Requested:");
+    report.total = size_after(clause, "Devicelimit:");
+    report.free = size_after(clause, "Free(accordingtoCUDA):");
+    let limit = "user-suppliedmemoryfraction):";
+    report.limit = size_after(clause, limit);
+    // 2^64 - 1 stands for "no limit" there and reads as `None`; the clause ends the message.
+    let ended = clause
+        .find(limit)
+        .is_some_and(|at| size_at_start(&clause[at + limit.len()..]).is_some());
+    found.more = (!ended).then_some(More::Allocator);
+    Some(found)
+}
+
+/// Whether a message that nothing followed is one: a line that merely ends in the words is not.
+pub(super) fn stands_alone(found: &Found) -> bool {
+    found.form != Form::Logged || figures(&found.report) > 0
+}
+
+fn figures(report: &Report) -> usize {
+    let Report {
+        kind: _,
+        outcome: _,
+        line: _,
+        rank: _,
+        device,
+        requested,
+        total,
+        free,
+        allocated,
+        reserved,
+        unallocated,
+        process_used,
+        limit,
+        private_pools,
+        others,
+    } = report;
+    let sizes: [&Option<Bytes>; 9] = [
+        requested,
+        total,
+        free,
+        allocated,
+        reserved,
+        unallocated,
+        process_used,
+        limit,
+        private_pools,
+    ];
+    sizes.iter().filter(|size| size.is_some()).count()
+        + usize::from(device.is_some())
+        + others.len()
+}

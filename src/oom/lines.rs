@@ -1,0 +1,359 @@
+//! From chunks of a byte stream to the lines that are worth reading.
+//!
+//! Training logs are long and almost all of it is of no interest, so chunks are searched raw, at
+//! the speed of memory, for a few words that every message has; only a line that has one, or an
+//! escape sequence that may hide one, is assembled. Where lines begin and are cut depends on the
+//! stream alone, never on its chunks.
+
+use super::plain::strip_escapes;
+use memchr::{memchr, memchr_iter, memchr2, memrchr2};
+use regex::bytes::Regex;
+use std::sync::LazyLock;
+
+/// A line that grows beyond this is read in parts: memory stays flat on an endless one.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// A message that begins this close to the end of a part belongs to the next part. The longest
+/// template with sixteen processes is shorter.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// What stands in front of a message: its class, a rank, a logger's prefix. As much of the line
+/// before is kept.
+const LEAD: usize = 256;
+
+/// One of these is in every message. More than one wording's share: `ut of memory` is most.
+static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "ut of memory",
+        "ut Of Memory",
+        "T_OF_MEMORY",
+        "Tried to allocate",
+        "xceed allowed memory",
+        "cudaErrorMemoryAllocation",
+        "STATUS_ALLOC_FAILED",
+        "valid cuDNN algorithm",
+        "NVML_SUCCESS ==",
+        "NCCL WARN",
+        "Cuda failure",
+        "for the cache blocks",
+        "RESOURCE_EXHAUSTED",
+        "Resource exhausted",
+        "OOM when alloc",
+        "DataLoader worker",
+        "Unexpected bus error",
+        "DefaultCPUAllocator",
+        "MemoryError",
+        "annot allocate memory",
+        "unable to write to file",
+        "std::bad_alloc",
+        "oom-kill",
+        "oom_kill event",
+        "OOMKilled",
+        "running low on memory",
+        "exitcode",
+        "SIGKILL",
+        "Killed  ",
+        "code 137",
+        "code: 137",
+        "status 137",
+        "status -9",
+        "code = -9",
+        "Traceback (most",
+    ];
+    let pattern: Vec<String> = words.iter().map(|word| regex::escape(word)).collect();
+    Regex::new(&pattern.join("|")).expect("literals make a valid expression")
+});
+
+/// A line, or a part of a very long one, without its end and without escapes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    /// The text.
+    pub(super) bytes: &'a [u8],
+    /// Its number in the stream, from 1; a carriage return begins no new number.
+    pub(super) number: u64,
+    /// The end of the line before it that was not empty, as it stands in the stream.
+    pub(super) previous: &'a [u8],
+    /// Whether it has one of the words.
+    pub(super) promising: bool,
+}
+
+/// Who reads the lines.
+pub(super) trait Reader {
+    /// Whether lines without one of the words are wanted as well, for now.
+    fn wants_every_line(&self) -> bool;
+    /// Takes a line.
+    fn read(&mut self, line: Line<'_>);
+}
+
+/// The state between two chunks: never more than one line and the end of the one before.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Line ends seen.
+    ended: u64,
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+    /// The end of the last line that was not empty.
+    previous: Vec<u8>,
+    /// Room for a line without its escapes.
+    stripped: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes the stream's next chunk.
+    pub(super) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn Reader) {
+        if !self.begun.is_empty() {
+            let Some(end) = line_end(chunk) else {
+                return self.begin(chunk, reader);
+            };
+            self.begin(&chunk[..end], reader);
+            self.finish(reader);
+            self.ended += u64::from(chunk[end] == b'\n');
+            chunk = &chunk[end + 1..];
+        }
+        let whole = memrchr2(b'\n', b'\r', chunk).map_or(0, |last| last + 1);
+        self.search(&chunk[..whole], reader);
+        self.begin(&chunk[whole..], reader);
+    }
+
+    /// The stream has ended, and with it its last line.
+    pub(super) fn finish(&mut self, reader: &mut dyn Reader) {
+        let line = std::mem::take(&mut self.begun);
+        let previous = std::mem::take(&mut self.previous);
+        self.offer(&line, self.ended + 1, &previous, reader);
+        self.previous = previous;
+        self.remember(&line);
+        self.begun = line;
+        self.begun.clear();
+    }
+
+    /// Keeps the beginning of a line; what is too long of it is read at once.
+    fn begin(&mut self, mut bytes: &[u8], reader: &mut dyn Reader) {
+        while !bytes.is_empty() {
+            let room = (LONGEST_LINE - self.begun.len()).min(bytes.len());
+            self.begun.extend_from_slice(&bytes[..room]);
+            bytes = &bytes[room..];
+            if self.begun.len() == LONGEST_LINE {
+                let cut = cut(&self.begun);
+                let mut line = std::mem::take(&mut self.begun);
+                let previous = std::mem::take(&mut self.previous);
+                self.offer(&line[..cut], self.ended + 1, &previous, reader);
+                self.previous = previous;
+                self.remember(&line[..cut]);
+                line.drain(..cut);
+                self.begun = line;
+            }
+        }
+    }
+
+    /// Reads the promising lines among whole ones.
+    fn search(&mut self, whole: &[u8], reader: &mut dyn Reader) {
+        let mut at = 0;
+        let mut counted = 0;
+        let (mut word, mut escape) = (0, 0);
+        let mut looked = false;
+        while at < whole.len() {
+            let (start, end) = if reader.wants_every_line() {
+                (at, at + line_end(&whole[at..]).unwrap_or(0))
+            } else {
+                let from = |position: usize| !looked || position < at;
+                if from(word) {
+                    word = WORDS
+                        .find_at(whole, at)
+                        .map_or(whole.len(), |found| found.start());
+                }
+                if from(escape) {
+                    escape = memchr(0x1b, &whole[at..]).map_or(whole.len(), |found| at + found);
+                }
+                looked = true;
+                let hit = word.min(escape);
+                if hit == whole.len() {
+                    break;
+                }
+                let start = memrchr2(b'\n', b'\r', &whole[at..hit]).map_or(at, |end| at + end + 1);
+                (start, hit + line_end(&whole[hit..]).unwrap_or(0))
+            };
+            if start < end {
+                self.ended += memchr_iter(b'\n', &whole[counted..start]).count() as u64;
+                counted = start;
+                self.read_whole(whole, start, end, reader);
+            }
+            at = end + 1;
+        }
+        self.ended += memchr_iter(b'\n', &whole[counted..]).count() as u64;
+        let last = last_line(whole);
+        self.remember(last);
+    }
+
+    /// Reads the line `whole[start..end]`, in parts where it is too long for one.
+    fn read_whole(&mut self, whole: &[u8], start: usize, end: usize, reader: &mut dyn Reader) {
+        let mut line = &whole[start..end];
+        let kept = std::mem::take(&mut self.previous);
+        let before = last_line(&whole[..start]);
+        let mut previous = if before.is_empty() {
+            &kept
+        } else {
+            tail(before)
+        };
+        while line.len() >= LONGEST_LINE {
+            let cut = cut(&line[..LONGEST_LINE]);
+            self.offer(&line[..cut], self.ended + 1, previous, reader);
+            previous = tail(&line[..cut]);
+            line = &line[cut..];
+        }
+        self.offer(line, self.ended + 1, previous, reader);
+        self.previous = kept;
+    }
+
+    /// Shows the reader a line if it is promising, or if the reader wants all.
+    fn offer(&mut self, raw: &[u8], number: u64, previous: &[u8], reader: &mut dyn Reader) {
+        let bytes = if memchr(0x1b, raw).is_some() {
+            self.stripped.clear();
+            strip_escapes(raw, &mut self.stripped);
+            &self.stripped
+        } else {
+            raw
+        };
+        let promising = WORDS.is_match(bytes);
+        if promising || reader.wants_every_line() {
+            reader.read(Line {
+                bytes,
+                number,
+                previous,
+                promising,
+            });
+        }
+    }
+
+    fn remember(&mut self, line: &[u8]) {
+        if !line.is_empty() {
+            self.previous.clear();
+            self.previous.extend_from_slice(tail(line));
+        }
+    }
+}
+
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    memchr2(b'\n', b'\r', bytes)
+}
+
+/// The last line in `bytes` that is not empty.
+fn last_line(bytes: &[u8]) -> &[u8] {
+    let end = bytes
+        .iter()
+        .rposition(|byte| !matches!(byte, b'\n' | b'\r'))
+        .map_or(0, |last| last + 1);
+    let start = memrchr2(b'\n', b'\r', &bytes[..end]).map_or(0, |before| before + 1);
+    &bytes[start..end]
+}
+
+fn tail(line: &[u8]) -> &[u8] {
+    &line[line.len().saturating_sub(LEAD)..]
+}
+
+/// Where a line of [`LONGEST_LINE`] bytes is cut, so that no message is: before one that begins
+/// near its end. At least [`LEAD`] bytes stay for the next part.
+fn cut(line: &[u8]) -> usize {
+    let latest = line.len() - LEAD;
+    WORDS
+        .find_at(line, line.len() - LONGEST_MESSAGE)
+        .map_or(latest, |word| latest.min(word.start() - LEAD))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept {
+        all: bool,
+        lines: Vec<(u64, String, String)>,
+    }
+
+    impl Reader for Kept {
+        fn wants_every_line(&self) -> bool {
+            self.all
+        }
+        fn read(&mut self, line: Line<'_>) {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            self.lines
+                .push((line.number, text(line.bytes), text(line.previous)));
+        }
+    }
+
+    fn lines(stream: &[u8], chunk: usize, all: bool) -> Vec<(u64, String, String)> {
+        let mut kept = Kept {
+            all,
+            ..Kept::default()
+        };
+        let mut lines = Lines::default();
+        for chunk in stream.chunks(chunk) {
+            lines.feed(chunk, &mut kept);
+        }
+        lines.finish(&mut kept);
+        kept.lines
+    }
+
+    #[test]
+    fn only_promising_lines_are_read_with_their_numbers() {
+        let stream =
+            b"one\r\n\r\nthree\rbar\rCUDA out of memory\nfour\nfive\n\x1b[1mout \x1b[0mof memory";
+        for chunk in 1..stream.len() {
+            let found = lines(stream, chunk, false);
+            let expected = [
+                (3, "CUDA out of memory", "bar"),
+                (6, "out of memory", "five"),
+            ];
+            let found: Vec<_> = found
+                .iter()
+                .map(|(number, line, before)| (*number, line.as_str(), before.as_str()))
+                .collect();
+            assert_eq!(found, expected, "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn a_reader_may_want_every_line() {
+        let found = lines(b"a\n\nb\rc", 2, true);
+        let numbers: Vec<_> = found
+            .iter()
+            .map(|(number, line, _)| (*number, line.as_str()))
+            .collect();
+        assert_eq!(numbers, [(1, "a"), (3, "b"), (3, "c")]);
+    }
+
+    #[test]
+    fn an_endless_line_is_read_in_parts_that_cut_no_word() {
+        for padding in [
+            LONGEST_LINE - 20,
+            LONGEST_LINE - LEAD - 6,
+            LONGEST_LINE - LONGEST_MESSAGE - 3,
+            LONGEST_LINE,
+            3 * LONGEST_LINE,
+        ] {
+            let mut stream = vec![b'x'; padding];
+            stream.extend_from_slice(b"CUDA out of memory");
+            stream.resize(stream.len() + 2 * LONGEST_LINE, b'y');
+            let whole = lines(&stream, stream.len(), false);
+            assert_eq!(whole, lines(&stream, 777, false));
+            let mut ended = stream.clone();
+            ended.push(b'\n');
+            assert_eq!(whole, lines(&ended, ended.len(), false));
+            let with_word: Vec<_> = whole
+                .iter()
+                .filter(|(_, line, _)| line.contains("CUDA out of memory"))
+                .collect();
+            assert_eq!(with_word.len(), 1, "{padding}");
+            assert!(whole.iter().all(|(_, line, _)| line.len() <= LONGEST_LINE));
+        }
+    }
+
+    #[test]
+    fn memory_stays_flat_on_an_endless_line() {
+        let mut kept = Kept::default();
+        let mut lines = Lines::default();
+        for _ in 0..2_000 {
+            lines.feed(&[b'x'; 4096], &mut kept);
+        }
+        assert!(lines.begun.capacity() <= 2 * LONGEST_LINE);
+    }
+}

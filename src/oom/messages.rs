@@ -1,0 +1,302 @@
+//! From lines to messages: asks the families, joins what was wrapped, drops what was seen.
+
+use super::lines::Line;
+use super::plain::{readable, strip_escapes};
+use super::prefix::pieces;
+use super::report::{Kind, Outcome, Report};
+use super::seen::Seen;
+use super::wording::{Form, Found, More, Text};
+use super::{
+    cublas_cudnn, cuda, cuda_runtime, host, jax_tf, libraries, mps, nccl, not_oom, nvml_assert,
+};
+use crate::units::Rank;
+
+/// Lines that a wrapped message can have; narrower than 40 columns nobody wraps.
+const MOST_LINES: u32 = 24;
+
+/// NCCL's two warnings stand side by side, with a blank or an INFO line between them.
+const MOST_LINES_NCCL: u32 = 6;
+
+/// Lines of others that may stand between two lines of a message.
+const MOST_BETWEEN: u32 = 8;
+
+/// Bytes of a message that is being joined.
+const LONGEST_JOINED: usize = 8 * 1024;
+
+/// Messages that are being joined at a time: one a rank of a large node.
+const MOST_UNFINISHED: usize = 64;
+
+/// How far a traceback's head may be above its message.
+const LONGEST_TRACEBACK_LINES: u64 = 2_000;
+
+/// How far NCCL's reason may be above the allocation that it refused.
+const NCCL_REASON_LINES: u64 = 20;
+
+/// A message read, and what stood around it.
+#[derive(Debug)]
+pub(super) struct Message<'a> {
+    pub(super) report: Report,
+    pub(super) form: Form,
+    /// Whether a traceback's head was above it.
+    pub(super) after_traceback: bool,
+    /// The line that it ended in.
+    pub(super) text: &'a str,
+}
+
+/// Who wants the messages.
+pub(super) trait Sink {
+    /// Whether it wants the lines between as well.
+    fn wants_lines(&self) -> bool;
+    /// Takes a message.
+    fn message(&mut self, message: Message<'_>);
+    /// Takes a line, or a rank's piece of one, that is part of no message.
+    fn line(&mut self, rank: Option<Rank>, number: u64, text: &Text);
+}
+
+/// What is known between two lines.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    unfinished: Vec<Unfinished>,
+    seen: Seen,
+    traceback: Option<u64>,
+    device_ran_out: bool,
+    nccl_failed_otherwise: Option<u64>,
+}
+
+/// A message whose end has not come.
+#[derive(Debug)]
+struct Unfinished {
+    rank: Option<Rank>,
+    number: u64,
+    plain: String,
+    previous: String,
+    found: Found,
+    more: More,
+    lines: u32,
+    between: u32,
+    after_traceback: bool,
+}
+
+impl Messages {
+    /// Whether a message waits for its next line.
+    pub(super) fn are_unfinished(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
+    /// Takes a line.
+    pub(super) fn read(&mut self, line: Line<'_>, sink: &mut dyn Sink) {
+        let plain = readable(line.bytes);
+        let mut before = Vec::new();
+        strip_escapes(line.previous, &mut before);
+        let before = readable(&before);
+        let mut previous = pieces(&before).last().map_or("", |piece| piece.text);
+        for piece in pieces(&plain) {
+            if !piece.text.trim().is_empty() {
+                let text = Text::new(piece.text.to_owned(), previous);
+                self.read_piece(piece.rank, line.number, text, line.promising, sink);
+            }
+            previous = "";
+        }
+    }
+
+    /// No more lines come, or none for a while: what is unfinished is all there is.
+    pub(super) fn finish(&mut self, sink: &mut dyn Sink) {
+        for unfinished in std::mem::take(&mut self.unfinished) {
+            self.close(unfinished, sink);
+        }
+    }
+
+    fn read_piece(
+        &mut self,
+        rank: Option<Rank>,
+        number: u64,
+        text: Text,
+        promising: bool,
+        sink: &mut dyn Sink,
+    ) {
+        if self.join(rank, &text, sink) {
+            return;
+        }
+        if !promising {
+            sink.line(rank, number, &text);
+            return;
+        }
+        if text.squeezed.contains("Traceback(mostrecentcalllast)") {
+            self.traceback = Some(number);
+        }
+        if nccl::failed_otherwise(&text) {
+            self.nccl_failed_otherwise = Some(number);
+        }
+        let mut found = self.ask_families(&text, number);
+        let last = found.pop();
+        if last.is_none() {
+            sink.line(rank, number, &text);
+        }
+        let after_traceback = self
+            .traceback
+            .is_some_and(|head| number - head <= LONGEST_TRACEBACK_LINES);
+        for message in found {
+            self.report(rank, number, message, after_traceback, &text, sink);
+        }
+        match last {
+            Some(message) => match message.more {
+                Some(more) => self.wait(
+                    Unfinished {
+                        rank,
+                        number,
+                        plain: text.plain,
+                        previous: text.previous,
+                        found: message,
+                        more,
+                        lines: 1,
+                        between: 0,
+                        after_traceback,
+                    },
+                    sink,
+                ),
+                None => self.report(rank, number, message, after_traceback, &text, sink),
+            },
+            None => {}
+        }
+    }
+
+    /// The messages in a line that begins none of its own with those unfinished.
+    fn ask_families(&self, text: &Text, number: u64) -> Vec<Found> {
+        let mut found = cuda::read(text);
+        if found.is_empty() && !text.previous.is_empty() {
+            // The head itself was wrapped: `… CUDA out` / `of memory. Tried to allocate …`.
+            let begins = text.squeezed.find("Triedtoallocate");
+            if begins.is_some_and(|at| at < "CUDAoutofmemory.".len()) {
+                found = cuda::read(&Text::new(format!("{}{}", text.previous, text.plain), ""));
+            }
+        }
+        if !found.is_empty() || not_oom::is_none(text) {
+            return found;
+        }
+        let one = mps::read(text)
+            .or_else(|| nvml_assert::read(text))
+            .or_else(|| nccl::read(text).filter(|message| self.is_nccl_shortage(message, number)))
+            .or_else(|| cublas_cudnn::read(text))
+            .or_else(|| libraries::read(text))
+            .or_else(|| jax_tf::read(text))
+            .or_else(|| host::read(text))
+            .or_else(|| cuda_runtime::read(text))
+            .or_else(|| host::read_killed(text).filter(|_| !self.device_ran_out));
+        found.extend(one);
+        found
+    }
+
+    fn is_nccl_shortage(&self, message: &Found, number: u64) -> bool {
+        let otherwise = self
+            .nccl_failed_otherwise
+            .is_some_and(|line| number - line <= NCCL_REASON_LINES);
+        !(nccl::is_refusal(message) && otherwise)
+    }
+
+    /// Joins `text` to the unfinished message that it goes on from, if it does; lets those end
+    /// that cannot go on any more.
+    fn join(&mut self, rank: Option<Rank>, text: &Text, sink: &mut dyn Sink) -> bool {
+        if self.unfinished.is_empty() {
+            return false;
+        }
+        let next = self.unfinished.iter().position(|unfinished| {
+            (unfinished.rank == rank || rank.is_none()) && unfinished.more.takes(text)
+        });
+        if let Some(at) = next {
+            let mut unfinished = self.unfinished.remove(at);
+            if !unfinished.append(text) {
+                self.close(unfinished, sink);
+            } else {
+                self.unfinished.insert(at, unfinished);
+            }
+            return true;
+        }
+        let (mut waiting, mut ended) = (Vec::new(), Vec::new());
+        for mut unfinished in std::mem::take(&mut self.unfinished) {
+            unfinished.between += 1;
+            let others = unfinished.rank != rank && unfinished.between <= MOST_BETWEEN;
+            if others { &mut waiting } else { &mut ended }.push(unfinished);
+        }
+        self.unfinished = waiting;
+        for unfinished in ended {
+            self.close(unfinished, sink);
+        }
+        false
+    }
+
+    fn wait(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
+        if self.unfinished.len() == MOST_UNFINISHED {
+            let oldest = self.unfinished.remove(0);
+            self.close(oldest, sink);
+        }
+        self.unfinished.push(unfinished);
+    }
+
+    fn close(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
+        let Unfinished {
+            rank,
+            number,
+            found,
+            after_traceback,
+            ..
+        } = unfinished;
+        if cuda::stands_alone(&found) || found.report.kind == Kind::Nccl {
+            let text = Text {
+                squeezed: super::squeezed::squeeze(&unfinished.plain),
+                plain: unfinished.plain,
+                previous: unfinished.previous,
+            };
+            self.report(rank, number, found, after_traceback, &text, sink);
+        }
+    }
+
+    fn report(
+        &mut self,
+        rank: Option<Rank>,
+        number: u64,
+        found: Found,
+        after_traceback: bool,
+        text: &Text,
+        sink: &mut dyn Sink,
+    ) {
+        let mut report = Report {
+            rank,
+            line: number,
+            ..found.report
+        };
+        if not_oom::is_handled(&text.squeezed) || not_oom::is_trial(&text.previous) {
+            report.outcome = Outcome::Caught;
+        }
+        self.device_ran_out |= report.kind != Kind::HostOom;
+        if !self.seen.repeats(&report) {
+            sink.message(Message {
+                report,
+                form: found.form,
+                after_traceback,
+                text: &text.plain,
+            });
+        }
+    }
+}
+
+impl Unfinished {
+    /// Takes the message's next line; says whether more can come.
+    fn append(&mut self, text: &Text) -> bool {
+        self.plain.push('\n');
+        self.plain.push_str(&text.plain);
+        self.lines += 1;
+        let joined = Text::new(self.plain.clone(), "");
+        let read = match self.more {
+            More::Allocator => cuda::read(&joined).pop().or_else(|| mps::read(&joined)),
+            More::Nccl => nccl::read(&joined),
+        };
+        let most_lines = match self.more {
+            More::Allocator => MOST_LINES,
+            More::Nccl => MOST_LINES_NCCL,
+        };
+        if let Some(read) = read {
+            self.found = read;
+        }
+        self.found.more.is_some() && self.lines < most_lines && self.plain.len() < LONGEST_JOINED
+    }
+}

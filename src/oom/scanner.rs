@@ -1,0 +1,88 @@
+//! The one scanner: bytes in, out-of-memory reports out. The live output and `oomph explain` use
+//! the same.
+
+use super::lines::{Line, Lines, Reader};
+use super::messages::{Message, Messages, Sink};
+use super::report::Report;
+use super::wording::Text;
+use crate::units::Rank;
+
+/// Finds out-of-memory messages in a byte stream, however it is cut into chunks.
+///
+/// A message is reported when its line has ended, or, where the line stops within the message
+/// and the next may go on with it, with the line that ends it. Memory is bounded: a line, the end
+/// of the one before, a few unfinished messages. Outcomes are as far as the message's own line
+/// says; whether a program went on is only known later, to those who see its exit status, or to
+/// [`explain`](super::explain).
+#[derive(Debug, Default)]
+pub struct Scanner {
+    lines: Lines,
+    messages: Messages,
+}
+
+impl Scanner {
+    /// A scanner at the start of a stream.
+    pub fn new() -> Scanner {
+        Scanner::default()
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8], found: &mut dyn FnMut(Report)) {
+        self.feed_into(bytes, &mut Reports(found));
+    }
+
+    /// The stream has ended: what has begun is all there is of it.
+    pub fn finish(&mut self, found: &mut dyn FnMut(Report)) {
+        self.finish_into(&mut Reports(found));
+    }
+
+    /// The stream is quiet: reports a message that waits for a next line, as it stands.
+    ///
+    /// For a program that prints an unfinished message and then hangs. If the rest comes after
+    /// all, it is no longer joined.
+    pub fn pause(&mut self, found: &mut dyn FnMut(Report)) {
+        self.messages.finish(&mut Reports(found));
+    }
+
+    pub(super) fn feed_into(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        let Scanner { lines, messages } = self;
+        lines.feed(bytes, &mut Joined { messages, sink });
+    }
+
+    pub(super) fn finish_into(&mut self, sink: &mut dyn Sink) {
+        let Scanner { lines, messages } = self;
+        lines.finish(&mut Joined { messages, sink });
+        self.messages.finish(sink);
+    }
+}
+
+/// Lines read by the messages on behalf of a sink.
+struct Joined<'a> {
+    messages: &'a mut Messages,
+    sink: &'a mut dyn Sink,
+}
+
+impl Reader for Joined<'_> {
+    fn wants_every_line(&self) -> bool {
+        self.messages.are_unfinished() || self.sink.wants_lines()
+    }
+
+    fn read(&mut self, line: Line<'_>) {
+        self.messages.read(line, self.sink);
+    }
+}
+
+/// The sink of a live stream.
+struct Reports<'a>(&'a mut dyn FnMut(Report));
+
+impl Sink for Reports<'_> {
+    fn wants_lines(&self) -> bool {
+        false
+    }
+
+    fn message(&mut self, message: Message<'_>) {
+        (self.0)(message.report);
+    }
+
+    fn line(&mut self, _rank: Option<Rank>, _number: u64, _text: &Text) {}
+}

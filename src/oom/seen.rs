@@ -1,0 +1,116 @@
+//! Which messages were reported lately: programs print the same one several times (a logger, the
+//! traceback, the traceback of the error that it caused, the launcher).
+
+use super::report::Report;
+use std::collections::VecDeque;
+
+/// Further apart, the same figures are another event: a program that catches it on every epoch.
+const WINDOW_LINES: u64 = 1_000;
+
+/// Messages remembered at a time; ranks that fail together all have to find room.
+const MOST: usize = 128;
+
+/// The messages reported lately.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    reports: VecDeque<Report>,
+}
+
+impl Seen {
+    /// Whether `report` repeats a message; remembers it either way.
+    pub(super) fn repeats(&mut self, report: &Report) -> bool {
+        let known = self.reports.iter_mut().find(|known| {
+            report.line.saturating_sub(known.line) <= WINDOW_LINES && is_part_of(report, known)
+        });
+        if let Some(known) = known {
+            known.line = report.line;
+            return true;
+        }
+        if self.reports.len() == MOST {
+            self.reports.pop_front();
+        }
+        self.reports.push_back(report.clone());
+        false
+    }
+}
+
+/// Whether `known` says all that `report` says.
+fn is_part_of(report: &Report, known: &Report) -> bool {
+    fn within<T: PartialEq>(part: &Option<T>, whole: &Option<T>) -> bool {
+        part.is_none() || part == whole
+    }
+    report.kind == known.kind
+        && (within(&report.rank, &known.rank) || known.rank.is_none())
+        && within(&report.device, &known.device)
+        && within(&report.requested, &known.requested)
+        && within(&report.total, &known.total)
+        && within(&report.free, &known.free)
+        && within(&report.allocated, &known.allocated)
+        && within(&report.reserved, &known.reserved)
+        && within(&report.unallocated, &known.unallocated)
+        && within(&report.process_used, &known.process_used)
+        && within(&report.limit, &known.limit)
+        && within(&report.private_pools, &known.private_pools)
+        && (report.others.is_empty() || report.others == known.others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oom::Kind;
+    use crate::units::{Bytes, Rank};
+
+    fn report(line: u64, rank: Option<u32>, requested: Option<u64>) -> Report {
+        Report {
+            line,
+            rank: rank.map(Rank),
+            requested: requested.map(Bytes::mib),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn the_same_figures_are_one_message() {
+        let mut seen = Seen::default();
+        assert!(!seen.repeats(&report(1, None, Some(20))));
+        assert!(seen.repeats(&report(2, None, Some(20))));
+        assert!(
+            seen.repeats(&report(3, Some(0), Some(20))),
+            "the launcher's copy"
+        );
+        assert!(seen.repeats(&report(4, None, None)), "the class alone");
+        assert!(!seen.repeats(&report(5, None, Some(22))));
+        let other = Report {
+            kind: Kind::Nccl,
+            ..report(6, None, None)
+        };
+        assert!(!seen.repeats(&other));
+    }
+
+    #[test]
+    fn two_ranks_are_two_messages() {
+        let mut seen = Seen::default();
+        assert!(!seen.repeats(&report(1, Some(0), Some(20))));
+        assert!(!seen.repeats(&report(2, Some(1), Some(20))));
+        assert!(seen.repeats(&report(3, Some(1), Some(20))));
+        assert!(seen.repeats(&report(4, None, Some(20))));
+    }
+
+    #[test]
+    fn long_after_it_is_another_event() {
+        let mut seen = Seen::default();
+        assert!(!seen.repeats(&report(1, None, Some(20))));
+        assert!(seen.repeats(&report(900, None, Some(20))));
+        assert!(seen.repeats(&report(1_800, None, Some(20))));
+        assert!(!seen.repeats(&report(2_801, None, Some(20))));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut seen = Seen::default();
+        for size in 0..10_000 {
+            seen.repeats(&report(1, None, Some(size)));
+        }
+        assert_eq!(seen.reports.len(), MOST);
+    }
+}

@@ -1,0 +1,217 @@
+//! A whole text, whose end is known: the scanner's reports with their outcomes.
+//!
+//! The words alone never prove that a program died of them; many catch the error and go on. What
+//! comes after tells: an exit status, progress, or nothing at all behind the traceback.
+
+use super::messages::{Message, Sink};
+use super::report::{Outcome, Report};
+use super::scanner::Scanner;
+use super::signs::{self, Counter, Sign};
+use super::wording::{Form, Text};
+use crate::units::Rank;
+
+/// Reports kept of one text. A log with more is a program that catches them by the thousand.
+const MOST_REPORTS: usize = 1_000;
+
+/// How far behind its message a program's word that it goes on may stand.
+const HANDLED_WITHIN_LINES: u64 = 20;
+
+/// A text that is read to its end; memory is bounded as the scanner's is.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    scanner: Scanner,
+    aftermath: Aftermath,
+}
+
+impl Transcript {
+    /// A text of which nothing is read yet.
+    pub fn new() -> Transcript {
+        Transcript::default()
+    }
+
+    /// Takes the next bytes of the text.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.scanner.feed_into(bytes, &mut self.aftermath);
+    }
+
+    /// The text has ended: its out-of-memories in the order of their lines.
+    pub fn finish(mut self) -> Vec<Report> {
+        self.scanner.finish_into(&mut self.aftermath);
+        self.aftermath.settle()
+    }
+}
+
+/// The out-of-memories of `text`, each with its outcome as far as the text shows it.
+pub fn read(text: &[u8]) -> Vec<Report> {
+    let mut transcript = Transcript::new();
+    transcript.feed(text);
+    transcript.finish()
+}
+
+/// What the lines after each message have said so far.
+#[derive(Debug, Default)]
+struct Aftermath {
+    cases: Vec<Case>,
+    /// Counters seen since the first message, by rank of the line and word.
+    counters: Vec<(Option<Rank>, Counter)>,
+}
+
+/// One message and what followed.
+#[derive(Debug)]
+struct Case {
+    report: Report,
+    /// The last line of a traceback.
+    is_uncaught_form: bool,
+    /// A logger printed it as a warning or less.
+    is_warning: bool,
+    /// Counters that rose.
+    rises: u32,
+    /// An exit status other than 0 was reported.
+    ended_badly: bool,
+    /// Another error came later, which may be what the program died of.
+    other_exception: bool,
+    /// The next exception is a consequence.
+    chained: bool,
+    /// Other output came.
+    output: bool,
+}
+
+impl Sink for Aftermath {
+    fn wants_lines(&self) -> bool {
+        !self.cases.is_empty()
+    }
+
+    fn message(&mut self, message: Message<'_>) {
+        if self.cases.len() == MOST_REPORTS {
+            return;
+        }
+        let (before, after) = around(message.text);
+        let rank = message.report.rank;
+        let is_exception = message.form == Form::Exception;
+        self.count(rank, before);
+        self.cases.push(Case {
+            is_uncaught_form: is_exception && message.after_traceback,
+            is_warning: !is_exception && is_warning(before),
+            report: message.report,
+            rises: 0,
+            ended_badly: false,
+            other_exception: false,
+            chained: false,
+            output: false,
+        });
+        self.count(rank, after);
+    }
+
+    fn line(&mut self, rank: Option<Rank>, number: u64, text: &Text) {
+        if self.cases.is_empty() {
+            return;
+        }
+        let sign = signs::read(text);
+        if let Sign::Progress(_) = sign {
+            return self.count(rank, &text.plain);
+        }
+        for case in &mut self.cases {
+            let launcher = rank.is_none();
+            if launcher || case.report.rank == rank || case.report.rank.is_none() {
+                case.take(sign, number);
+            }
+        }
+    }
+}
+
+impl Aftermath {
+    /// Notes a counter in `text`, and who of its rank has seen it rise.
+    fn count(&mut self, rank: Option<Rank>, text: &str) {
+        let Some(counter) = signs::counter(text) else {
+            return;
+        };
+        let known = self
+            .counters
+            .iter()
+            .position(|(of, known)| *of == rank && known.of == counter.of);
+        match known {
+            Some(at) => {
+                let known = std::mem::replace(&mut self.counters[at].1, counter);
+                let rose = counter.at > known.at;
+                if rose {
+                    let same_rank = |case: &&mut Case| case.report.rank == rank;
+                    for case in self.cases.iter_mut().filter(same_rank) {
+                        case.rises += 1;
+                    }
+                }
+            }
+            None if self.counters.len() < MOST_REPORTS => self.counters.push((rank, counter)),
+            None => {}
+        }
+    }
+
+    fn settle(self) -> Vec<Report> {
+        let mut reports: Vec<Report> = self.cases.into_iter().map(Case::settle).collect();
+        reports.sort_by_key(|report| report.line);
+        reports
+    }
+}
+
+impl Case {
+    fn take(&mut self, sign: Sign, number: u64) {
+        match sign {
+            Sign::Handled => {
+                if number - self.report.line.min(number) <= HANDLED_WITHIN_LINES
+                    && self.report.outcome == Outcome::Unknown
+                {
+                    self.report.outcome = Outcome::Caught;
+                }
+            }
+            Sign::EndedBadly => self.ended_badly |= !self.other_exception,
+            Sign::EndedWell => {
+                if self.report.outcome == Outcome::Unknown && !self.ended_badly {
+                    self.report.outcome = Outcome::Caught;
+                }
+            }
+            Sign::OtherException => {
+                self.other_exception |= !self.chained;
+                self.chained = false;
+            }
+            Sign::Chain => self.chained = true,
+            Sign::Progress(_) | Sign::Nothing => {}
+            Sign::Output => self.output = true,
+        }
+    }
+
+    fn settle(self) -> Report {
+        // A bar is drawn once more when a program dies; twice higher is progress.
+        let went_on = self.rises >= if self.is_uncaught_form { 2 } else { 1 };
+        let outcome = match self.report.outcome {
+            known @ (Outcome::Fatal | Outcome::Caught) => known,
+            Outcome::Unknown if went_on => Outcome::Caught,
+            Outcome::Unknown if self.ended_badly => Outcome::Fatal,
+            Outcome::Unknown if self.is_uncaught_form && !self.output && !self.other_exception => {
+                Outcome::Fatal
+            }
+            // Somebody caught it in order to log it, and thought it no more than a warning.
+            Outcome::Unknown if self.is_warning => Outcome::Caught,
+            Outcome::Unknown => Outcome::Unknown,
+        };
+        Report {
+            outcome,
+            ..self.report
+        }
+    }
+}
+
+/// What stands in the message's line before and after its words.
+fn around(text: &str) -> (&str, &str) {
+    let words = ["out of memory", "Tried to allocate", "Requested"];
+    let start = words.iter().filter_map(|word| text.find(word)).min();
+    let end = words.iter().filter_map(|word| text.rfind(word)).max();
+    (
+        &text[..start.unwrap_or(text.len())],
+        &text[end.unwrap_or(text.len())..],
+    )
+}
+
+fn is_warning(before: &str) -> bool {
+    ["WARNING", "WARN", "Warning", "warning", "INFO", "DEBUG"]
+        .iter()
+        .any(|level| before.contains(level))
+}

@@ -1,0 +1,224 @@
+//! What every family of wordings shares: the text it is shown, what it answers, and where in a
+//! line a message may stand.
+
+use super::report::{Kind, Report};
+use super::squeezed::squeeze;
+
+/// One line (or a wrapped message's lines together), ready to be read.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// As a person reads it.
+    pub(super) plain: String,
+    /// Without white space: wordings are looked for here.
+    pub(super) squeezed: String,
+    /// The end of the line before, squeezed: a call or a word that the line goes on from.
+    pub(super) previous: String,
+}
+
+impl Text {
+    pub(super) fn new(plain: String, previous: &str) -> Text {
+        Text {
+            squeezed: squeeze(&plain),
+            previous: squeeze(previous),
+            plain,
+        }
+    }
+}
+
+/// A message that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) report: Report,
+    pub(super) form: Form,
+    /// Whether more of it may follow on the next lines.
+    pub(super) more: Option<More>,
+}
+
+impl Found {
+    pub(super) fn whole(kind: Kind, form: Form) -> Found {
+        Found {
+            report: Report {
+                kind,
+                ..Report::default()
+            },
+            form,
+            more: None,
+        }
+    }
+}
+
+/// How a message stands in its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `Class: message`, the last line of a traceback.
+    Exception,
+    /// `Class('message')`.
+    Quoted,
+    /// The message somewhere in a line.
+    Logged,
+}
+
+/// What the next lines of an unfinished message look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    /// Clauses of a caching allocator's message.
+    Allocator,
+    /// NCCL's second warning, with the size.
+    Nccl,
+}
+
+impl More {
+    /// Whether `line` can be the next line of such a message.
+    pub(super) fn takes(self, line: &Text) -> bool {
+        /// Words of the allocators' templates; a wrapped line of forty columns has one.
+        const CLAUSES: [&str; 24] = [
+            "GiB",
+            "MiB",
+            "KiB",
+            "bytes",
+            "GB",
+            "MB",
+            "allocate",
+            "GPU",
+            "capacity",
+            "capacty",
+            "free",
+            "Process",
+            "process",
+            "memory",
+            "inuse",
+            "allowed",
+            "reserved",
+            "PyTorch",
+            "cached",
+            "limit",
+            "Requested",
+            "PyTorch",
+            "pool",
+            "unallocated",
+        ];
+        /// How another message, or something that is none, begins.
+        const BEGINNINGS: [&str; 5] = ["Traceback(", "File\"", "Theabove", "During", "outofmemory"];
+        let has = |words: &[&str]| words.iter().any(|word| line.squeezed.contains(word));
+        match self {
+            More::Allocator => {
+                has(&CLAUSES)
+                    && !has(&["outofmemory"])
+                    && !BEGINNINGS.iter().any(|b| line.squeezed.starts_with(b))
+            }
+            More::Nccl => line.squeezed.contains("NCCL"),
+        }
+    }
+}
+
+/// How the message that begins at `at` (in squeezed text) stands in its line; `None` where the
+/// line is not the message but speaks of it: the echo of a source line, a comment.
+pub(super) fn form_at(text: &Text, at: usize) -> Option<Form> {
+    let before = &text.squeezed[..at];
+    let open = before.trim_end_matches(['"', '\'', '`', '*', '\\']);
+    let quoted = open.len() < before.len();
+    if before.starts_with('#') && !before.starts_with("##") {
+        return None;
+    }
+    // Bytes and raw or formatted strings of a source line: f"CUDA out of memory…".
+    if quoted
+        && let Some(call) = open.strip_suffix(['f', 'r', 'b'])
+        && call.ends_with('(')
+    {
+        return None;
+    }
+    if let Some(call) = open.strip_suffix('(') {
+        return form_of_argument(call, quoted);
+    }
+    if quoted {
+        // The first line of a call's argument in a traceback of Python 3.13, which shows all
+        // lines of a statement; or the test for the message in the program's own source.
+        let argument = open.is_empty() && text.previous.ends_with('(');
+        let asked_for = ["match=", "regex=", "if", "assert", "=="]
+            .iter()
+            .any(|word| open.ends_with(word));
+        if argument || asked_for {
+            return None;
+        }
+    }
+    let class = open.strip_suffix(':').unwrap_or(open);
+    Some(if class.len() < open.len() && ends_with_class(class) {
+        Form::Exception
+    } else {
+        Form::Logged
+    })
+}
+
+/// `call("message")` is a repr where `call` is an exception's class, and source where it is not.
+fn form_of_argument(call: &str, quoted: bool) -> Option<Form> {
+    let name_from = call
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')
+        .map_or(0, |at| {
+            at + call[at..].chars().next().map_or(1, char::len_utf8)
+        });
+    let (before, name) = call.split_at(name_from);
+    let raised = name.starts_with("raise") || before.ends_with("raise");
+    let bound = before.ends_with('=') && name_is_source(before);
+    match () {
+        () if raised || bound => None,
+        () if name.is_empty() => Some(Form::Logged),
+        () if ends_with_class(name) => Some(Form::Quoted),
+        () if quoted => None,
+        () => Some(Form::Logged),
+    }
+}
+
+/// `error = RuntimeError("…")`: an assignment of a bare name, not a logger's `err=`.
+fn name_is_source(before: &str) -> bool {
+    let name = before.trim_end_matches('=');
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn ends_with_class(text: &str) -> bool {
+    ["Error", "Exception", "OutOfMemory"]
+        .iter()
+        .any(|suffix| text.ends_with(suffix))
+}
+
+/// Whether the line tells people about such messages rather than being one.
+///
+/// Asked only of messages without figures of the device: nobody writes those in prose.
+pub(super) fn is_prose(text: &Text, at: usize, end: usize) -> bool {
+    /// What people write around the words in READMEs, hints and changelogs.
+    const BEFORE: [&str; 21] = [
+        "ifyou",
+        "youmay",
+        "youmight",
+        "youcan",
+        "youget",
+        "yousee",
+        "yougot",
+        "incase",
+        "suchas",
+        "e.g.",
+        "howto",
+        "toavoid",
+        "toprevent",
+        "mayresult",
+        "mightresult",
+        "cancause",
+        "maycause",
+        "couldcause",
+        "aregetting",
+        "toreduce",
+        "tofix",
+    ];
+    const AFTER: [&str; 6] = [
+        "error",
+        "issue",
+        "exception",
+        "problem",
+        "condition",
+        "situation",
+    ];
+    let before = text.squeezed[..at].to_lowercase();
+    let after = text.squeezed[end..].trim_start_matches(['"', '\'', '`', ')', '*']);
+    let after = after.get(..12).unwrap_or(after).to_lowercase();
+    BEFORE.iter().any(|word| before.contains(word))
+        || AFTER.iter().any(|word| after.starts_with(word))
+}
