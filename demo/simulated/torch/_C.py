@@ -1,0 +1,37 @@
+"""The few functions of torch's C extension that tools call directly."""
+from .cuda import _runtime
+
+
+def _cuda_memoryStats(device):
+    """The nested statistics. Initialises nothing."""
+    allocator = _runtime.allocator_if_made()
+    if allocator is None or device != 0:
+        raise RuntimeError("Invalid device argument %s: did you call init?" % device)
+    return allocator.statistics()
+
+
+def _cuda_attach_out_of_memory_observer(observer):
+    """observer(device, requested, total or allowed, device free); there is no way to detach it."""
+    _runtime.lazy_init()
+    _runtime.allocator_if_made().observers.append(observer)
+
+
+def _cuda_isHistoryEnabled():
+    return _runtime.history.enabled
+
+
+def _cuda_getDeviceCount():
+    return 1
+
+
+def _cuda_isInBadFork():
+    return _runtime.in_bad_fork()
+
+
+def _cuda_emptyCache():
+    if _runtime.is_initialized():
+        _runtime.allocator().empty_cache()
+
+
+def _cuda_init():
+    _runtime.lazy_init()

@@ -1,0 +1,44 @@
+"""Storage: what ties a tensor to the allocator. It lives as long as anything refers to it and frees its block at once.
+
+CPython's reference counts decide that moment, here as in the real torch; so a training that keeps a tensor too long
+keeps its memory here for the same reason.
+"""
+from . import _types
+
+
+class Storage:
+    """`size` bytes on a device; on the CPU nothing is allocated, since nobody watches that memory here."""
+
+    __slots__ = ("_block", "_size", "_device", "_allocator", "__weakref__")
+
+    def __init__(self, size, device):
+        self._block = None
+        self._allocator = None
+        self._size = size
+        self._device = device
+        if device.type == "cuda" and size:
+            from .cuda import _runtime
+
+            self._allocator = _runtime.allocator()
+            self._block = self._allocator.allocate(size, _runtime.history.frames())
+
+    def __del__(self):
+        block = self._block
+        if block is not None:
+            self._block = None
+            self._allocator.free(block)
+
+    def nbytes(self):
+        return self._size
+
+    size = nbytes
+
+    def data_ptr(self):
+        return 0 if self._block is None else self._block.address
+
+    @property
+    def device(self):
+        return self._device
+
+
+CPU = _types.device("cpu")

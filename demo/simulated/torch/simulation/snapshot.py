@@ -1,0 +1,85 @@
+"""The snapshot: segments and blocks as `torch.cuda.memory._snapshot` describes them, and whose lines hold them.
+
+Frames are taken at the allocation as (code, line) pairs and only spelled out when a snapshot is asked for, since most
+never are.
+"""
+import sys
+
+
+class History:
+    """Whether allocations remember their Python stack: `torch.cuda.memory._record_memory_history`."""
+
+    def __init__(self):
+        self.enabled = False
+        self.in_backward = False
+
+    def frames(self):
+        """The stack of the caller, innermost first; none in backward, whose threads have no Python frames."""
+        if not self.enabled or self.in_backward:
+            return None
+        frames = []
+        frame = sys._getframe(1)
+        while frame is not None:
+            frames.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        return frames
+
+
+def spelled_out(frames):
+    """Frames as the snapshot gives them."""
+    return [
+        {"filename": code.co_filename, "line": line, "name": code.co_name} for code, line in frames or ()
+    ]
+
+
+def take(allocator):
+    """The list of segments. Unmapped stretches are left out, as in the real one: a segment begins where one ends."""
+    segments = []
+    with allocator.lock:
+        for head in allocator.segments():
+            current = None
+            block = head
+            while block is not None:
+                if not block.mapped:
+                    current = None
+                else:
+                    if current is None:
+                        current = _segment(allocator, block)
+                        segments.append(current)
+                    _add(current, block)
+                block = block.next
+    return segments
+
+
+def _segment(allocator, block):
+    return {
+        "device": allocator.device,
+        "address": block.address,
+        "total_size": 0,
+        "allocated_size": 0,
+        "active_size": 0,
+        "requested_size": 0,
+        "stream": 0,
+        "segment_type": "small" if block.pool.small else "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": block.expandable is not None,
+        "frames": spelled_out(block.segment_frames),
+        "blocks": [],
+    }
+
+
+def _add(segment, block):
+    segment["total_size"] += block.size
+    if block.allocated:
+        segment["allocated_size"] += block.size
+        segment["active_size"] += block.size
+        segment["requested_size"] += block.requested
+    segment["blocks"].append(
+        {
+            "address": block.address,
+            "size": block.size,
+            "requested_size": block.requested,
+            "state": "active_allocated" if block.allocated else "inactive",
+            "frames": spelled_out(block.frames),
+        }
+    )

@@ -1,0 +1,2 @@
+"""torch.utils, as far as tools reach for it."""
+from . import hooks

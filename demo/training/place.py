@@ -1,0 +1,92 @@
+"""Where the training runs: on a real GPU, or on the simulated one where there is none to be had.
+
+Nothing here imports the stand-in; it is put on sys.path only once a real torch is known to be of no use. A torch that
+was already imported for that answer cannot be taken back, so the program then starts itself anew, as the same process
+and with a mark in the environment.
+"""
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+SIMULATED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "simulated")
+MARK = "OOMPH_DEMO_SIMULATED_BECAUSE"
+CARD = "OOMPH_SIMULATED_CARD_GIB"
+
+IN_USE_SHARE = 0.1
+"""More than this share of the device in use before the start: somebody works there."""
+
+
+def settle(real, simulated, card_gib):
+    """Make `import torch` import the right one. Says so in one line where that is the simulated one.
+
+    Raises SystemExit with a reason where `real` is asked for and cannot be had.
+    """
+    because = os.environ.pop(MARK, None)
+    if because is None:
+        if simulated:
+            because = "asked for"
+        elif real:
+            because = reason_against_torch()
+            if because:
+                raise SystemExit("train.py: --real, but %s; leave --real out to train on the simulated GPU" % because)
+        else:
+            because = reason_against_device() or reason_against_torch()
+        if because is None:
+            return
+        if "torch" in sys.modules:
+            start_anew(because)
+    if card_gib is not None:
+        os.environ[CARD] = "%g" % card_gib
+    sys.path.insert(0, SIMULATED)
+    print("simulated GPU (%s GiB): %s; no figure below was measured on a GPU" % (os.environ.get(CARD, "24"), because))
+    sys.stdout.flush()
+
+
+def reason_against_torch():
+    """Why the installed torch will not do, or None. Imports it only where there is one to import."""
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed here"
+    try:
+        import torch
+
+        if torch.cuda.is_available():
+            return None
+        return "PyTorch %s finds no CUDA device here" % torch.__version__
+    except Exception as error:  # A torch that cannot be imported is no use, whatever the reason.
+        sys.modules.setdefault("torch", None)
+        return "PyTorch cannot be used here (%s: %s)" % (type(error).__name__, str(error).splitlines()[:1])
+
+
+def reason_against_device():
+    """Why the device should be left alone, or None: others work on it. Asked of nvidia-smi, which makes no context."""
+    if importlib.util.find_spec("torch") is None or shutil.which("nvidia-smi") is None:
+        return None
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    if not first:
+        return None
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "-i", first, "--query-gpu=memory.used,memory.total", "--format=csv,noheader,nounits"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=10,
+        ).stdout.decode(errors="replace")
+        used, total = (float(field) for field in answer.splitlines()[0].split(","))
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        return None
+    if used > IN_USE_SHARE * total:
+        return "GPU %s is in use (%.0f of %.0f MiB; --real trains on it all the same)" % (first, used, total)
+    return None
+
+
+def start_anew(because):
+    """Replace this process by itself: same words, same environment, and the mark."""
+    os.environ[MARK] = because
+    words = getattr(sys, "orig_argv", None)
+    words = words[1:] if words else sys.argv
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable] + list(words))

@@ -1,0 +1,49 @@
+"""One line of progress in place on a terminal, a plain line now and then elsewhere."""
+import sys
+import time
+
+import torch
+
+GIB = 1 << 30
+PLAIN_EVERY_S = 2.0
+BAR = 24
+
+
+class Progress:
+    """Counts steps of `total`; `simulated` marks every figure's origin."""
+
+    def __init__(self, total, simulated):
+        self.total = total
+        self.loss_name = "simulated loss" if simulated else "loss"
+        self.started = time.monotonic()
+        self.printed = 0.0
+        self.in_place = sys.stdout.isatty()
+        self.width = 0
+
+    def show(self, step, loss, doing="step"):
+        """Step (or validation) so far, its loss, the rate, and the allocator's figures."""
+        now = time.monotonic()
+        if not self.in_place and step < self.total and now - self.printed < PLAIN_EVERY_S:
+            return
+        self.printed = now
+        rate = step / max(1e-9, now - self.started)
+        memory = "allocated %.2f GiB, reserved %.2f GiB, peak %.2f GiB" % (
+            torch.cuda.memory_allocated() / GIB,
+            torch.cuda.memory_reserved() / GIB,
+            torch.cuda.max_memory_allocated() / GIB,
+        )
+        text = "%s %d/%d, %s %.3f, %.2f it/s, %s" % (doing, step, self.total, self.loss_name, loss, rate, memory)
+        if self.in_place:
+            full = int(BAR * min(1.0, step / self.total))
+            text = "|%s%s| %s" % ("#" * full, "-" * (BAR - full), text)
+            sys.stdout.write("\r" + text.ljust(self.width))
+            self.width = len(text)
+        else:
+            sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def close(self):
+        """End the line, so that what follows begins a new one."""
+        if self.in_place and self.width:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
