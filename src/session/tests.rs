@@ -91,6 +91,7 @@ fn oom(seconds: f64) -> Event {
         lines: Vec::new(),
         stack: Vec::new(),
         phase: Default::default(),
+        grad_enabled: None,
         step: 3,
         structure: None,
     });

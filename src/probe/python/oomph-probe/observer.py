@@ -79,10 +79,11 @@ class Observer:
         process = self.process
         stack = frames.Stack(process.torch, self.owners, process.steps.thread)
         record["stack"] = stack.lines
+        record["grad_enabled"] = bool(process.torch.is_grad_enabled())
         record["phase"] = frames.phase(
             stack,
             process.steps.count,
-            process.torch.is_grad_enabled(),
+            record["grad_enabled"],
             process.steps.is_running(),
         )
         process.steps.forget_running()
