@@ -40,26 +40,25 @@ impl DeviceState {
             parts.unallocated = Some(reserved - allocated);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
-        match self.fresh(state) {
-            Some((at, reading)) => {
-                let owners = self.owners(state, &ranks, at, reading);
-                parts.non_pytorch = owners.non_pytorch;
-                parts.foreign = owners.foreign;
-                // NVML and the probes read at different instants. What is reserved is newer than
-                // what is used, so that what is free is what the parts leave.
-                let outside = match (owners.non_pytorch, owners.foreign) {
-                    (Some(ours), Some(foreign)) => Some(ours + foreign),
-                    (_, _) => reading
-                        .used
-                        .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
-                };
-                parts.free = self
-                    .capacity
-                    .zip(outside)
-                    .map(|(capacity, outside)| capacity - known - outside);
-            }
-            // Nobody says what lies outside PyTorch's allocator, so what is free is not known.
-            None => {}
+        // Where NVML says nothing nobody says what lies outside PyTorch's allocator, and so what is
+        // free is not known.
+        if let Some((at, reading)) = self.fresh(state) {
+            let mut owners = self.owners(state, &ranks, at, reading);
+            owners.non_pytorch = owners.non_pytorch.map(|outside| self.steady(outside));
+            parts.non_pytorch = owners.non_pytorch;
+            parts.foreign = owners.foreign;
+            // NVML and the probes read at different instants. What is reserved is newer than what
+            // is used, so that what is free is what the parts leave.
+            let outside = match (owners.non_pytorch, owners.foreign) {
+                (Some(ours), Some(foreign)) => Some(ours + foreign),
+                (_, _) => reading
+                    .used
+                    .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
+            };
+            parts.free = self
+                .capacity
+                .zip(outside)
+                .map(|(capacity, outside)| capacity - known - outside);
         }
         parts
     }
@@ -96,6 +95,20 @@ impl DeviceState {
         self.foreign_of(state, &self.ranks(state), reading)
     }
 
+    /// What the latest reading alone says of the training's memory outside PyTorch.
+    pub(super) fn outside_now(&self, state: &State) -> Option<Bytes> {
+        let (at, reading) = self.fresh(state)?;
+        self.owners(state, &self.ranks(state), at, reading)
+            .non_pytorch
+    }
+
+    /// The same by the median of the latest readings.
+    fn steady(&self, latest: Bytes) -> Bytes {
+        let mut readings = self.outside.clone();
+        readings.sort_unstable();
+        readings.get(readings.len() / 2).copied().unwrap_or(latest)
+    }
+
     /// What NVML says of this device besides PyTorch, to be kept with an out-of-memory.
     pub(super) fn surroundings(&self, state: &State) -> Option<Surroundings> {
         let (at, reading) = self.fresh(state)?;
@@ -104,7 +117,7 @@ impl DeviceState {
         let foreign = self.foreign_of(state, &ranks, reading);
         Some(Surroundings {
             at,
-            non_pytorch: owners.non_pytorch,
+            non_pytorch: owners.non_pytorch.map(|outside| self.steady(outside)),
             foreign: foreign.map(|foreign| foreign.into_iter().cloned().collect()),
             foreign_bytes: owners.foreign,
         })

@@ -77,18 +77,23 @@ impl OomIncident {
 
     /// Reserved by PyTorch at that moment, allocated included.
     pub fn reserved(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .map(|record| record.sample.reserved)
-            .or_else(|| self.report.as_ref()?.reserved)
+        if let Some(record) = &self.record {
+            return Some(record.sample.reserved);
+        }
+        // Texts since 2.1 say the two parts, those before it the sum.
+        let report = self.report.as_ref()?;
+        let parts = report.allocated.zip(report.unallocated);
+        report.reserved.or(parts.map(|(a, u)| a + u))
     }
 
     /// Reserved but unallocated.
     pub fn unallocated(&self) -> Option<Bytes> {
-        match (self.reserved(), self.allocated()) {
-            (Some(reserved), Some(allocated)) => Some(reserved - allocated),
-            _ => self.report.as_ref()?.unallocated,
+        if let Some(record) = &self.record {
+            return Some(record.sample.reserved - record.sample.allocated);
         }
+        let report = self.report.as_ref()?;
+        let difference = report.reserved.zip(report.allocated);
+        report.unallocated.or(difference.map(|(r, a)| r - a))
     }
 
     /// The device's capacity (never the cap).
