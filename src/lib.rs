@@ -27,6 +27,7 @@
 //! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
 //! recording replays to the same frames and findings, and the tests need no GPU.
 
+pub mod collect;
 pub mod command;
 pub mod diagnosis;
 pub mod event;
