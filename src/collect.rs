@@ -1,4 +1,6 @@
-//! Sources of events: what the devices, the training's processes and its output tell us. Each stamps
-//! what it saw and sends it on; none decides what follows from it, and none knows of another.
+//! Sources of events: what the devices and the training's processes tell us. Each stamps what it
+//! saw and hands it to the one channel; none decides what follows from it, and none knows of
+//! another.
 
+pub mod nvml;
 pub mod probe_socket;

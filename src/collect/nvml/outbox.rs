@@ -1,0 +1,168 @@
+//! What the watch has to say, on its way into a channel that may be full.
+//!
+//! Readings are dropped and counted then; what NVML's state is must arrive, so it waits. Nobody
+//! here ever waits for the channel.
+
+use super::state;
+use crate::event::{Clock, Dropped, Event, Level, Note, NvmlState, What};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// States and notes that may wait; more only come of a library gone mad.
+const WAITING: usize = 64;
+
+/// The way out.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    clock: Clock,
+    sender: Sender<Event>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    said: Option<NvmlState>,
+    waiting: VecDeque<Event>,
+    dropped: u64,
+}
+
+impl Outbox {
+    pub(super) fn new(clock: Clock, sender: Sender<Event>) -> Outbox {
+        Outbox {
+            clock,
+            sender,
+            queue: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|held| held.into_inner())
+    }
+
+    /// Whether anybody still listens.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Whether something waits that must arrive.
+    pub(super) fn is_waiting(&self) -> bool {
+        let queue = self.lock();
+        !queue.waiting.is_empty() || queue.dropped > 0
+    }
+
+    /// Says what NVML's state is, if that is news.
+    pub(super) fn say(&self, new: NvmlState) {
+        let mut queue = self.lock();
+        if queue.said.as_ref() != Some(&new) {
+            queue.said = Some(new.clone());
+            self.put(&mut queue, state(new));
+        }
+        drop(queue);
+        self.flush();
+    }
+
+    /// Says something in words.
+    pub(super) fn note(&self, text: String) {
+        let level = Level::Warning;
+        self.insist(What::Note(Note { level, text }));
+    }
+
+    /// Says what must arrive.
+    pub(super) fn insist(&self, what: What) {
+        self.put(&mut self.lock(), what);
+        self.flush();
+    }
+
+    fn put(&self, queue: &mut Queue, what: What) {
+        let at = self.clock.now();
+        if queue.waiting.len() < WAITING {
+            queue.waiting.push_back(Event { at, what });
+        }
+    }
+
+    /// Sends a reading, or counts it as dropped.
+    pub(super) fn reading(&self, what: What) {
+        self.flush();
+        let at = self.clock.now();
+        if self.sender.try_send(Event { at, what }).is_err() {
+            self.lock().dropped += 1;
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(super) fn flush(&self) {
+        let mut queue = self.lock();
+        while let Some(event) = queue.waiting.pop_front() {
+            match self.sender.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => {
+                    queue.waiting.push_front(event);
+                    return;
+                }
+                Err(TrySendError::Closed(_)) => return queue.waiting.clear(),
+            }
+        }
+        if queue.dropped > 0 {
+            let dropped = Dropped {
+                samples: queue.dropped,
+                ..Dropped::default()
+            };
+            let (at, what) = (self.clock.now(), What::Dropped(dropped));
+            if self.sender.try_send(Event { at, what }).is_ok() {
+                queue.dropped = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::channel;
+
+    fn reading() -> What {
+        What::Unknown
+    }
+
+    #[test]
+    fn a_full_channel_costs_readings_and_no_state() {
+        let (sender, mut receiver) = channel(1);
+        let outbox = Outbox::new(Clock::start(), sender);
+        outbox.reading(reading());
+        outbox.reading(reading());
+        outbox.reading(reading());
+        outbox.say(NvmlState::Stale);
+        outbox.say(NvmlState::Stale);
+        assert!(outbox.is_waiting());
+        let mut seen = Vec::new();
+        while let Ok(event) = receiver.try_recv() {
+            seen.push(event.what);
+            outbox.flush();
+        }
+        let dropped = Dropped {
+            samples: 2,
+            ..Dropped::default()
+        };
+        assert_eq!(
+            seen,
+            [
+                reading(),
+                What::Nvml(NvmlState::Stale),
+                What::Dropped(dropped)
+            ]
+        );
+        assert!(!outbox.is_waiting());
+    }
+
+    #[test]
+    fn nobody_listening_is_no_error() {
+        let (sender, receiver) = channel(1);
+        let outbox = Outbox::new(Clock::start(), sender);
+        drop(receiver);
+        outbox.say(NvmlState::Off);
+        outbox.reading(reading());
+        assert!(outbox.is_closed());
+    }
+}

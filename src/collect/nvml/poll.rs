@@ -1,0 +1,258 @@
+//! The thread that asks NVML, round by round, for as long as anybody listens.
+
+use super::Options;
+use super::outbox::Outbox;
+use super::owners::Owners;
+use super::pulse::Pulse;
+use super::reading::{Answer, Watched};
+use super::reason::reason;
+use crate::event::{NvmlState, What};
+use crate::units::{Pid, Uuid};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use std::time::{Duration, Instant};
+
+/// How often the number of devices is looked at.
+const RECOUNT: Duration = Duration::from_secs(5);
+
+/// More devices than any machine has.
+const MOST_DEVICES: u32 = 256;
+
+/// `NVML_DEVICE_MIG_ENABLE` of nvml.h.
+const MIG_ENABLED: u32 = 1;
+
+/// Asks until the watch is over. NVML that cannot be asked is tried again: a driver may be loaded,
+/// or be whole again after an update.
+pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
+    loop {
+        match pulse.call(|| start(options)) {
+            Ok(nvml) => {
+                Round::new(&nvml, options, pulse, outbox).run();
+                // The last call of all; it may hang like any other, and nobody waits for it.
+                pulse.call(|| drop(nvml));
+            }
+            Err(error) => outbox.say(NvmlState::Unavailable {
+                reason: reason(&error),
+            }),
+        }
+        if !rest(options.retry, options, pulse, outbox) {
+            return;
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<Nvml, NvmlError> {
+    match &options.library {
+        Some(path) => Nvml::builder().lib_path(path.as_os_str()).init(),
+        None => Nvml::init(),
+    }
+}
+
+/// Waits, and keeps trying to get rid of what must be said. Returns whether the watch goes on.
+fn rest(duration: Duration, options: &Options, pulse: &Pulse, outbox: &Outbox) -> bool {
+    let end = Instant::now() + duration;
+    loop {
+        outbox.flush();
+        let left = end.saturating_duration_since(Instant::now());
+        let nap = match outbox.is_waiting() {
+            true => left.min(options.interval),
+            false => left,
+        };
+        if outbox.is_closed() || !pulse.rest(nap) {
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+    }
+}
+
+/// A device among those that are watched.
+struct Place<'nvml> {
+    device: Watched<'nvml>,
+    /// When it last said that it is lost; it is asked again after a while.
+    lost_at: Option<Instant>,
+}
+
+impl<'nvml> Place<'nvml> {
+    fn new(device: Watched<'nvml>) -> Place<'nvml> {
+        Place {
+            device,
+            lost_at: None,
+        }
+    }
+}
+
+/// The devices of one initialised NVML.
+struct Round<'a, 'nvml> {
+    nvml: &'nvml Nvml,
+    options: &'a Options,
+    pulse: &'a Pulse,
+    outbox: &'a Outbox,
+    devices: Vec<Place<'nvml>>,
+    owners: Owners,
+    count: u32,
+    counted: Instant,
+}
+
+impl<'a, 'nvml> Round<'a, 'nvml> {
+    fn new(
+        nvml: &'nvml Nvml,
+        options: &'a Options,
+        pulse: &'a Pulse,
+        outbox: &'a Outbox,
+    ) -> Round<'a, 'nvml> {
+        Round {
+            nvml,
+            options,
+            pulse,
+            outbox,
+            devices: Vec::new(),
+            owners: Owners::default(),
+            count: 0,
+            counted: Instant::now(),
+        }
+    }
+
+    /// Reads all devices, again and again, until the watch is over or NVML must be started anew.
+    fn run(&mut self) {
+        let driver = self.pulse.call(|| self.nvml.sys_driver_version());
+        let driver = driver.unwrap_or_else(|_| "unknown".into());
+        if !self.recount(true) {
+            return;
+        }
+        let mut next = Instant::now();
+        loop {
+            if self.counted.elapsed() >= RECOUNT.min(self.options.interval * 10)
+                && !self.recount(false)
+            {
+                return;
+            }
+            self.outbox.say(NvmlState::Live {
+                driver: driver.clone(),
+                devices: self.count,
+            });
+            if !self.read_all() {
+                return;
+            }
+            // A round that took longer than the interval is not made up for.
+            next = (next + self.options.interval).max(Instant::now());
+            let nap = next.saturating_duration_since(Instant::now());
+            if self.outbox.is_closed() || !self.pulse.rest(nap) {
+                return;
+            }
+        }
+    }
+
+    /// Looks how many devices there are, and which, if that changed. Returns whether NVML answers.
+    fn recount(&mut self, first: bool) -> bool {
+        self.counted = Instant::now();
+        let count = match self.pulse.call(|| self.nvml.device_count()) {
+            Ok(count) => count,
+            Err(error) => {
+                self.outbox.say(NvmlState::Unavailable {
+                    reason: reason(&error),
+                });
+                return false;
+            }
+        };
+        if first || count != self.count {
+            self.count = count;
+            self.look_up(count);
+        }
+        true
+    }
+
+    fn look_up(&mut self, count: u32) {
+        let (pulse, outbox, nvml) = (self.pulse, self.outbox, self.nvml);
+        let mut before = std::mem::take(&mut self.devices);
+        // A number that no machine has is a library gone mad.
+        for index in 0..count.min(MOST_DEVICES) {
+            match pulse.call(|| nvml.device_by_index(index).and_then(|d| watched(d, index))) {
+                Ok(devices) => {
+                    before.retain(|old| devices.iter().all(|new| new.uuid != old.device.uuid));
+                    self.devices.extend(devices.into_iter().map(Place::new));
+                }
+                // One that we know goes on being asked: it will say that it is lost.
+                Err(_) if before.iter().any(|old| old.device.index == index) => {
+                    let known = before.extract_if(.., |old| old.device.index == index);
+                    self.devices.extend(known);
+                }
+                Err(error) => outbox.note(format!("GPU {index} cannot be watched: {error}")),
+            }
+        }
+        for old in before {
+            outbox.insist(What::Device(old.device.silent(Some("no longer there"))));
+        }
+    }
+
+    /// Reads each device once. Returns whether NVML is still initialised.
+    fn read_all(&mut self) -> bool {
+        let mut pids: Vec<Pid> = Vec::new();
+        for Place { device, lost_at } in &mut self.devices {
+            if lost_at.is_some_and(|at| at.elapsed() < self.options.retry) {
+                continue;
+            }
+            match self.pulse.call(|| device.ask(&mut self.owners)) {
+                Answer::Reading(reading) => {
+                    *lost_at = None;
+                    let processes = reading.processes.iter().flatten();
+                    pids.extend(processes.map(|process| process.pid));
+                    self.outbox.reading(What::Device(reading));
+                }
+                Answer::Lost(reading) => {
+                    *lost_at = Some(Instant::now());
+                    self.outbox.insist(What::Device(reading));
+                }
+                Answer::Uninitialized => return false,
+            }
+        }
+        self.owners.keep(&pids);
+        true
+    }
+}
+
+/// The device at `index`, or its slices where it is cut up (MIG): the memory that a program gets is
+/// a slice's, and the slice's UUID is what it sees.
+fn watched<'nvml>(device: Device<'nvml>, index: u32) -> Result<Vec<Watched<'nvml>>, NvmlError> {
+    let slices = slices(&device);
+    if slices.is_empty() {
+        let uuid = device.uuid()?;
+        return Ok(vec![Watched {
+            name: shown_name(&device),
+            uuid: Uuid::new(&uuid),
+            sensors: None,
+            device,
+            index,
+        }]);
+    }
+    let whole = |slice: Device<'nvml>| {
+        let uuid = slice.uuid().ok()?;
+        Some(Watched {
+            name: shown_name(&slice),
+            uuid: Uuid::new(&uuid),
+            sensors: slice.mig_parent_device().ok(),
+            device: slice,
+            index,
+        })
+    };
+    Ok(slices.into_iter().filter_map(whole).collect())
+}
+
+fn slices<'nvml>(device: &Device<'nvml>) -> Vec<Device<'nvml>> {
+    // Most devices know nothing of MIG and say so with an error.
+    if !device
+        .mig_mode()
+        .is_ok_and(|mode| mode.current == MIG_ENABLED)
+    {
+        return Vec::new();
+    }
+    let most = device.mig_device_count().unwrap_or(0).min(16);
+    (0..most)
+        .filter_map(|slot| device.mig_device_by_index(slot).ok())
+        .collect()
+}
+
+fn shown_name(device: &Device<'_>) -> String {
+    device.name().unwrap_or_else(|_| "NVIDIA GPU".into())
+}

@@ -1,0 +1,135 @@
+//! One reading of one device. What a device does not answer is missing from it, never zero, and
+//! spoils nothing of the rest.
+
+use super::owners::Owners;
+use super::reason::lost;
+use crate::event::{DeviceProcess, DeviceReading};
+use crate::units::{Bytes, Pid, Uuid};
+use nvml_wrapper::Device;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
+use std::collections::BTreeMap;
+
+/// More processes than any device has; NVML has been seen to say four thousand million, and the
+/// wrapper makes room for as many as it says.
+const MOST_PROCESSES: u32 = 10_000;
+
+/// A device that is watched: a whole one, or a slice of one (MIG).
+pub(super) struct Watched<'nvml> {
+    pub device: Device<'nvml>,
+    /// For a slice the device that it is a slice of, which has the sensors.
+    pub sensors: Option<Device<'nvml>>,
+    pub uuid: Uuid,
+    pub index: u32,
+    pub name: String,
+}
+
+/// What came of asking a device.
+pub(super) enum Answer {
+    /// A reading, some of it perhaps missing.
+    Reading(DeviceReading),
+    /// The device is gone, and this is the reading that says so.
+    Lost(DeviceReading),
+    /// NVML itself is gone: it must be initialised again.
+    Uninitialized,
+}
+
+impl Watched<'_> {
+    /// Asks the device for everything. About 60 µs on a real one, with the processes the dear part.
+    pub(super) fn ask(&self, owners: &mut Owners) -> Answer {
+        let mut reading = self.silent(None);
+        match self.device.memory_info() {
+            Ok(memory) => put_memory(&mut reading, &memory),
+            Err(NvmlError::Uninitialized) => return Answer::Uninitialized,
+            Err(error) => {
+                if let Some(reason) = lost(&error) {
+                    return Answer::Lost(self.silent(Some(reason)));
+                }
+            }
+        }
+        let sensors = self.sensors.as_ref().unwrap_or(&self.device);
+        reading.processes = self.processes(owners);
+        reading.utilization = self.device.utilization_rates().ok().map(|rates| rates.gpu);
+        reading.temperature = sensors.temperature(TemperatureSensor::Gpu).ok();
+        reading.power = sensors.power_usage().ok().map(|mw| mw as f32 / 1_000.0);
+        Answer::Reading(reading)
+    }
+
+    /// A reading in which nothing is known.
+    pub(super) fn silent(&self, lost: Option<&str>) -> DeviceReading {
+        DeviceReading {
+            uuid: self.uuid.clone(),
+            index: self.index,
+            name: self.name.clone(),
+            total: None,
+            used: None,
+            free: None,
+            driver_reserved: None,
+            processes: None,
+            utilization: None,
+            temperature: None,
+            power: None,
+            lost: lost.map(str::to_string),
+        }
+    }
+
+    /// The processes with memory on the device, each once: one that computes and draws stands in
+    /// both of NVML's lists.
+    fn processes(&self, owners: &mut Owners) -> Option<Vec<DeviceProcess>> {
+        let few = |count: Result<u32, NvmlError>| count.is_ok_and(|count| count <= MOST_PROCESSES);
+        let device = &self.device;
+        let compute = few(device.running_compute_processes_count())
+            .then(|| device.running_compute_processes().ok())
+            .flatten();
+        let graphics = few(device.running_graphics_processes_count())
+            .then(|| device.running_graphics_processes().ok())
+            .flatten();
+        if compute.is_none() && graphics.is_none() {
+            return None;
+        }
+        let mut by_pid: BTreeMap<Pid, Option<Bytes>> = BTreeMap::new();
+        for process in compute.into_iter().chain(graphics).flatten() {
+            let Ok(pid) = i32::try_from(process.pid) else {
+                continue;
+            };
+            let used = by_pid.entry(Pid(pid)).or_default();
+            *used = (*used).max(bytes_of(&process));
+        }
+        let list = by_pid.into_iter().map(|(pid, used)| {
+            let owner = owners.of(pid);
+            DeviceProcess {
+                pid,
+                used,
+                name: owner.name,
+                user: owner.user,
+            }
+        });
+        Some(list.collect())
+    }
+}
+
+/// A size, unless it is one of the ways to say "not available".
+fn bytes(n: u64) -> Option<Bytes> {
+    (n < 1 << 63).then_some(Bytes(n))
+}
+
+fn bytes_of(process: &ProcessInfo) -> Option<Bytes> {
+    match process.used_gpu_memory {
+        UsedGpuMemory::Used(n) => bytes(n),
+        UsedGpuMemory::Unavailable => None,
+    }
+}
+
+/// Memory of a device that has none is no figure, and neither is more used than there is.
+fn put_memory(reading: &mut DeviceReading, memory: &MemoryInfo) {
+    let Some(total) = bytes(memory.total).filter(|total| *total > Bytes::ZERO) else {
+        return;
+    };
+    let within = |n| bytes(n).filter(|n| *n <= total);
+    reading.total = Some(total);
+    reading.used = within(memory.used);
+    reading.free = within(memory.free);
+    reading.driver_reserved = within(memory.reserved);
+}

@@ -1,0 +1,34 @@
+//! A terminal of our own for the real binary, and eyes for its processes.
+//!
+//! `#[path = "harness/harness.rs"] mod harness;`. A [`Terminal`] is a pseudo-terminal with an emulator
+//! behind it: a test waits for what a person would see, presses keys, resizes, hangs up, and looks
+//! whether the terminal was left as it was found. Nothing here waits for ever, and nothing that was
+//! started outlives the test: every process carries a marker in its environment.
+
+#![allow(dead_code)] // Each test binary uses its part.
+
+pub mod keys;
+pub mod processes;
+pub mod terminal;
+
+pub use keys::Key;
+pub use processes::Marker;
+pub use terminal::Terminal;
+
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a machine that is busy with other things; what is waited for
+/// usually comes within milliseconds.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks again and again until `condition` holds; fails with `what` where it does not in time.
+pub fn wait_until(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "waited {patience:?} in vain for: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
