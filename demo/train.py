@@ -110,6 +110,7 @@ def train_step(args, model, source, optimizer, scenario, step):
         total += loss.item()
     optimizer.step()
     optimizer.zero_grad()
+    scenario.after_step()
     return total
 
 

@@ -29,7 +29,7 @@ def gpt(capacity, share):
     # the hidden layer before and after GELU (4 each); at the turn to backward about ten more once.
     per_token = 4 * width * (16 * layers + 10) + 24 * layers
     parameters = layers * 12 * width * width + 2 * VOCABULARY * width
-    return Size(width, layers, lengths(capacity, share, parameters, per_token, 64))
+    return Size(width, layers, lengths(capacity, share, parameters, per_token, 16))
 
 
 def cnn(capacity, share):
@@ -50,7 +50,11 @@ def mlp(capacity, share):
 def lengths(capacity, share, parameters, per_unit, multiple):
     """How many units a sample has, for a peak of `share` of the card at the reference batch."""
     room = share * capacity - BYTES_PER_PARAMETER * parameters
-    return max(multiple, int(room / (REFERENCE_BATCH * per_unit)) // multiple * multiple)
+    units = room / (REFERENCE_BATCH * per_unit)
+    # Long samples in rounder numbers: their tensors then fill the allocator's 2 MiB steps without a rest.
+    if units > 32 * multiple:
+        multiple *= 4
+    return max(multiple, int(units) // multiple * multiple)
 
 
 MODELS = {"gpt": gpt, "cnn": cnn, "mlp": mlp}
