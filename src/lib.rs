@@ -36,4 +36,5 @@ pub mod probe;
 pub mod remedy;
 pub mod session;
 pub mod state;
+pub mod ui;
 pub mod units;

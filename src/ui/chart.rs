@@ -1,0 +1,244 @@
+//! The memory of one device over time: allocated as an area, reserved and device used as lines,
+//! capacity, limit and prediction as rules, marks for out-of-memories and relaunches.
+//!
+//! ```text
+//! 24 ┤┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈  capacity  23.6
+//! 16 ┤      ▁▂▄▆✗   ╎       ╌╌╌╌╌╌╌╌╌╌╌╌╌  device    15.9
+//!  8 ┤   ▂▅██████   ╎     ┌─▆▇▆▇▆▇▆▇▆▇▆▇─  allocated 14.7
+//!  0 ┤ ▂█████████   ╎  ▂▅████████████████
+//!    └── 0:10 ───── 0:20 ───── 0:30 ─────
+//! ```
+
+mod axis;
+mod legend;
+mod marks;
+mod plot;
+mod scale;
+mod window;
+
+pub use window::{Move, TimeView, Window};
+
+use super::figures::Figures;
+use super::pen::{Pen, columns};
+use super::theme::{Theme, Tone};
+use crate::state::{Bucket, DeviceState, Series, State};
+use crate::units::{Bytes, Moment};
+use plot::Stroke;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use scale::Scale;
+
+/// Up to which amount the chart goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Height {
+    /// The device's capacity: the chart says how full it is.
+    #[default]
+    Capacity,
+    /// The most that is shown: the chart says how it moves.
+    Data,
+}
+
+impl Height {
+    /// The other one.
+    pub fn other(self) -> Height {
+        match self {
+            Height::Capacity => Height::Data,
+            Height::Data => Height::Capacity,
+        }
+    }
+}
+
+/// Below this width the labels at the right end are left out: the line of headroom has the numbers.
+const WIDTH_FOR_LEGEND: u16 = 60;
+
+/// What the chart draws, read from the state once a frame.
+struct Curves {
+    allocated: Vec<Option<Bucket>>,
+    reserved: Vec<Option<Bucket>>,
+    used: Vec<Option<Bucket>>,
+}
+
+impl Curves {
+    fn of(device: &DeviceState, window: &Window, now: Moment) -> Curves {
+        // A series holds its latest value until it is told otherwise; nobody knows the future.
+        let known = window.until(now);
+        let columns = |series: &Series| series.columns(known.from, known.to, known.columns.into());
+        Curves {
+            allocated: columns(&device.allocated),
+            reserved: columns(&device.reserved),
+            used: columns(&device.used),
+        }
+    }
+
+    fn most(&self) -> Option<Bytes> {
+        [&self.allocated, &self.reserved, &self.used]
+            .into_iter()
+            .flatten()
+            .filter_map(|bucket| bucket.map(|bucket| bucket.max))
+            .max()
+    }
+
+    fn knows_the_allocator(&self) -> bool {
+        self.allocated.iter().any(Option::is_some)
+    }
+}
+
+/// Draws the chart of a device.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    theme: &Theme,
+    state: &State,
+    device: &DeviceState,
+    time: &TimeView,
+    height: Height,
+) {
+    let legend_width = if area.width >= WIDTH_FOR_LEGEND {
+        legend::WIDTH
+    } else {
+        0
+    };
+    let plot = Rect {
+        x: area.x.saturating_add(axis::BYTES_WIDTH),
+        y: area.y,
+        width: area.width.saturating_sub(axis::BYTES_WIDTH + legend_width),
+        height: area.height.saturating_sub(1),
+    };
+    if plot.width < 4 || plot.height < 1 {
+        return;
+    }
+    let window = time.window(state.now, plot.width);
+    let curves = Curves::of(device, &window, state.now);
+    let top = top_of(device, &curves, height);
+    let scale = Scale::with_top(top, plot.height);
+
+    draw_curves(buf, plot, theme, &scale, &curves);
+    let rules = rules_of(state, device, top);
+    for rule in &rules {
+        plot::rule(
+            buf,
+            plot,
+            theme,
+            &scale,
+            rule.at,
+            rule.tone,
+            rule.glyph(theme),
+        );
+    }
+    marks::draw(buf, plot, theme, state, device, &window);
+    axis::draw_bytes(
+        buf,
+        Rect {
+            width: axis::BYTES_WIDTH,
+            height: plot.height,
+            ..area
+        },
+        theme,
+        &scale,
+    );
+    axis::draw_time(
+        buf,
+        Rect {
+            y: plot.bottom(),
+            height: 1,
+            width: area.width - legend_width,
+            ..area
+        },
+        theme,
+        &window,
+    );
+    if legend_width > 0 {
+        let gutter = Rect {
+            x: plot.right(),
+            width: legend_width,
+            ..plot
+        };
+        let figures = Figures::of(device.capacity);
+        legend::draw(buf, gutter, theme, &scale, figures, &curves, &rules);
+    }
+}
+
+/// A rule of the chart.
+struct Rule {
+    at: Bytes,
+    name: &'static str,
+    tone: Tone,
+}
+
+impl Rule {
+    fn glyph(&self, theme: &Theme) -> &'static str {
+        match self.tone {
+            Tone::Predicted => theme.glyphs.sparse_dots,
+            _ => theme.glyphs.dots,
+        }
+    }
+}
+
+/// The rules that lie on the chart, the weightiest first.
+fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
+    let predicted = state
+        .run()
+        .filter(|run| {
+            run.ranks
+                .iter()
+                .all(|rank| rank.device.as_ref().is_none_or(|uuid| *uuid == device.uuid))
+        })
+        .and_then(|run| run.predicted_peak);
+    [
+        (device.capacity, "capacity", Tone::Capacity),
+        (device.limit, "limit", Tone::Limit),
+        (predicted, "predicted", Tone::Predicted),
+    ]
+    .into_iter()
+    .filter_map(|(at, name, tone)| at.filter(|at| *at <= top).map(|at| Rule { at, name, tone }))
+    .collect()
+}
+
+fn top_of(device: &DeviceState, curves: &Curves, height: Height) -> Bytes {
+    // Room above the highest curve, so that it is not mistaken for a rule.
+    let of_data = || curves.most().map_or(Bytes::gib(1), |most| most.scale(1.15));
+    match height {
+        Height::Capacity => device.capacity.unwrap_or_else(of_data),
+        Height::Data => of_data(),
+    }
+}
+
+fn draw_curves(buf: &mut Buffer, plot: Rect, theme: &Theme, scale: &Scale, curves: &Curves) {
+    if curves.knows_the_allocator() {
+        let tones = (Tone::Allocated, Tone::AllocatedBand);
+        plot::area(buf, plot, theme, scale, &curves.allocated, tones);
+        plot::line(
+            buf,
+            plot,
+            theme,
+            scale,
+            &curves.used,
+            Tone::Used,
+            Stroke::Dashed,
+        );
+        plot::line(
+            buf,
+            plot,
+            theme,
+            scale,
+            &curves.reserved,
+            Tone::Reserved,
+            Stroke::Solid,
+        );
+    } else {
+        // Without the allocator's figures the device's own are what there is to see.
+        let tones = (Tone::NonPytorch, Tone::Free);
+        plot::area(buf, plot, theme, scale, &curves.used, tones);
+    }
+}
+
+/// Says in the middle of the chart's place why there is none.
+pub fn draw_nothing(buf: &mut Buffer, area: Rect, theme: &Theme, lines: &[&str]) {
+    let first = area.height.saturating_sub(lines.len() as u16) / 2;
+    for (row, line) in (first..).zip(lines) {
+        let indent = area.width.saturating_sub(columns(line)) / 2;
+        Pen::new(buf, area, row)
+            .skip(indent)
+            .cut(line, area.width, theme, theme.style(Tone::Dim));
+    }
+}

@@ -1,0 +1,174 @@
+//! The two axes: GiB on the left, time below.
+
+use super::scale::{Scale, tick_label};
+use super::window::Window;
+use crate::ui::pen::{Pen, columns};
+use crate::ui::theme::{Theme, Tone};
+use crate::units::{Moment, clock_face};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::time::Duration;
+
+/// How wide the axis of bytes is, its line included: `1000 ┤`.
+pub const BYTES_WIDTH: u16 = 5;
+
+/// Steps between the numbers of the time axis, in seconds.
+const STEPS: [u64; 22] = [
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    3 * 3_600,
+    6 * 3_600,
+    12 * 3_600,
+    86_400,
+    2 * 86_400,
+    7 * 86_400,
+    28 * 86_400,
+    91 * 86_400,
+];
+
+/// A number of the time axis has at least this many columns to itself.
+const COLUMNS_PER_TICK: u64 = 12;
+
+/// Draws the axis of bytes; `area` is its columns beside the plot's rows.
+pub fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
+    let rule = theme.style(Tone::Faint);
+    let last = area.width.saturating_sub(1);
+    for row in 0..area.height {
+        Pen::new(buf, area, row)
+            .skip(last)
+            .text(theme.glyphs.axis, rule);
+    }
+    for (at, row) in scale.ticks() {
+        let label = tick_label(at);
+        let pad = last.saturating_sub(columns(&label) + 1);
+        let mut pen = Pen::new(buf, area, row);
+        pen.skip(pad)
+            .text(&label, theme.style(Tone::Dim))
+            .to(area.x + last)
+            .text(theme.glyphs.axis_tick, rule);
+    }
+}
+
+/// Draws the time axis on one row: `└── 1:00 ────── 2:00 ──`, each number centred on its instant.
+/// `area` begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
+pub fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
+    let rule = theme.style(Tone::Faint);
+    let origin = BYTES_WIDTH - 1;
+    Pen::new(buf, area, 0)
+        .skip(origin)
+        .text(theme.glyphs.origin, rule)
+        .fill(theme.glyphs.line, rule);
+    let plot = area.x + BYTES_WIDTH;
+    let end = (plot + window.columns).min(area.right());
+    let mut free_from = plot;
+    for (at, step) in ticks(window) {
+        let Some(column) = window.column(at) else {
+            continue;
+        };
+        let label = time_label(at.since(Moment::ZERO), step);
+        let width = columns(&label) + 2;
+        let x = (plot + column).saturating_sub(width / 2).max(plot);
+        if x < free_from || x + width > end {
+            continue;
+        }
+        free_from = x + width + 1;
+        Pen::new(buf, area, 0)
+            .to(x)
+            .text(" ", rule)
+            .text(&label, theme.style(Tone::Dim))
+            .text(" ", rule);
+    }
+}
+
+/// Round instants of the window and the step between them.
+fn ticks(window: &Window) -> impl Iterator<Item = (Moment, u64)> + use<> {
+    let span = window.span().as_secs().max(1);
+    let most = (u64::from(window.columns) / COLUMNS_PER_TICK).max(1);
+    let step = STEPS
+        .into_iter()
+        .find(|step| span / step <= most)
+        .unwrap_or(STEPS[STEPS.len() - 1]);
+    let first = window.from.0.div_ceil(step * 1_000_000);
+    let end = window.to;
+    (first..)
+        .map(move |n| Moment(n * step * 1_000_000))
+        .take_while(move |at| *at < end)
+        .map(move |at| (at, step))
+}
+
+/// An instant of the session in no more words than its step needs: `1:30`, `20m`, `1h20`, `2d 4h`.
+fn time_label(since_start: Duration, step: u64) -> String {
+    let total = since_start.as_secs();
+    let (days, hours, minutes) = (total / 86_400, total / 3_600 % 24, total / 60 % 60);
+    match (days, hours, minutes) {
+        _ if step < 60 => clock_face(since_start),
+        (0, 0, 0) => String::from("0"),
+        (0, 0, _) => format!("{minutes}m"),
+        (0, _, 0) => format!("{hours}h"),
+        (0, _, _) => format!("{hours}h{minutes:02}"),
+        (_, 0, 0) => format!("{days}d"),
+        (_, _, 0) => format!("{days}d {hours}h"),
+        (_, _, _) => format!("{days}d {hours}h{minutes:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(from: u64, to: u64, columns: u16) -> String {
+        let window = Window {
+            from: Moment(from * 1_000_000),
+            to: Moment(to * 1_000_000),
+            columns,
+        };
+        ticks(&window)
+            .map(|(at, step)| time_label(at.since(Moment::ZERO), step))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn time_axes_have_round_numbers() {
+        for (from, to, columns, expected) in [
+            (0, 60, 80, "0:00 0:10 0:20 0:30 0:40 0:50"),
+            (0, 120, 60, "0:00 0:30 1:00 1:30"),
+            (300, 900, 60, "5m 10m"),
+            (3_500, 4_100, 72, "1h 1h02 1h04 1h06 1h08"),
+            (86_000, 96_800, 72, "1d 1d 0h30 1d 1h 1d 1h30 1d 2h 1d 2h30"),
+            (0, 7 * 86_400, 100, "0 1d 2d 3d 4d 5d 6d"),
+            (0, 10, 5, "0:00"),
+        ] {
+            assert_eq!(labels(from, to, columns), expected, "{from}..{to}");
+        }
+    }
+
+    #[test]
+    fn axes_of_any_size_stay_inside() {
+        let theme = Theme::full();
+        for width in 0..40 {
+            let area = Rect::new(0, 0, width, 3);
+            let mut buf = Buffer::empty(area);
+            let window = Window {
+                from: Moment::ZERO,
+                to: Moment(60_000_000),
+                columns: width.saturating_sub(BYTES_WIDTH).max(1),
+            };
+            draw_time(&mut buf, area, &theme, &window);
+            let scale = Scale::with_top(crate::units::Bytes::gib(24), 3);
+            draw_bytes(&mut buf, Rect::new(0, 0, width.min(5), 3), &theme, &scale);
+        }
+    }
+}

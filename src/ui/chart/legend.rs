@@ -1,0 +1,107 @@
+//! The names and latest figures of curves and rules, at the right end, each on the row of its line
+//! or as near to it as the others allow.
+
+use super::scale::Scale;
+use super::{Curves, Rule};
+use crate::state::Bucket;
+use crate::ui::figures::Figures;
+use crate::ui::pen::Pen;
+use crate::ui::theme::{Theme, Tone};
+use crate::units::Bytes;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// How wide it is: ` allocated 141.0`.
+pub const WIDTH: u16 = 16;
+
+struct Label {
+    at: Bytes,
+    name: &'static str,
+    tone: Tone,
+}
+
+/// Draws the labels; `area` has the plot's rows.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    theme: &Theme,
+    scale: &Scale,
+    figures: Figures,
+    curves: &Curves,
+    rules: &[Rule],
+) {
+    let mut labels: Vec<Label> = rules
+        .iter()
+        .map(|rule| Label {
+            at: rule.at,
+            name: rule.name,
+            tone: rule.tone,
+        })
+        .collect();
+    for (columns, name, tone) in [
+        (&curves.used, "device", Tone::Used),
+        (&curves.reserved, "reserved", Tone::Reserved),
+        (&curves.allocated, "allocated", Tone::Allocated),
+    ] {
+        if let Some(at) = latest(columns) {
+            labels.push(Label { at, name, tone });
+        }
+    }
+    // Stable: of two on one height the one named first stands above.
+    labels.sort_by_key(|label| std::cmp::Reverse(label.at));
+    let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
+    for (label, row) in labels.iter().zip(apart(&wished, area.height)) {
+        Pen::new(buf, area, row)
+            .skip(1)
+            .text(&format!("{:<9}", label.name), theme.style(label.tone))
+            .text(" ", theme.style(Tone::Dim))
+            .text(&figures.column(Some(label.at)), theme.style(Tone::Text));
+    }
+}
+
+/// The most of the latest column that knows anything, if it is the latest at all: a curve that has
+/// ended has no figure now.
+fn latest(columns: &[Option<Bucket>]) -> Option<Bytes> {
+    columns
+        .iter()
+        .rev()
+        .find_map(|bucket| bucket.map(|bucket| bucket.max))
+}
+
+/// Rows as wished, ascending, moved so that no two share one; those that find no place are left
+/// out at the end.
+fn apart(wished: &[u16], rows: u16) -> Vec<u16> {
+    let mut placed: Vec<u16> = Vec::with_capacity(wished.len());
+    for &row in wished {
+        let least = placed.last().map_or(0, |above| above + 1);
+        placed.push(row.max(least));
+    }
+    // What was pushed beyond the end moves up again, and moves up what is in its way.
+    let mut most = rows;
+    for row in placed.iter_mut().rev() {
+        most = most.saturating_sub(1);
+        *row = (*row).min(most);
+        most = *row;
+    }
+    placed.truncate(usize::from(rows));
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_never_share_a_row() {
+        for (wished, rows, expected) in [
+            (&[0, 4, 4, 4][..], 10, &[0, 4, 5, 6][..]),
+            (&[0, 8, 9, 9], 10, &[0, 7, 8, 9]),
+            (&[0, 0, 0], 3, &[0, 1, 2]),
+            (&[9, 9], 10, &[8, 9]),
+            (&[], 10, &[]),
+        ] {
+            assert_eq!(apart(wished, rows), expected);
+        }
+        assert_eq!(apart(&[0, 0, 0], 2).len(), 2);
+    }
+}

@@ -1,0 +1,294 @@
+//! Which stretch of time the chart shows: how long (zoom), where (follow, pan, pause), and on which
+//! column an instant falls. Knows no state and no pixel but the number of columns.
+
+use crate::units::Moment;
+use std::time::Duration;
+
+/// The lengths that zooming goes through, in seconds: from ten seconds to a year.
+const SPANS: [u64; 18] = [
+    10,
+    30,
+    60,
+    2 * 60,
+    5 * 60,
+    10 * 60,
+    20 * 60,
+    30 * 60,
+    3_600,
+    2 * 3_600,
+    4 * 3_600,
+    8 * 3_600,
+    86_400,
+    2 * 86_400,
+    7 * 86_400,
+    28 * 86_400,
+    91 * 86_400,
+    364 * 86_400,
+];
+
+/// Unasked, the chart shows at least this much …
+const SHORTEST_UNASKED: u64 = 60;
+/// … and no more than this, so that what happens now can be seen; zooming out shows the rest.
+const LONGEST_UNASKED: u64 = 10 * 60;
+
+/// How long a stretch is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Zoom {
+    /// As long as fits the session's age.
+    #[default]
+    Unasked,
+    /// The span with this number in [`SPANS`].
+    Chosen(usize),
+}
+
+/// Whether the right edge goes with time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Edge {
+    /// It does.
+    #[default]
+    Following,
+    /// It stays where it is.
+    Held(Moment),
+}
+
+/// What the user chose to see of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeView {
+    zoom: Zoom,
+    edge: Edge,
+}
+
+/// A way to move the stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
+    /// Half as long.
+    In,
+    /// Twice as long.
+    Out,
+    /// Earlier.
+    Back,
+    /// Later.
+    Forward,
+    /// Hold it, or go on with time.
+    PauseOrGoOn,
+    /// Back to what is shown unasked.
+    Reset,
+}
+
+impl TimeView {
+    /// Whether the chart stands still while time goes on.
+    pub fn is_held(&self) -> bool {
+        matches!(self.edge, Edge::Held(_))
+    }
+
+    /// Whether anything was chosen that [`Move::Reset`] would undo.
+    pub fn is_chosen(&self) -> bool {
+        *self != TimeView::default()
+    }
+
+    /// Moves; `now` is the instant of the latest event.
+    pub fn apply(&mut self, step: Move, now: Moment) {
+        let at = self.span_number(now);
+        match step {
+            Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
+            Move::Out => {
+                // Beyond the session's age there is nothing more to see.
+                let most = fitting(now.0 / 1_000_000, u64::MAX);
+                self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
+            }
+            Move::Back | Move::Forward => {
+                let step_us = SPANS[at] * 1_000_000 / 8;
+                let earliest = Moment(SPANS[at] * 1_000_000).min(now);
+                let edge = self.edge_at(now);
+                let moved = match step {
+                    Move::Back => Moment(edge.0.saturating_sub(step_us)).max(earliest),
+                    _ => Moment(edge.0 + step_us),
+                };
+                self.edge = if moved >= now {
+                    Edge::Following
+                } else {
+                    Edge::Held(moved)
+                };
+            }
+            Move::PauseOrGoOn => {
+                self.edge = match self.edge {
+                    Edge::Following => Edge::Held(now),
+                    Edge::Held(_) => Edge::Following,
+                }
+            }
+            Move::Reset => *self = TimeView::default(),
+        }
+    }
+
+    /// The stretch in `columns` columns. Its edges lie on whole columns counted from the session's
+    /// beginning, so that a column's contents stay the same while the chart scrolls.
+    pub fn window(&self, now: Moment, columns: u16) -> Window {
+        let columns = u64::from(columns.max(1));
+        let span_us = SPANS[self.span_number(now)] * 1_000_000;
+        let column_us = span_us.div_ceil(columns);
+        let edge = self.edge_at(now).0.div_ceil(column_us) * column_us;
+        let to = edge.max(column_us * columns);
+        Window {
+            from: Moment(to - column_us * columns),
+            to: Moment(to),
+            columns: columns as u16,
+        }
+    }
+
+    fn edge_at(&self, now: Moment) -> Moment {
+        match self.edge {
+            Edge::Following => now,
+            Edge::Held(at) => at,
+        }
+    }
+
+    fn span_number(&self, now: Moment) -> usize {
+        match self.zoom {
+            Zoom::Chosen(number) => number.min(SPANS.len() - 1),
+            Zoom::Unasked => {
+                let seconds = (now.0 / 1_000_000).max(SHORTEST_UNASKED - 1);
+                fitting(seconds, LONGEST_UNASKED)
+            }
+        }
+    }
+}
+
+/// The shortest span that is longer than `seconds`, but none longer than `most`.
+fn fitting(seconds: u64, most: u64) -> usize {
+    SPANS
+        .iter()
+        .position(|&span| span > seconds || span >= most)
+        .unwrap_or(SPANS.len() - 1)
+}
+
+/// A stretch of time on a number of columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its beginning.
+    pub from: Moment,
+    /// Its end.
+    pub to: Moment,
+    /// Its columns.
+    pub columns: u16,
+}
+
+impl Window {
+    /// The column that an instant falls on, if it lies in the window.
+    pub fn column(&self, at: Moment) -> Option<u16> {
+        if at < self.from || at >= self.to {
+            return None;
+        }
+        let share = (at.0 - self.from.0) as u128 * u128::from(self.columns);
+        Some((share / u128::from(self.to.0 - self.from.0)) as u16)
+    }
+
+    /// The part of it that has begun by `now`, in whole columns.
+    pub fn until(&self, now: Moment) -> Window {
+        let columns = match self.column(now) {
+            Some(column) => column + 1,
+            None if now < self.from => 0,
+            None => self.columns,
+        };
+        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
+        Window {
+            from: self.from,
+            to: Moment(self.from.0 + column_us * u64::from(columns)),
+            columns,
+        }
+    }
+
+    /// How long it is.
+    pub fn span(&self) -> Duration {
+        self.to.since(self.from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(n: u64) -> Moment {
+        Moment(n * 1_000_000)
+    }
+
+    #[test]
+    fn the_unasked_window_grows_with_the_session_and_then_scrolls() {
+        let view = TimeView::default();
+        for (now, from, to) in [
+            (0, 0, 60),
+            (59, 0, 60),
+            (60, 0, 120),
+            (299, 0, 300),
+            (599, 0, 600),
+            (600, 0, 600),
+            (900, 300, 900),
+        ] {
+            let window = view.window(secs(now), 60);
+            assert_eq!((window.from, window.to), (secs(from), secs(to)), "at {now}");
+        }
+    }
+
+    #[test]
+    fn columns_keep_their_edges_while_time_goes_on() {
+        let view = TimeView::default();
+        let first = view.window(secs(900), 50);
+        for ms in (0..60_000).step_by(700) {
+            let window = view.window(Moment(900_000_000 + ms * 1_000), 50);
+            let column = (window.to.0 - window.from.0) / 50;
+            assert_eq!(window.span(), first.span());
+            assert_eq!(window.from.0 % column, first.from.0 % column);
+        }
+    }
+
+    #[test]
+    fn zooming_and_panning_stay_within_the_session() {
+        let now = secs(1_000);
+        let mut view = TimeView::default();
+        for _ in 0..40 {
+            view.apply(Move::Out, now);
+        }
+        assert_eq!(view.window(now, 10).span(), Duration::from_secs(1_200));
+        for _ in 0..40 {
+            view.apply(Move::In, now);
+        }
+        assert_eq!(view.window(now, 10).span(), Duration::from_secs(10));
+        for _ in 0..2_000 {
+            view.apply(Move::Back, now);
+        }
+        assert_eq!(view.window(now, 10).from, Moment::ZERO);
+        for _ in 0..2_000 {
+            view.apply(Move::Forward, now);
+        }
+        assert!(!view.is_held(), "at the end it follows again");
+        view.apply(Move::Reset, now);
+        assert!(!view.is_chosen());
+    }
+
+    #[test]
+    fn a_held_chart_stands_still() {
+        let mut view = TimeView::default();
+        view.apply(Move::PauseOrGoOn, secs(700));
+        let held = view.window(secs(700), 40);
+        assert_eq!(view.window(secs(5_000), 40), held);
+        view.apply(Move::PauseOrGoOn, secs(5_000));
+        assert_ne!(view.window(secs(5_000), 40), held);
+    }
+
+    #[test]
+    fn instants_fall_on_columns() {
+        let window = Window {
+            from: secs(10),
+            to: secs(20),
+            columns: 5,
+        };
+        for (at, column) in [
+            (9, None),
+            (10, Some(0)),
+            (12, Some(1)),
+            (19, Some(4)),
+            (20, None),
+        ] {
+            assert_eq!(window.column(secs(at)), column);
+        }
+    }
+}

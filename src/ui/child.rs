@@ -1,0 +1,236 @@
+//! The program's own output as a terminal would show it: colours, progress bars, cursor movement.
+//!
+//! Only for the eye: what is fed here is a copy, the bytes of the log are never touched. It does no
+//! I/O; what a terminal would answer to the program's questions is queued for the loop to send.
+
+mod answers;
+mod cut;
+
+use super::action::Scroll;
+use answers::Answers;
+use cut::Cutter;
+use std::num::NonZeroU16;
+use vt100::Parser;
+
+/// Rows kept beyond the screen. At 200 columns they take about 13 MB at the very most, since
+/// vt100 keeps 32 bytes a cell; programs fill a fraction of that.
+const SCROLLBACK: usize = 2_000;
+
+/// A terminal smaller than this is of no use to a program, and some divide by its width.
+const SMALLEST: u16 = 2;
+
+/// The emulated terminal of the program.
+pub struct ChildScreen {
+    parser: Parser<Answers>,
+    cutter: Cutter,
+}
+
+impl ChildScreen {
+    /// An empty screen of so many rows and columns.
+    pub fn new(rows: u16, cols: u16) -> ChildScreen {
+        ChildScreen {
+            parser: Parser::new_with_callbacks(
+                at_least_two(rows),
+                at_least_two(cols),
+                SCROLLBACK,
+                Answers::default(),
+            ),
+            cutter: Cutter::default(),
+        }
+    }
+
+    /// Takes output in. Any bytes, cut anywhere.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let parser = &mut self.parser;
+        self.cutter.feed(bytes, |piece| parser.process(piece));
+    }
+
+    /// Changes the size; anything below 2 counts as 2.
+    pub fn resize(&mut self, rows: u16, cols: u16) {
+        if self.size() != (rows.max(SMALLEST), cols.max(SMALLEST)) {
+            self.parser.set_size(at_least_two(rows), at_least_two(cols));
+        }
+    }
+
+    /// Rows and columns.
+    pub fn size(&self) -> (u16, u16) {
+        let (rows, cols) = self.parser.screen().size();
+        (rows.get(), cols.get())
+    }
+
+    /// Scrolls what is shown; new output does not move it while it is scrolled back.
+    pub fn scroll(&mut self, scroll: Scroll) {
+        let screen = self.parser.screen_mut();
+        let now = screen.scrollback();
+        screen.set_scrollback(match scroll {
+            Scroll::Up(rows) => now.saturating_add(rows),
+            Scroll::Down(rows) => now.saturating_sub(rows),
+            Scroll::Start => usize::MAX,
+            Scroll::End => 0,
+        });
+    }
+
+    /// How many rows above the end the view is.
+    pub fn scrolled(&self) -> usize {
+        self.parser.screen().scrollback()
+    }
+
+    /// Whether there is anything beyond the screen to scroll to.
+    pub fn has_scrollback(&self) -> bool {
+        self.parser.screen().scrollback_len() > 0
+    }
+
+    /// The emulator's screen, to draw it.
+    pub fn screen(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+
+    /// Takes what a terminal would have answered since the last call: to be written to the
+    /// program's terminal when that can be done without waiting.
+    pub fn take_answers(&mut self) -> Vec<u8> {
+        self.parser.callbacks_mut().take()
+    }
+
+    /// The last rows that hold anything, at most so many, as lines with their colours: what is
+    /// printed on the primary screen after oomph has left, so that the last words stay visible.
+    pub fn tail_formatted(&self, rows: usize) -> Vec<u8> {
+        // A copy, because looking back moves the view.
+        let mut screen = self.parser.screen().clone();
+        let (height, width) = self.size();
+        let mut lines: Vec<Vec<u8>> = Vec::new();
+        let mut plain: Vec<bool> = Vec::new();
+        let mut above = 0;
+        loop {
+            screen.set_scrollback(above);
+            let reached = screen.scrollback();
+            let fresh = if above == 0 {
+                usize::from(height)
+            } else {
+                usize::from(height) - (above - reached).min(usize::from(height))
+            };
+            let page: Vec<Vec<u8>> = (0..height)
+                .zip(screen.rows_formatted(0, width))
+                .take(fresh)
+                .map(|(_, line)| line.into_bytes())
+                .collect();
+            let filled: Vec<bool> = screen
+                .rows(0, width)
+                .take(fresh)
+                .map(|row| !row.trim().is_empty())
+                .collect();
+            lines.splice(0..0, page);
+            plain.splice(0..0, filled);
+            while plain.last() == Some(&false) {
+                plain.pop();
+                lines.pop();
+            }
+            if lines.len() >= rows || reached < above || fresh == 0 {
+                break;
+            }
+            above += usize::from(height);
+        }
+        let skip = lines.len().saturating_sub(rows);
+        let mut text = Vec::new();
+        for line in &lines[skip..] {
+            text.extend_from_slice(line);
+            text.extend_from_slice(b"\x1b[0m\r\n");
+        }
+        text
+    }
+}
+
+fn at_least_two(n: u16) -> NonZeroU16 {
+    NonZeroU16::MIN.saturating_add(n.max(SMALLEST) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(screen: &ChildScreen) -> String {
+        screen.screen().contents()
+    }
+
+    #[test]
+    fn progress_bars_overwrite_themselves() {
+        let mut screen = ChildScreen::new(4, 30);
+        screen.feed(b"epoch 1\r\n 10%|#         |\r 20%|##        |");
+        assert_eq!(text(&screen), "epoch 1\n 20%|##        |");
+    }
+
+    #[test]
+    fn questions_are_answered_in_order_and_bounded() {
+        let mut screen = ChildScreen::new(5, 20);
+        screen.feed(b"ab\x1b[6n\x1b[c\x1b[5n\x1b[>c");
+        assert_eq!(
+            screen.take_answers(),
+            b"\x1b[1;3R\x1b[?62;22c\x1b[0n\x1b[>0;0;0c"
+        );
+        assert_eq!(screen.take_answers(), b"");
+        for _ in 0..100_000 {
+            screen.feed(b"\x1b[6n");
+        }
+        assert!(screen.take_answers().len() <= 4_096);
+    }
+
+    #[test]
+    fn a_string_without_end_is_cut() {
+        let mut screen = ChildScreen::new(5, 20);
+        screen.feed(b"\x1b]0;");
+        for _ in 0..1_000 {
+            screen.feed(&[b'x'; 1_024]);
+        }
+        screen.feed(b"\nhello");
+        assert!(text(&screen).contains("hello"), "{:?}", text(&screen));
+    }
+
+    #[test]
+    fn the_tail_is_what_was_last_seen() {
+        let mut screen = ChildScreen::new(4, 20);
+        for n in 0..20 {
+            screen.feed(format!("line {n}\r\n").as_bytes());
+        }
+        let tail = |rows| String::from_utf8(screen.tail_formatted(rows)).unwrap();
+        assert_eq!(tail(2), "line 18\x1b[0m\r\nline 19\x1b[0m\r\n");
+        let ten = tail(10);
+        assert_eq!(ten.lines().count(), 10, "{ten:?}");
+        assert!(ten.starts_with("line 10"), "{ten:?}");
+        let all = tail(100);
+        assert_eq!(all.lines().count(), 20, "{all:?}");
+        assert_eq!(ChildScreen::new(4, 20).tail_formatted(5), b"");
+    }
+
+    #[test]
+    fn scrolling_stays_where_it_was_put() {
+        let mut screen = ChildScreen::new(3, 20);
+        for n in 0..10 {
+            screen.feed(format!("line {n}\r\n").as_bytes());
+        }
+        screen.scroll(Scroll::Up(2));
+        let seen = text(&screen);
+        screen.feed(b"more\r\nand more\r\n");
+        assert_eq!(text(&screen), seen);
+        screen.scroll(Scroll::End);
+        assert_ne!(text(&screen), seen);
+        screen.scroll(Scroll::Start);
+        assert!(text(&screen).starts_with("line 0"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_at_any_size_do_no_harm(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20),
+            sizes in prop::collection::vec((0u16..40, 0u16..40), 1..5),
+        ) {
+            let mut screen = ChildScreen::new(0, 0);
+            for (n, piece) in pieces.iter().enumerate() {
+                screen.feed(piece);
+                let (rows, cols) = sizes[n % sizes.len()];
+                screen.resize(rows, cols);
+            }
+            screen.tail_formatted(7);
+            screen.take_answers();
+        }
+    }
+}

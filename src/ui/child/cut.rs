@@ -1,0 +1,137 @@
+//! Ends control strings (OSC, DCS, APC, PM, SOS) that have grown too long. vte keeps a string in
+//! memory until its end comes; a program that is killed in the middle of one, or a binary file on
+//! the terminal, must not make it grow for ever, and must not hide all that follows.
+
+/// Longer strings are cut: titles, links and clipboard snippets of a training are far below.
+const LONGEST: usize = 4_096;
+
+/// Where in the stream we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    /// In text.
+    #[default]
+    Text,
+    /// After an escape in text.
+    Escape,
+    /// In a string, after so many bytes.
+    String(usize),
+    /// After an escape in a string, after so many bytes.
+    StringEscape(usize),
+    /// In a string that has been cut: its rest is thrown away up to its end, or to the next
+    /// newline, which no title holds.
+    Rest,
+    /// After an escape in such a rest.
+    RestEscape,
+}
+
+/// Watches a stream for strings without end.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    place: Place,
+}
+
+impl Cutter {
+    /// Hands the bytes on in pieces, without the rest of strings that were too long.
+    pub fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.place == Place::Text {
+                // Most of the stream is text without an escape.
+                match memchr::memchr(0x1b, rest) {
+                    None => return out(rest),
+                    Some(at) => {
+                        out(&rest[..=at]);
+                        rest = &rest[at + 1..];
+                        self.place = Place::Escape;
+                    }
+                }
+                continue;
+            }
+            let (byte, after) = (rest[0], &rest[1..]);
+            let before = self.place;
+            self.place = before.next(byte);
+            match (before, self.place) {
+                (Place::Rest | Place::RestEscape, Place::Text) if byte == b'\n' => out(&[byte]),
+                (Place::Rest | Place::RestEscape, _) => {}
+                (_, Place::Rest) => out(b"\x1b\\"),
+                (_, _) => out(&[byte]),
+            }
+            rest = after;
+        }
+    }
+}
+
+impl Place {
+    fn next(self, byte: u8) -> Place {
+        const BEL: u8 = 0x07;
+        const CAN: u8 = 0x18;
+        const SUB: u8 = 0x1a;
+        const ESC: u8 = 0x1b;
+        match (self, byte) {
+            (Place::Text, ESC) => Place::Escape,
+            (Place::Text, _) => Place::Text,
+            (Place::Escape, b']' | b'P' | b'_' | b'^' | b'X') => Place::String(0),
+            (Place::Escape, ESC) => Place::Escape,
+            (Place::Escape, _) => Place::Text,
+            (Place::String(_) | Place::StringEscape(_), BEL | CAN | SUB) => Place::Text,
+            (Place::String(n), ESC) => Place::StringEscape(n),
+            (Place::String(n), _) if n >= LONGEST => Place::Rest,
+            (Place::String(n), _) => Place::String(n + 1),
+            (Place::StringEscape(_), b'\\') => Place::Text,
+            // Any other escape sequence ends the string and begins itself.
+            (Place::StringEscape(_), _) => Place::Escape.next(byte),
+            (Place::Rest | Place::RestEscape, BEL | CAN | SUB | b'\n') => Place::Text,
+            (Place::Rest, ESC) => Place::RestEscape,
+            (Place::RestEscape, b'\\') => Place::Text,
+            (Place::Rest | Place::RestEscape, _) => Place::Rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(pieces: &[&[u8]]) -> Vec<u8> {
+        let mut cutter = Cutter::default();
+        let mut all = Vec::new();
+        for piece in pieces {
+            cutter.feed(piece, |bytes| all.extend_from_slice(bytes));
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_in_order_passes_unchanged() {
+        for stream in [
+            &b"plain \x1b[31mred\x1b[0m"[..],
+            b"\x1b]0;title\x07after",
+            b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
+            b"\x1bPq#0;1\x1b\\",
+            b"\x1b\x1b]0;t\x07",
+            b"\x1b]0;broken\x1b[1mbold",
+        ] {
+            assert_eq!(cut(&[stream]), stream);
+            let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+            assert_eq!(cut(&bytes), stream);
+        }
+    }
+
+    #[test]
+    fn a_long_string_is_ended_and_its_rest_dropped() {
+        let mut stream = b"\x1b]0;".to_vec();
+        stream.extend(std::iter::repeat_n(b'x', 100_000));
+        stream.extend(b"\x07after");
+        let passed = cut(&[&stream]);
+        assert!(passed.len() < LONGEST + 20);
+        assert!(passed.ends_with(b"\x1b\\after"));
+    }
+
+    #[test]
+    fn a_newline_ends_what_has_no_end() {
+        let mut stream = b"\x1bP".to_vec();
+        stream.extend(std::iter::repeat_n(b'x', 10_000));
+        stream.extend(b"\nTraceback");
+        assert!(cut(&[&stream]).ends_with(b"\x1b\\\nTraceback"));
+    }
+}

@@ -1,0 +1,76 @@
+//! What lies over the panes: the out-of-memory, a command being edited, questions, the help.
+
+mod edit;
+mod help;
+mod oom;
+mod paragraph;
+mod question;
+
+pub use help::HelpDialog;
+pub use oom::{Details, OomDialog, remedy_at as oom_remedy_at};
+
+use super::editor::Editor;
+use super::scene::Scene;
+use super::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+/// What lies over the panes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Dialog {
+    /// Why memory ran out, and what to do.
+    Oom(OomDialog),
+    /// A command being edited.
+    Edit(Editor),
+    /// Whether to stop the training when leaving.
+    Quit,
+    /// Whether to stop the training.
+    Stop,
+    /// The keys.
+    Help(HelpDialog),
+}
+
+/// Draws a dialog over the screen; returns where a text cursor belongs.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    view: &View,
+    scene: &Scene,
+    dialog: &Dialog,
+) -> Option<Position> {
+    match dialog {
+        Dialog::Oom(dialog) => {
+            oom::draw(buf, area, &view.theme, dialog, scene);
+            None
+        }
+        Dialog::Edit(editor) => edit::draw(buf, area, &view.theme, editor, scene),
+        Dialog::Quit => {
+            question::draw_quit(buf, area, view, scene);
+            None
+        }
+        Dialog::Stop => {
+            question::draw_stop(buf, area, view, scene);
+            None
+        }
+        Dialog::Help(help) => {
+            help::draw(buf, area, view, scene, help);
+            None
+        }
+    }
+}
+
+/// A rectangle of at most this size in the lower part of the screen, between header and footer: so
+/// that the chart stays in sight where there is room.
+fn place(area: Rect, width: u16, height: u16) -> Rect {
+    let width = width.min(area.width);
+    let room = area.height.saturating_sub(2);
+    let height = height.min(room.max(area.height.min(3)));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area
+            .bottom()
+            .saturating_sub(height + u16::from(area.height > height)),
+        width,
+        height,
+    }
+}

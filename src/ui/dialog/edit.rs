@@ -1,0 +1,107 @@
+//! The command being edited in place, with its cursor, and what it changes.
+
+use super::{paragraph, place};
+use crate::state::Outcome;
+use crate::ui::difference;
+use crate::ui::editor::Editor;
+use crate::ui::pen::boxed;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use paragraph::Line;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use unicode_width::UnicodeWidthChar;
+
+/// Draws the editor; returns where its cursor stands.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    theme: &Theme,
+    editor: &Editor,
+    scene: &Scene,
+) -> Option<Position> {
+    let width = area.width.min(110);
+    let inner = width.saturating_sub(4).max(1);
+    let (lines, (row, col)) = broken(editor, inner);
+    let below = below(theme, editor, scene, inner);
+    let height = (lines.len() + below.len() + 3) as u16;
+    let run = scene.state.run();
+    let title = match run.filter(|run| run.outcome() == Outcome::Running) {
+        Some(run) => format!(
+            "relaunch{}run {} is stopped first",
+            theme.glyphs.separator, run.number
+        ),
+        None => "relaunch with this command".to_string(),
+    };
+    let rect = place(area, width, height);
+    let inside = boxed(buf, rect, theme, &title, Tone::Accent);
+    // The cursor's line stays in view, whatever else does not.
+    let text_rows = (lines.len() as u16).min(inside.height);
+    let first = (row + 1).saturating_sub(text_rows);
+    for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
+        Line::of(line.as_str(), Tone::Strong).draw(buf, inside, y, theme);
+    }
+    for (y, line) in (text_rows + 1..inside.height).zip(&below) {
+        line.draw(buf, inside, y, theme);
+    }
+    let at = Position::new(inside.x + col, inside.y + row - first);
+    inside.contains(at).then_some(at)
+}
+
+/// What stands under the text: what is wrong with it, or what it changes.
+fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Line> {
+    if let Some(error) = &editor.error {
+        return paragraph::text(error, width, Tone::Wrong);
+    }
+    let now = scene.state.run().map(|run| &run.command);
+    let edited = match editor.read() {
+        Ok(Some(command)) => Some(command),
+        Ok(None) => Some(editor.origin().clone()),
+        Err(_) => None,
+    };
+    let (Some(now), Some(edited)) = (now, edited) else {
+        return vec![Line::of(
+            "a quote is open, or there is no command",
+            Tone::Dim,
+        )];
+    };
+    let (before, after) = (now.without_secrets(), edited.without_secrets());
+    let changes = crate::command::difference(&before, &after);
+    if changes.is_empty() {
+        return vec![Line::of("the same command as before", Tone::Dim)];
+    }
+    let pieces = difference::brief(theme, Some(&before), &changes);
+    paragraph::difference("changes  ", &pieces, width)
+}
+
+/// The text broken at the width, and the cursor's row and column in it.
+fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
+    let (before, after) = editor.halves();
+    let mut lines = vec![String::new()];
+    let mut col = 0;
+    let mut cursor = (0, 0);
+    let put = |c: char, lines: &mut Vec<String>, col: &mut u16| {
+        let wide = c.width().unwrap_or(0) as u16;
+        if *col + wide > width {
+            lines.push(String::new());
+            *col = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(c);
+        }
+        *col += wide;
+    };
+    for c in before.chars() {
+        put(c, &mut lines, &mut col);
+    }
+    if col >= width {
+        lines.push(String::new());
+        col = 0;
+    }
+    cursor.0 = lines.len() as u16 - 1;
+    cursor.1 = col;
+    for c in after.chars() {
+        put(c, &mut lines, &mut col);
+    }
+    (lines, cursor)
+}

@@ -1,0 +1,53 @@
+//! All keys that do something now, from the table.
+
+use super::place;
+use crate::ui::action::Scroll;
+use crate::ui::keymap::{self, Mode};
+use crate::ui::pen::{Pen, boxed};
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Where the help is scrolled to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HelpDialog {
+    scrolled: usize,
+}
+
+impl HelpDialog {
+    /// Scrolls; the end is found when it is drawn.
+    pub fn scroll(&mut self, scroll: Scroll) {
+        let most = keymap::bindings(Mode::Watching).count();
+        self.scrolled = match scroll {
+            Scroll::Up(n) => self.scrolled.saturating_sub(n),
+            Scroll::Down(n) => (self.scrolled + n).min(most),
+            Scroll::Start => 0,
+            Scroll::End => most,
+        };
+    }
+}
+
+/// Columns of the keys.
+const KEYS: u16 = 14;
+
+/// Draws the help.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
+    let theme = &view.theme;
+    let lines: Vec<(String, &str)> = keymap::bindings(Mode::Watching)
+        .filter(|binding| view.is_available(binding.action, scene))
+        .map(|binding| (keymap::names(binding.keys), binding.help))
+        .collect();
+    let rect = place(area, 76, lines.len() as u16 + 2);
+    let inside = boxed(buf, rect, theme, "keys", Tone::Accent);
+    let most = lines.len().saturating_sub(usize::from(inside.height));
+    let shown = lines.iter().skip(help.scrolled.min(most));
+    for (row, (keys, words)) in (0..inside.height).zip(shown) {
+        let mut pen = Pen::new(buf, inside, row);
+        pen.cut(keys, KEYS - 1, theme, theme.style(Tone::Accent))
+            .to(inside.x + KEYS);
+        let room = pen.room();
+        pen.cut(words, room, theme, theme.style(Tone::Text));
+    }
+}

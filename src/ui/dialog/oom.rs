@@ -1,0 +1,269 @@
+//! The dialog of an out-of-memory: the cause in one line, what it rests on, the lines that hold the
+//! memory, the remedies with what they change and what is expected of them, and the next command as
+//! a difference.
+
+mod evidence;
+mod offers;
+mod title;
+
+use super::paragraph::{self, Line};
+use super::place;
+use crate::remedy::{Availability, Remedy, RemedyId};
+use crate::ui::action::{Effect, Scroll};
+use crate::ui::difference;
+use crate::ui::pen::boxed;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use crate::units::RunNumber;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Position, Rect};
+
+/// How much of the diagnosis is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Details {
+    /// The cause and what holds the most.
+    Brief,
+    /// All numbers, lines and the stack, from this line on.
+    Full {
+        /// The first line shown.
+        scrolled: usize,
+    },
+}
+
+/// The dialog's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OomDialog {
+    /// The run that it is about.
+    pub run: RunNumber,
+    /// The selected remedy's place in the list.
+    pub selected: usize,
+    /// The remedies taken together.
+    pub chosen: Vec<RemedyId>,
+    /// How much of the diagnosis is shown.
+    pub details: Details,
+}
+
+fn is_offered(remedy: &Remedy) -> bool {
+    match remedy.availability {
+        Availability::Offered => true,
+        Availability::NotOffered(_) => false,
+    }
+}
+
+impl OomDialog {
+    /// With the best remedy selected: the first that is expected to fit, or else the first at all.
+    pub fn of(run: RunNumber, remedies: &[Remedy]) -> OomDialog {
+        let fitting = remedies
+            .iter()
+            .position(|remedy| is_offered(remedy) && remedy.expectation.fits == Some(true));
+        let possible = || {
+            remedies
+                .iter()
+                .position(|remedy| is_offered(remedy) && remedy.expectation.fits.is_none())
+        };
+        let first = || remedies.iter().position(is_offered);
+        OomDialog {
+            run,
+            selected: fitting.or_else(possible).or_else(first).unwrap_or(0),
+            chosen: Vec::new(),
+            details: Details::Brief,
+        }
+    }
+
+    /// The remedies that Enter applies: those chosen together, or the selected one.
+    pub fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+        if self.chosen.is_empty() {
+            let selected = remedies.get(self.selected).filter(|r| is_offered(r));
+            selected.map(|remedy| remedy.id).into_iter().collect()
+        } else {
+            self.chosen.clone()
+        }
+    }
+
+    /// Takes these remedies as chosen.
+    pub fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
+        if let [one] = chosen {
+            let at = remedies.iter().position(|remedy| remedy.id == *one);
+            self.selected = at.unwrap_or(self.selected);
+        } else {
+            self.chosen = chosen.to_vec();
+        }
+    }
+
+    /// Takes the selected remedy into the combination, or out of it.
+    pub fn combine(&mut self, remedies: &[Remedy]) {
+        let Some(remedy) = remedies.get(self.selected).filter(|r| is_offered(r)) else {
+            return;
+        };
+        match self.chosen.iter().position(|id| *id == remedy.id) {
+            Some(at) => {
+                self.chosen.remove(at);
+            }
+            None => self.chosen.push(remedy.id),
+        }
+    }
+
+    /// A row moves the selection, a page the details.
+    pub fn scroll(&mut self, scroll: Scroll, remedies: &[Remedy]) {
+        let last = remedies.len().saturating_sub(1);
+        match (scroll, &mut self.details) {
+            (Scroll::Up(1), _) => self.selected = self.selected.saturating_sub(1),
+            (Scroll::Down(1), _) => self.selected = (self.selected + 1).min(last),
+            (_, Details::Brief) => {}
+            (Scroll::Up(n), Details::Full { scrolled }) => *scrolled = scrolled.saturating_sub(n),
+            (Scroll::Down(n), Details::Full { scrolled }) => *scrolled += n,
+            (Scroll::Start | Scroll::End, Details::Full { scrolled }) => *scrolled = 0,
+        }
+    }
+
+    /// A remedy's own key: relaunch with it, and with what is chosen already.
+    pub fn remedy_key(&self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+        let KeyCode::Char(c) = key.code else {
+            return None;
+        };
+        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+            return None;
+        }
+        let remedy = scene
+            .remedies
+            .iter()
+            .find(|r| r.key == c && is_offered(r))?;
+        let mut remedies = self.chosen.clone();
+        if !remedies.contains(&remedy.id) {
+            remedies.push(remedy.id);
+        }
+        (scene.plan)(&remedies)?;
+        Some(Effect::Relaunch {
+            remedies,
+            command: None,
+        })
+    }
+
+    /// Diagnosis and next command as text, to be copied.
+    pub fn as_text(&self, scene: &Scene) -> String {
+        let mut text = String::new();
+        text.push_str(&title::of(scene, self.run, ", "));
+        text.push('\n');
+        for finding in scene.findings {
+            text.push_str(&finding.headline);
+            text.push('\n');
+            text.push_str(&finding.explanation);
+            text.push('\n');
+        }
+        if let Some(command) = (scene.plan)(&self.to_apply(scene.remedies)) {
+            text.push_str(&command.shown());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The dialog laid out for a screen.
+struct Body {
+    rect: Rect,
+    lines: Vec<Line>,
+    /// Which lines are the remedies'.
+    offers: std::ops::Range<usize>,
+}
+
+/// Lines longer than this are tiring to read.
+const WIDEST: u16 = 118;
+
+fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
+    let width = area.width.min(WIDEST);
+    let inner = width.saturating_sub(4).max(1);
+    let room = usize::from(area.height.saturating_sub(4)).max(1);
+
+    let offers = offers::lines(theme, scene, dialog, inner);
+    let mut next = next_command(theme, dialog, scene, inner);
+    let mut evidence = match dialog.details {
+        Details::Brief => evidence::brief(theme, scene, inner),
+        Details::Full { scrolled } => {
+            let all = evidence::full(theme, scene, inner);
+            let shown = room.saturating_sub(offers.len() + 1).max(1);
+            let first = scrolled.min(all.len().saturating_sub(shown));
+            all.into_iter().skip(first).take(shown).collect()
+        }
+    };
+    // The remedies are what the dialog is for; what else there is gives way to them.
+    let left = room.saturating_sub(offers.len());
+    next.truncate(left);
+    evidence.truncate(left.saturating_sub(next.len()));
+    let spare = left - next.len() - evidence.len();
+
+    let mut lines = evidence;
+    if spare > 0 {
+        lines.push(Line::default());
+    }
+    let first = lines.len();
+    lines.extend(offers);
+    let offers = first..lines.len();
+    if spare > 1 && !next.is_empty() {
+        lines.push(Line::default());
+    }
+    lines.extend(next);
+    Body {
+        rect: place(area, width, lines.len() as u16 + 2),
+        lines,
+        offers,
+    }
+}
+
+/// What is expected of the selection, and the command that it makes.
+fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+    let apply = dialog.to_apply(scene.remedies);
+    if apply.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    if let Some(remedy) = scene
+        .remedies
+        .get(dialog.selected)
+        .filter(|r| is_offered(r))
+    {
+        let separator = theme.glyphs.separator;
+        let mut words = remedy.expectation.words.clone();
+        if !remedy.cost.is_empty() {
+            words = format!("{words}{separator}{}", remedy.cost);
+        }
+        let words = format!("expected {words}");
+        lines.extend(
+            paragraph::text(&words, width, Tone::Text)
+                .into_iter()
+                .take(2),
+        );
+    }
+    match ((scene.plan)(&[]), (scene.plan)(&apply)) {
+        (Some(now), Some(next)) => {
+            let pieces = difference::whole(theme, &now, &next);
+            lines.extend(paragraph::difference("next run ", &pieces, width));
+        }
+        (_, None) => lines.push(Line::of("these do not go together", Tone::Warning)),
+        (None, Some(_)) => {}
+    }
+    lines
+}
+
+/// Draws the dialog.
+pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
+    let body = compose(area, theme, dialog, scene);
+    let title = title::of(scene, dialog.run, theme.glyphs.separator);
+    let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
+    for (row, line) in (0..inside.height).zip(&body.lines) {
+        line.draw(buf, inside, row, theme);
+    }
+}
+
+/// Which remedy lies under a place of the screen.
+pub fn remedy_at(
+    area: Rect,
+    theme: &Theme,
+    dialog: &OomDialog,
+    scene: &Scene,
+    at: Position,
+) -> Option<usize> {
+    let body = compose(area, theme, dialog, scene);
+    let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
+    (body.rect.contains(at) && body.offers.contains(&row)).then(|| row - body.offers.start)
+}

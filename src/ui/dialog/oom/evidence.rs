@@ -1,0 +1,141 @@
+//! The diagnosis as lines: briefly, or with all it rests on.
+
+use crate::event::{LineHolding, SourceLine};
+use crate::state::OomIncident;
+use crate::ui::dialog::paragraph::{self, Line};
+use crate::ui::figures::count;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use std::path::Path;
+
+/// Columns of the names of numbers.
+const NAME: u16 = 26;
+
+/// The cause, what follows, and what holds the most.
+pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
+    let mut lines = cause(scene, width);
+    let holding = record_lines(scene);
+    if let Some(most) = holding.first() {
+        lines.push(held(theme, most, width));
+    }
+    lines
+}
+
+/// Everything.
+pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
+    let mut lines = cause(scene, width);
+    for finding in scene.findings.iter().take(1) {
+        for evidence in &finding.evidence {
+            lines.push(number(theme, &evidence.what, &evidence.bytes.to_string()));
+        }
+        for advice in &finding.advice {
+            let advice = format!("{} {advice}", theme.glyphs.arrow);
+            lines.extend(paragraph::text(&advice, width, Tone::Text));
+        }
+    }
+    if scene.findings.is_empty() {
+        lines.extend(
+            incident(scene)
+                .into_iter()
+                .flat_map(|oom| figures(theme, oom)),
+        );
+    }
+    for other in scene.findings.iter().skip(1) {
+        lines.extend(paragraph::text(
+            &format!("also: {}", other.headline),
+            width,
+            Tone::Dim,
+        ));
+    }
+    let holding = record_lines(scene);
+    if !holding.is_empty() {
+        lines.push(Line::of("lines that hold the most memory", Tone::Strong));
+        lines.extend(holding.iter().map(|one| held(theme, one, width)));
+    }
+    let stack = incident(scene)
+        .and_then(|oom| oom.record.as_ref())
+        .map(|r| &r.stack);
+    if let Some(stack) = stack.filter(|stack| !stack.is_empty()) {
+        lines.push(Line::of("where it was asked for", Tone::Strong));
+        for frame in stack {
+            let mut line = Line::of("  ", Tone::Text);
+            line.push(place(frame), Tone::Text)
+                .push(format!(" {}", frame.function), Tone::Dim);
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
+    scene.state.oom()
+}
+
+fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineHolding] {
+    incident(scene)
+        .and_then(|oom| oom.record.as_ref())
+        .map_or(&[], |record| &record.lines)
+}
+
+fn cause(scene: &Scene, width: u16) -> Vec<Line> {
+    match scene.findings.first() {
+        Some(finding) => {
+            let mut lines = paragraph::text(&finding.headline, width, Tone::Strong);
+            lines.extend(paragraph::text(&finding.explanation, width, Tone::Text));
+            lines
+        }
+        None => vec![Line::of(
+            "Memory ran out; the numbers do not tell why.",
+            Tone::Strong,
+        )],
+    }
+}
+
+/// The incident's own figures, where no finding has chosen among them.
+fn figures(theme: &Theme, oom: &OomIncident) -> Vec<Line> {
+    [
+        ("requested", oom.requested()),
+        ("allocated", oom.allocated()),
+        ("reserved", oom.reserved()),
+        ("free on the device", oom.free()),
+        ("capacity", oom.capacity()),
+        ("limit", oom.limit()),
+    ]
+    .into_iter()
+    .filter_map(|(name, bytes)| Some(number(theme, name, &bytes?.to_string())))
+    .collect()
+}
+
+fn number(theme: &Theme, name: &str, figure: &str) -> Line {
+    let mut line = Line::of("  ", Tone::Text);
+    line.column(theme, name, NAME, Tone::Dim)
+        .push(format!("{figure:>10}"), Tone::Text);
+    line
+}
+
+/// `train.py:88 forward → modeling_gpt2.py:240 mlp  holds 11.3 GiB in 96 blocks`.
+fn held(theme: &Theme, holding: &LineHolding, width: u16) -> Line {
+    let mut line = Line::default();
+    let blocks = match holding.blocks {
+        1 => "1 block".to_string(),
+        n => format!("{} blocks", count(n)),
+    };
+    let held = format!("  holds {} in {blocks}", holding.bytes);
+    let mut place_of = format!("{} {}", place(&holding.line), holding.line.function);
+    if let Some(inside) = &holding.inside {
+        let arrow = theme.glyphs.arrow;
+        place_of.push_str(&format!(" {arrow} {} {}", place(inside), inside.function));
+    }
+    let room = width.saturating_sub(held.chars().count() as u16);
+    let fitting = room.min(crate::ui::pen::columns(&place_of));
+    line.column(theme, &place_of, fitting, Tone::Accent)
+        .push(held, Tone::Text);
+    line
+}
+
+/// `train.py:88`: the file's name is enough to find it by.
+fn place(line: &SourceLine) -> String {
+    let name = Path::new(&line.file).file_name();
+    let name = name.map_or(line.file.as_str().into(), |name| name.to_string_lossy());
+    format!("{name}:{}", line.line)
+}

@@ -1,0 +1,71 @@
+//! Who ran out of memory, where and when, in one line.
+
+use crate::event::Phase;
+use crate::oom::Kind;
+use crate::state::Outcome;
+use crate::ui::figures::count;
+use crate::ui::scene::Scene;
+use crate::units::RunNumber;
+
+/// The dialog's title.
+pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
+    let state = scene.state;
+    let run = state.run_numbered(number);
+    let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
+    let kind = oom
+        .and_then(|oom| oom.report.as_ref())
+        .map(|report| report.kind);
+    let mut parts = vec![family(kind.unwrap_or_default()).to_string()];
+    if let Some(device) = oom
+        .and_then(|oom| oom.device.as_ref())
+        .and_then(|uuid| state.device(uuid))
+    {
+        parts.push(format!("GPU {}", device.index));
+    }
+    if let Some(rank) = oom.and_then(|oom| oom.rank) {
+        parts.push(format!("rank {rank}"));
+    }
+    parts.push(format!("run {number}"));
+    if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
+        // The record counts the steps that had ended.
+        let step = format!("step {}", count(record.step + 1));
+        parts.push(match phase(record.phase) {
+            Some(phase) => format!("{step}, {phase}"),
+            None => step,
+        });
+    }
+    if run.is_some_and(|run| run.outcome() != Outcome::OutOfMemory) {
+        parts.push("the program went on".to_string());
+    }
+    parts.join(separator)
+}
+
+fn phase(phase: Phase) -> Option<&'static str> {
+    match phase {
+        Phase::Load => Some("while loading"),
+        Phase::Forward => Some("in forward"),
+        Phase::Backward => Some("in backward"),
+        Phase::Optimizer => Some("in the optimizer"),
+        Phase::Evaluation => Some("in evaluation"),
+        Phase::Unknown => None,
+    }
+}
+
+fn family(kind: Kind) -> &'static str {
+    match kind {
+        Kind::CudaOom | Kind::CudaErrorOom => "CUDA out of memory",
+        Kind::HipOom => "HIP out of memory",
+        Kind::XpuOom => "XPU out of memory",
+        Kind::MpsOom => "MPS out of memory",
+        Kind::Cublas => "cuBLAS out of memory",
+        Kind::Cudnn => "cuDNN out of memory",
+        Kind::Nccl => "NCCL out of memory",
+        Kind::NvmlAssert => "out of memory, hidden by an assertion",
+        Kind::Bitsandbytes => "out of memory in bitsandbytes",
+        Kind::Vllm => "vLLM has no room for its cache",
+        Kind::Cupy => "CuPy out of memory",
+        Kind::Jax => "JAX out of memory",
+        Kind::Tf => "TensorFlow out of memory",
+        Kind::HostOom => "host memory ran out",
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines of several tones, and text wrapped into them.
+
+use crate::ui::difference::Piece;
+use crate::ui::pen::{Pen, columns, wrapped};
+use crate::ui::theme::{Theme, Tone};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A line of a dialog: pieces of text, each in its tone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Line(Vec<(String, Tone)>);
+
+impl Line {
+    /// A line of one tone.
+    pub fn of(text: impl Into<String>, tone: Tone) -> Line {
+        Line(vec![(text.into(), tone)])
+    }
+
+    /// Adds a piece.
+    pub fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut Line {
+        self.0.push((text.into(), tone));
+        self
+    }
+
+    /// Adds a piece cut or filled up to so many columns.
+    pub fn column(&mut self, theme: &Theme, text: &str, width: u16, tone: Tone) -> &mut Line {
+        let have = columns(text);
+        let mut text = text.to_string();
+        if have > width {
+            let ellipsis = theme.glyphs.ellipsis;
+            let keep = width.saturating_sub(columns(ellipsis));
+            text = first_columns(&text, keep).to_string();
+            if width > 0 {
+                text.push_str(ellipsis);
+            }
+        }
+        let pad = usize::from(width.saturating_sub(columns(&text)));
+        text.extend(std::iter::repeat_n(' ', pad));
+        self.push(text, tone)
+    }
+
+    /// Draws it on a row.
+    pub fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
+        let mut pen = Pen::new(buf, area, row);
+        for (text, tone) in &self.0 {
+            let room = pen.room();
+            pen.cut(text, room, theme, theme.style(*tone));
+        }
+    }
+}
+
+/// As much of a text as takes at most so many columns.
+fn first_columns(text: &str, width: u16) -> &str {
+    let mut taken = 0;
+    for (at, c) in text.char_indices() {
+        taken += unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if taken > usize::from(width) {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+/// A text wrapped into lines of one tone.
+pub fn text(text: &str, width: u16, tone: Tone) -> Vec<Line> {
+    wrapped(text, width)
+        .into_iter()
+        .map(|line| Line::of(line, tone))
+        .collect()
+}
+
+/// A difference wrapped into lines, after some words of its own, indented below them.
+pub fn difference(label: &str, pieces: &[Piece], width: u16) -> Vec<Line> {
+    let indent = columns(label);
+    let mut lines = vec![Line::of(label, Tone::Dim)];
+    let mut used = indent;
+    for piece in pieces {
+        let wide = columns(&piece.text) + 1;
+        if used + wide > width && used > indent {
+            lines.push(Line::of(" ".repeat(usize::from(indent)), Tone::Dim));
+            used = indent;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(piece.text.as_str(), piece.fate.tone())
+                .push(" ", Tone::Text);
+        }
+        used += wide;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_are_to_be() {
+        let theme = Theme::full();
+        for (text, width, expected) in [
+            ("ab", 4, "ab  "),
+            ("abcdef", 4, "abc…"),
+            ("日本語", 4, "日… "),
+            ("abc", 0, ""),
+        ] {
+            let mut line = Line::default();
+            line.column(&theme, text, width, Tone::Text);
+            assert_eq!(line, Line::of(expected, Tone::Text));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Small questions before something that cannot be undone.
+
+use super::place;
+use crate::ui::keymap::{self, Mode};
+use crate::ui::pen::{Pen, boxed, columns};
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// "Quit?"
+pub fn draw_quit(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+    draw(
+        buf,
+        area,
+        view,
+        scene,
+        Mode::Quitting,
+        "quit? the training is running",
+    );
+}
+
+/// "Stop the training?"
+pub fn draw_stop(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+    draw(buf, area, view, scene, Mode::Stopping, "stop the training?");
+}
+
+/// The answers are the mode's keys.
+fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, title: &str) {
+    let theme = &view.theme;
+    let answers: Vec<(String, &str)> = keymap::bindings(mode)
+        .filter(|binding| !binding.short.is_empty())
+        .filter(|binding| view.is_available(binding.action, scene))
+        .map(|binding| (keymap::names(&binding.keys[..1]), binding.help))
+        .collect();
+    let widest = answers.iter().map(|(_, words)| columns(words)).max();
+    let width = (widest.unwrap_or(0) + 12).max(columns(title) + 8);
+    let rect = place(area, width, answers.len() as u16 + 4);
+    let inside = boxed(buf, rect, theme, title, Tone::Accent);
+    let first = u16::from(inside.height > answers.len() as u16);
+    for (row, (key, words)) in (first..).zip(&answers) {
+        Pen::new(buf, inside, row)
+            .text(key, theme.style(Tone::Accent))
+            .to(inside.x + 6)
+            .text(words, theme.style(Tone::Text));
+    }
+}

@@ -1,0 +1,209 @@
+//! The difference of two commands for the eye, word by word: what stays, what goes, what comes.
+//! Secrets are masked before anything is compared.
+
+use super::theme::{Theme, Tone};
+use crate::command::{Change, CommandLine, Word, difference, quoted};
+
+/// A word of a difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The text, quoted for a shell.
+    pub text: String,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays.
+    Kept,
+    /// It goes.
+    Gone,
+    /// It is new.
+    New,
+}
+
+impl Fate {
+    /// How it looks.
+    pub fn tone(self) -> Tone {
+        match self {
+            Fate::Kept => Tone::Text,
+            Fate::Gone => Tone::Dim,
+            Fate::New => Tone::Good,
+        }
+    }
+}
+
+/// The new command as a whole, with what differs from the old one marked: `64→32`, `+--amp`,
+/// `−--fp32`.
+pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<Piece> {
+    let (old, new) = (old.without_secrets(), new.without_secrets());
+    let changes = difference(&old, &new);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for change in &changes {
+        pieces.extend(environment(theme, change));
+    }
+    for kept in &new.env {
+        if old.env.contains(kept) {
+            let value = kept.value.as_ref().map(Word::to_string_lossy);
+            let value = value.map_or("-".to_string(), |value| quoted(&value));
+            let text = format!("{}={value}", kept.name.to_string_lossy());
+            pieces.push(piece(text, Fate::Kept));
+        }
+    }
+    for at in 0..=old.argv.len() {
+        let mut word = old.argv.get(at).map(|word| piece(shown(word), Fate::Kept));
+        for change in &changes {
+            match change {
+                Change::Added { at: before, words } if *before == at => {
+                    pieces.extend(words.iter().map(|new| added(new)));
+                }
+                Change::Replaced {
+                    at: place,
+                    from,
+                    to,
+                } if *place == at => {
+                    word = Some(replaced(theme, from, to));
+                }
+                Change::Removed { at: first, words }
+                    if (*first..first + words.len()).contains(&at) =>
+                {
+                    word = old.argv.get(at).map(|gone| removed(theme, gone));
+                }
+                Change::Added { .. }
+                | Change::Replaced { .. }
+                | Change::Removed { .. }
+                | Change::Env { .. } => {}
+            }
+        }
+        pieces.extend(word);
+    }
+    pieces
+}
+
+/// What differs alone, each option with its value: `--batch-size 64→32  +--grad-accum 2`.
+pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for change in changes {
+        match change {
+            Change::Env { .. } => pieces.extend(environment(theme, change)),
+            Change::Replaced { at, from, to } => {
+                let option = at.checked_sub(1).and_then(|before| old?.argv.get(before));
+                if let Some(option) = option.filter(|word| word.as_bytes().starts_with(b"-")) {
+                    pieces.push(piece(shown(option), Fate::Kept));
+                }
+                pieces.push(replaced(theme, from, to));
+            }
+            Change::Added { words, .. } => pieces.extend(words.iter().map(|word| added(word))),
+            Change::Removed { words, .. } => {
+                pieces.extend(words.iter().map(|word| removed(theme, word)));
+            }
+        }
+    }
+    pieces
+}
+
+fn environment(theme: &Theme, change: &Change) -> Option<Piece> {
+    let Change::Env { name, from, to } = change else {
+        return None;
+    };
+    let name = name.to_string_lossy();
+    Some(match (from, to) {
+        (Some(from), Some(to)) => {
+            let arrow = theme.glyphs.arrow;
+            piece(
+                format!("{name}={}{arrow}{}", shown(from), shown(to)),
+                Fate::New,
+            )
+        }
+        (None, Some(to)) => piece(format!("+{name}={}", shown(to)), Fate::New),
+        (_, None) => piece(format!("{}{name}", theme.glyphs.minus), Fate::Gone),
+    })
+}
+
+fn replaced(theme: &Theme, from: &Word, to: &Word) -> Piece {
+    let (from, to) = (shown(from), shown(to));
+    // `--batch-size=64` to `--batch-size=32` says the option once.
+    let text = match (from.split_once('='), to.split_once('=')) {
+        (Some((name, before)), Some((same, after))) if name == same => {
+            format!("{name}={before}{}{after}", theme.glyphs.arrow)
+        }
+        (_, _) => format!("{from}{}{to}", theme.glyphs.arrow),
+    };
+    piece(text, Fate::New)
+}
+
+fn added(word: &Word) -> Piece {
+    let text = shown(word);
+    let plus = if text.starts_with('-') { "+" } else { "" };
+    piece(format!("{plus}{text}"), Fate::New)
+}
+
+fn removed(theme: &Theme, word: &Word) -> Piece {
+    piece(format!("{}{}", theme.glyphs.minus, shown(word)), Fate::Gone)
+}
+
+fn shown(word: &Word) -> String {
+    quoted(&word.to_string_lossy())
+}
+
+fn piece(text: String, fate: Fate) -> Piece {
+    Piece { text, fate }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(text: &str) -> CommandLine {
+        CommandLine {
+            argv: text.split(' ').map(Word::from).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
+    }
+
+    fn joined(pieces: &[Piece]) -> String {
+        let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
+        texts.join(" ")
+    }
+
+    #[test]
+    fn differences_read_as_words() {
+        let theme = Theme::full();
+        for (old, new, whole_text, brief_text) in [
+            (
+                "python t.py --batch-size 64 --lr 1",
+                "python t.py --batch-size 32 --accum 2 --lr 1",
+                "python t.py --batch-size 64→32 +--accum 2 --lr 1",
+                "--batch-size 64→32 +--accum 2",
+            ),
+            (
+                "python t.py --bs=64 --fp32",
+                "python t.py --bs=32",
+                "python t.py --bs=64→32 −--fp32",
+                "--bs=64→32 −--fp32",
+            ),
+            ("python t.py", "python t.py", "python t.py", ""),
+        ] {
+            let (old, new) = (command(old), command(new));
+            assert_eq!(joined(&whole(&theme, &old, &new)), whole_text);
+            let changes = difference(&old, &new);
+            assert_eq!(joined(&brief(&theme, Some(&old), &changes)), brief_text);
+        }
+    }
+
+    #[test]
+    fn the_environment_is_part_of_it_and_secrets_are_not() {
+        let theme = Theme::full();
+        let mut old = command("x --token abc");
+        old.set_env("MY_KEY", Some(Word::from("s3")));
+        let mut new = old.clone();
+        new.set_env("CONF", Some(Word::from("a:True")));
+        new.set_env("MY_KEY", Some(Word::from("s4")));
+        let text = joined(&whole(&theme, &old, &new));
+        assert!(text.starts_with("+CONF=a:True"), "{text}");
+        assert!(!text.contains("abc") && !text.contains("s3") && !text.contains("s4"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Figures that keep their width, so that nothing on the screen jumps: one unit and one number of
+//! decimals for all figures of a device.
+
+use crate::units::Bytes;
+
+/// How the figures of one device are printed: GiB with one decimal, two on a small device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    decimals: usize,
+}
+
+impl Figures {
+    /// For a device of this capacity.
+    pub fn of(capacity: Option<Bytes>) -> Figures {
+        Figures {
+            decimals: match capacity {
+                Some(capacity) if capacity < Bytes::gib(10) => 2,
+                Some(_) | None => 1,
+            },
+        }
+    }
+
+    /// The figure alone, in GiB.
+    pub fn gib(self, bytes: Bytes) -> String {
+        format!("{:.*}", self.decimals, bytes.as_gib())
+    }
+
+    /// The figure right-aligned in five columns (`141.0`); an unknown one is a question mark, never
+    /// a zero.
+    pub fn column(self, bytes: Option<Bytes>) -> String {
+        match bytes {
+            Some(bytes) => format!("{:>5}", self.gib(bytes)),
+            None => format!("{:>5}", "?"),
+        }
+    }
+}
+
+/// A count with its thousands set apart: `1,204`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate of steps: `6.31/s`, or `12.4 s` a step where there is less than one in five seconds.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        r if r >= 100.0 => format!("{r:.0}/s"),
+        r if r >= 10.0 => format!("{r:.1}/s"),
+        r if r >= 0.2 => format!("{r:.2}/s"),
+        r if r > 0.0 => format!("{:.1} s/step", 1.0 / r),
+        _ => String::from("?"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_their_width() {
+        let large = Figures::of(Some(Bytes::gib(141)));
+        assert_eq!(large.column(Some(Bytes::mib(512))), "  0.5");
+        assert_eq!(large.column(Some(Bytes::gib(141))), "141.0");
+        assert_eq!(large.column(None), "    ?");
+        let small = Figures::of(Some(Bytes::gib(8)));
+        assert_eq!(small.column(Some(Bytes::mib(512))), " 0.50");
+    }
+
+    #[test]
+    fn counts_and_rates_read_well() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_204), "1,204");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(rate(6.314), "6.31/s");
+        assert_eq!(rate(123.4), "123/s");
+        assert_eq!(rate(0.05), "20.0 s/step");
+        assert_eq!(rate(0.0), "?");
+    }
+}

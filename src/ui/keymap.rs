@@ -1,0 +1,232 @@
+//! The keys: one table of mode, key, action and words, from which the footer, the help screen and
+//! README's list are made, so that none of them can say what is not so.
+
+mod table;
+
+pub use table::TABLE;
+
+use super::action::Action;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::fmt::Write;
+
+/// What keys mean depends on what is in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The panes.
+    Watching,
+    /// The dialog of an out-of-memory.
+    Oom,
+    /// A command being edited.
+    Editing,
+    /// "Quit?"
+    Quitting,
+    /// "Stop the training?"
+    Stopping,
+    /// The help.
+    Helping,
+    /// The keyboard belongs to the training.
+    Typing,
+}
+
+/// A key of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    code: KeyCode,
+    control: bool,
+}
+
+impl Key {
+    const fn plain(c: char) -> Key {
+        Key::code(KeyCode::Char(c))
+    }
+
+    const fn code(code: KeyCode) -> Key {
+        Key {
+            code,
+            control: false,
+        }
+    }
+
+    const fn control(c: char) -> Key {
+        Key {
+            code: KeyCode::Char(c),
+            control: true,
+        }
+    }
+
+    /// The key of a press. Shift is in the character already; Alt makes another key of it.
+    pub fn of(event: &KeyEvent) -> Option<Key> {
+        (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key {
+            code: event.code,
+            control: event.modifiers.contains(KeyModifiers::CONTROL),
+        })
+    }
+
+    /// The press that gives this key.
+    pub fn event(self) -> KeyEvent {
+        KeyEvent::new(
+            self.code,
+            if self.control {
+                KeyModifiers::CONTROL
+            } else {
+                KeyModifiers::NONE
+            },
+        )
+    }
+
+    /// Its name for the eye.
+    pub fn name(self) -> String {
+        let name = match self.code {
+            KeyCode::Char(' ') => String::from("Space"),
+            KeyCode::Char(c) if self.control => return format!("Ctrl-{}", c.to_ascii_uppercase()),
+            KeyCode::Char(c) => c.to_string(),
+            KeyCode::Left => String::from("←"),
+            KeyCode::Right => String::from("→"),
+            KeyCode::Up => String::from("↑"),
+            KeyCode::Down => String::from("↓"),
+            KeyCode::BackTab => String::from("Shift-Tab"),
+            KeyCode::PageUp => String::from("PgUp"),
+            KeyCode::PageDown => String::from("PgDn"),
+            code => format!("{code}"),
+        };
+        if self.control {
+            format!("Ctrl-{name}")
+        } else {
+            name
+        }
+    }
+}
+
+/// One line of the table.
+pub struct Binding {
+    /// In which mode.
+    pub mode: Mode,
+    /// Its keys; the first is the one that the footer shows.
+    pub keys: &'static [Key],
+    /// What they mean.
+    pub action: Action,
+    /// The footer's words; empty where it is for the help alone.
+    pub short: &'static str,
+    /// The help's words.
+    pub help: &'static str,
+}
+
+const fn bind(
+    mode: Mode,
+    keys: &'static [Key],
+    action: Action,
+    short: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        mode,
+        keys,
+        action,
+        short,
+        help,
+    }
+}
+
+/// What a key means in a mode.
+pub fn action(mode: Mode, event: &KeyEvent) -> Option<Action> {
+    let key = Key::of(event)?;
+    bindings(mode)
+        .find(|binding| binding.keys.contains(&key))
+        .map(|binding| binding.action)
+}
+
+/// The lines of a mode, in order.
+pub fn bindings(mode: Mode) -> impl Iterator<Item = &'static Binding> {
+    TABLE.iter().filter(move |binding| binding.mode == mode)
+}
+
+/// The keys of a line for the eye: `← h`.
+pub fn names(keys: &[Key]) -> String {
+    keys.iter()
+        .map(|key| key.name())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// README's list of keys.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for (mode, title) in [
+        (Mode::Watching, "Watching"),
+        (Mode::Oom, "Out of memory"),
+        (Mode::Editing, "Editing the command"),
+        (Mode::Quitting, "Quitting"),
+        (Mode::Stopping, "Stopping"),
+        (Mode::Typing, "Typing to the training"),
+    ] {
+        let _ = write!(text, "\n**{title}**\n\n| key | what it does |\n|---|---|\n");
+        for binding in bindings(mode) {
+            let keys: Vec<String> = binding
+                .keys
+                .iter()
+                .map(|key| format!("`{}`", key.name()))
+                .collect();
+            let _ = writeln!(text, "| {} | {} |", keys.join(" "), binding.help);
+        }
+    }
+    text.trim_start().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_in_one_mode() {
+        for (n, binding) in TABLE.iter().enumerate() {
+            for other in &TABLE[n + 1..] {
+                if other.mode == binding.mode {
+                    for key in binding.keys {
+                        assert!(
+                            !other.keys.contains(key),
+                            "{} in {:?}: {} and {}",
+                            key.name(),
+                            binding.mode,
+                            binding.help,
+                            other.help
+                        );
+                    }
+                    assert_ne!(other.action, binding.action, "listed twice");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn escape_backs_out_of_everything_that_is_open() {
+        let escape = Key::code(KeyCode::Esc).event();
+        for mode in [
+            Mode::Oom,
+            Mode::Editing,
+            Mode::Quitting,
+            Mode::Stopping,
+            Mode::Helping,
+        ] {
+            assert_eq!(action(mode, &escape), Some(Action::Back), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_found_by_its_press() {
+        for binding in TABLE {
+            for key in binding.keys {
+                assert_eq!(action(binding.mode, &key.event()), Some(binding.action));
+            }
+            assert!(!binding.help.is_empty());
+        }
+    }
+
+    #[test]
+    fn keys_have_names() {
+        assert_eq!(names(&[Key::plain(' ')]), "Space");
+        assert_eq!(names(&[Key::control(']')]), "Ctrl-]");
+        assert_eq!(names(&[Key::code(KeyCode::Left), Key::plain('h')]), "← h");
+        assert_eq!(Key::code(KeyCode::Enter).name(), "Enter");
+        assert!(markdown().contains("| `Enter` | relaunch with"));
+    }
+}

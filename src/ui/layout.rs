@@ -1,0 +1,245 @@
+//! Who gets which part of the screen. From a rectangle and what is known, never from what was
+//! drawn before, so that nothing jumps that the user or the session has not moved.
+//!
+//! ```text
+//! 80 columns            110 columns and more
+//! header                header
+//! make-up as a bar      chart            │ make-up
+//! chart                                  │
+//! headroom              headroom         │ runs
+//! pane                  devices, ranks   │
+//!                       pane             │ events
+//! footer                footer
+//! ```
+
+use super::view::Spread;
+use crate::state::State;
+use ratatui::layout::Rect;
+
+/// From this width on there is a column of its own for make-up, runs and events.
+const TWO_COLUMNS: u16 = 110;
+
+/// Below this there is room for one line of figures only.
+const SMALLEST: (u16, u16) = (40, 12);
+
+/// From this height on devices and ranks have a table of their own, where there are several.
+const HEIGHT_FOR_DEVICES: u16 = 34;
+
+/// The parts of the screen; what has no room is `None`. The rectangles of panes include the row of
+/// their title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// One line of figures, where there is room for nothing else.
+    pub line: Option<Rect>,
+    /// The header.
+    pub header: Option<Rect>,
+    /// The make-up as one bar.
+    pub bar: Option<Rect>,
+    /// The chart.
+    pub chart: Option<Rect>,
+    /// The headroom in words.
+    pub headroom: Option<Rect>,
+    /// The table of devices and ranks beside the pane.
+    pub devices: Option<Rect>,
+    /// The pane that Tab changes.
+    pub pane: Option<Rect>,
+    /// The make-up as a list.
+    pub make_up: Option<Rect>,
+    /// The runs, at the side.
+    pub runs: Option<Rect>,
+    /// The events, at the side.
+    pub events: Option<Rect>,
+    /// The footer.
+    pub footer: Option<Rect>,
+    /// What the program's terminal is sized by, shown or not.
+    pub child: Rect,
+}
+
+impl Layout {
+    /// Rows of the pane below its title.
+    pub fn pane_rows(&self) -> usize {
+        self.pane
+            .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
+    }
+}
+
+/// Cuts rows off a rectangle, from above or below.
+struct Rows {
+    rest: Rect,
+}
+
+impl Rows {
+    fn top(&mut self, height: u16) -> Rect {
+        let height = height.min(self.rest.height);
+        let taken = Rect {
+            height,
+            ..self.rest
+        };
+        self.rest.y += height;
+        self.rest.height -= height;
+        taken
+    }
+
+    fn bottom(&mut self, height: u16) -> Rect {
+        let height = height.min(self.rest.height);
+        self.rest.height -= height;
+        Rect {
+            y: self.rest.bottom(),
+            height,
+            ..self.rest
+        }
+    }
+}
+
+/// Shares the screen out.
+pub fn arrange(area: Rect, spread: Spread, state: &State) -> Layout {
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let mut rows = Rows { rest: area };
+        let line = rows.top(1);
+        return Layout {
+            line: Some(line),
+            pane: Some(rows.rest).filter(|rest| rest.height > 1),
+            child: rows.rest,
+            ..Layout::default()
+        };
+    }
+    let mut rows = Rows { rest: area };
+    let header = rows.top(1);
+    let footer = rows.bottom(1);
+    let body = rows.rest;
+    let mut layout = if body.width >= TWO_COLUMNS {
+        two_columns(body, state)
+    } else {
+        one_column(body)
+    };
+    match spread {
+        Spread::Together => {}
+        Spread::Chart => layout = chart_alone(body, layout.child),
+        Spread::Pane => {
+            layout = Layout {
+                pane: Some(body),
+                child: body,
+                ..Layout::default()
+            }
+        }
+    }
+    layout.header = Some(header);
+    layout.footer = Some(footer);
+    layout
+}
+
+fn one_column(body: Rect) -> Layout {
+    let mut rows = Rows { rest: body };
+    let chart_height = (body.height * 11 / 20).max(5);
+    let chart = rows.top(chart_height);
+    let bar = rows.top(1);
+    let headroom = rows.top(1);
+    Layout {
+        bar: Some(bar),
+        chart: Some(chart),
+        headroom: Some(headroom),
+        pane: Some(rows.rest),
+        child: rows.rest,
+        ..Layout::default()
+    }
+}
+
+fn two_columns(body: Rect, state: &State) -> Layout {
+    let side_width = (body.width * 3 / 10).clamp(34, 52);
+    let left = Rect {
+        width: body.width - side_width - 2,
+        ..body
+    };
+    let side = Rect {
+        x: left.right() + 2,
+        width: side_width,
+        ..body
+    };
+    let mut rows = Rows { rest: left };
+    let chart = rows.top((body.height * 9 / 20).max(7));
+    let headroom = rows.top(1);
+    let table = super::panes::devices::length(state);
+    let devices =
+        (table > 1 && body.height >= HEIGHT_FOR_DEVICES).then(|| rows.top(table.min(9) as u16 + 2));
+    let pane = rows.rest;
+
+    let mut rows = Rows { rest: side };
+    let make_up = rows.top((super::panes::make_up::HEIGHT + 1).max(chart.height.min(12)));
+    let runs = rows.top((rows.rest.height / 2).max(4));
+    let events = rows.rest;
+    Layout {
+        chart: Some(chart),
+        headroom: Some(headroom),
+        devices,
+        pane: Some(pane),
+        child: pane,
+        make_up: Some(make_up),
+        runs: Some(runs).filter(|area| area.height > 2),
+        events: Some(events).filter(|area| area.height > 2),
+        ..Layout::default()
+    }
+}
+
+fn chart_alone(body: Rect, child: Rect) -> Layout {
+    let mut rows = Rows { rest: body };
+    let headroom = rows.bottom(1);
+    let bar = rows.bottom(1);
+    Layout {
+        chart: Some(rows.rest),
+        bar: Some(bar),
+        headroom: Some(headroom),
+        child,
+        ..Layout::default()
+    }
+}
+
+/// Rows and columns of the program's terminal: the pane without its title.
+pub fn child_size(layout: &Layout) -> (u16, u16) {
+    (
+        layout.child.height.saturating_sub(1).max(2),
+        layout.child.width.max(2),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_overlap_and_never_leave_the_screen() {
+        let state = State::default();
+        for width in (0..230).step_by(7) {
+            for height in 0..70 {
+                let area = Rect::new(0, 0, width, height);
+                for spread in [Spread::Together, Spread::Chart, Spread::Pane] {
+                    let layout = arrange(area, spread, &state);
+                    let parts: Vec<Rect> = [
+                        layout.line,
+                        layout.header,
+                        layout.bar,
+                        layout.chart,
+                        layout.headroom,
+                        layout.devices,
+                        layout.pane,
+                        layout.make_up,
+                        layout.runs,
+                        layout.events,
+                        layout.footer,
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .filter(|part| !part.is_empty())
+                    .collect();
+                    for (n, part) in parts.iter().enumerate() {
+                        assert_eq!(part.intersection(area), *part, "{width}x{height}");
+                        for other in &parts[n + 1..] {
+                            assert!(!part.intersects(*other), "{width}x{height} {spread:?}");
+                        }
+                    }
+                    let (rows, cols) = child_size(&layout);
+                    assert!(rows >= 2 && cols >= 2);
+                }
+            }
+        }
+    }
+}

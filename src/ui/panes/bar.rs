@@ -1,0 +1,65 @@
+//! What a device's memory is made of, as one bar: for screens with no room for the list.
+
+use super::make_up::{Part, parts, shown};
+use crate::state::State;
+use crate::ui::figures::Figures;
+use crate::ui::pen::{Pen, columns};
+use crate::ui::theme::{Depth, Theme, Tone};
+use crate::ui::view::View;
+use crate::units::Bytes;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Draws the bar: each part as wide as its share, with its name and figure in it where they fit.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+    let theme = &view.theme;
+    let Some(device) = view.device(state) else {
+        return;
+    };
+    let parts = parts(&shown(state, device).0);
+    let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
+    let whole = device.capacity.unwrap_or(known).max(known);
+    let figures = Figures::of(device.capacity);
+    let mut pen = Pen::new(buf, area, 0);
+    let mut so_far = Bytes::ZERO;
+    for part in &parts {
+        let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
+            continue;
+        };
+        let begin = edge(so_far, whole, area);
+        so_far += bytes;
+        let end = edge(so_far, whole, area).max(begin + 1);
+        draw_part(&mut pen, theme, part, &figures.gib(bytes), end);
+    }
+    pen.fill(" ", theme.style(Tone::Text));
+}
+
+fn edge(bytes: Bytes, whole: Bytes, area: Rect) -> u16 {
+    let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
+    area.x + (share * f64::from(area.width)).round() as u16
+}
+
+fn draw_part(pen: &mut Pen, theme: &Theme, part: &Part, figure: &str, end: u16) {
+    let width = end.saturating_sub(pen.x());
+    let long = format!(" {} {figure} ", part.short);
+    let short = format!(" {figure} ");
+    let words = [long, short]
+        .into_iter()
+        .find(|words| columns(words) <= width);
+    let style = match (theme.depth, part.tone) {
+        (Depth::None, _) => theme.style(Tone::Text),
+        (_, Tone::Free) => theme.style(Tone::Dim),
+        (_, tone) => theme.ground(tone).patch(theme.on_ground()),
+    };
+    let filler = match (theme.depth, part.tone) {
+        (_, Tone::Free) => theme.glyphs.sparse_dots,
+        (Depth::None, _) => part.letter,
+        (_, _) => " ",
+    };
+    if let Some(words) = words {
+        pen.text(&words, style);
+    }
+    while pen.x() < end && pen.room() > 0 {
+        pen.text(filler, style);
+    }
+}

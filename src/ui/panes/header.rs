@@ -1,0 +1,160 @@
+//! The first line: which command, which run, how long, how far, and whether our sources answer.
+
+use crate::event::NvmlState;
+use crate::state::{Outcome, ProbeState, Run, State};
+use crate::ui::figures::{count, rate};
+use crate::ui::pen::{Pen, columns};
+use crate::ui::scene::{Pace, Scene};
+use crate::ui::theme::{Theme, Tone};
+use crate::ui::view::View;
+use crate::units::clock_face;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A piece of the right half, and how much it matters: what matters least gives way first.
+struct Piece {
+    text: String,
+    tone: Tone,
+    weight: u8,
+}
+
+fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> Piece {
+    Piece {
+        text: text.into(),
+        tone,
+        weight,
+    }
+}
+
+/// The command keeps at least this much of the line.
+const COMMAND_AT_LEAST: u16 = 20;
+
+/// Draws the header.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+    let theme = &view.theme;
+    let mut pieces = pieces(theme, scene);
+    let total =
+        |pieces: &[Piece]| -> u16 { pieces.iter().map(|piece| columns(&piece.text) + 2).sum() };
+    let most = area.width.saturating_sub(COMMAND_AT_LEAST + 8);
+    while total(&pieces) > most {
+        let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) else {
+            break;
+        };
+        pieces.remove(least);
+    }
+    let right = total(&pieces);
+    let mut pen = Pen::new(buf, area, 0);
+    pen.text(" oomph ", theme.style(Tone::Accent)).skip(1);
+    let room = pen.room().saturating_sub(right);
+    let command = match scene.state.run() {
+        Some(run) => run.command.shown(),
+        None => scene
+            .state
+            .session
+            .as_ref()
+            .map(|session| session.command.shown())
+            .unwrap_or_default(),
+    };
+    pen.cut(&command, room, theme, theme.style(Tone::Strong));
+    pen.to(area.right().saturating_sub(right));
+    for piece in &pieces {
+        pen.skip(2).text(&piece.text, theme.style(piece.tone));
+    }
+}
+
+fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
+    let state = scene.state;
+    let mut pieces = Vec::new();
+    if let Some(replay) = scene.replay {
+        let mark = match replay.pace {
+            Pace::Playing => theme.glyphs.playing,
+            Pace::Paused => theme.glyphs.paused,
+            Pace::AtEnd => theme.glyphs.dot,
+        };
+        pieces.push(piece(
+            format!("{mark} replay x{}", replay.speed),
+            Tone::Accent,
+            9,
+        ));
+    }
+    if state
+        .devices
+        .iter()
+        .any(|device| device.uuid.is_simulated())
+    {
+        pieces.push(piece("simulated GPU", Tone::Warning, 6));
+    }
+    if let Some(run) = state.run() {
+        pieces.push(piece(format!("run {}", run.number), Tone::Text, 5));
+        if let Some((words, tone)) = standing(run, scene) {
+            pieces.push(piece(words, tone, 8));
+        }
+        let ended = run.ended.map_or(state.now, |(at, _)| at);
+        let time = clock_face(ended.since(run.started));
+        pieces.push(piece(format!("{time:>5}"), Tone::Text, 7));
+        if run.steps() > 0 {
+            pieces.push(piece(format!("step {}", count(run.steps())), Tone::Text, 4));
+            if let Some(per_second) = steps_per_second(run).filter(|_| run.ended.is_none()) {
+                pieces.push(piece(format!("{:>6}", rate(per_second)), Tone::Text, 3));
+            }
+        }
+    }
+    let (text, tone) = probe(theme, state);
+    pieces.push(piece(text, tone, 2));
+    let (text, tone) = nvml(theme, state);
+    pieces.push(piece(text, tone, 1));
+    pieces
+}
+
+/// How a run stands, where it does not simply go on.
+fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
+    match run.outcome() {
+        Outcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
+            Some(("stopping".to_string(), Tone::Warning))
+        }
+        Outcome::Running => None,
+        outcome => Some(outcome_words(outcome)),
+    }
+}
+
+/// An outcome in a word or two.
+pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
+    match outcome {
+        Outcome::Running => ("running".to_string(), Tone::Accent),
+        Outcome::Finished => ("finished".to_string(), Tone::Good),
+        Outcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
+        Outcome::Stopped => ("stopped".to_string(), Tone::Dim),
+        Outcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
+    }
+}
+
+/// The slowest rank's rate: a distributed training goes at that.
+pub fn steps_per_second(run: &Run) -> Option<f64> {
+    run.ranks
+        .iter()
+        .filter_map(|rank| rank.steps.rate)
+        .min_by(f64::total_cmp)
+}
+
+fn probe(theme: &Theme, state: &State) -> (String, Tone) {
+    let glyphs = theme.glyphs;
+    match state.probe() {
+        ProbeState::Off => (format!("{} no probe", glyphs.ring), Tone::Dim),
+        ProbeState::Waiting => (format!("{} probe", glyphs.ring), Tone::Dim),
+        ProbeState::Live(1) => (format!("{} probe", glyphs.dot), Tone::Good),
+        ProbeState::Live(n) => (format!("{} {n} probes", glyphs.dot), Tone::Good),
+        ProbeState::Resting(_) => (format!("{} probe rests", glyphs.rest), Tone::Warning),
+        ProbeState::Lost => (format!("{} probe lost", glyphs.cross), Tone::Warning),
+    }
+}
+
+fn nvml(theme: &Theme, state: &State) -> (String, Tone) {
+    let glyphs = theme.glyphs;
+    match &state.nvml {
+        None => (format!("{} NVML", glyphs.ring), Tone::Dim),
+        Some(NvmlState::Live { .. }) => (format!("{} NVML", glyphs.dot), Tone::Good),
+        Some(NvmlState::Unavailable { .. }) => (format!("{} no NVML", glyphs.cross), Tone::Warning),
+        Some(NvmlState::Stale) => (format!("{} NVML stale", glyphs.rest), Tone::Warning),
+        Some(NvmlState::Off) => (format!("{} NVML off", glyphs.ring), Tone::Dim),
+    }
+}

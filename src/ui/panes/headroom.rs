@@ -1,0 +1,111 @@
+//! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
+
+use crate::state::{DeviceState, Run, State};
+use crate::ui::figures::{Figures, count};
+use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use crate::ui::trend::{self, Trend};
+use crate::ui::view::View;
+use crate::units::Bytes;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Below this share of the capacity the room is said to be little.
+const LITTLE: f64 = 0.05;
+
+/// Draws the line.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+    let theme = &view.theme;
+    let mut pen = Pen::new(buf, area, 0);
+    pen.skip(1);
+    if let Some(waiting) = scene.waiting {
+        pen.text(waiting, theme.style(Tone::Accent));
+        return;
+    }
+    let Some(device) = view.device(scene.state) else {
+        return;
+    };
+    for (n, (text, tone)) in pieces(theme, scene.state, device).into_iter().enumerate() {
+        let separator = if n > 0 { theme.glyphs.separator } else { "" };
+        let room = pen.room();
+        if crate::ui::pen::columns(&text) + crate::ui::pen::columns(separator) > room {
+            break;
+        }
+        pen.text(separator, theme.style(Tone::Faint))
+            .text(&text, theme.style(tone));
+    }
+}
+
+/// The pieces of the line, the weightiest first.
+fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, Tone)> {
+    let figures = Figures::of(device.capacity);
+    let mut pieces = Vec::new();
+    if let Some(room) = device.headroom(state) {
+        let bound = if room.at_most { "at most " } else { "" };
+        let share = room
+            .bytes
+            .fraction_of(device.capacity.unwrap_or(Bytes::ZERO));
+        let tone = match share {
+            Some(share) if share < LITTLE => Tone::Warning,
+            Some(_) | None => Tone::Strong,
+        };
+        let of = device
+            .capacity
+            .map(|capacity| format!(" of {}", figures.gib(capacity)))
+            .unwrap_or_default();
+        let words = format!("{bound}{} GiB free{of}", figures.gib(room.bytes));
+        pieces.push((words, tone));
+    }
+    if let Some(run) = state.run() {
+        pieces.extend(peak(run, device, figures));
+        pieces.extend(climb(theme, run, device));
+        let retries: u64 = ranks_on(run, device)
+            .filter_map(|rank| rank.sample.as_ref())
+            .map(|(_, sample)| sample.alloc_retries)
+            .sum();
+        if retries > 0 {
+            pieces.push((format!("{} retries", count(retries)), Tone::Warning));
+        }
+    }
+    if state.dropped.samples > 0 {
+        let dropped = format!("{} samples dropped", count(state.dropped.samples));
+        pieces.push((dropped, Tone::Warning));
+    }
+    pieces
+}
+
+fn ranks_on<'a>(
+    run: &'a Run,
+    device: &'a DeviceState,
+) -> impl Iterator<Item = &'a crate::state::RankState> {
+    run.ranks
+        .iter()
+        .filter(|rank| rank.device.as_ref() == Some(&device.uuid))
+}
+
+fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, Tone)> {
+    let rank = ranks_on(run, device).max_by_key(|rank| rank.allocated_peak)?;
+    if rank.allocated_peak == Bytes::ZERO {
+        return None;
+    }
+    let mut words = format!("peak {}", figures.gib(rank.allocated_peak));
+    if let Some(step) = rank.peak_step {
+        words.push_str(&format!(" at step {}", count(step)));
+    }
+    if let Some(predicted) = run.predicted_peak {
+        words.push_str(&format!(" (predicted {})", figures.gib(predicted)));
+    }
+    Some((words, Tone::Text))
+}
+
+fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
+    let rank = ranks_on(run, device).next()?;
+    match trend::of(&rank.steps.floors, device.capacity)? {
+        Trend::Steady => Some(("steady".to_string(), Tone::Good)),
+        Trend::Climbing(per_step) => {
+            let up = theme.glyphs.climb;
+            Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
+        }
+    }
+}

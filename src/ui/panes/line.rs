@@ -1,0 +1,32 @@
+//! One line of figures, for screens with room for nothing else.
+
+use super::header::outcome_words;
+use crate::state::State;
+use crate::ui::figures::{Figures, count};
+use crate::ui::pen::Pen;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Draws the line: used of capacity, how the run stands, at which step.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+    let theme = &view.theme;
+    let mut pen = Pen::new(buf, area, 0);
+    if let Some(device) = view.device(state) {
+        let figures = Figures::of(device.capacity);
+        let held = device.used.current().or(device.reserved.current());
+        let held = held.map_or("?".to_string(), |bytes| figures.gib(bytes));
+        let of = device.capacity.map_or(String::new(), |capacity| {
+            format!("/{}", figures.gib(capacity))
+        });
+        pen.text(&format!("{held}{of} GiB "), theme.style(Tone::Strong));
+    }
+    if let Some(run) = state.run() {
+        let (words, tone) = outcome_words(run.outcome());
+        pen.text(&words, theme.style(tone)).text(
+            &format!(" step {}", count(run.steps())),
+            theme.style(Tone::Dim),
+        );
+    }
+}

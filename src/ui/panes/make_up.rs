@@ -1,0 +1,253 @@
+//! What a device's memory is made of, as a list: the parts in a fixed order, each with its share
+//! as a bar and its figure.
+
+use crate::state::{DeviceState, MakeUp, Outcome, State};
+use crate::ui::figures::Figures;
+use crate::ui::pen::{Pen, head};
+use crate::ui::theme::{Glyphs, Theme, Tone};
+use crate::ui::view::View;
+use crate::units::{Bytes, Moment};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::time::Duration;
+
+/// Rows of the list without its title.
+pub const HEIGHT: u16 = 9;
+
+/// One part.
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Its name where there is little room.
+    pub short: &'static str,
+    /// Its look.
+    pub tone: Tone,
+    /// What a bar of it is made of.
+    pub fill: fn(&Glyphs) -> &'static str,
+    /// Its letter in a bar without colours.
+    pub letter: &'static str,
+    /// How much, if that is known.
+    pub bytes: Option<Bytes>,
+}
+
+/// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
+/// then what is not PyTorch's, then what is free.
+pub fn parts(make_up: &MakeUp) -> [Part; 8] {
+    let full: fn(&Glyphs) -> &'static str = |glyphs| glyphs.full;
+    let shade: fn(&Glyphs) -> &'static str = |glyphs| glyphs.shade;
+    let dense: fn(&Glyphs) -> &'static str = |glyphs| glyphs.dense_shade;
+    let part = |name, short, tone, fill, letter, bytes| Part {
+        name,
+        short,
+        tone,
+        fill,
+        letter,
+        bytes,
+    };
+    // While no optimizer was seen, all that is allocated is in the rest: it has no other name yet.
+    let (rest, rest_short) = match make_up.parameters {
+        Some(_) => ("activations, rest", "activations"),
+        None => ("allocated", "allocated"),
+    };
+    [
+        part(
+            "parameters",
+            "params",
+            Tone::Parameters,
+            full,
+            "P",
+            make_up.parameters,
+        ),
+        part(
+            "gradients",
+            "grads",
+            Tone::Gradients,
+            full,
+            "G",
+            make_up.gradients,
+        ),
+        part(
+            "optimizer state",
+            "optim",
+            Tone::OptimizerState,
+            full,
+            "O",
+            make_up.optimizer_state,
+        ),
+        part(
+            rest,
+            rest_short,
+            Tone::Activations,
+            full,
+            "A",
+            make_up.activations_and_rest,
+        ),
+        part(
+            "unallocated",
+            "unalloc",
+            Tone::Unallocated,
+            shade,
+            "u",
+            make_up.unallocated,
+        ),
+        part(
+            "non-PyTorch",
+            "other",
+            Tone::NonPytorch,
+            dense,
+            "n",
+            make_up.non_pytorch,
+        ),
+        part(
+            "foreign",
+            "foreign",
+            Tone::Foreign,
+            full,
+            "f",
+            make_up.foreign,
+        ),
+        part("free", "free", Tone::Free, shade, ".", make_up.free),
+    ]
+}
+
+/// For how long a peak counts: within a step what is allocated goes up and down several times a
+/// second, and figures that did the same could not be read. The peak is what has to fit.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// Of which moment the parts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instant {
+    /// The latest peak.
+    RecentPeak,
+    /// The out-of-memory that ended the run.
+    OutOfMemory,
+}
+
+/// The make-up that is shown of a device, and of which moment it is.
+pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, Instant) {
+    if let Some(make_up) = at_oom(state, device) {
+        return (make_up, Instant::OutOfMemory);
+    }
+    let mut make_up = device.make_up(state);
+    let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
+    let begun = state.run().map_or(since, |run| run.started.max(since));
+    if let (Some(reserved), Some(peak)) = (
+        device.reserved.current(),
+        device.allocated.max_between(begun, state.now),
+    ) && make_up.activations_and_rest.is_some()
+    {
+        let peak = peak.min(reserved);
+        let named = [
+            make_up.parameters,
+            make_up.gradients,
+            make_up.optimizer_state,
+        ];
+        make_up.activations_and_rest = Some(peak - named.into_iter().flatten().sum());
+        make_up.unallocated = Some(reserved - peak);
+    }
+    (make_up, Instant::RecentPeak)
+}
+
+/// What filled the device when memory ran out, from the observer's record.
+fn at_oom(state: &State, device: &DeviceState) -> Option<MakeUp> {
+    let run = state.run()?;
+    let oom = run
+        .oom()
+        .filter(|_| run.outcome() == Outcome::OutOfMemory)?;
+    let record = oom.record.as_ref()?;
+    if oom.device.as_ref() != Some(&device.uuid) {
+        return None;
+    }
+    let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
+    let structure = record.structure.as_ref();
+    let named: Bytes = structure
+        .map(|s| s.parameters + s.gradients + s.optimizer_state)
+        .unwrap_or_default();
+    Some(MakeUp {
+        parameters: structure.map(|s| s.parameters),
+        gradients: structure.map(|s| s.gradients),
+        optimizer_state: structure.map(|s| s.optimizer_state),
+        activations_and_rest: Some(allocated - named),
+        unallocated: Some(reserved - allocated),
+        non_pytorch: None,
+        foreign: None,
+        free: Some(record.free),
+    })
+}
+
+/// Draws the list.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+    let theme = &view.theme;
+    let Some(device) = view.device(state) else {
+        head(buf, area, theme, &[("made of", Tone::Strong)]);
+        return;
+    };
+    let (make_up, instant) = shown(state, device);
+    let (of, tone) = match instant {
+        Instant::RecentPeak => ("peak of 5 s", Tone::Dim),
+        Instant::OutOfMemory => ("when memory ran out", Tone::Wrong),
+    };
+    let title = [
+        ("made of", Tone::Strong),
+        (theme.glyphs.separator, Tone::Dim),
+        (of, tone),
+    ];
+    let inside = head(buf, area, theme, &title);
+    draw_list(buf, inside, theme, device, &make_up);
+}
+
+/// Columns of a name, with the coloured cell before it.
+const NAME: u16 = 19;
+
+/// Columns of a figure, with the space after it.
+const FIGURE: u16 = 7;
+
+fn draw_list(buf: &mut Buffer, area: Rect, theme: &Theme, device: &DeviceState, make_up: &MakeUp) {
+    let figures = Figures::of(device.capacity);
+    let parts = parts(make_up);
+    let whole = device
+        .capacity
+        .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
+    for (row, part) in (0..).zip(&parts) {
+        let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
+        let tone = if known { Tone::Text } else { Tone::Dim };
+        let mut pen = Pen::new(buf, area, row);
+        pen.text((part.fill)(theme.glyphs), theme.style(part.tone))
+            .skip(1)
+            .cut(part.name, NAME - 3, theme, theme.style(tone))
+            .to(area.x + NAME)
+            .text(&figures.column(part.bytes), theme.style(tone))
+            .to(area.x + NAME + FIGURE);
+        let room = pen.room().saturating_sub(1);
+        draw_share(&mut pen, theme, part, whole, room);
+    }
+    if let Some(capacity) = device.capacity {
+        let style = theme.style(Tone::Dim);
+        Pen::new(buf, area, parts.len() as u16)
+            .skip(2)
+            .text("of", style)
+            .to(area.x + NAME)
+            .text(&figures.column(Some(capacity)), style)
+            .text(" GiB", style);
+    }
+}
+
+/// A part's share of the whole, in eighths of a cell where its glyph has them.
+fn draw_share(pen: &mut Pen, theme: &Theme, part: &Part, whole: Bytes, room: u16) {
+    let share = part
+        .bytes
+        .and_then(|bytes| bytes.fraction_of(whole))
+        .unwrap_or(0.0)
+        .min(1.0);
+    let style = theme.style(part.tone);
+    let glyph = (part.fill)(theme.glyphs);
+    let eighths = (share * f64::from(room) * 8.0).round() as u16;
+    for _ in 0..eighths / 8 {
+        pen.text(glyph, style);
+    }
+    if glyph == theme.glyphs.full {
+        pen.text(theme.glyphs.lefts[usize::from(eighths % 8)], style);
+    } else if eighths % 8 >= 4 {
+        pen.text(glyph, style);
+    }
+}

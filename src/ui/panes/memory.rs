@@ -1,0 +1,89 @@
+//! The chart's pane: its title, and what is said where there is nothing to draw yet.
+
+use crate::event::NvmlState;
+use crate::state::{DeviceState, ProbeState, State};
+use crate::ui::chart;
+use crate::ui::figures::Figures;
+use crate::ui::pen::head;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// Draws the chart of the selected device.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+    let theme = &view.theme;
+    let state = scene.state;
+    let Some(device) = view.device(state) else {
+        let inside = head(buf, area, theme, &[("GPU memory", Tone::Strong)]);
+        let lines = reasons(state);
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        chart::draw_nothing(buf, inside, theme, &lines);
+        return;
+    };
+    let name = format!("GPU {}", device.index);
+    let of_several = format!(" of {}", state.devices.len());
+    let separator = theme.glyphs.separator;
+    let size = device
+        .capacity
+        .map(|capacity| {
+            format!(
+                "{separator}{} GiB",
+                Figures::of(device.capacity).gib(capacity)
+            )
+        })
+        .unwrap_or_default();
+    let mut title = vec![(name.as_str(), Tone::Strong)];
+    if state.devices.len() > 1 {
+        title.push((&of_several, Tone::Dim));
+    }
+    title.extend([
+        (separator, Tone::Dim),
+        (device.name.as_str(), Tone::Text),
+        (size.as_str(), Tone::Dim),
+    ]);
+    if device.uuid.is_simulated() {
+        title.extend([(separator, Tone::Dim), ("simulated GPU", Tone::Warning)]);
+    }
+    let lost = lost(device);
+    if let Some(reason) = &lost {
+        title.extend([(separator, Tone::Dim), (reason.as_str(), Tone::Wrong)]);
+    }
+    let paused = format!("{} held", theme.glyphs.paused);
+    if view.time.is_held() {
+        title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
+    }
+    let inside = head(buf, area, theme, &title);
+    chart::draw(buf, inside, theme, state, device, &view.time, view.height);
+}
+
+fn lost(device: &DeviceState) -> Option<String> {
+    device.reading.as_ref()?.1.lost.clone()
+}
+
+/// Why there is no device to draw.
+fn reasons(state: &State) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(failure) = &state.spawn_failed {
+        lines.push(failure.reason.clone());
+        return lines;
+    }
+    lines.push(match state.probe() {
+        ProbeState::Off => "The probe is off: allocated and reserved are not known.".to_string(),
+        ProbeState::Waiting => "Waiting for the program to use the GPU.".to_string(),
+        ProbeState::Live(_) => "Waiting for the first figures.".to_string(),
+        ProbeState::Resting(reason) => format!("The probe rests: {reason}."),
+        ProbeState::Lost => "The probe's connection has ended.".to_string(),
+    });
+    match &state.nvml {
+        Some(NvmlState::Unavailable { reason }) => lines.push(format!("No NVML: {reason}")),
+        Some(NvmlState::Off) => lines.push("NVML is off.".to_string()),
+        Some(NvmlState::Stale) => lines.push("NVML has not answered for a while.".to_string()),
+        Some(NvmlState::Live { devices: 0, .. }) => {
+            lines.push("NVML shows no device.".to_string());
+        }
+        Some(NvmlState::Live { .. }) | None => {}
+    }
+    lines
+}

@@ -1,0 +1,81 @@
+//! The program's own output, as its terminal shows it.
+
+use crate::ui::child::ChildScreen;
+use crate::ui::theme::{Depth, Theme};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Color, Modifier, Style};
+
+/// Draws the program's screen; where it is higher than the area, the part around its cursor.
+/// Returns where its cursor stands, if it shows one and it is in view.
+pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) -> Option<Position> {
+    let area = area.intersection(buf.area);
+    let screen = child.screen();
+    let (rows, _) = child.size();
+    let (cursor_row, cursor_col) = screen.cursor_position();
+    let hidden = rows.saturating_sub(area.height);
+    let first = cursor_row
+        .saturating_sub(area.height.saturating_sub(1))
+        .min(hidden);
+    for y in 0..area.height {
+        for x in 0..area.width {
+            let Some(cell) = screen.cell(first + y, x) else {
+                break;
+            };
+            let Some(target) = buf.cell_mut((area.x + x, area.y + y)) else {
+                continue;
+            };
+            if cell.is_wide_continuation() {
+                target.reset();
+                continue;
+            }
+            // A wide character whose second half has no room would spill over the edge.
+            let spills = cell.is_wide() && x + 1 >= area.width;
+            if cell.has_contents() && !spills {
+                target.set_symbol(cell.contents());
+            }
+            target.set_style(style_of(cell, theme));
+        }
+    }
+    let at = Position::new(
+        area.x + cursor_col,
+        area.y + cursor_row.saturating_sub(first),
+    );
+    let in_view = child.scrolled() == 0 && area.contains(at) && cursor_row >= first;
+    (in_view && !screen.hide_cursor()).then_some(at)
+}
+
+fn style_of(cell: &vt100::Cell, theme: &Theme) -> Style {
+    let mut style = Style::new();
+    for (is, modifier) in [
+        (cell.bold(), Modifier::BOLD),
+        (cell.dim(), Modifier::DIM),
+        (cell.italic(), Modifier::ITALIC),
+        (cell.underline(), Modifier::UNDERLINED),
+        (cell.inverse(), Modifier::REVERSED),
+    ] {
+        if is {
+            style = style.add_modifier(modifier);
+        }
+    }
+    if theme.depth == Depth::None {
+        return style;
+    }
+    if let Some(colour) = colour_of(cell.fgcolor()) {
+        style = style.fg(colour);
+    }
+    if let Some(colour) = colour_of(cell.bgcolor()) {
+        style = style.bg(colour);
+    }
+    style
+}
+
+/// The program was told what the terminal can do and asks for no more: its colours pass as they
+/// are.
+fn colour_of(colour: vt100::Color) -> Option<Color> {
+    match colour {
+        vt100::Color::Default => None,
+        vt100::Color::Idx(index) => Some(Color::Indexed(index)),
+        vt100::Color::Rgb(r, g, b) => Some(Color::Rgb(r, g, b)),
+    }
+}

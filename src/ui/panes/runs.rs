@@ -1,0 +1,103 @@
+//! The runs so far: what was different, how far it came, how much it took, how it ended.
+
+use super::header::outcome_words;
+use crate::state::{Outcome, Run, State};
+use crate::ui::difference;
+use crate::ui::figures::{Figures, count, rate};
+use crate::ui::pen::Pen;
+use crate::ui::theme::{Theme, Tone};
+use crate::ui::view::List;
+use crate::units::clock_face;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// From this width on a run takes one row, below it two.
+const ONE_ROW: u16 = 78;
+
+/// How many runs there are.
+pub fn length(state: &State) -> usize {
+    state.runs.len()
+}
+
+/// Draws the list.
+pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, state: &State, list: List) {
+    let wide = area.width >= ONE_ROW;
+    let rows_each = if wide { 1 } else { 2 };
+    let shown = usize::from(area.height / rows_each).max(1);
+    let first = list.first(length(state), shown);
+    let runs = state.runs.iter().enumerate().skip(first).take(shown);
+    for (place, (n, run)) in (0..).zip(runs) {
+        let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
+        let row = place * rows_each;
+        let figures = figures_of(state, run);
+        let mut pen = Pen::new(buf, area, row);
+        draw_standing(&mut pen, theme, run);
+        draw_figures(&mut pen, theme, state, run, figures);
+        if wide {
+            pen.skip(2);
+            draw_difference(&mut pen, theme, run, before);
+        } else {
+            let mut pen = Pen::new(buf, area, row + 1);
+            pen.skip(4);
+            draw_difference(&mut pen, theme, run, before);
+        }
+    }
+}
+
+fn figures_of(state: &State, run: &Run) -> Figures {
+    let uuid = run.ranks.first().and_then(|rank| rank.device.as_ref());
+    let device = uuid.and_then(|uuid| state.device(uuid));
+    Figures::of(
+        device
+            .or(state.devices.first())
+            .and_then(|device| device.capacity),
+    )
+}
+
+fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run) {
+    let (words, tone) = outcome_words(run.outcome());
+    let mark = match run.outcome() {
+        Outcome::Running => theme.glyphs.playing,
+        Outcome::Finished | Outcome::Stopped => theme.glyphs.dot,
+        Outcome::OutOfMemory | Outcome::Failed(_) => theme.glyphs.cross,
+    };
+    pen.text(&format!("{:>2} ", run.number.0), theme.style(Tone::Dim))
+        .text(mark, theme.style(tone))
+        .text(&format!(" {words:<13} "), theme.style(tone));
+}
+
+fn draw_figures(pen: &mut Pen, theme: &Theme, state: &State, run: &Run, figures: Figures) {
+    let text = theme.style(Tone::Text);
+    let dim = theme.style(Tone::Dim);
+    let ended = run.ended.map_or(state.now, |(at, _)| at);
+    let time = clock_face(ended.since(run.started));
+    pen.text("peak", dim)
+        .text(&format!(" {} ", figures.column(run.peak())), text);
+    if let Some(predicted) = run.predicted_peak {
+        pen.text(
+            &format!("of {} ", figures.gib(predicted)),
+            theme.style(Tone::Predicted),
+        );
+    }
+    pen.text(&format!("{:>7}", time), text);
+    if pen.room() >= 14 {
+        pen.text("  step", dim)
+            .text(&format!(" {:>7}", count(run.steps())), text);
+    }
+    if pen.room() >= 40 {
+        let rate = super::header::steps_per_second(run).map_or(String::new(), rate);
+        pen.text(&format!(" {rate:>7}"), text);
+    }
+}
+
+fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
+    if run.changes.is_empty() {
+        let room = pen.room();
+        pen.cut(&run.command.shown(), room, theme, theme.style(Tone::Dim));
+        return;
+    }
+    for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {
+        pen.text(&piece.text, theme.style(piece.fate.tone()))
+            .skip(1);
+    }
+}

@@ -1,0 +1,62 @@
+//! Whether an action does something now: the footer and the help list no other keys.
+
+use super::{Mouse, Pane, View};
+use crate::remedy::Availability;
+use crate::state::Outcome;
+use crate::ui::action::Action;
+use crate::ui::chart::Move;
+use crate::ui::scene::Scene;
+
+impl View {
+    /// Whether an action does something now.
+    pub fn is_available(&self, action: Action, scene: &Scene) -> bool {
+        let run = scene.state.run();
+        let live = scene.replay.is_none();
+        let running = live && run.is_some_and(|run| run.outcome() == Outcome::Running);
+        let devices = scene.state.devices.len();
+        let charted = self.layout(scene).chart.is_some();
+        match action {
+            Action::NextPane
+            | Action::PreviousPane
+            | Action::Spread
+            | Action::SpreadChart
+            | Action::Suspend
+            | Action::Redraw
+            | Action::Help
+            | Action::Quit
+            | Action::Back
+            | Action::QuitAndStop
+            | Action::QuitAndLeave => true,
+            Action::Mouse => matches!(self.mouse, Mouse::Terminal | Mouse::Oomph),
+            Action::NextDevice | Action::PreviousDevice => devices > 1,
+            Action::Time(Move::Reset) => charted && self.time.is_chosen(),
+            Action::Time(_) | Action::OtherHeight => charted && devices > 0,
+            Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
+                self.dialog.is_some() || self.pane_scrolls(scene)
+            }
+            Action::ToStart | Action::ToEnd => self.pane_scrolls(scene),
+            Action::OpenOom => scene.state.oom().is_some(),
+            Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
+            Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
+            Action::Combine => scene
+                .remedies
+                .iter()
+                .any(|remedy| matches!(remedy.availability, Availability::Offered)),
+            Action::Details => true,
+            Action::Copy => run.is_some(),
+            Action::TypeToTraining | Action::AskToStop | Action::Interrupt => running,
+            Action::Stop | Action::Kill => running,
+            Action::PlayOrPause | Action::Faster | Action::Slower => !live,
+        }
+    }
+
+    fn pane_scrolls(&self, scene: &Scene) -> bool {
+        match self.pane {
+            Pane::Output => scene.child.has_scrollback(),
+            Pane::Runs | Pane::Devices | Pane::Events => {
+                let shown = self.layout(scene).pane_rows();
+                self.pane_length(scene) > shown
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Carries actions out: most change the view alone, some ask the loop for an effect.
+
+use super::{Keyboard, Mouse, Pane, Spread, View};
+use crate::state::Outcome;
+use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
+use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
+use crate::ui::editor::Editor;
+use crate::ui::panes;
+use crate::ui::scene::Scene;
+
+impl View {
+    pub(super) fn carry_out(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
+        match action {
+            Action::NextPane => self.show(self.pane.next()),
+            Action::PreviousPane => self.show(self.pane.previous()),
+            Action::Spread => self.spread = toggled(self.spread, Spread::Pane),
+            Action::SpreadChart => self.spread = toggled(self.spread, Spread::Chart),
+            Action::NextDevice => self.step_device(1, scene),
+            Action::PreviousDevice => {
+                self.step_device(scene.state.devices.len().saturating_sub(1), scene);
+            }
+            Action::Time(step) => self.time.apply(step, scene.state.now),
+            Action::OtherHeight => self.height = self.height.other(),
+            Action::Up => return self.scroll(Scroll::Up(1), scene),
+            Action::Down => return self.scroll(Scroll::Down(1), scene),
+            Action::PageUp => return self.scroll(Scroll::Up(self.page(scene)), scene),
+            Action::PageDown => return self.scroll(Scroll::Down(self.page(scene)), scene),
+            Action::ToStart => return self.scroll(Scroll::Start, scene),
+            Action::ToEnd => return self.scroll(Scroll::End, scene),
+            Action::OpenOom => self.open_oom(scene),
+            Action::EditCommand => self.open_editor(scene),
+            Action::TypeToTraining => {
+                self.show(Pane::Output);
+                self.spread = match self.spread {
+                    Spread::Chart => Spread::Together,
+                    spread @ (Spread::Together | Spread::Pane) => spread,
+                };
+                self.keyboard = Keyboard::Training;
+                return Some(Effect::Scroll(Scroll::End));
+            }
+            Action::Copy => return self.copy(scene).map(Effect::Copy),
+            Action::Help => self.dialog = Some(Dialog::Help(HelpDialog::default())),
+            Action::Quit => return self.quit(scene),
+            Action::AskToStop => self.dialog = Some(Dialog::Stop),
+            Action::Interrupt => return Some(Effect::Interrupt),
+            Action::Suspend => return Some(Effect::Suspend),
+            Action::Redraw => return Some(Effect::Redraw),
+            Action::Mouse => return Some(self.hand_over_mouse()),
+            Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
+            Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
+            Action::Slower => return Some(Effect::Replay(ReplayControl::Slower)),
+            Action::Combine => {
+                if let Some(Dialog::Oom(dialog)) = &mut self.dialog {
+                    dialog.combine(scene.remedies);
+                }
+            }
+            Action::Details => {
+                if let Some(Dialog::Oom(dialog)) = &mut self.dialog {
+                    dialog.details = match dialog.details {
+                        Details::Brief => Details::Full { scrolled: 0 },
+                        Details::Full { .. } => Details::Brief,
+                    };
+                }
+            }
+            Action::Relaunch => return self.relaunch(scene),
+            Action::Back => self.back(scene),
+            Action::QuitAndStop => {
+                return Some(Effect::Quit {
+                    stop_training: true,
+                });
+            }
+            Action::QuitAndLeave => {
+                return Some(Effect::Quit {
+                    stop_training: false,
+                });
+            }
+            Action::Stop => {
+                self.dialog = None;
+                return Some(Effect::Stop);
+            }
+            Action::Kill => {
+                self.dialog = None;
+                return Some(Effect::Kill);
+            }
+        }
+        None
+    }
+
+    fn show(&mut self, pane: Pane) {
+        self.pane = pane;
+        self.list = super::List::default();
+    }
+
+    fn step_device(&mut self, by: usize, scene: &Scene) {
+        let devices = scene.state.devices.len().max(1);
+        self.device = (self.device + by) % devices;
+    }
+
+    fn open_oom(&mut self, scene: &Scene) {
+        if let Some(run) = scene.state.run() {
+            self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
+        }
+    }
+
+    fn open_editor(&mut self, scene: &Scene) {
+        let remedies = match &self.dialog {
+            Some(Dialog::Oom(dialog)) => dialog.to_apply(scene.remedies),
+            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => {
+                Vec::new()
+            }
+        };
+        if let Some(command) = (scene.plan)(&remedies) {
+            self.dialog = Some(Dialog::Edit(Editor::of(command, remedies)));
+        }
+    }
+
+    fn quit(&mut self, scene: &Scene) -> Option<Effect> {
+        let run = scene.state.run();
+        let running = run.is_some_and(|run| run.outcome() == Outcome::Running);
+        if running && scene.replay.is_none() {
+            self.dialog = Some(Dialog::Quit);
+            return None;
+        }
+        Some(Effect::Quit {
+            stop_training: true,
+        })
+    }
+
+    fn relaunch(&mut self, scene: &Scene) -> Option<Effect> {
+        let effect = match &mut self.dialog {
+            Some(Dialog::Oom(dialog)) => {
+                let remedies = dialog.to_apply(scene.remedies);
+                // Nothing selected that could be done: the command as it is would fail again.
+                if remedies.is_empty() {
+                    return None;
+                }
+                (scene.plan)(&remedies)?;
+                Effect::Relaunch {
+                    remedies,
+                    command: None,
+                }
+            }
+            Some(Dialog::Edit(editor)) => match editor.read() {
+                Ok(command) => Effect::Relaunch {
+                    remedies: editor.remedies().to_vec(),
+                    command,
+                },
+                Err(error) => {
+                    editor.error = Some(error);
+                    return None;
+                }
+            },
+            Some(Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => return None,
+        };
+        self.dialog = None;
+        Some(effect)
+    }
+
+    /// Out of the editor, back to the dialog that it was opened from.
+    fn back(&mut self, scene: &Scene) {
+        self.keyboard = Keyboard::Oomph;
+        let ended_by_oom = scene
+            .state
+            .run()
+            .filter(|run| run.outcome() == Outcome::OutOfMemory);
+        self.dialog = match (self.dialog.take(), ended_by_oom) {
+            (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
+                let mut dialog = OomDialog::of(run.number, scene.remedies);
+                dialog.choose(editor.remedies(), scene.remedies);
+                Some(Dialog::Oom(dialog))
+            }
+            (_, _) => None,
+        };
+    }
+
+    fn hand_over_mouse(&mut self) -> Effect {
+        self.mouse = match self.mouse {
+            Mouse::Terminal => Mouse::Oomph,
+            Mouse::Oomph => Mouse::Terminal,
+        };
+        Effect::CaptureMouse(self.mouse == Mouse::Oomph)
+    }
+
+    fn copy(&self, scene: &Scene) -> Option<String> {
+        match &self.dialog {
+            Some(Dialog::Oom(dialog)) => Some(dialog.as_text(scene)),
+            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => {
+                Some(scene.state.run()?.command.shown())
+            }
+        }
+    }
+
+    fn page(&self, scene: &Scene) -> usize {
+        self.layout(scene).pane_rows().saturating_sub(1).max(1)
+    }
+
+    fn scroll(&mut self, scroll: Scroll, scene: &Scene) -> Option<Effect> {
+        match &mut self.dialog {
+            Some(Dialog::Oom(dialog)) => dialog.scroll(scroll, scene.remedies),
+            Some(Dialog::Help(help)) => help.scroll(scroll),
+            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop) => {}
+            None => match self.pane {
+                Pane::Output => return Some(Effect::Scroll(scroll)),
+                Pane::Runs | Pane::Devices | Pane::Events => {
+                    let shown = self.layout(scene).pane_rows();
+                    self.list.scroll(scroll, self.pane_length(scene), shown);
+                }
+            },
+        }
+        None
+    }
+
+    pub(super) fn pane_length(&self, scene: &Scene) -> usize {
+        match self.pane {
+            Pane::Output => 0,
+            Pane::Runs => panes::runs::length(scene.state),
+            Pane::Devices => panes::devices::length(scene.state),
+            Pane::Events => panes::events::length(scene.state),
+        }
+    }
+}
+
+fn toggled(now: Spread, alone: Spread) -> Spread {
+    if now == alone {
+        Spread::Together
+    } else {
+        alone
+    }
+}

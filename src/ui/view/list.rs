@@ -1,0 +1,50 @@
+//! Where a list is scrolled to: at its end, going along with it, or so many rows above.
+
+use crate::ui::action::Scroll;
+
+/// How far a list is scrolled back from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct List {
+    back: usize,
+}
+
+impl List {
+    /// Scrolls a list of `rows` rows of which `shown` are shown.
+    pub fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
+        let most = rows.saturating_sub(shown);
+        let back = self.back.min(most);
+        self.back = match scroll {
+            Scroll::Up(n) => back.saturating_add(n).min(most),
+            Scroll::Down(n) => back.saturating_sub(n),
+            Scroll::Start => most,
+            Scroll::End => 0,
+        };
+    }
+
+    /// The first row to show.
+    pub fn first(&self, rows: usize, shown: usize) -> usize {
+        let most = rows.saturating_sub(shown);
+        most - self.back.min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_stay_inside() {
+        let mut list = List::default();
+        assert_eq!(list.first(20, 5), 15, "at its end");
+        list.scroll(Scroll::Up(3), 20, 5);
+        assert_eq!(list.first(20, 5), 12);
+        list.scroll(Scroll::Up(300), 20, 5);
+        assert_eq!(list.first(20, 5), 0);
+        list.scroll(Scroll::Down(1), 20, 5);
+        assert_eq!(list.first(20, 5), 1);
+        list.scroll(Scroll::Start, 3, 5);
+        assert_eq!(list.first(3, 5), 0);
+        list.scroll(Scroll::End, 20, 5);
+        assert_eq!(list.first(20, 5), 15);
+    }
+}

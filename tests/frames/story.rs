@@ -1,0 +1,487 @@
+//! Sessions told as events and folded into a state, as a recording would be: what the frames are
+//! drawn from. Figures are made up, times are fixed.
+
+use oomph::command::{CommandLine, Word};
+use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
+use oomph::event::*;
+use oomph::oom::{Kind, Report};
+use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
+use oomph::state::State;
+use oomph::ui::{ChildScreen, Scene, Theme, View};
+use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
+
+/// Gibibytes, as written.
+pub fn gib(n: f64) -> Bytes {
+    Bytes::gib(1).scale(n)
+}
+
+/// A command of words without spaces.
+pub fn command(text: &str) -> CommandLine {
+    CommandLine {
+        argv: text.split(' ').map(Word::from).collect(),
+        env: Vec::new(),
+        cwd: "/home/ada/gpt".into(),
+    }
+}
+
+/// What a training holds: between steps, at its peak, and beyond.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Allocated between steps.
+    pub floor: f64,
+    /// The most allocated in a step.
+    pub peak: f64,
+    /// Reserved once it has settled.
+    pub reserved: f64,
+    /// How much the floor grows in a second.
+    pub climb: f64,
+    /// Steps in a second.
+    pub rate: f64,
+}
+
+/// A session in the making.
+pub struct Story {
+    pub state: State,
+    pub child: ChildScreen,
+    pub findings: Vec<Finding>,
+    pub remedies: Vec<Remedy>,
+    pub waiting: Option<String>,
+    command: CommandLine,
+    now: f64,
+    run: u32,
+    nvml: bool,
+}
+
+const CAPACITY: f64 = 23.6;
+const CONTEXT: f64 = 0.5;
+
+impl Story {
+    pub fn new(text: &str) -> Story {
+        let mut story = Story {
+            state: State::default(),
+            child: ChildScreen::new(24, 80),
+            findings: Vec::new(),
+            remedies: Vec::new(),
+            waiting: None,
+            command: command(text),
+            now: 0.0,
+            run: 0,
+            nvml: true,
+        };
+        story.tell(What::SessionStarted(SessionStarted {
+            id: "2026-11-20-0914-gpt".into(),
+            wall: 1_795_166_040.0,
+            monotonic: 0,
+            version: "0.1.0".into(),
+            command: command(text),
+            probe: true,
+            nvml: true,
+        }));
+        story
+    }
+
+    pub fn tell(&mut self, what: What) -> &mut Story {
+        self.state.apply(&Event {
+            at: Moment::from_secs_f64(self.now),
+            what,
+        });
+        self
+    }
+
+    pub fn wait(&mut self, seconds: f64) -> &mut Story {
+        self.now += seconds;
+        self
+    }
+
+    pub fn with_nvml(&mut self) -> &mut Story {
+        self.tell(What::Nvml(NvmlState::Live {
+            driver: "580.95".into(),
+            devices: 1,
+        }))
+    }
+
+    pub fn without_nvml(&mut self) -> &mut Story {
+        self.nvml = false;
+        self.tell(What::Nvml(NvmlState::Unavailable {
+            reason: "libnvidia-ml.so.1 is not there; is a driver installed?".into(),
+        }))
+    }
+
+    pub fn start(&mut self) -> &mut Story {
+        let command = self.command.clone();
+        self.start_with(command, &[], None)
+    }
+
+    pub fn start_with(
+        &mut self,
+        command: CommandLine,
+        remedies: &[&str],
+        predicted: Option<f64>,
+    ) -> &mut Story {
+        self.run += 1;
+        self.command = command.clone();
+        let started = Started {
+            run: RunNumber(self.run),
+            pid: Pid(4_100 + self.run as i32),
+            command,
+            remedies: remedies.iter().map(|r| r.to_string()).collect(),
+            predicted_peak: predicted.map(gib),
+        };
+        self.tell(What::Started(started))
+    }
+
+    /// The process of a rank.
+    pub fn pid(&self, rank: u32) -> Pid {
+        Pid(4_100 + self.run as i32 + 10 * rank as i32)
+    }
+
+    pub fn hello(&mut self, rank: u32, world: u32, uuid: &str) -> &mut Story {
+        let many = world > 1;
+        let hello = Hello {
+            pid: self.pid(rank),
+            run: RunNumber(self.run),
+            rank: many.then_some(Rank(rank)),
+            local_rank: many.then_some(Rank(rank)),
+            world_size: many.then_some(world),
+            python: "3.12.3".into(),
+            torch: "2.11.0+cu130".into(),
+            devices: vec![ProbeDevice {
+                ordinal: 0,
+                uuid: Some(Uuid::new(uuid)),
+                name: "NVIDIA GeForce RTX 4090".into(),
+                total: gib(CAPACITY),
+            }],
+            backend: Some("native".into()),
+            alloc_conf: None,
+            expandable_segments: Some(false),
+            resting: None,
+        };
+        self.tell(What::Hello(hello))
+    }
+
+    pub fn device(&mut self, index: u32, uuid: &str, used: f64, foreign: f64) -> &mut Story {
+        let mut processes = vec![DeviceProcess {
+            pid: self.pid(index),
+            used: Some(gib(used - foreign)),
+            name: Some("python".into()),
+            user: Some("ada".into()),
+        }];
+        if foreign > 0.0 {
+            processes.push(DeviceProcess {
+                pid: Pid(977),
+                used: Some(gib(foreign)),
+                name: Some("ollama".into()),
+                user: Some("bob".into()),
+            });
+        }
+        self.tell(What::Device(DeviceReading {
+            uuid: Uuid::new(uuid),
+            index,
+            name: "NVIDIA GeForce RTX 4090".into(),
+            total: Some(gib(CAPACITY + 0.4)),
+            used: Some(gib(used)),
+            free: Some(gib(CAPACITY - used)),
+            driver_reserved: Some(gib(0.4)),
+            processes: Some(processes),
+            utilization: Some(97),
+            temperature: Some(64),
+            power: Some(382.0),
+            lost: None,
+        }))
+    }
+
+    pub fn sample(&mut self, rank: u32, allocated: f64, reserved: f64, peak: f64) -> &mut Story {
+        let sample = self.sample_of(rank, allocated, reserved, peak);
+        self.tell(What::Sample(sample))
+    }
+
+    pub fn sample_of(&self, rank: u32, allocated: f64, reserved: f64, peak: f64) -> Sample {
+        Sample {
+            pid: self.pid(rank),
+            device: 0,
+            allocated: gib(allocated),
+            reserved: gib(reserved),
+            allocated_peak: gib(peak),
+            reserved_peak: gib(reserved),
+            ..Sample::default()
+        }
+    }
+
+    /// A model is loaded, then it trains for some seconds; sampled ten times a second.
+    pub fn train(&mut self, rank: u32, uuid: &str, shape: Shape, seconds: f64) -> &mut Story {
+        let load = 4.0_f64.min(seconds / 4.0);
+        let begin = self.now;
+        let (mut steps, mut peak) = (0u64, 0.0_f64);
+        let ticks = (seconds * 10.0) as u32;
+        for tick in 0..ticks {
+            let t = f64::from(tick) / 10.0;
+            self.now = begin + t;
+            let floor = shape.floor + shape.climb * (t - load).max(0.0);
+            let wave = wave(tick);
+            let (allocated, reserved) = if t < load {
+                let part = t / load;
+                (0.3 * shape.floor * part, 0.35 * shape.floor * part + 0.02)
+            } else {
+                let settled = 1.0 - (-(t - load) / 1.5).exp();
+                let top = shape.peak + shape.climb * (t - load);
+                (
+                    floor + (top - floor) * wave,
+                    (shape.reserved + shape.climb * (t - load)) * (0.8 + 0.2 * settled),
+                )
+            };
+            let reserved = reserved.max(allocated);
+            peak = peak.max(allocated);
+            self.sample(rank, allocated, reserved, peak);
+            if tick % 10 == 0 && self.nvml {
+                self.device(rank, uuid, reserved + CONTEXT, 0.0);
+            }
+            let ended = ((t - load).max(0.0) * shape.rate) as u64;
+            while steps < ended {
+                steps += 1;
+                self.step(rank, steps, floor, reserved, peak);
+            }
+        }
+        self.now = begin + seconds;
+        self
+    }
+
+    pub fn step(&mut self, rank: u32, count: u64, floor: f64, reserved: f64, peak: f64) {
+        let reading = StepReading {
+            allocated: gib(floor),
+            reserved: gib(reserved),
+            peak: gib(peak),
+        };
+        let pid = self.pid(rank);
+        self.tell(What::Step(Step {
+            pid,
+            device: 0,
+            count,
+            micros: 3_100,
+            before: reading,
+            after: reading,
+        }));
+        if count == 2 {
+            self.structure(rank);
+        }
+    }
+
+    pub fn structure(&mut self, rank: u32) -> &mut Story {
+        let structure = self.structure_of(rank);
+        self.tell(What::Structure(structure))
+    }
+
+    pub fn structure_of(&self, rank: u32) -> Structure {
+        Structure {
+            pid: self.pid(rank),
+            device: 0,
+            parameters: gib(0.46),
+            gradients: gib(0.46),
+            optimizer_state: gib(0.93),
+        }
+    }
+
+    /// Memory runs out, as the observer and the text say it, and the program ends by it.
+    pub fn oom(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
+        let mut oom = OomRecord {
+            pid: self.pid(0),
+            device: 0,
+            requested: gib(1.2),
+            total: gib(CAPACITY),
+            free: gib(0.2),
+            sample: self.sample_of(0, 22.6, 22.9, 22.6),
+            limit: None,
+            largest_free: Some(gib(0.11)),
+            free_blocks: Vec::new(),
+            lines: vec![
+                holding("train.py", 88, "forward", 11.3, 96),
+                holding("train.py", 41, "build", 0.46, 148),
+                holding("train.py", 97, "step", 0.93, 296),
+            ],
+            stack: vec![
+                line("modeling_gpt2.py", 240, "mlp"),
+                line("modeling_gpt2.py", 391, "forward"),
+                line("train.py", 88, "forward"),
+            ],
+            phase: Phase::Backward,
+            step: 1,
+            structure: Some(self.structure_of(0)),
+        };
+        record(&mut oom);
+        let (requested, sample) = (oom.requested, oom.sample.clone());
+        let limit = oom.limit;
+        self.tell(What::Oom(oom));
+        self.wait(0.3);
+        self.tell(What::OomText(Report {
+            kind: Kind::CudaOom,
+            requested: Some(requested),
+            total: Some(gib(CAPACITY)),
+            allocated: Some(sample.allocated),
+            reserved: Some(sample.reserved),
+            limit,
+            device: Some(0),
+            ..Report::default()
+        }));
+        self.wait(0.6).exit(Exit::Code(1))
+    }
+
+    pub fn exit(&mut self, exit: Exit) -> &mut Story {
+        for rank in 0..self.state.run().map_or(0, |run| run.ranks.len()) as u32 {
+            let pid = self.pid(rank);
+            self.tell(What::ProbeGone(ProbeGone { pid, reason: None }));
+        }
+        let run = RunNumber(self.run);
+        self.tell(What::Exited(Exited {
+            run,
+            exit,
+            left: Vec::new(),
+        }))
+    }
+
+    pub fn find(&mut self, cause: Cause, headline: &str, explanation: &str) -> &mut Story {
+        self.findings.push(Finding {
+            cause,
+            certainty: Certainty::Certain,
+            headline: headline.into(),
+            explanation: explanation.into(),
+            evidence: vec![
+                evidence("allocated", 22.6),
+                evidence("requested", 1.2),
+                evidence("unallocated", 0.3),
+                evidence("capacity", CAPACITY),
+            ],
+            advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
+            device: None,
+            rank: None,
+            foreign: None,
+        });
+        self
+    }
+
+    pub fn scene<R>(&self, with: impl FnOnce(&Scene) -> R) -> R {
+        let plan = |ids: &[RemedyId]| Some(planned(&self.command, &self.remedies, ids));
+        with(&Scene {
+            state: &self.state,
+            findings: &self.findings,
+            remedies: &self.remedies,
+            plan: &plan,
+            child: &self.child,
+            waiting: self.waiting.as_deref(),
+            recording: None,
+            replay: None,
+        })
+    }
+
+    /// A view of this session on a screen, gone along with what has happened.
+    pub fn view(&self, theme: Theme, width: u16, height: u16) -> View {
+        let mut view = View::new(theme, width, height);
+        self.scene(|scene| view.sync(scene));
+        view
+    }
+}
+
+/// How far into its peak a step is at a sample: steps and samples do not keep time.
+fn wave(tick: u32) -> f64 {
+    let mixed = tick.wrapping_mul(2_654_435_761) >> 20;
+    f64::from(mixed % 1_000) / 1_000.0
+}
+
+/// What the remedies' edits make of a command.
+fn planned(command: &CommandLine, remedies: &[Remedy], ids: &[RemedyId]) -> CommandLine {
+    let mut made = command.clone();
+    let chosen = remedies.iter().filter(|remedy| ids.contains(&remedy.id));
+    for edit in chosen.flat_map(|remedy| &remedy.edits) {
+        match edit {
+            Edit::Replace { at, with } => made.argv[*at] = with.clone(),
+            Edit::Insert { words, .. } => made.argv.extend(words.iter().cloned()),
+            Edit::Remove { at, count } => {
+                made.argv.drain(*at..at + count);
+            }
+            Edit::Env { name, value } => made.set_env(name, value.clone()),
+        }
+    }
+    made
+}
+
+fn evidence(what: &str, n: f64) -> Evidence {
+    Evidence {
+        what: what.into(),
+        bytes: gib(n),
+    }
+}
+
+fn line(file: &str, line: u32, function: &str) -> SourceLine {
+    SourceLine {
+        file: format!("/home/ada/gpt/{file}"),
+        line,
+        function: function.into(),
+    }
+}
+
+fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> LineHolding {
+    LineHolding {
+        line: line(file, number, function),
+        inside: (blocks == 96).then(|| line("modeling_gpt2.py", 240, "mlp")),
+        bytes: gib(n),
+        blocks,
+    }
+}
+
+/// The remedies of the main job, for `python train.py --batch-size 64`.
+pub fn remedies() -> Vec<Remedy> {
+    vec![
+        Remedy {
+            id: RemedyId::Batch,
+            key: 'b',
+            title: "smaller batch".into(),
+            availability: Availability::Offered,
+            edits: vec![
+                Edit::Replace {
+                    at: 3,
+                    with: Word::from("32"),
+                },
+                Edit::Insert {
+                    at: 4,
+                    words: vec![Word::from("--grad-accum"), Word::from("2")],
+                },
+            ],
+            changes: "--batch-size 64→32 +--grad-accum 2".into(),
+            expectation: Expectation {
+                needs: Some(gib(14.6)),
+                fits: Some(true),
+                words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
+            },
+            cost: "same batch of 64".into(),
+        },
+        Remedy {
+            id: RemedyId::ExpandableSegments,
+            key: 'e',
+            title: "expandable segments".into(),
+            availability: Availability::Offered,
+            edits: vec![Edit::Env {
+                name: "PYTORCH_CUDA_ALLOC_CONF".into(),
+                value: Some(Word::from("expandable_segments:True")),
+            }],
+            changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
+            expectation: Expectation {
+                needs: Some(gib(24.2)),
+                fits: Some(false),
+                words: "needs 24.2 GiB, 0.6 more than there is".into(),
+            },
+            cost: "none".into(),
+        },
+        Remedy {
+            id: RemedyId::Amp,
+            key: 'a',
+            title: "AMP (bf16)".into(),
+            availability: Availability::NotOffered("train.py has no such option".into()),
+            edits: Vec::new(),
+            changes: String::new(),
+            expectation: Expectation {
+                needs: None,
+                fits: None,
+                words: "unknown".into(),
+            },
+            cost: String::new(),
+        },
+    ]
+}
