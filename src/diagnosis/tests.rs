@@ -567,6 +567,8 @@ fn a_floor_climbs_or_does_not() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever the figures: no panic, the words are there, and every finding has its numbers.
     #[test]
     fn any_figures_are_explained(

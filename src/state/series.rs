@@ -288,6 +288,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn seconds(at: f64) -> Moment {
         Moment::from_secs_f64(at)
@@ -431,5 +432,84 @@ mod tests {
         // It can go on all the same.
         series.push(seconds(4_000.0), Bytes(7));
         assert_eq!(series.value_at(seconds(4_001.0)), Some(Bytes(7)));
+    }
+
+    /// What a series should say, second by second, from a list of what happened: the value that
+    /// holds at each instant, and each value that came at it.
+    fn oracle(happened: &[(u64, Option<u64>)], from: u64, to: u64) -> Option<(u64, u64, u64)> {
+        let mut values: Vec<u64> = Vec::new();
+        let before = happened.iter().rfind(|(at, _)| *at < from);
+        let at_from = happened.iter().any(|(at, _)| *at == from);
+        if let Some((_, Some(value))) = before
+            && !at_from
+        {
+            values.push(*value);
+        }
+        let inside = happened.iter().filter(|(at, _)| (from..to).contains(at));
+        values.extend(inside.filter_map(|(_, value)| *value));
+        let (min, max) = (values.iter().min()?, values.iter().max()?);
+        Some((*min, *max, *values.last()?))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn columns_are_what_a_slow_reading_says(
+            steps in proptest::collection::vec((0..4u64, proptest::option::of(0..9u64)), 0..60),
+            from in 0..50u64,
+            columns in 1..20usize,
+            width in 1..5u64,
+        ) {
+            let mut series = Series::default();
+            let mut happened = Vec::new();
+            let mut at = 0;
+            for (later, value) in steps {
+                at += later;
+                // A value that is repeated is no change.
+                if happened.last().map(|(_, last)| *last) != Some(value) {
+                    happened.push((at, value));
+                }
+                match value {
+                    Some(value) => series.push(Moment(at), Bytes(value)),
+                    None => series.gap(Moment(at)),
+                }
+            }
+            let to = from + width * columns as u64;
+            let drawn = series.columns(Moment(from), Moment(to), columns);
+            for (i, column) in drawn.into_iter().enumerate() {
+                let begin = from + width * i as u64;
+                prop_assert_eq!(
+                    column.map(|b| (b.min.0, b.max.0, b.last.0)),
+                    oracle(&happened, begin, begin + width),
+                    "column {} of {:?}", i, happened
+                );
+            }
+        }
+
+        #[test]
+        fn old_values_lose_neither_their_range_nor_their_place(
+            values in proptest::collection::vec((1..900_000u64, 0..1_000u64), 1..400),
+            buckets in 2..64usize,
+        ) {
+            let (mut exact, mut at) = (Series::default(), 0);
+            for (later, value) in &values {
+                at += later;
+                exact.push(Moment(at), Bytes(*value));
+            }
+            let mut thinned = exact.clone();
+            thinned.thin(buckets);
+            prop_assert!(thinned.cells.len() <= buckets);
+            let to = Moment(at + 1);
+            let (a, b) = (exact.columns(Moment::ZERO, to, 7), thinned.columns(Moment::ZERO, to, 7));
+            for (exact, thinned) in a.into_iter().zip(b) {
+                // Coarser at most: whatever was there is within what is shown.
+                if let Some(exact) = exact {
+                    let shown = thinned.expect("nothing known is lost");
+                    prop_assert!(shown.min <= exact.min && exact.max <= shown.max);
+                }
+            }
+            prop_assert_eq!(exact.last(), thinned.last());
+        }
     }
 }

@@ -403,6 +403,18 @@ fn two_witnesses_are_one_incident_in_either_order() {
 }
 
 #[test]
+fn a_figure_just_above_a_unit_is_printed_in_that_unit() {
+    // 1 GiB and a little is "1.00 GiB", which read back is a figure that MiB would print exactly.
+    for requested in [(1 << 30) + 6_992, (1 << 20) + 5, (1 << 10) + 3, 1 << 30, 1] {
+        let record = record(100, gib(22.1), gib(22.4), Bytes(requested), Bytes::ZERO);
+        let mut scene = Scene::training();
+        scene.add(20.0, What::OomText(text_of(&record)));
+        scene.add(20.0, What::Oom(record));
+        assert_eq!(scene.state.run().unwrap().ooms.len(), 1, "{requested}");
+    }
+}
+
+#[test]
 fn witnesses_that_differ_are_two_incidents() {
     let near = text_of(&small_record());
     let other_request = oom::Report {
@@ -503,6 +515,42 @@ fn of_one_that_tries_again_and_again_the_last_counts() {
         Some(Bytes::mib(5_100)),
         "the first is kept"
     );
+}
+
+#[test]
+fn what_follows_without_figures_is_a_consequence() {
+    let mut scene = Scene::training();
+    let consequence = oom::Report {
+        kind: oom::Kind::Cublas,
+        ..oom::Report::default()
+    };
+    scene
+        .add(20.0, What::Oom(small_record()))
+        .add(21.0, What::OomText(consequence.clone()));
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.ooms.len(), 2);
+    assert!(run.oom().unwrap().record.is_some());
+    // Long after, it is one of its own.
+    scene.add(90.0, What::OomText(consequence));
+    assert!(scene.state.oom().unwrap().record.is_none());
+}
+
+#[test]
+fn the_probe_rests_only_where_no_process_is_sampled() {
+    let mut scene = Scene::training();
+    let What::Hello(mut resting) = hello(1, 101, None) else {
+        unreachable!()
+    };
+    resting.resting = Some("a pluggable allocator".into());
+    scene.add(2.0, What::Hello(resting));
+    assert_eq!(scene.state.probe(), ProbeState::Live(1));
+    let gone = ProbeGone {
+        pid: Pid(100),
+        reason: None,
+    };
+    scene.add(3.0, What::ProbeGone(gone));
+    let reason = "a pluggable allocator".to_string();
+    assert_eq!(scene.state.probe(), ProbeState::Resting(reason));
 }
 
 #[test]
@@ -612,7 +660,17 @@ fn anything() -> impl Strategy<Value = Event> {
     )
 }
 
+/// Cases without a file of regressions: one that fails becomes a row of a table above.
+fn cases() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn no_sequence_of_events_panics(events in proptest::collection::vec(anything(), 0..200)) {
         let mut state = State::default();

@@ -247,7 +247,7 @@ fn same(a: &Report, b: &Report) -> bool {
 /// is no objection.
 fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
     printed.is_none_or(|printed| {
-        let unit = match printed.0 {
+        let unit = match exact.0 {
             0..=0x400 => 1,
             0x401..=0x10_0000 => 1 << 10,
             0x10_0001..=0x4000_0000 => 1 << 20,
