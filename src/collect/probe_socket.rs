@@ -29,6 +29,9 @@ const MOST_CONNECTIONS: usize = 256;
 /// Rest after an accept that failed (no file descriptors left, say), so that it is no busy loop.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
 
+/// The hello follows the connecting at once, but the process may be stopped in between.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
 /// Whether a socket can have this path.
 pub fn fits(path: &Path) -> bool {
     path.as_os_str().len() <= LONGEST_PATH
@@ -82,6 +85,15 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// Samples are dropped where the channel is full, and counted; all else waits for its turn, and its
 /// sender with it (the probe drops and counts in turn: the training never waits).
 pub async fn serve(listener: UnixListener, clock: Clock, sender: Sender<Event>) {
+    serve_within(listener, clock, sender, HELLO_WITHIN).await;
+}
+
+async fn serve_within(
+    listener: UnixListener,
+    clock: Clock,
+    sender: Sender<Event>,
+    hello_within: Duration,
+) {
     let mut connections = JoinSet::new();
     let mut refusals = Refusals::default();
     loop {
@@ -99,7 +111,14 @@ pub async fn serve(listener: UnixListener, clock: Clock, sender: Sender<Event>) 
         };
         match admit(&stream, connections.len()) {
             Ok(peer) => {
-                connections.spawn(connection::follow(stream, peer, clock, sender.clone()));
+                let sender = sender.clone();
+                connections.spawn(connection::follow(
+                    stream,
+                    peer,
+                    clock,
+                    sender,
+                    hello_within,
+                ));
             }
             Err(refusal) => {
                 if let Some(text) = refusals.first_word_of(refusal) {

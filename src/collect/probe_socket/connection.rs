@@ -17,9 +17,6 @@ pub(super) const LONGEST_LINE: usize = 1 << 20;
 /// One read. A second of samples and steps is some ten kilobytes.
 const READ: usize = 16 << 10;
 
-/// The hello follows the connecting at once, but the process may be stopped in between.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
-
 /// Why a connection is followed no further.
 enum End {
     /// The probe closed it, or its process ended.
@@ -38,6 +35,7 @@ pub(super) async fn follow(
     peer_pid: i32,
     clock: Clock,
     sender: Sender<Event>,
+    hello_within: Duration,
 ) {
     let mut connection = Connection {
         peer: (peer_pid > 0).then_some(Pid(peer_pid)),
@@ -46,7 +44,7 @@ pub(super) async fn follow(
         clock,
         sender,
     };
-    let end = connection.read_to_end(&mut stream).await;
+    let end = connection.read_to_end(&mut stream, hello_within).await;
     // Closed before the rest is said: whoever sends without an end shall notice now.
     drop(stream);
     connection.finish(end).await;
@@ -64,10 +62,10 @@ struct Connection {
 }
 
 impl Connection {
-    async fn read_to_end(&mut self, stream: &mut UnixStream) -> End {
+    async fn read_to_end(&mut self, stream: &mut UnixStream, hello_within: Duration) -> End {
         let mut unread = Vec::new();
         let mut searched = 0;
-        let hello_until = Instant::now() + HELLO_WITHIN;
+        let hello_until = Instant::now() + hello_within;
         loop {
             unread.reserve(READ);
             let read = stream.read_buf(&mut unread);

@@ -1,0 +1,228 @@
+//! Programs for the probe to be in: started with it and without it, and what became of them.
+
+use crate::front::{PATIENCE, Place};
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A training of three steps that prints one line.
+pub const TRAINING: &str = "\
+import torch, time
+parameters = [torch.empty(1 << 20)]
+optimizer = torch.optim.Adam(parameters)
+for _ in range(3):
+    optimizer.step()
+    time.sleep(0.03)
+print('done')
+";
+
+/// The stand-in for torch.
+pub fn stub() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/probe/torch_stub")
+}
+
+pub fn python() -> OsString {
+    std::env::var_os("OOMPH_TEST_PYTHON").unwrap_or_else(|| "python3".into())
+}
+
+/// Python's version, `(3, 11)`.
+pub fn version() -> (u32, u32) {
+    let asked = Command::new(python())
+        .args(["-c", "import sys; print(*sys.version_info[:2])"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(asked.stdout).unwrap();
+    let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// What a program left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts that the program printed this, nothing else, and ended well.
+    #[track_caller]
+    pub fn expect(&self, stdout: &str) {
+        let expected = Ended {
+            code: Some(0),
+            stdout: format!("{stdout}\n"),
+            stderr: String::new(),
+        };
+        assert_eq!(*self, expected);
+    }
+}
+
+/// A Python command, to be started with the probe or without it.
+#[derive(Clone)]
+pub struct Program {
+    interpreter: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    path: OsString,
+    lines: bool,
+}
+
+impl Program {
+    /// `python3 arguments…`.
+    pub fn new<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Program {
+        Program {
+            interpreter: python(),
+            arguments: arguments
+                .into_iter()
+                .map(|word| word.as_ref().to_os_string())
+                .collect(),
+            environment: Vec::new(),
+            path: stub().into(),
+            lines: true,
+        }
+    }
+
+    /// A script of its own, `name` in the place's directory.
+    pub fn script(place: &Place, name: &str, text: &str) -> Program {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Program::new([path])
+    }
+
+    pub fn interpreter(mut self, path: &Path) -> Program {
+        self.interpreter = path.into();
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Program {
+        self.environment
+            .push((name.into(), value.as_ref().to_os_string()));
+        self
+    }
+
+    /// Puts a directory in front of the PYTHONPATH that the program has by itself.
+    pub fn with_path(mut self, directory: &Path) -> Program {
+        let mut path = directory.as_os_str().to_os_string();
+        path.push(":");
+        path.push(&self.path);
+        self.path = path;
+        self
+    }
+
+    /// Without the lines that hold the memory.
+    pub fn without_lines(mut self) -> Program {
+        self.lines = false;
+        self
+    }
+
+    /// As it would run without oomph.
+    pub fn run_bare(&self) -> Ended {
+        Running::start(self.command().env("PYTHONPATH", &self.path)).end()
+    }
+
+    pub fn run(&self, place: &Place) -> Ended {
+        self.start(place).end()
+    }
+
+    pub fn start(&self, place: &Place) -> Running {
+        let ours = place.environment(&self.path, self.lines);
+        Running::start(self.command().envs(ours))
+    }
+
+    /// With a directory in front of ours, as a command does that sets PYTHONPATH itself.
+    pub fn run_behind(&self, directory: &Path, place: &Place) -> Ended {
+        let mut command = self.command();
+        for (name, value) in place.environment(&self.path, self.lines) {
+            if name == "PYTHONPATH" {
+                let mut path = directory.as_os_str().to_os_string();
+                path.push(":");
+                path.push(value);
+                command.env(name, path);
+            } else {
+                command.env(name, value);
+            }
+        }
+        Running::start(&mut command).end()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.interpreter);
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env("STUB_HOME", stub())
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        for name in ["RANK", "LOCAL_RANK", "WORLD_SIZE", "PYTHONSTARTUP"] {
+            if !self.environment.iter().any(|(set, _)| set == name) {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+}
+
+/// A program that runs.
+pub struct Running {
+    child: Child,
+    stdout: std::thread::JoinHandle<String>,
+    stderr: std::thread::JoinHandle<String>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = collect(child.stdout.take().unwrap());
+        let stderr = collect(child.stderr.take().unwrap());
+        Running {
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Types a line.
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Waits for the process itself (its children may go on), and says how long that took.
+    #[track_caller]
+    pub fn wait(&mut self) -> Duration {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if began.elapsed() > PATIENCE {
+                self.child.kill().unwrap();
+                panic!("the program did not end");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        began.elapsed()
+    }
+
+    /// Closes its input and waits for its end and that of its output.
+    #[track_caller]
+    pub fn end(mut self) -> Ended {
+        drop(self.child.stdin.take());
+        self.wait();
+        Ended {
+            code: self.child.wait().unwrap().code(),
+            stdout: self.stdout.join().unwrap(),
+            stderr: self.stderr.join().unwrap(),
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
