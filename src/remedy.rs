@@ -3,7 +3,33 @@
 //! A remedy is a list of edits of the list of words (never of a shell string) with what it is
 //! expected to need and what it costs; where one is not offered it says why. Pure: what the disk
 //! knows is an argument, nothing is run.
+//!
+//! A command is first taken apart (`launcher`), its program looked up among known ones (`program`,
+//! `programs.toml`) or read by families of spelling (`family`); then each remedy drafts its edits
+//! (`batch`, `precision`, `segments`), says what it expects (`expectation`), and the chosen ones
+//! together make a plan (`plan`).
 
+pub mod alloc_conf;
+mod argument;
+mod batch;
+mod context;
+mod draft;
+mod expectation;
+mod family;
+mod launcher;
+mod offer;
+mod outline;
 mod plan;
+mod precision;
+mod program;
+mod recognition;
+mod segments;
 
+pub use argument::Form;
+pub use context::Context;
+pub use launcher::{Anatomy, Kind, Launcher, Passage};
+pub use offer::remedies;
+pub use outline::plan_json;
 pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
+pub use program::{Catalogue, Entry, Scope};
+pub use recognition::{Recognised, recognise};

@@ -3,6 +3,8 @@
 use crate::command::{CommandLine, Word};
 use crate::units::Bytes;
 use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 /// Which remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -14,6 +16,8 @@ pub enum RemedyId {
     ExpandableSegments,
     /// Automatic mixed precision.
     Amp,
+    /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
+    MaxSplitSize,
 }
 
 /// Whether a remedy is offered.
@@ -22,7 +26,8 @@ pub enum RemedyId {
 pub enum Availability {
     /// It is, by these edits.
     Offered,
-    /// It is not, and this is why.
+    /// It is not, and this is why. Where there are edits all the same, the edited command is one to
+    /// copy: this run is a part of a job, and its parts must agree.
     NotOffered(String),
 }
 
@@ -36,6 +41,18 @@ pub enum Edit {
         /// Its place.
         at: usize,
         /// The new word.
+        with: Word,
+    },
+    /// Some bytes of the word at this place become others; nothing becomes something where `from`
+    /// is `to`.
+    Splice {
+        /// The word's place.
+        at: usize,
+        /// The first byte that goes.
+        from: usize,
+        /// The byte after the last that goes.
+        to: usize,
+        /// What stands there instead.
         with: Word,
     },
     /// Words put in before the word at this place (at the end where it is the length).
@@ -83,7 +100,7 @@ pub struct Remedy {
     pub title: String,
     /// Whether it is offered.
     pub availability: Availability,
-    /// The edits; empty where it is not offered.
+    /// The edits; empty where there is nothing to change.
     pub edits: Vec<Edit>,
     /// What changes, in few words: "--batch-size 64→32  +--grad-accum 2".
     pub changes: String,
@@ -93,6 +110,13 @@ pub struct Remedy {
     pub cost: String,
 }
 
+impl Remedy {
+    /// Whether it is offered.
+    pub fn is_offered(&self) -> bool {
+        self.availability == Availability::Offered
+    }
+}
+
 /// Remedies chosen together, and the command they make.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
@@ -100,4 +124,104 @@ pub struct Plan {
     pub remedies: Vec<RemedyId>,
     /// The command that they make.
     pub command: CommandLine,
+}
+
+impl Plan {
+    /// What the chosen remedies make of a command, in whatever order they were chosen. The edits
+    /// of a remedy are of this very command.
+    pub fn of(command: &CommandLine, chosen: &[&Remedy]) -> Plan {
+        let mut chosen = chosen.to_vec();
+        chosen.sort_by_key(|remedy| remedy.id);
+        chosen.dedup_by_key(|remedy| remedy.id);
+        let edits: Vec<&Edit> = chosen.iter().flat_map(|remedy| &remedy.edits).collect();
+        Plan {
+            remedies: chosen.iter().map(|remedy| remedy.id).collect(),
+            command: edited(command, &edits),
+        }
+    }
+}
+
+/// The command with the edits made. Words that no edit names come out as they went in.
+fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
+    let mut argv = Vec::with_capacity(command.argv.len() + 4);
+    for at in 0..=command.argv.len() {
+        for edit in edits {
+            if let Edit::Insert { at: place, words } = edit
+                && (*place).min(command.argv.len()) == at
+            {
+                argv.extend(words.iter().cloned());
+            }
+        }
+        let removed = edits.iter().any(|edit| {
+            matches!(edit, Edit::Remove { at: first, count } if (*first..first + count).contains(&at))
+        });
+        if let Some(word) = command.argv.get(at)
+            && !removed
+        {
+            argv.push(edited_word(word, at, edits));
+        }
+    }
+    let mut new = CommandLine {
+        argv,
+        env: command.env.clone(),
+        cwd: command.cwd.clone(),
+    };
+    for edit in edits {
+        if let Edit::Env { name, value } = edit {
+            replace_env(&mut new, name, value.clone());
+        }
+    }
+    new
+}
+
+/// Sets a variable where the command already sets it, so that the order that was typed stays.
+fn replace_env(command: &mut CommandLine, name: &str, value: Option<Word>) {
+    match command
+        .env
+        .iter_mut()
+        .rev()
+        .find(|change| change.name == *name)
+    {
+        Some(change) => change.value = value,
+        None => command.set_env(name, value),
+    }
+}
+
+fn edited_word(word: &Word, at: usize, edits: &[&Edit]) -> Word {
+    let mut word = word.clone();
+    for edit in edits {
+        if let Edit::Replace { at: place, with } = edit
+            && *place == at
+        {
+            word = with.clone();
+        }
+    }
+    let mut splices: Vec<(usize, usize, &Word)> = edits
+        .iter()
+        .filter_map(|edit| match edit {
+            Edit::Splice {
+                at: place,
+                from,
+                to,
+                with,
+            } if *place == at => Some((*from, *to, with)),
+            Edit::Splice { .. }
+            | Edit::Replace { .. }
+            | Edit::Insert { .. }
+            | Edit::Remove { .. }
+            | Edit::Env { .. } => None,
+        })
+        .collect();
+    if splices.is_empty() {
+        return word;
+    }
+    // From the back, so that a place still is what it was; of two at one place the first stays first.
+    splices.sort_by_key(|(from, to, _)| (*from, *to));
+    let mut bytes = word.as_bytes().to_vec();
+    for (from, to, with) in splices.into_iter().rev() {
+        if from <= to && to <= bytes.len() {
+            bytes.splice(from..to, with.as_bytes().iter().copied());
+        }
+    }
+    Word(OsString::from_vec(bytes))
 }

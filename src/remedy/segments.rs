@@ -1,0 +1,256 @@
+//! Allocator settings as a remedy: expandable segments, or a largest split for torch before them.
+
+use super::alloc_conf::{self, Inherited, TorchVersion};
+use super::argument::{Arguments, Name, Value, text};
+use super::context::Context;
+use super::draft::Draft;
+use super::launcher::Passage;
+use super::recognition::Recognised;
+use crate::command::{CommandLine, Word};
+
+/// The first version for which expandable segments are safe to offer.
+const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
+
+/// The largest block that is split, for versions without expandable segments. A choice that
+/// PyTorch's notes and posts use most; at least 21 is accepted by every version.
+const MAX_SPLIT_MB: &str = "128";
+
+/// The edits for expandable segments, or why there are none.
+pub(super) fn expandable(
+    command: &CommandLine,
+    recognised: &Recognised,
+    context: &Context<'_>,
+) -> Result<Draft, String> {
+    if are_in_force(context) {
+        return Err("expandable segments are on already".into());
+    }
+    if let Some(backend) = backend(context) {
+        return Err(format!("the allocator is {backend}, which has no segments"));
+    }
+    draft(command, recognised, context, "expandable_segments", "True")
+}
+
+/// The edits for a largest split, or why there are none.
+pub(super) fn max_split(
+    command: &CommandLine,
+    recognised: &Recognised,
+    context: &Context<'_>,
+) -> Result<Draft, String> {
+    let torch = context.torch.and_then(TorchVersion::parse);
+    if torch.is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE) {
+        return Err("expandable segments are the better way where torch has them".into());
+    }
+    draft(
+        command,
+        recognised,
+        context,
+        "max_split_size_mb",
+        MAX_SPLIT_MB,
+    )
+}
+
+fn draft(
+    command: &CommandLine,
+    recognised: &Recognised,
+    context: &Context<'_>,
+    key: &str,
+    value: &str,
+) -> Result<Draft, String> {
+    let torch = context.torch.and_then(TorchVersion::parse);
+    let set = Set::of(command, recognised, context.inherited);
+    let merged = alloc_conf::merge(key, value, set.inherited(), torch)?;
+    let mut draft = Draft::default();
+    for (name, new) in merged {
+        place(&mut draft, command, recognised, &set, name, &new)?;
+    }
+    draft.shown = vec![format!("{key}:{value}")];
+    Ok(draft)
+}
+
+/// Where one of the variables is set.
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    /// Inherited, or typed before the command.
+    Environment(&'a str),
+    /// By a word of the command.
+    Word(Value<'a>),
+}
+
+impl<'a> Source<'a> {
+    fn text(&self) -> &'a str {
+        match self {
+            Source::Environment(text) => text,
+            Source::Word(value) => value.text,
+        }
+    }
+}
+
+/// The variables as the training will see them.
+struct Set<'a> {
+    cuda: Option<Source<'a>>,
+    hip: Option<Source<'a>>,
+    general: Option<Source<'a>>,
+}
+
+impl<'a> Set<'a> {
+    fn of(command: &'a CommandLine, recognised: &Recognised, inherited: Inherited<'a>) -> Set<'a> {
+        let passage = passage(recognised);
+        let find = |name: &str, inherited: Option<&'a str>| {
+            if let Some(value) = of_words(command, recognised, name) {
+                return Some(Source::Word(value));
+            }
+            if passage != Passage::Inherited {
+                return None;
+            }
+            let said = command.env.iter().rev().find(|change| change.name == *name);
+            match said {
+                Some(change) => change.value.as_ref().and_then(Word::as_str),
+                None => inherited,
+            }
+            .map(Source::Environment)
+        };
+        Set {
+            cuda: find(alloc_conf::CUDA, inherited.cuda),
+            hip: find(alloc_conf::HIP, inherited.hip),
+            general: find(alloc_conf::GENERAL, inherited.general),
+        }
+    }
+
+    fn inherited(&self) -> Inherited<'a> {
+        Inherited {
+            cuda: self.cuda.map(|s| s.text()),
+            hip: self.hip.map(|s| s.text()),
+            general: self.general.map(|s| s.text()),
+        }
+    }
+
+    fn source(&self, name: &str) -> Option<Source<'a>> {
+        match name {
+            alloc_conf::CUDA => self.cuda,
+            alloc_conf::HIP => self.hip,
+            _ => self.general,
+        }
+    }
+}
+
+/// A `NAME=VALUE` word of the command that sets the variable, the innermost one.
+fn of_words<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised,
+    name: &str,
+) -> Option<Value<'a>> {
+    let in_container = recognised.launchers().iter().rev().find_map(|launcher| {
+        let Passage::Option(option) = launcher.environment else {
+            return None;
+        };
+        let words = &command.argv[launcher.words.clone()];
+        let options = Arguments::of_words(words, launcher.words.start);
+        let hits = [Name::new(option), Name::new("--env")].map(|name| options.find(name));
+        hits.into_iter()
+            .flatten()
+            .filter_map(|hit| hit.value)
+            .rfind(|value| value.text.split_once('=').is_some_and(|(n, _)| n == name))
+    });
+    let assigned = recognised.anatomy.assignments.iter().rev().find_map(|at| {
+        let word = text(&command.argv[*at]);
+        word.split_once('=').filter(|(n, _)| *n == name)?;
+        Some(Value {
+            text: word,
+            at: *at,
+            from: 0,
+        })
+    });
+    let whole = assigned.or(in_container)?;
+    Some(Value {
+        text: &whole.text[name.len() + 1..],
+        at: whole.at,
+        from: whole.from + name.len() + 1,
+    })
+}
+
+/// How a variable gets to the training.
+fn passage(recognised: &Recognised) -> Passage {
+    recognised
+        .launchers()
+        .iter()
+        .map(|launcher| launcher.environment)
+        .find(|passage| *passage != Passage::Inherited)
+        .unwrap_or(Passage::Inherited)
+}
+
+fn place(
+    draft: &mut Draft,
+    command: &CommandLine,
+    recognised: &Recognised,
+    set: &Set<'_>,
+    name: &'static str,
+    new: &str,
+) -> Result<(), String> {
+    if let Some(Source::Word(value)) = set.source(name) {
+        draft.set(name, value, new);
+        return Ok(());
+    }
+    // An `env NAME=…` in the middle would hide what stands in front of it; it is a word then.
+    for launcher in recognised.launchers() {
+        match launcher.environment {
+            Passage::Inherited => {}
+            Passage::Cut => {
+                return Err(format!(
+                    "{} does not pass the environment on",
+                    launcher.name
+                ));
+            }
+            Passage::Option(option) => {
+                draft.insert_at(
+                    launcher.options,
+                    &[option.to_string(), format!("{name}={new}")],
+                );
+                return Ok(());
+            }
+        }
+    }
+    if recognised
+        .launchers()
+        .iter()
+        .any(|l| clears(command, l.words.clone()))
+    {
+        return Err(
+            "the command clears its environment (env -i, --cleanenv, --export=NONE)".into(),
+        );
+    }
+    let old = match set.source(name) {
+        Some(Source::Environment(text)) => Some(text),
+        _ => None,
+    };
+    draft.set_env(name, old, new);
+    Ok(())
+}
+
+/// Whether a launcher's own words say that nothing is inherited.
+fn clears(command: &CommandLine, words: std::ops::Range<usize>) -> bool {
+    let words = &command.argv[words];
+    let name = words.first().map_or("", text);
+    words.iter().map(text).any(|word| {
+        matches!(
+            word,
+            "--ignore-environment" | "--export=NONE" | "--cleanenv" | "--containall"
+        ) || word == "-i" && name.ends_with("env")
+    })
+}
+
+/// Whether the allocator itself said that they are in force.
+fn are_in_force(context: &Context<'_>) -> bool {
+    hello(context).is_some_and(|hello| hello.expandable_segments == Some(true))
+}
+
+/// The allocator's back end, where it is not PyTorch's own.
+fn backend<'a>(context: &Context<'a>) -> Option<&'a str> {
+    hello(context)?
+        .backend
+        .as_deref()
+        .filter(|backend| *backend != "native")
+}
+
+fn hello<'a>(context: &Context<'a>) -> Option<&'a crate::event::Hello> {
+    context.state?.run()?.ranks.first().map(|rank| &rank.hello)
+}
