@@ -11,7 +11,7 @@
 //! | [`command`] | a command as words, and the difference of two | units |
 //! | [`oom`] | out-of-memory in text: a scanner over a byte stream | units |
 //! | [`event`] | everything that can happen; one line of a recording | units, command, oom's report |
-//! | [`state`] | what is known so far: a fold of events | event, units, command |
+//! | [`state`] | what is known so far: a fold of events | event, oom's report, units, command |
 //! | [`diagnosis`] | state to findings: one cause, one file | state and below |
 //! | [`remedy`] | finding and command line to remedies | diagnosis and below |
 //! | [`probe`] | the Python that runs inside the training | nothing but units, command |

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 /// A line longer than this is not looked at: no event of ours comes near it.
-const LONGEST_LINE: usize = 16 << 20;
+pub(super) const LONGEST_LINE: usize = 16 << 20;
 
 /// Where one line lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

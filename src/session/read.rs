@@ -5,7 +5,7 @@
 //! line at the end; a disk may leave worse. Nothing of that ends the reading.
 
 use super::fidelity::{Fidelity, fidelity};
-use super::index::{Entry, index};
+use super::index::{Entry, LONGEST_LINE, index};
 use super::writer::generations;
 use crate::event::{Event, What};
 use crate::units::Moment;
@@ -122,17 +122,22 @@ impl Iterator for Events {
 impl Events {
     fn parse(&self, entry: Entry) -> Result<Event, ReadError> {
         let (file, path) = &self.files[usize::from(entry.file)];
-        let mut text = vec![0; entry.length as usize];
+        let corrupt = |reason: String| ReadError::Corrupt {
+            path: path.clone(),
+            line: entry.line,
+            reason,
+        };
+        let length = entry.length as usize;
+        if length > LONGEST_LINE {
+            return Err(corrupt(format!("{length} bytes without a newline")));
+        }
+        let mut text = vec![0; length];
         file.read_exact_at(&mut text, entry.offset)
             .map_err(|error| ReadError::Unreadable {
                 path: path.clone(),
                 error,
             })?;
-        serde_json::from_slice(&text).map_err(|error| ReadError::Corrupt {
-            path: path.clone(),
-            line: entry.line,
-            reason: error.to_string(),
-        })
+        serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))
     }
 
     /// Whether this is an event that we know and have not had yet.

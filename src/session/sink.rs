@@ -3,6 +3,7 @@
 
 use super::line::Line;
 use crate::units::{Bytes, Moment};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,14 +14,19 @@ use std::time::{Duration, Instant};
 const HELD_BACK: Bytes = Bytes(1 << 20);
 
 /// Opens `path` to append to, made with mode 0600 where it is new. `create_new` refuses a file
-/// that is there already.
+/// that is there already. A pipe that nobody reads is an error at once, not a wait for a reader.
 pub(super) fn open_to_append(path: &Path, create_new: bool) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .append(true)
         .create(!create_new)
         .create_new(create_new)
         .mode(0o600)
-        .open(path)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    // From here on the thread may wait for the file as long as it likes.
+    let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+    Ok(file)
 }
 
 fn ends_in_half_a_line(path: &Path) -> io::Result<bool> {

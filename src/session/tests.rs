@@ -276,6 +276,61 @@ fn a_disk_that_comes_back_gets_what_counts_and_a_note_of_the_gap() {
 }
 
 #[test]
+fn a_disk_that_hangs_holds_neither_the_loop_nor_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let refused = Recorder::create(&path, RecorderOptions::default()).unwrap_err();
+    assert!(
+        refused.to_string().contains("cannot record to"),
+        "nobody reads it"
+    );
+    let reader = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let mut recorder = recorder(&path);
+    let long = "x".repeat(100_000);
+    let mut slowest = Duration::ZERO;
+    // More than the pipe and the queue take.
+    for i in 0..200 {
+        let before = std::time::Instant::now();
+        recorder.write(&started(f64::from(i), &[&long]));
+        slowest = slowest.max(before.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let told = recorder.note().expect("it is told");
+    assert!(
+        told.text.contains("takes too long to write to"),
+        "{}",
+        told.text
+    );
+    assert!(!recorder.finish(Duration::from_millis(50)));
+    drop(reader);
+}
+
+#[test]
+fn a_line_without_end_is_one_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(RECORDING);
+    let file = fs::File::create(&path).unwrap();
+    // A hole of the disk's: zeros that take no room.
+    file.set_len(20 << 20).unwrap();
+    let mut bytes = vec![b'\n'];
+    bytes.extend(Line::of(&note(1.0, "good"), false).unwrap().text());
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 20 << 20).unwrap();
+    let read: Vec<_> = read(&path).unwrap().collect();
+    assert_eq!(read.len(), 2);
+    let error = read[0].as_ref().unwrap_err().to_string();
+    assert!(
+        error.contains("20971520 bytes without a newline"),
+        "{error}"
+    );
+    assert_eq!(read[1].as_ref().unwrap(), &note(1.0, "good"));
+}
+
+#[test]
 fn without_a_recording_events_are_forgotten() {
     let mut recorder = Recorder::off();
     recorder.write(&note(0.0, "x"));

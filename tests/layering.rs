@@ -1,0 +1,369 @@
+//! Who may import whom: the sources are read and held to the table in `src/lib.rs`.
+//!
+//! The table is the rule itself, not a copy of it: what stands there in words is what is checked. A
+//! module that is not in it may not be there. Beside the arrows: state, diagnosis and remedy are
+//! pure; the terminal's crates are known to ui and app alone; every file says why it exists, and
+//! none grows out of sight.
+
+#[path = "layering/words.rs"]
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use words::paths;
+
+/// A file of at most this many lines can still be read in one go.
+const LONGEST_FILE: usize = 500;
+
+/// Modules that see the world only through their arguments.
+const PURE: [&str; 3] = ["state", "diagnosis", "remedy"];
+
+/// What would let the world in: modules of std, …
+const IMPURE_STD: [&str; 7] = [
+    "fs",
+    "net",
+    "process",
+    "env",
+    "thread",
+    "Instant",
+    "SystemTime",
+];
+/// … crates and clocks that a path begins with, and the session's own clock.
+const IMPURE: [&str; 9] = [
+    "Instant",
+    "SystemTime",
+    "Clock",
+    "tokio",
+    "nix",
+    "rustix",
+    "procfs",
+    "jiff",
+    "nvml_wrapper",
+];
+
+/// The terminal's crates, and the modules that may use them.
+const TERMINAL: [&str; 2] = ["ratatui", "crossterm"];
+const ON_THE_TERMINAL: [&str; 2] = ["ui", "app"];
+
+type Sources = Vec<(String, String)>;
+
+/// The `.rs` files below `directory`, by their path from it, in order.
+fn sources(directory: &Path) -> Sources {
+    fn walk(directory: &Path, prefix: &str, found: &mut Sources) {
+        for entry in fs::read_dir(directory).expect("the sources").flatten() {
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                walk(&entry.path(), &format!("{name}/"), found);
+            } else if name.ends_with(".rs") {
+                let text = fs::read_to_string(entry.path()).expect("a source");
+                found.push((name, text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(directory, "", &mut found);
+    found.sort();
+    found
+}
+
+/// For each module what it may import, from the table's words: `nothing of ours`, names with commas
+/// between them, `X and below` (X and what X may import, and so on), `all of the above`.
+fn table(lib: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in lib.lines() {
+        let cells: Vec<&str> = line
+            .trim_start_matches("//!")
+            .split('|')
+            .map(str::trim)
+            .collect();
+        let ["", module, _, words, ""] = cells[..] else {
+            continue;
+        };
+        let Some(module) = module.strip_prefix("[`").and_then(|m| m.strip_suffix("`]")) else {
+            continue;
+        };
+        let mut may = BTreeSet::new();
+        for word in words
+            .trim_start_matches("nothing but ")
+            .split(',')
+            .map(str::trim)
+        {
+            match word {
+                "nothing of ours" => {}
+                "all of the above" => may.extend(allowed.keys().cloned()),
+                word => match word.strip_suffix(" and below") {
+                    Some(top) => may.extend(below(top, &allowed)),
+                    None => {
+                        may.insert(word.trim_end_matches("'s report").to_string());
+                    }
+                },
+            }
+        }
+        for name in &may {
+            assert!(
+                allowed.contains_key(name),
+                "{module} may import {name:?}, which stands not above it"
+            );
+        }
+        allowed.insert(module.to_string(), may);
+    }
+    allowed
+}
+
+fn below(top: &str, allowed: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    let mut all = BTreeSet::from([top.to_string()]);
+    for name in allowed.get(top).into_iter().flatten() {
+        all.extend(below(name, allowed));
+    }
+    all
+}
+
+/// `state/run.rs` is the module `state::run`.
+fn module_of(file: &str) -> Vec<String> {
+    file.trim_end_matches(".rs")
+        .split('/')
+        .map(String::from)
+        .collect()
+}
+
+/// What is wrong with the sources, a line each: `src/FILE:LINE: the rule`.
+fn violations(sources: &Sources) -> Vec<String> {
+    let lib = sources.iter().find(|(file, _)| file == "lib.rs");
+    let table = table(&lib.expect("a lib.rs").1);
+    let mut wrong = Vec::new();
+    for (file, text) in sources {
+        let mut say = |line: usize, rule: String| wrong.push(format!("src/{file}:{line}: {rule}"));
+        if !text.starts_with("//!") {
+            say(1, "a file begins with //! and says why it exists".into());
+        }
+        let lines = text.lines().count();
+        if lines > LONGEST_FILE {
+            say(lines, format!("a file has at most {LONGEST_FILE} lines"));
+        }
+        let module = module_of(file);
+        let top = module[0].as_str();
+        // The crate's roots: what they may use is everything that is public.
+        if matches!(top, "lib" | "main" | "bin") {
+            continue;
+        }
+        let Some(may) = table.get(top) else {
+            say(1, format!("{top} is not in the table of src/lib.rs"));
+            continue;
+        };
+        let test_file = module.iter().skip(1).any(|name| name == "tests");
+        for path in paths(text, &module) {
+            let first = path.segments[0].as_str();
+            let second = path.segments[1].as_str();
+            let ours = first == "crate" && table.contains_key(second);
+            if ours && second != top && !may.contains(second) {
+                say(path.line, format!("{top} may not import {second}"));
+            }
+            if TERMINAL.contains(&first) && !ON_THE_TERMINAL.contains(&top) {
+                say(
+                    path.line,
+                    format!("{first} is for {} alone", ON_THE_TERMINAL.join(" and ")),
+                );
+            }
+            let has = |names: &[&str], segments: &[String]| {
+                let mut segments = segments.iter();
+                segments
+                    .find(|name| names.contains(&name.as_str()))
+                    .cloned()
+            };
+            let impure = match first {
+                "std" => has(&IMPURE_STD, &path.segments),
+                "crate" => has(&["Clock"], &path.segments),
+                _ => has(&IMPURE, &path.segments[..1]),
+            };
+            if let Some(what) = impure
+                && PURE.contains(&top)
+                && !(path.in_test || test_file)
+            {
+                say(path.line, format!("{top} is pure and may not use {what}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn imports_run_downwards_only() {
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(sources.len() > 10, "the sources were found");
+    let wrong = violations(&sources);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// A small house with one rule of each kind, and `more` in it.
+fn house(more: &[(&str, &str)]) -> Sources {
+    let lib = "//! | module | what | may import |\n//! |---|---|---|\n\
+        //! | [`units`] | x | nothing of ours |\n\
+        //! | [`oom`] | x | units |\n\
+        //! | [`event`] | x | units, oom's report |\n\
+        //! | [`state`] | x | event, units |\n\
+        //! | [`probe`] | x | nothing but units |\n\
+        //! | [`ui`] | x | state and below |\n\
+        //! | [`app`] | x | all of the above |\n";
+    let mut sources = vec![("lib.rs".to_string(), lib.to_string())];
+    sources.extend(
+        more.iter()
+            .map(|(file, text)| (file.to_string(), format!("//! x\n{text}"))),
+    );
+    sources
+}
+
+fn wrong_with(file: &str, text: &str) -> Vec<String> {
+    violations(&house(&[(file, text)]))
+}
+
+#[test]
+fn what_the_table_allows_is_allowed() {
+    for (file, text) in [
+        ("units.rs", "use std::time::Instant;"),
+        (
+            "state.rs",
+            "use crate::event::{Event, Clockwork};\nuse crate::units::Bytes;",
+        ),
+        (
+            "state/run.rs",
+            "use super::apply;\nuse super::super::event::Event;\nuse crate::state::x;",
+        ),
+        (
+            "ui.rs",
+            "use crate::{event, oom::Report, state::State, units};\nuse ratatui::Frame;",
+        ),
+        (
+            "app.rs",
+            "use crate::ui::draw; fn f() { crate::probe::start() }",
+        ),
+        (
+            "event.rs",
+            "// use crate::app::App;\n/* crate::ui /* ui */ crate::app */ use crate::oom;",
+        ),
+        (
+            "units/x.rs",
+            "const X: &str = \"crate::app::App\"; const Y: &str = r#\"\"crate::app::x\"#;",
+        ),
+        (
+            "units/y.rs",
+            "const C: [char; 3] = ['{', '\"', '\\'']; fn f<'a>(x: &'a str) {}",
+        ),
+        (
+            "state/x.rs",
+            "#[cfg(test)]\nmod tests {\n use std::fs;\n}\n",
+        ),
+        ("state/tests.rs", "use std::fs::read;"),
+        ("state/oom.rs", "mod inner { use super::super::run; }"),
+        (
+            "state.rs",
+            "mod process;\nuse process::X;\nuse crate::state::process::Y;",
+        ),
+        ("main.rs", "use oomph::app;"),
+    ] {
+        assert_eq!(wrong_with(file, text), [] as [String; 0], "{file}: {text}");
+    }
+}
+
+#[test]
+fn what_it_does_not_allow_is_found_with_its_line() {
+    for (file, text, expected) in [
+        (
+            "state.rs",
+            "\nuse crate::app::App;",
+            "src/state.rs:3: state may not import app",
+        ),
+        (
+            "state.rs",
+            "use crate::{units::Bytes,\n  ui};",
+            "src/state.rs:3: state may not import ui",
+        ),
+        (
+            "units/x.rs",
+            "use super::super::event;",
+            "src/units/x.rs:2: units may not import event",
+        ),
+        (
+            "units.rs",
+            "mod a {\n use super::super::oom::X;\n}",
+            "src/units.rs:3: units may not import oom",
+        ),
+        (
+            "units.rs",
+            "fn f() {\n crate::app::run() }",
+            "src/units.rs:3: units may not import app",
+        ),
+        (
+            "probe.rs",
+            "use crate::event as e;",
+            "src/probe.rs:2: probe may not import event",
+        ),
+        (
+            "oom.rs",
+            "const C: char = '\"'; use crate::ui;",
+            "src/oom.rs:2: oom may not import ui",
+        ),
+        (
+            "oom.rs",
+            "use crate::{units::{A as B, C}, app::D};",
+            "src/oom.rs:2: oom may not import app",
+        ),
+        (
+            "state.rs",
+            "use ratatui::Frame;",
+            "src/state.rs:2: ratatui is for ui and app alone",
+        ),
+        (
+            "event.rs",
+            "fn f(x: crossterm::Event) {}",
+            "src/event.rs:2: crossterm is for ui and app alone",
+        ),
+        (
+            "state.rs",
+            "use std::{collections::X, fs};",
+            "src/state.rs:2: state is pure and may not use fs",
+        ),
+        (
+            "state.rs",
+            "use std::time::{Duration, Instant};",
+            "src/state.rs:2: state is pure and may not use Instant",
+        ),
+        (
+            "state.rs",
+            "use crate::event::Clock;",
+            "src/state.rs:2: state is pure and may not use Clock",
+        ),
+        (
+            "state.rs",
+            "use tokio::sync::X;",
+            "src/state.rs:2: state is pure and may not use tokio",
+        ),
+        (
+            "state.rs",
+            "#[cfg(test)]\nmod tests { }\nuse std::net::X;",
+            "src/state.rs:4: state is pure and may not use net",
+        ),
+        (
+            "attic.rs",
+            "",
+            "src/attic.rs:1: attic is not in the table of src/lib.rs",
+        ),
+    ] {
+        assert_eq!(wrong_with(file, text), [expected], "{file}: {text}");
+    }
+}
+
+#[test]
+fn files_say_why_they_exist_and_stay_short() {
+    let mut sources = house(&[]);
+    sources.push(("units.rs".into(), "fn f() {}\n".into()));
+    assert!(violations(&sources)[0].contains("units.rs:1: a file begins with //!"));
+    let long = "\n".repeat(LONGEST_FILE);
+    assert!(wrong_with("units.rs", &long)[0].contains("at most 500 lines"));
+}
+
+#[test]
+#[should_panic(expected = "stands not above it")]
+fn a_table_that_points_upwards_is_no_table() {
+    table("//! | [`units`] | x | app |\n");
+}
