@@ -7,7 +7,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One word of a command line or one value of the environment: any bytes but NUL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,7 +108,21 @@ pub struct CommandLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvChange>,
     /// The working directory.
+    #[serde(with = "path_as_word")]
     pub cwd: PathBuf,
+}
+
+/// A path in JSON is a [`Word`]: serde's own way refuses a path that is no UTF-8.
+mod path_as_word {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        Word::from(path).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Word::deserialize(deserializer).map(|word| word.0.into())
+    }
 }
 
 impl CommandLine {
@@ -372,6 +386,14 @@ mod tests {
             serde_json::to_string(&Word::from("x y")).unwrap(),
             "\"x y\""
         );
+    }
+
+    #[test]
+    fn a_directory_that_is_no_text_survives_json() {
+        let mut here = command(&["true"]);
+        here.cwd = OsString::from_vec(b"/data/caf\xe9".to_vec()).into();
+        let json = serde_json::to_string(&here).unwrap();
+        assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), here);
     }
 
     #[test]

@@ -36,5 +36,6 @@ pub mod probe;
 pub mod remedy;
 pub mod session;
 pub mod state;
+pub mod supervise;
 pub mod ui;
 pub mod units;

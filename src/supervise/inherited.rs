@@ -1,0 +1,99 @@
+//! How signals stood when this process began, for the trainer to find them so.
+//!
+//! `nohup` is an ignored SIGHUP, `cmd &` in a plain `sh` an ignored SIGINT, systemd's
+//! `IgnoreSIGPIPE=` an ignored SIGPIPE. Rust's runtime ignores SIGPIPE before `main`, so that the
+//! truth can only be read earlier: by a function in `.init_array`, which the loader calls first.
+
+use nix::libc;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The signals that were ignored and blocked at the start; bit n−1 stands for signal n.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inherited {
+    ignored: u64,
+    blocked: u64,
+}
+
+impl Inherited {
+    /// Whether `signal` was ignored. What was ignored must stay so: install no handler for it.
+    pub fn is_ignored(self, signal: i32) -> bool {
+        self.ignored & bit(signal) != 0
+    }
+
+    /// Whether `signal` was blocked.
+    pub fn is_blocked(self, signal: i32) -> bool {
+        self.blocked & bit(signal) != 0
+    }
+}
+
+const fn bit(signal: i32) -> u64 {
+    if signal >= 1 && signal <= 64 {
+        1 << (signal - 1)
+    } else {
+        0
+    }
+}
+
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
+static KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// How signals stood at the start. To be called first thing in `main`: where the loader did not
+/// run our function, this call is what looks.
+pub fn inherited() -> Inherited {
+    if !KNOWN.load(Ordering::Acquire) {
+        record();
+    }
+    Inherited {
+        ignored: IGNORED.load(Ordering::Acquire),
+        blocked: BLOCKED.load(Ordering::Acquire),
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = record;
+
+extern "C" fn record() {
+    let (mut ignored, mut blocked) = (0, 0);
+    // SAFETY: only asks the kernel; every out-pointer is a zeroed local of the right type. Nothing
+    // here needs Rust's runtime, which is not up yet.
+    unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
+        for signal in 1..=64 {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+            {
+                ignored |= bit(signal);
+            }
+            if libc::sigismember(&mask, signal) == 1 {
+                blocked |= bit(signal);
+            }
+        }
+    }
+    IGNORED.store(ignored, Ordering::Release);
+    BLOCKED.store(blocked, Ordering::Release);
+    KNOWN.store(true, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn was_looked_up_before_rusts_runtime_changed_anything() {
+        assert!(KNOWN.load(Ordering::Acquire), "by the loader");
+        // cargo runs tests with SIGPIPE at its default, and Rust's runtime ignores it by now.
+        let text = std::fs::read_to_string("/proc/self/status").unwrap();
+        let now = text
+            .lines()
+            .find_map(|l| l.strip_prefix("SigIgn:"))
+            .unwrap();
+        let now = u64::from_str_radix(now.trim(), 16).unwrap();
+        assert_ne!(now & bit(libc::SIGPIPE), 0);
+        assert!(!inherited().is_ignored(0) && !inherited().is_ignored(65));
+    }
+}

@@ -1,0 +1,103 @@
+//! Reading, writing and asking about file descriptors, in words instead of error numbers.
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
+use nix::libc;
+use nix::sys::stat::Mode;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What a read gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    /// This many bytes.
+    Bytes(usize),
+    /// Nothing for the moment.
+    Nothing,
+    /// Nothing any more: the end, or (EIO, from a terminal) nobody on the other side.
+    End,
+}
+
+/// Reads once.
+pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
+    match nix::unistd::read(fd, buffer) {
+        Ok(0) => Got::End,
+        Ok(n) => Got::Bytes(n),
+        Err(Errno::EAGAIN | Errno::EINTR) => Got::Nothing,
+        Err(_) => Got::End,
+    }
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// It took this many bytes.
+    Bytes(usize),
+    /// It takes none for the moment.
+    Full,
+    /// It never will again, for this reason.
+    Broken(Errno),
+}
+
+/// Writes once.
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
+    match nix::unistd::write(fd, bytes) {
+        Ok(n) => Put::Bytes(n),
+        Err(Errno::EAGAIN | Errno::EINTR) => Put::Full,
+        Err(errno) => Put::Broken(errno),
+    }
+}
+
+/// One of the three standard streams, which this process never closes while it uses them.
+pub fn standard(number: i32) -> BorrowedFd<'static> {
+    // SAFETY: 0, 1 and 2 are open from the start (Rust's runtime sees to it) to the end.
+    unsafe { BorrowedFd::borrow_raw(number.clamp(0, 2)) }
+}
+
+/// Makes a descriptor of our own (never one shared with the user's processes) non-blocking.
+pub fn set_nonblocking(fd: impl AsFd) -> nix::Result<()> {
+    let flags = OFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GETFL)?);
+    fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// Keeps a descriptor from the trainer.
+pub fn set_cloexec(fd: impl AsFd) -> nix::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map(drop)
+}
+
+/// Opens what `fd` leads to once more. The new description has flags and a position of its own,
+/// so that what we do to it changes nothing for the user's processes.
+pub fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    open(
+        path.as_str(),
+        flags | OFlag::O_CLOEXEC | OFlag::O_NOCTTY,
+        Mode::empty(),
+    )
+}
+
+/// A pipe, reading end first; neither end goes to the trainer by itself.
+pub fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
+    nix::unistd::pipe2(OFlag::O_CLOEXEC)
+}
+
+/// A counter to wake a `poll` with.
+pub fn event() -> io::Result<OwnedFd> {
+    // SAFETY: a fresh descriptor that nobody else owns.
+    unsafe {
+        match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// Wakes who polls the counter. A counter that is full has woken them already.
+pub fn wake(event: impl AsFd) {
+    let _ = nix::unistd::write(event, &1u64.to_ne_bytes());
+}
+
+/// Takes the counter back to nothing.
+pub fn calm(event: impl AsFd) {
+    let _ = nix::unistd::read(event, &mut [0; 8]);
+}

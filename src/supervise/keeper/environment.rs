@@ -1,0 +1,140 @@
+//! The trainer's environment: the user's, less what is untrue on a terminal of ours. Pure.
+
+use crate::command::EnvChange;
+use crate::supervise::Io;
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What the trainer's output goes through, as far as its environment depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surface {
+    /// Where a terminal's output goes.
+    pub io: Io,
+    /// Whether it has a pseudo-terminal of ours.
+    pub terminal: bool,
+    /// Whether any output goes through a pipe of ours.
+    pub pipe: bool,
+}
+
+/// Variables that describe the user's own terminal, which on our screen is not the one that the
+/// trainer writes to. `TERM_PROGRAM` goes with everything that begins so.
+const OF_THE_TERMINAL: [&str; 2] = ["KITTY_WINDOW_ID", "VTE_VERSION"];
+
+/// The environment for the trainer. What the command itself says (`changes`) goes before
+/// everything else.
+pub fn environment(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    changes: &[EnvChange],
+    surface: Surface,
+) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> = inherited.collect();
+    if surface.terminal {
+        // rich obeys a stale COLUMNS against the terminal's own size.
+        env.remove(OsStr::new("COLUMNS"));
+        env.remove(OsStr::new("LINES"));
+        match surface.io {
+            Io::Screen => {
+                env.retain(|name, _| {
+                    !name.as_bytes().starts_with(b"TERM_PROGRAM")
+                        && OF_THE_TERMINAL.iter().all(|other| name != other)
+                });
+                env.insert("TERM".into(), "xterm-256color".into());
+            }
+            Io::PassThrough => {}
+        }
+    }
+    if surface.pipe {
+        // Python buffers whole blocks for a pipe, and a killed process's last words, which are
+        // what we are for, would be lost (390 of 390 bytes, measured).
+        env.entry("PYTHONUNBUFFERED".into()).or_insert("1".into());
+    }
+    for change in changes {
+        match &change.value {
+            Some(value) => env.insert(change.name.0.clone(), value.0.clone()),
+            None => env.remove(&change.name.0),
+        };
+    }
+    env
+}
+
+/// As `exec` wants it. A variable with a NUL in it cannot be passed on by anybody.
+pub fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
+    env.into_iter()
+        .filter_map(|(mut entry, value)| {
+            entry.push("=");
+            entry.push(value);
+            CString::new(entry.into_vec()).ok()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use crate::command::Word;
+
+    fn given() -> impl Iterator<Item = (OsString, OsString)> {
+        [
+            ("TERM", "xterm-kitty"),
+            ("TERM_PROGRAM", "x"),
+            ("TERM_PROGRAM_VERSION", "1"),
+            ("KITTY_WINDOW_ID", "3"),
+            ("COLUMNS", "77"),
+            ("COLORTERM", "truecolor"),
+            ("NO_COLOR", "1"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into_iter()
+    }
+
+    fn surface(io: Io, terminal: bool, pipe: bool) -> Surface {
+        Surface { io, terminal, pipe }
+    }
+
+    #[test]
+    fn on_our_screen_the_terminal_is_ours() {
+        let env = environment(given(), &[], surface(Io::Screen, true, false));
+        let names: Vec<&str> = env.keys().filter_map(|name| name.to_str()).collect();
+        assert_eq!(names, ["COLORTERM", "NO_COLOR", "TERM"]);
+        assert_eq!(env[OsStr::new("TERM")], "xterm-256color");
+    }
+
+    #[test]
+    fn passed_through_only_the_stale_size_goes() {
+        let env = environment(given(), &[], surface(Io::PassThrough, true, false));
+        assert_eq!(env.len(), 6);
+        assert_eq!(env[OsStr::new("TERM")], "xterm-kitty");
+        let env = environment(given(), &[], surface(Io::PassThrough, false, false));
+        assert_eq!(env.len(), 7, "no terminal: nothing");
+    }
+
+    #[test]
+    fn the_last_words_come_through_a_pipe_unless_the_user_says_otherwise() {
+        let piped = surface(Io::PassThrough, false, true);
+        let env = environment(given(), &[], piped);
+        assert_eq!(env[OsStr::new("PYTHONUNBUFFERED")], "1");
+        let own = [("PYTHONUNBUFFERED".into(), OsString::new())];
+        let env = environment(own.into_iter(), &[], piped);
+        assert_eq!(env[OsStr::new("PYTHONUNBUFFERED")], "");
+    }
+
+    #[test]
+    fn the_command_has_the_last_word() {
+        let changes = [
+            EnvChange {
+                name: "COLUMNS".into(),
+                value: Some(Word::from("50")),
+            },
+            EnvChange {
+                name: "NO_COLOR".into(),
+                value: None,
+            },
+        ];
+        let env = environment(given(), &changes, surface(Io::Screen, true, false));
+        assert_eq!(env[OsStr::new("COLUMNS")], "50");
+        assert!(!env.contains_key(OsStr::new("NO_COLOR")));
+        assert!(for_exec(env).contains(&CString::from(c"COLUMNS=50")));
+    }
+}

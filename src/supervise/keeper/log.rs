@@ -1,0 +1,333 @@
+//! The log: a raw copy of the output, kept by a thread of its own.
+//!
+//! The drain never waits for the disk. When the ring is full, or a write failed (ENOSPC, EDQUOT,
+//! EIO, EROFS, ESTALE, EFBIG: containerd #12462 is what comes of giving up), bytes are dropped and
+//! counted, and a line in the log says how many are missing where. A failed write is tried again
+//! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
+
+use super::sink::STACK;
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What waits to be written at most.
+const CAPACITY: usize = 1 << 20;
+
+/// The most that goes into one write.
+const PIECE: usize = 64 << 10;
+
+/// The largest part. When one is full it becomes `NAME.1` and a new one is begun, so that a log
+/// never holds more than two parts: weeks of output must not fill a disk.
+pub const PART: u64 = 256 << 20;
+
+/// The writing end, held by the loop.
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+    idle: Condvar,
+    retry: Duration,
+}
+
+struct State {
+    ring: VecDeque<u8>,
+    in_hand: bool,
+    /// Bytes missing since the last byte in the ring, for the line that will say so.
+    gap: u64,
+    /// Bytes missing that have not been reported yet.
+    unreported: u64,
+    failed: Option<Instant>,
+    error: Option<io::Error>,
+    closing: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn marker(missing: u64) -> String {
+    format!("\r\n[oomph: {missing} bytes of output are missing here]\r\n")
+}
+
+impl State {
+    fn lose(&mut self, bytes: u64) {
+        self.gap += bytes;
+        self.unreported += bytes;
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if self.gap > 0 {
+            let marker = marker(self.gap);
+            if self.ring.len() + marker.len() + bytes.len() > CAPACITY {
+                return self.lose(bytes.len() as u64);
+            }
+            self.gap = 0;
+            self.ring.extend(marker.as_bytes());
+        }
+        if self.ring.len() + bytes.len() > CAPACITY {
+            return self.lose(bytes.len() as u64);
+        }
+        self.ring.extend(bytes);
+    }
+}
+
+impl Log {
+    /// Starts the thread that keeps the log at `path`, in parts of `part` bytes. The file itself
+    /// may fail to open: that is tried again like a failed write.
+    pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<Log> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                ring: VecDeque::new(),
+                in_hand: false,
+                gap: 0,
+                unreported: 0,
+                failed: None,
+                error: None,
+                closing: false,
+            }),
+            more: Condvar::new(),
+            idle: Condvar::new(),
+            retry,
+        });
+        let theirs = shared.clone();
+        std::thread::Builder::new()
+            .name("oomph-log".into())
+            .stack_size(STACK)
+            .spawn(move || keep(&theirs, Parts::new(path, part)))?;
+        Ok(Log { shared })
+    }
+
+    /// Takes a copy of some output, or counts it as missing.
+    pub fn push(&self, bytes: &[u8]) {
+        let mut state = self.shared.lock();
+        if let Some(since) = state.failed {
+            if since.elapsed() < self.shared.retry {
+                return state.lose(bytes.len() as u64);
+            }
+            state.failed = None;
+        }
+        let idle = state.ring.is_empty();
+        state.take(bytes);
+        if idle {
+            self.shared.more.notify_one();
+        }
+    }
+
+    /// Bytes missing since this was last asked, and why, where a write failed.
+    pub fn losses(&self) -> (u64, Option<io::Error>) {
+        let mut state = self.shared.lock();
+        (std::mem::take(&mut state.unreported), state.error.take())
+    }
+
+    /// Lets the thread write what it has, for no longer than `limit`.
+    pub fn close(self, limit: Duration) {
+        let mut state = self.shared.lock();
+        if state.gap > 0 {
+            // One last attempt to say what is missing, even on a disk that was full.
+            let marker = marker(state.gap);
+            state.gap = 0;
+            state.failed = None;
+            state.ring.extend(marker.as_bytes());
+        }
+        state.closing = true;
+        self.shared.more.notify_one();
+        let _ = self
+            .shared
+            .idle
+            .wait_timeout_while(state, limit, |state| {
+                state.failed.is_none() && (state.in_hand || !state.ring.is_empty())
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn keep(shared: &Shared, mut parts: Parts) {
+    let mut piece: Vec<u8> = Vec::with_capacity(PIECE);
+    loop {
+        {
+            let mut state = shared.lock();
+            state.in_hand = false;
+            while state.ring.is_empty() {
+                shared.idle.notify_all();
+                if state.closing {
+                    return;
+                }
+                state = shared
+                    .more
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let n = state.ring.len().min(PIECE);
+            piece.clear();
+            piece.extend(state.ring.drain(..n));
+            state.in_hand = true;
+        }
+        if let Err((written, error)) = parts.write(&piece) {
+            let mut state = shared.lock();
+            let lost = piece.len().saturating_sub(written) + state.ring.len();
+            // What is missing follows what was written, so the gap's line comes before what is
+            // pushed from now on.
+            state.ring = VecDeque::new();
+            state.lose(lost as u64);
+            state.failed = Some(Instant::now());
+            state.error = Some(error);
+            shared.idle.notify_all();
+        }
+    }
+}
+
+/// The log's files.
+struct Parts {
+    path: PathBuf,
+    limit: u64,
+    open: Option<(File, u64)>,
+}
+
+impl Parts {
+    fn new(path: PathBuf, limit: u64) -> Parts {
+        Parts {
+            path,
+            limit,
+            open: None,
+        }
+    }
+
+    /// Writes everything, or says how much it wrote and why no more. The file is opened anew after
+    /// an error: it may have been deleted, or its file system mounted again.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let mut written = 0;
+        let outcome = self.try_write(bytes, &mut written);
+        if outcome.is_err() {
+            self.open = None;
+        }
+        outcome.map_err(|error| (written, error))
+    }
+
+    fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+        while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
+            let (file, length) = match &mut self.open {
+                Some((_, length)) if *length >= self.limit => {
+                    self.open = None;
+                    std::fs::rename(&self.path, older(&self.path))?;
+                    continue;
+                }
+                Some(open) => open,
+                None => {
+                    let file = OpenOptions::new()
+                        .append(true)
+                        .create(true)
+                        .mode(0o600)
+                        .custom_flags(nix::libc::O_NOFOLLOW)
+                        .open(&self.path)?;
+                    let length = file.metadata()?.len();
+                    self.open.insert((file, length))
+                }
+            };
+            let until_full =
+                usize::try_from(self.limit.saturating_sub(*length).max(1)).unwrap_or(usize::MAX);
+            let piece = rest.get(..until_full).unwrap_or(rest);
+            match file.write(piece) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    *written += n;
+                    *length += n as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of the part before the present one.
+fn older(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn log(path: &Path, part: u64, retry: Duration) -> Log {
+        Log::start(path.to_path_buf(), part, retry).unwrap()
+    }
+
+    #[test]
+    fn parts_follow_one_another_and_nothing_is_lost_between_two() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("output.log");
+        let log = log(&path, 1000, Duration::ZERO);
+        let bytes: Vec<u8> = (0..1500u32).map(|n| (n % 251) as u8).collect();
+        for piece in bytes.chunks(70) {
+            log.push(piece);
+        }
+        log.close(Duration::from_secs(10));
+        let mut whole = std::fs::read(older(&path)).unwrap();
+        assert_eq!(whole.len(), 1000);
+        whole.extend(std::fs::read(&path).unwrap());
+        assert_eq!(whole, bytes);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_counted_and_taken_up_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("not/yet/output.log");
+        let log = log(&path, PART, Duration::ZERO);
+        let mut lost = 0;
+        log.push(b"first");
+        // The thread opens the file in its own time.
+        let mut error = None;
+        while lost == 0 {
+            let (bytes, why) = log.losses();
+            lost += bytes;
+            error = error.or(why);
+            std::thread::yield_now();
+        }
+        assert_eq!((lost, error.unwrap().kind()), (5, io::ErrorKind::NotFound));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        log.push(b"second");
+        log.close(Duration::from_secs(10));
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            format!("{}second", marker(5))
+        );
+    }
+
+    #[test]
+    fn a_full_ring_leaves_a_counted_gap_in_its_place() {
+        let mut state = State {
+            ring: VecDeque::new(),
+            in_hand: false,
+            gap: 0,
+            unreported: 0,
+            failed: None,
+            error: None,
+            closing: false,
+        };
+        state.take(&vec![b'a'; CAPACITY - 10]);
+        state.take(b"this is too much");
+        assert_eq!((state.gap, state.unreported), (16, 16));
+        state.take(b"s");
+        assert_eq!(state.gap, 17, "the line that says so does not fit yet");
+        state.ring.clear();
+        state.take(b"after");
+        let left: Vec<u8> = state.ring.iter().copied().collect();
+        assert_eq!(left, [marker(17).as_bytes(), b"after"].concat());
+    }
+}

@@ -1,0 +1,163 @@
+//! Where output goes: the log, the user's own streams, the front.
+
+use super::descriptor;
+use super::log::{Log, PART};
+use super::place::{Plan, Way};
+use super::sink::Sink;
+use super::viewer::Viewer;
+use crate::supervise::wire::Hello;
+use crate::supervise::{Io, Report, Stream};
+use crate::units::Bytes;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How often lost bytes of the log are reported.
+const LOSSES: Duration = Duration::from_secs(1);
+
+/// All the places that a byte of output goes to.
+pub struct Outlets {
+    /// What goes to the front; kept as long as there is one.
+    pub viewer: Option<Viewer>,
+    log: Option<Log>,
+    terminal: Option<Sink>,
+    out: Option<Sink>,
+    err: Option<Sink>,
+    asked: Instant,
+    unasked: bool,
+}
+
+impl Outlets {
+    /// Opens what the plan needs. A thread that the system does not give is a failure for the
+    /// user's own streams, and a note for the log.
+    pub fn open(hello: &Hello, plan: &Plan, wake: &OwnedFd) -> io::Result<Outlets> {
+        let mut viewer = Viewer::default();
+        let log = hello.log.as_ref().and_then(|path| {
+            let path = PathBuf::from(&path.0);
+            match Log::start(path, PART, hello.timing.log_retry) {
+                Ok(log) => Some(log),
+                Err(error) => {
+                    viewer.report(Report::Note(format!("no log is kept: {error}")));
+                    None
+                }
+            }
+        });
+        let sink = |number: i32| Sink::start(descriptor::standard(number), wake.try_clone()?);
+        let passes = |way, stream| way == Way::Pipe(stream);
+        Ok(Outlets {
+            viewer: Some(viewer),
+            log,
+            terminal: match (hello.io, plan.terminal) {
+                (Io::PassThrough, Some(number)) => Some(sink(number)?),
+                (Io::Screen, _) | (Io::PassThrough, None) => None,
+            },
+            out: if passes(plan.out, Stream::Out) {
+                Some(sink(1)?)
+            } else if passes(plan.err, Stream::Out) {
+                Some(sink(2)?)
+            } else {
+                None
+            },
+            err: passes(plan.err, Stream::Err).then(|| sink(2)).transpose()?,
+            asked: Instant::now(),
+            unasked: false,
+        })
+    }
+
+    fn sink(&self, stream: Stream) -> Option<&Sink> {
+        match stream {
+            Stream::Terminal => self.terminal.as_ref(),
+            Stream::Out => self.out.as_ref(),
+            Stream::Err => self.err.as_ref(),
+        }
+    }
+
+    /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
+    /// when there is room.
+    pub fn room(&self, stream: Stream) -> usize {
+        self.sink(stream).map_or(usize::MAX, Sink::room)
+    }
+
+    /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
+    pub fn deliver(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+        if let Some(sink) = self.sink(stream) {
+            sink.push(bytes);
+        }
+        self.record(stream, bytes, to_front);
+    }
+
+    /// Sends bytes that the user's file has already.
+    pub fn record(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+        if let Some(log) = &self.log {
+            log.push(bytes);
+            self.unasked = true;
+        }
+        if let Some(viewer) = self.viewer.as_mut().filter(|_| to_front) {
+            viewer.output(stream, bytes);
+        }
+    }
+
+    /// Tells the front something, if there is one.
+    pub fn report(&mut self, report: Report) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.report(report);
+        }
+    }
+
+    /// Tells the front a line.
+    pub fn note(&mut self, text: String) {
+        self.report(Report::Note(text));
+    }
+
+    /// When the log is to be asked for its losses next.
+    pub fn due(&self) -> Option<Instant> {
+        self.unasked.then(|| self.asked + LOSSES)
+    }
+
+    /// Reports what the log lost, if it is time.
+    pub fn report_losses(&mut self, now: Instant) {
+        if self.due().is_some_and(|due| due <= now) {
+            self.report_losses_now(now);
+        }
+    }
+
+    /// Reports what the log lost.
+    pub fn report_losses_now(&mut self, now: Instant) {
+        self.asked = now;
+        self.unasked = false;
+        let Some((bytes, why)) = self.log.as_ref().map(Log::losses) else {
+            return;
+        };
+        if let Some(why) = why {
+            self.note(format!(
+                "the log cannot be written ({why}); tried again later, the training goes on"
+            ));
+        }
+        if bytes > 0 {
+            self.report(Report::Unlogged {
+                bytes: Bytes(bytes),
+            });
+        }
+    }
+
+    /// Whether the user's own streams have everything that they will get.
+    pub fn all_written(&self) -> bool {
+        // Each is asked, so that each wakes us.
+        let sinks = [&self.terminal, &self.out, &self.err];
+        let busy = sinks.into_iter().flatten().filter(|sink| !sink.is_idle());
+        busy.count() == 0
+    }
+
+    /// Whether one of the user's streams is written to for `stream`.
+    pub fn writes(&self, stream: Stream) -> bool {
+        self.sink(stream).is_some()
+    }
+
+    /// Ends the log, within `limit`.
+    pub fn close(self, limit: Duration) {
+        if let Some(log) = self.log {
+            log.close(limit);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What the user's own stdin, stdout and stderr are, and what the trainer gets in their place.
+//!
+//! sudo's `exec_pty.c` decides for each stream as well: a terminal becomes a terminal, a pipe a
+//! pipe, and a file is handed down itself, so that a full disk hits the trainer exactly as it
+//! would without us.
+
+use super::descriptor;
+use crate::supervise::{Io, Size, Stream};
+use nix::fcntl::OFlag;
+use nix::libc;
+use nix::sys::stat::{Mode, SFlag, fstat};
+use std::io::IsTerminal;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What one of the user's streams is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A terminal, by its device number.
+    Terminal(u64),
+    /// A regular file, by device and inode, and whether we may read it.
+    File {
+        /// Device and inode.
+        id: (u64, u64),
+        /// Whether it can be opened for reading.
+        readable: bool,
+    },
+    /// A pipe or socket, by device and inode.
+    Pipe((u64, u64)),
+    /// `/dev/null` and whatever else there is.
+    Other,
+}
+
+/// What stream `number` (0, 1, 2) is.
+pub fn look(number: i32) -> Place {
+    let fd = descriptor::standard(number);
+    let Ok(about) = fstat(fd) else {
+        return Place::Other;
+    };
+    let id = (about.st_dev, about.st_ino);
+    match SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT {
+        SFlag::S_IFCHR if fd.is_terminal() => Place::Terminal(about.st_rdev),
+        SFlag::S_IFREG => Place::File {
+            id,
+            readable: descriptor::reopen(fd, OFlag::O_RDONLY).is_ok(),
+        },
+        SFlag::S_IFIFO | SFlag::S_IFSOCK => Place::Pipe(id),
+        _ => Place::Other,
+    }
+}
+
+/// What the trainer gets as one of its streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The user's own descriptor.
+    Inherit,
+    /// The user's own descriptor, a file whose growth we follow.
+    Follow(Stream),
+    /// The pseudo-terminal.
+    Terminal,
+    /// A pipe of ours that is copied to the user's descriptor; both streams share it where the
+    /// user's are one (`2>&1 | tee`), or their order would be lost.
+    Pipe(Stream),
+}
+
+/// What the trainer gets, stream by stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Its stdin: inherited, or the pseudo-terminal.
+    pub input: Way,
+    /// Its stdout.
+    pub out: Way,
+    /// Its stderr.
+    pub err: Way,
+    /// The number of the user's stream that leads to the user's terminal, where one does.
+    pub terminal: Option<i32>,
+}
+
+impl Plan {
+    /// Whether any of the trainer's output goes through a pipe.
+    pub fn has_pipe(&self) -> bool {
+        [self.out, self.err]
+            .iter()
+            .any(|way| matches!(way, Way::Pipe(_)))
+    }
+
+    /// The same without a pseudo-terminal, where the system gives none. On our screen the trainer
+    /// gets a pipe, one for both streams, for the order's sake; passed through it gets the user's
+    /// own terminal, where its output belongs, although we see nothing of it then.
+    pub fn without_terminal(self, io: Io) -> Plan {
+        let other = |way| match (way, io) {
+            (Way::Terminal, Io::Screen) => Way::Pipe(Stream::Terminal),
+            (Way::Terminal, Io::PassThrough) => Way::Inherit,
+            (Way::Inherit | Way::Follow(_) | Way::Pipe(_), _) => way,
+        };
+        Plan {
+            input: Way::Inherit,
+            out: other(self.out),
+            err: other(self.err),
+            terminal: None,
+        }
+    }
+}
+
+/// Decides for all three. One pseudo-terminal serves every stream that is the user's terminal; a
+/// second terminal (`2>/dev/pts/7`) is handed down as it is.
+pub fn plan(input: Place, out: Place, err: Place) -> Plan {
+    let numbered = [(1, out), (2, err), (0, input)];
+    let main = numbered.iter().find_map(|(number, place)| match place {
+        Place::Terminal(device) => Some((*number, *device)),
+        Place::File { .. } | Place::Pipe(_) | Place::Other => None,
+    });
+    let terminal_or_inherit = |device| match main {
+        Some((_, chosen)) if chosen == device => Way::Terminal,
+        Some(_) | None => Way::Inherit,
+    };
+    let same = out == err;
+    let way = |place, stream| match place {
+        Place::Terminal(device) => terminal_or_inherit(device),
+        Place::File { readable: true, .. } => Way::Follow(stream),
+        Place::File {
+            readable: false, ..
+        }
+        | Place::Pipe(_) => Way::Pipe(stream),
+        Place::Other => Way::Inherit,
+    };
+    Plan {
+        input: match input {
+            Place::Terminal(device) => terminal_or_inherit(device),
+            Place::File { .. } | Place::Pipe(_) | Place::Other => Way::Inherit,
+        },
+        out: way(out, Stream::Out),
+        err: way(err, if same { Stream::Out } else { Stream::Err }),
+        terminal: main.map(|(number, _)| number),
+    }
+}
+
+/// The window size of the terminal behind a stream, or `None` where it says 0×0 or nothing.
+pub fn window_size(number: i32) -> Option<Size> {
+    // SAFETY: TIOCGWINSZ fills a winsize that lives on this stack.
+    let size = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        if libc::ioctl(number, libc::TIOCGWINSZ, &mut size) != 0 {
+            return None;
+        }
+        size
+    };
+    (size.ws_row > 0 && size.ws_col > 0).then(|| {
+        Size {
+            rows: size.ws_row,
+            cols: size.ws_col,
+            xpixel: size.ws_xpixel,
+            ypixel: size.ws_ypixel,
+        }
+        .clamped()
+    })
+}
+
+/// Lets go of the user's descriptors, but for the standard streams named in `kept`: what was
+/// inherited beyond those three is closed, the rest becomes `/dev/null`.
+pub fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
+    inherited.clear();
+    let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
+    if let Ok(null) = null {
+        for number in (0..3).filter(|number| !kept.contains(number)) {
+            // SAFETY: both are open, and a standard stream stays open throughout.
+            unsafe {
+                libc::dup2(null.as_raw_fd(), number);
+            }
+        }
+    }
+}
+
+/// The descriptors beyond the three standard streams that were inherited: all that are open now,
+/// before anything else is opened, but for our own `socket`.
+pub fn inherited(socket: RawFd) -> Vec<OwnedFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let numbers: Vec<RawFd> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2 && *number != socket)
+        .collect();
+    numbers
+        .into_iter()
+        // SAFETY: only asks whether it is open: the directory's own is not any more. Nothing else
+        // in this process knows these descriptors.
+        .filter(|number| unsafe { libc::fcntl(*number, libc::F_GETFD) } == 0)
+        .map(|number| unsafe { OwnedFd::from_raw_fd(number) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTY: Place = Place::Terminal(1);
+    const OTHER_TTY: Place = Place::Terminal(2);
+    const PIPE: Place = Place::Pipe((1, 1));
+    const PIPE2: Place = Place::Pipe((1, 2));
+    const FILE: Place = Place::File {
+        id: (1, 3),
+        readable: true,
+    };
+    const BLIND: Place = Place::File {
+        id: (1, 4),
+        readable: false,
+    };
+
+    #[test]
+    fn each_stream_gets_what_it_was() {
+        use Stream::{Err, Out};
+        use Way::{Follow, Inherit, Pipe, Terminal};
+        for (input, out, err, ways, terminal) in [
+            (TTY, TTY, TTY, (Terminal, Terminal, Terminal), Some(1)),
+            (
+                Place::Other,
+                TTY,
+                TTY,
+                (Inherit, Terminal, Terminal),
+                Some(1),
+            ),
+            (PIPE, TTY, PIPE2, (Inherit, Terminal, Pipe(Err)), Some(1)),
+            (TTY, PIPE, TTY, (Terminal, Pipe(Out), Terminal), Some(2)),
+            (TTY, PIPE, PIPE, (Terminal, Pipe(Out), Pipe(Out)), Some(0)),
+            (PIPE, PIPE, PIPE2, (Inherit, Pipe(Out), Pipe(Err)), None),
+            (PIPE, FILE, FILE, (Inherit, Follow(Out), Follow(Out)), None),
+            (PIPE, FILE, BLIND, (Inherit, Follow(Out), Pipe(Err)), None),
+            (
+                FILE,
+                Place::Other,
+                PIPE,
+                (Inherit, Inherit, Pipe(Err)),
+                None,
+            ),
+            (TTY, TTY, OTHER_TTY, (Terminal, Terminal, Inherit), Some(1)),
+        ] {
+            let plan = plan(input, out, err);
+            assert_eq!((plan.input, plan.out, plan.err), ways, "{out:?} {err:?}");
+            assert_eq!(plan.terminal, terminal);
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_lost_and_the_order_is_kept() {
+        let screen = plan(TTY, TTY, TTY).without_terminal(Io::Screen);
+        assert_eq!(screen.out, Way::Pipe(Stream::Terminal));
+        assert_eq!(screen.err, Way::Pipe(Stream::Terminal));
+        assert!(screen.terminal.is_none() && screen.has_pipe());
+        let through = plan(TTY, TTY, PIPE).without_terminal(Io::PassThrough);
+        assert_eq!(through.out, Way::Inherit);
+        assert_eq!(through.err, Way::Pipe(Stream::Err));
+    }
+}

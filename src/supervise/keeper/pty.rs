@@ -1,0 +1,94 @@
+//! One pseudo-terminal, opened and sized by hand.
+
+use super::descriptor;
+use crate::supervise::Size;
+use crate::supervise::terminal::LineSettings;
+use nix::fcntl::{OFlag, open};
+use nix::libc;
+use nix::pty::{posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
+use nix::sys::termios::{LocalFlags, OutputFlags, SetArg, tcgetattr, tcsetattr};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// A pseudo-terminal.
+#[derive(Debug)]
+pub struct Pty {
+    /// Our end, non-blocking.
+    pub master: OwnedFd,
+    /// The trainer's end. Kept open while the trainer lives, so that a program that closes its
+    /// own streams and goes on is not taken for one that ended.
+    pub slave: Option<OwnedFd>,
+}
+
+/// How its line is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line {
+    /// As the user's terminal: somebody draws what comes out.
+    Screen,
+    /// What comes out goes on to a terminal that does its own output processing and echo, so this
+    /// one must do none: it marks them as done elsewhere (EXTPROC, as telnet's line mode does),
+    /// and programs see the settings they expect.
+    Relay,
+}
+
+impl Pty {
+    /// Opens one of this size. Its settings are those of the user's terminal where that is known.
+    pub fn open(size: Size, like: Option<&LineSettings>, line: Line) -> nix::Result<Pty> {
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = posix_openpt(flags)?;
+        unlockpt(&master)?;
+        // SAFETY: TIOCGPTPEER (Linux 4.13) gives a fresh descriptor. Unlike a path it is right in
+        // a container whose /dev/pts is another one.
+        let peer = unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags.bits()) };
+        let slave = if peer >= 0 {
+            // SAFETY: nobody else owns it.
+            unsafe { OwnedFd::from_raw_fd(peer) }
+        } else {
+            open(ptsname_r(&master)?.as_str(), flags, Mode::empty())?
+        };
+        let mut settings = match like {
+            Some(like) => like.to_termios(),
+            None => tcgetattr(&slave)?,
+        };
+        match line {
+            Line::Screen => {}
+            Line::Relay => {
+                settings.output_flags.remove(OutputFlags::OPOST);
+                settings.local_flags.insert(LocalFlags::EXTPROC);
+            }
+        }
+        tcsetattr(&slave, SetArg::TCSANOW, &settings)?;
+        // SAFETY: PtyMaster gives its descriptor away and forgets it.
+        let master = unsafe { OwnedFd::from_raw_fd(std::os::fd::IntoRawFd::into_raw_fd(master)) };
+        descriptor::set_nonblocking(&master)?;
+        let pty = Pty {
+            master,
+            slave: Some(slave),
+        };
+        pty.resize(size);
+        Ok(pty)
+    }
+
+    /// Sets the window's size; the kernel tells the foreground group.
+    pub fn resize(&self, size: Size) {
+        let size = size.clamped();
+        let raw = libc::winsize {
+            ws_row: size.rows,
+            ws_col: size.cols,
+            ws_xpixel: size.xpixel,
+            ws_ypixel: size.ypixel,
+        };
+        // SAFETY: TIOCSWINSZ reads a winsize that lives on this stack.
+        unsafe {
+            libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &raw);
+        }
+    }
+
+    /// The foreground process group, which a key like Ctrl-C is meant for.
+    pub fn foreground(&self) -> Option<i32> {
+        nix::unistd::tcgetpgrp(self.master.as_fd())
+            .ok()
+            .map(|group| group.as_raw())
+            .filter(|group| *group > 1)
+    }
+}

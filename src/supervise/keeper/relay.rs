@@ -1,0 +1,118 @@
+//! The user's keyboard, passed through: lines typed at the user's terminal go to the trainer's.
+//!
+//! Only while the front is that terminal's foreground group, as the kernel's own rule would have
+//! it: keys that are meant for a shell are never taken. The user's terminal does the line editing
+//! and the echo; when the program changes its own settings (a password is not echoed, readline
+//! wants single keys) the user's terminal is set alike for as long.
+
+use super::descriptor::{self, Got};
+use super::place::{Plan, Way};
+use super::pty::Pty;
+use super::run::{MOST_KEYS, Run};
+use super::tree::Process;
+use crate::supervise::Io;
+use crate::supervise::terminal::LineSettings;
+use crate::supervise::wire::Hello;
+use nix::fcntl::OFlag;
+use nix::libc;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// How long to look away from keys that are somebody else's.
+const REST: Duration = Duration::from_secs(1);
+
+/// The end of input, as the terminal's line discipline knows it by default (Ctrl-D).
+const END: u8 = 4;
+
+/// The relay.
+pub struct Relay {
+    keyboard: OwnedFd,
+    front: i32,
+    rest_until: Option<Instant>,
+    /// The user's settings, as found, and as they are in force now.
+    found: LineSettings,
+    in_force: LineSettings,
+}
+
+impl Relay {
+    /// A relay, where the trainer's stdin is a pseudo-terminal in place of the user's own and
+    /// nothing else reads that.
+    pub fn open(hello: &Hello, plan: &Plan) -> Option<Relay> {
+        let found = hello.line.clone()?;
+        match (hello.io, plan.input) {
+            (Io::PassThrough, Way::Terminal) => {}
+            (Io::Screen | Io::PassThrough, _) => return None,
+        }
+        // A description of our own: a read that finds nothing must not wait, and the user's own
+        // must not become non-blocking.
+        let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK;
+        let keyboard = descriptor::reopen(descriptor::standard(0), flags).ok()?;
+        Some(Relay {
+            keyboard,
+            front: hello.front.0,
+            rest_until: None,
+            in_force: found.clone(),
+            found,
+        })
+    }
+
+    /// The descriptor to poll for keys, if any are wanted now.
+    pub fn wants_keys(&self, now: Instant, run: &Run) -> Option<RawFd> {
+        let resting = self.rest_until.is_some_and(|until| until > now);
+        (!resting && run.keys.len() < MOST_KEYS).then(|| self.keyboard.as_raw_fd())
+    }
+
+    /// When to look at the keys again.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        self.rest_until.filter(|until| *until > now)
+    }
+
+    fn is_foreground(&self) -> bool {
+        Process::look(self.front)
+            .is_some_and(|front| !front.is_dead() && front.group == front.foreground)
+    }
+
+    /// Takes keys that have come; whether there will be more.
+    pub fn take(&mut self, events: libc::c_short, run: &mut Run) -> bool {
+        if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+            return false;
+        }
+        if !self.is_foreground() {
+            self.rest_until = Some(Instant::now() + REST);
+            return true;
+        }
+        self.rest_until = None;
+        let mut keys = [0; 4096];
+        match descriptor::read(&self.keyboard, &mut keys) {
+            Got::Bytes(n) => run.keys.extend(keys.get(..n).unwrap_or_default()),
+            // An empty line ended by Ctrl-D.
+            Got::End => run.keys.push_back(END),
+            Got::Nothing => {}
+        }
+        true
+    }
+
+    /// Sets the user's terminal as the trainer has set its own, where that has changed.
+    pub fn mirror(&mut self, pty: &Pty) {
+        let Some(theirs) = LineSettings::of(&pty.master) else {
+            return;
+        };
+        let wanted = self.found.with_input_of(&theirs);
+        if wanted != self.in_force && self.is_foreground() && wanted.apply(&self.keyboard).is_ok() {
+            self.in_force = wanted;
+        }
+    }
+
+    /// Sets the user's terminal as it was found.
+    pub fn put_right(&mut self) {
+        if self.in_force != self.found && self.found.apply(&self.keyboard).is_ok() {
+            self.in_force = self.found.clone();
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.put_right();
+    }
+}

@@ -1,0 +1,152 @@
+//! Following a file of the user's that the trainer writes to itself.
+//!
+//! The file is opened once more for reading, so that its position is ours. inotify says when it
+//! grows; it is then looked at again after a pause, so that a program that writes line by line
+//! does not wake us for each.
+
+use super::descriptor;
+use crate::supervise::Stream;
+use nix::fcntl::OFlag;
+use nix::libc;
+use nix::sys::stat::fstat;
+use nix::sys::uio::pread;
+use nix::unistd::{Whence, lseek};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// The pause between two looks at a file that grows.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// How far behind we may fall before the middle is passed over.
+const FARTHEST: u64 = 64 << 20;
+
+/// A file that is followed.
+#[derive(Debug)]
+pub struct Tail {
+    /// Which of the trainer's streams it is.
+    pub stream: Stream,
+    file: OwnedFd,
+    /// Becomes readable when the file has grown; `None` where the system gives no watch, and the
+    /// file is looked at every second.
+    pub watch: Option<OwnedFd>,
+    offset: u64,
+}
+
+/// What a look at the file found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// This many new bytes.
+    Bytes(usize),
+    /// This many bytes were passed over.
+    Skipped(u64),
+    /// The file was cut off, and is followed from its new beginning.
+    CutOff,
+    /// Nothing new.
+    Nothing,
+}
+
+impl Tail {
+    /// Follows the file behind the user's stream `number` from where that will write next.
+    pub fn follow(number: i32, stream: Stream) -> nix::Result<Tail> {
+        let user = descriptor::standard(number);
+        let file = descriptor::reopen(user, OFlag::O_RDONLY)?;
+        let flags = nix::fcntl::fcntl(user, nix::fcntl::FcntlArg::F_GETFL)?;
+        let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
+        let offset = if appends {
+            fstat(&file)?.st_size
+        } else {
+            lseek(user, 0, Whence::SeekCur)?
+        };
+        let watch = watch(&file).ok();
+        Ok(Tail {
+            stream,
+            file,
+            watch,
+            offset: u64::try_from(offset).unwrap_or(0),
+        })
+    }
+
+    /// Reads what is new, at most a buffer of it.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Found {
+        let size = fstat(&self.file).map_or(0, |about| about.st_size);
+        let size = u64::try_from(size).unwrap_or(0);
+        if size < self.offset {
+            self.offset = 0;
+            return Found::CutOff;
+        }
+        let behind = size - self.offset;
+        if behind > FARTHEST {
+            let skipped = behind - FARTHEST / 2;
+            self.offset += skipped;
+            return Found::Skipped(skipped);
+        }
+        let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
+        match pread(&self.file, buffer, offset) {
+            Ok(0) | Err(_) => Found::Nothing,
+            Ok(n) => {
+                self.offset += n as u64;
+                Found::Bytes(n)
+            }
+        }
+    }
+
+    /// Takes the watch's events, so that it is quiet until the next.
+    pub fn calm(&self) {
+        if let Some(watch) = &self.watch {
+            let mut events = [0; 4096];
+            while let descriptor::Got::Bytes(_) = descriptor::read(watch, &mut events) {}
+        }
+    }
+}
+
+fn watch(file: impl AsFd) -> io::Result<OwnedFd> {
+    let path = CString::new(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
+    // SAFETY: a fresh descriptor, and a path that lives until the call returns.
+    unsafe {
+        let fd = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let watch = OwnedFd::from_raw_fd(fd);
+        if libc::inotify_add_watch(fd, path.as_ptr(), libc::IN_MODIFY) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(watch)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+
+    #[test]
+    fn growth_and_a_cut_are_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut writer = File::create(&path).unwrap();
+        let mut tail = Tail {
+            stream: Stream::Out,
+            file: File::open(&path).unwrap().into(),
+            watch: watch(&writer).ok(),
+            offset: 0,
+        };
+        let mut buffer = [0; 64];
+        assert_eq!(tail.read(&mut buffer), Found::Nothing);
+        writer.write_all(b"hello").unwrap();
+        assert_eq!(tail.read(&mut buffer), Found::Bytes(5));
+        assert_eq!(tail.read(&mut buffer), Found::Nothing);
+        writer.set_len(0).unwrap();
+        assert_eq!(tail.read(&mut buffer), Found::CutOff);
+        writer.set_len(FARTHEST * 3).unwrap();
+        assert_eq!(
+            tail.read(&mut buffer),
+            Found::Skipped(FARTHEST * 3 - FARTHEST / 2)
+        );
+        assert_eq!(tail.read(&mut buffer), Found::Bytes(64));
+    }
+}

@@ -1,0 +1,288 @@
+//! The processes below this one, as /proc shows them.
+//!
+//! The keeper is a subreaper: whatever the trainer leaves behind is given to it, whichever group
+//! or session it is in. So the walk downwards from here finds the whole tree, and nothing else;
+//! process groups would miss torchrun's ranks, each of which has a session of its own. A process
+//! is named by its id *and* its start time, and signalled through a pidfd, so that a number that
+//! was given to another process is never signalled.
+
+use nix::libc;
+use rustix::process::{Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::{HashSet, VecDeque};
+use std::fs;
+
+/// The most processes that a walk looks at; a fork storm must not cost our memory.
+const MOST: usize = 16_384;
+
+/// One process, as `/proc/PID/stat` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// Its parent's.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// The foreground group of its terminal, or −1.
+    pub foreground: i32,
+    /// When it began, in clock ticks since boot.
+    pub start: u64,
+    /// The kernel's letter for its state.
+    pub state: char,
+    /// Its name (`comm`).
+    pub name: String,
+}
+
+/// What a process does with a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaction {
+    /// It has a handler.
+    Catches,
+    /// It ignores it.
+    Ignores,
+    /// Nothing was arranged: for most signals, it dies.
+    Default,
+}
+
+impl Process {
+    /// Looks a process up; `None` where there is none.
+    pub fn look(pid: i32) -> Option<Process> {
+        parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Whether it has ended and only waits to be reaped.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Whether this very process still lives.
+    pub fn lives(&self) -> bool {
+        Process::look(self.pid).is_some_and(|now| now.start == self.start && !now.is_dead())
+    }
+
+    /// Whether it belongs to the user that we run as. Root may signal everybody, and must not.
+    pub fn is_ours(&self) -> bool {
+        status_field(self.pid, "Uid:")
+            .and_then(|uids| uids.split_whitespace().next()?.parse().ok())
+            .is_some_and(|uid: u32| uid == nix::unistd::getuid().as_raw())
+    }
+
+    /// Whether it has a device file of an NVIDIA GPU open.
+    pub fn holds_gpu(&self) -> bool {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else {
+            return false;
+        };
+        descriptors
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.path()).ok())
+            .any(|target| {
+                target
+                    .to_str()
+                    .is_some_and(|path| path.starts_with("/dev/nvidia"))
+            })
+    }
+
+    /// Whether its environment has a variable of one of these names.
+    pub fn has_variable(&self, names: &[&str]) -> bool {
+        let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+            return false;
+        };
+        environment.split(|byte| *byte == 0).any(|entry| {
+            names.iter().any(|name| {
+                entry
+                    .strip_prefix(name.as_bytes())
+                    .is_some_and(|rest| rest.first() == Some(&b'='))
+            })
+        })
+    }
+
+    /// Its words, NUL between them.
+    pub fn command_line(&self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
+    }
+
+    /// What it does with `signal`.
+    pub fn reaction(&self, signal: i32) -> Option<Reaction> {
+        let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
+        let set = |field| {
+            status_field(self.pid, field).and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
+        };
+        Some(if set("SigCgt:")? & bit != 0 {
+            Reaction::Catches
+        } else if set("SigIgn:")? & bit != 0 {
+            Reaction::Ignores
+        } else {
+            Reaction::Default
+        })
+    }
+
+    /// Sends it a signal, unless it is gone or its number belongs to another by now.
+    pub fn signal(&self, signal: i32) {
+        let (Some(pid), Some(word)) = (RawPid::from_raw(self.pid), Signal::from_named_raw(signal))
+        else {
+            return;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // What the descriptor names cannot change any more: if it is the right one now, the
+            // signal reaches the right one.
+            Ok(fd) => {
+                if self.lives() {
+                    let _ = pidfd_send_signal(&fd, word);
+                }
+            }
+            // A kernel before 5.3, or a sandbox without pidfds: the best there is.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {
+                if self.lives() {
+                    kill(self.pid, signal);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// `kill(2)`, for children of ours, whose number cannot be given away before we reap them.
+pub fn kill(pid: i32, signal: i32) {
+    if pid > 1 {
+        // SAFETY: no memory is involved.
+        unsafe {
+            libc::kill(pid, signal);
+        }
+    }
+}
+
+/// `killpg(2)`.
+pub fn kill_group(group: i32, signal: i32) {
+    if group > 1 {
+        // SAFETY: no memory is involved.
+        unsafe {
+            libc::killpg(group, signal);
+        }
+    }
+}
+
+/// The processes below `root`, parents before children, without those in `but` and below them,
+/// and without the dead.
+pub fn below(root: i32, but: &[i32]) -> Vec<Process> {
+    let mut found = Vec::new();
+    let mut seen: HashSet<i32> = but.iter().copied().collect();
+    let mut queue = VecDeque::from([root]);
+    let mut everybody = None;
+    while let Some(parent) = queue.pop_front() {
+        let children = match children(parent) {
+            Some(children) => children,
+            None => {
+                let all = everybody.get_or_insert_with(everyone);
+                all.iter()
+                    .filter(|process: &&Process| process.parent == parent)
+                    .map(|process| process.pid)
+                    .collect()
+            }
+        };
+        for pid in children {
+            if found.len() >= MOST || !seen.insert(pid) {
+                continue;
+            }
+            // A number that was given away since is no child of this parent any more.
+            if let Some(process) = Process::look(pid)
+                && !process.is_dead()
+            {
+                queue.push_back(pid);
+                found.push(process);
+            }
+        }
+    }
+    found
+}
+
+/// The children of all threads of a process; `None` where the kernel does not say
+/// (CONFIG_PROC_CHILDREN) or the process is gone.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    let mut known = false;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        if let Ok(text) = fs::read_to_string(task.path().join("children")) {
+            known = true;
+            found.extend(
+                text.split_whitespace()
+                    .filter_map(|p| p.parse::<i32>().ok()),
+            );
+        }
+    }
+    known.then_some(found)
+}
+
+fn everyone() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Process::look(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn status_field(pid: i32, name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::to_string)
+}
+
+/// Reads a line of `/proc/PID/stat`. The name may hold spaces and brackets: the last bracket ends
+/// it.
+fn parse(stat: &[u8]) -> Option<Process> {
+    let text = String::from_utf8_lossy(stat);
+    let (pid, rest) = text.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    // proc(5) counts from 1, and field 3 is the first here.
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        foreground: field(8)?.parse().ok()?,
+        start: field(22)?.parse().ok()?,
+        state: field(3)?.chars().next()?,
+        name: name.to_string(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_confuse() {
+        let stat = b"42 (a) S (b) R 7 8 9 34816 8 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        let process = parse(stat).unwrap();
+        assert_eq!(process.name, "a) S (b");
+        assert_eq!(
+            (
+                process.pid,
+                process.parent,
+                process.group,
+                process.foreground
+            ),
+            (42, 7, 8, 8)
+        );
+        assert_eq!((process.state, process.start), ('R', 987654));
+        assert_eq!(parse(b"42 (half"), None);
+    }
+
+    #[test]
+    fn this_process_is_found_below_its_parent_and_knows_itself() {
+        let me = Process::look(std::process::id() as i32).unwrap();
+        assert!(me.lives() && me.is_ours() && !me.holds_gpu());
+        assert!(below(me.parent, &[]).iter().any(|p| p.pid == me.pid));
+        assert!(below(me.parent, &[me.pid]).iter().all(|p| p.pid != me.pid));
+        assert_eq!(me.reaction(libc::SIGPIPE), Some(Reaction::Ignores));
+        assert_eq!(me.reaction(libc::SIGUSR1), Some(Reaction::Default));
+        let mut other = me.clone();
+        other.start += 1;
+        assert!(!other.lives(), "the same number, another process");
+        other.signal(libc::SIGKILL);
+    }
+}

@@ -1,0 +1,231 @@
+//! The keeper's one loop: wait, take out, pass on, and act when something is due.
+
+mod launch;
+mod orders;
+mod output;
+mod signals;
+mod stop;
+mod wait;
+
+use super::outlets::Outlets;
+use super::place::{self, Plan};
+use super::relay::Relay;
+use super::run::Run;
+use super::sweep::Sweep;
+use super::tree::Process;
+use crate::supervise::wire::{Decoder, Hello};
+use crate::supervise::{Report, Size, Stream};
+use nix::libc;
+use nix::sys::signalfd::SignalFd;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use wait::Token;
+
+/// One read. A pseudo-terminal gives at most 4 KiB at a time, a pipe 64.
+const READ: usize = 64 << 10;
+
+/// How long the log may take for its last bytes.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+
+/// What a keeper has when it begins.
+pub struct Belongings {
+    /// The front's first message.
+    pub hello: Hello,
+    /// What the trainer gets as its streams.
+    pub plan: Plan,
+    /// The socket to the front.
+    pub socket: OwnedFd,
+    /// What else came with the first message.
+    pub decoder: Decoder,
+    /// All signals, as a descriptor.
+    pub signals: SignalFd,
+    /// Wakes the loop for its threads.
+    pub wake: OwnedFd,
+    /// Where output goes.
+    pub outlets: Outlets,
+    /// Descriptors of the user's beyond the three streams.
+    pub inherited: Vec<OwnedFd>,
+}
+
+/// The keeper's state.
+pub struct Watch {
+    hello: Hello,
+    plan: Plan,
+    socket: Option<OwnedFd>,
+    decoder: Decoder,
+    signals: SignalFd,
+    wake: OwnedFd,
+    outlets: Outlets,
+    relay: Option<Relay>,
+    /// All runs that are alive or whose terminal or pipe somebody holds; the last is the present.
+    runs: Vec<Run>,
+    sweep: Option<Sweep>,
+    /// What a sweep left, until it may be reported (after the run's end).
+    swept: Option<Vec<Process>>,
+    /// The last change of the terminal's size, and one that waits for its time.
+    resized: Instant,
+    size: Option<Size>,
+    tail_due: Option<Instant>,
+    reap_more: bool,
+    screen_shown: bool,
+    finishing: bool,
+    finished: bool,
+    /// Descriptors of the user's beyond the three streams, for the trainer.
+    inherited: Vec<OwnedFd>,
+    /// Whether the user's descriptors were let go.
+    gone: bool,
+    /// Holders of sessions that were not reaped yet: ours, and none of the trainer's tree.
+    holders: Vec<i32>,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// The state at the beginning.
+    pub fn new(belongings: Belongings) -> Watch {
+        let Belongings {
+            hello,
+            plan,
+            socket,
+            decoder,
+            signals,
+            wake,
+            outlets,
+            inherited,
+        } = belongings;
+        let now = Instant::now();
+        Watch {
+            relay: Relay::open(&hello, &plan),
+            hello,
+            plan,
+            socket: Some(socket),
+            decoder,
+            signals,
+            wake,
+            outlets,
+            runs: Vec::new(),
+            sweep: None,
+            swept: None,
+            resized: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
+            size: None,
+            tail_due: None,
+            reap_more: false,
+            screen_shown: true,
+            finishing: false,
+            finished: false,
+            inherited,
+            gone: false,
+            holders: Vec::new(),
+            buffer: vec![0; READ],
+        }
+    }
+
+    /// Works until there is nothing left to do.
+    pub fn work(mut self) {
+        let mut polled: Vec<libc::pollfd> = Vec::new();
+        let mut tokens: Vec<Token> = Vec::new();
+        // What came with the first message.
+        self.carry_out_orders();
+        loop {
+            let now = Instant::now();
+            self.act(now);
+            if self.is_done() {
+                break;
+            }
+            polled.clear();
+            tokens.clear();
+            self.list(now, &mut polled, &mut tokens);
+            let timeout = self.timeout(Instant::now());
+            // SAFETY: the list and its length belong together; the descriptors are open.
+            let ready =
+                unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+            if ready <= 0 {
+                continue;
+            }
+            for (entry, token) in polled.iter().zip(&tokens) {
+                if entry.revents != 0 {
+                    self.serve(*token, entry.revents);
+                }
+            }
+        }
+        self.outlets.close(LAST_WRITE);
+    }
+
+    fn act(&mut self, now: Instant) {
+        if self.reap_more {
+            self.reap();
+        }
+        self.act_on_size(now);
+        self.act_on_tails(now);
+        self.act_on_stop(now);
+        self.act_on_sweep(now);
+        self.act_on_drain(now);
+        self.tell_swept();
+        self.outlets.report_losses(now);
+        for run in &mut self.runs {
+            run.pipes.retain(|pipe| !pipe.ended);
+        }
+        let last = self.runs.len();
+        let mut index = 0;
+        self.runs.retain(|run| {
+            index += 1;
+            index == last || run.is_held()
+        });
+        self.act_on_finish(now);
+    }
+
+    fn act_on_finish(&mut self, now: Instant) {
+        let at_rest = self.runs.last().is_none_or(Run::is_over)
+            && self.sweep.is_none()
+            && self.swept.is_none();
+        if !(self.finishing && at_rest) {
+            return;
+        }
+        if self.socket.is_some() {
+            if !self.finished && self.outlets.all_written() {
+                self.outlets.report_losses_now(now);
+                self.outlets.report(Report::Finished);
+                self.finished = true;
+            }
+            let told = self.outlets.viewer.as_ref().is_none_or(|v| v.is_empty());
+            if self.finished && told {
+                self.lose_front();
+            }
+        }
+        if self.socket.is_none() && !self.gone {
+            self.let_go();
+        }
+    }
+
+    /// Whoever still holds a terminal or pipe of ours is served to the end; all else of the
+    /// user's is let go, for somebody may be waiting for its end.
+    fn let_go(&mut self) {
+        let writes = |stream| {
+            self.outlets.writes(stream)
+                && self.runs.iter().any(|run| match stream {
+                    Stream::Terminal => run.terminal.is_some(),
+                    Stream::Out | Stream::Err => run.pipes.iter().any(|p| p.stream == stream),
+                })
+        };
+        let kept = [
+            (Stream::Terminal, self.plan.terminal),
+            (Stream::Out, Some(1)),
+            (Stream::Err, Some(2)),
+        ];
+        let kept: Vec<i32> = kept
+            .into_iter()
+            .filter(|(stream, _)| writes(*stream) || !self.outlets.all_written())
+            .filter_map(|(_, number)| number)
+            .collect();
+        place::let_go(&kept, &mut self.inherited);
+        self.gone = true;
+    }
+
+    fn is_done(&self) -> bool {
+        self.socket.is_none()
+            && self.finishing
+            && self.runs.last().is_none_or(Run::is_over)
+            && self.sweep.is_none()
+            && !self.runs.iter().any(Run::is_held)
+            && self.outlets.all_written()
+    }
+}

@@ -1,0 +1,130 @@
+//! From an order to a running program, or to the words for why there is none.
+
+use super::Watch;
+use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::run::{Begun, Failed, Run, Stage};
+use crate::supervise::keeper::spawn::{self, Step};
+use crate::supervise::keeper::tree::Process;
+use crate::supervise::resolve::Missing;
+use crate::supervise::{Launch, Report};
+use crate::units::{Pid, RunNumber};
+use nix::libc;
+use std::path::Path;
+use std::time::Instant;
+
+impl Watch {
+    pub(super) fn launch(&mut self, launch: Launch) {
+        let number = launch.run;
+        if let Some(busy) = self.runs.last().filter(|run| !run.is_over()) {
+            let reason = format!("run {} is still alive", busy.number);
+            self.fail(number, Failed::ours(&reason, libc::EBUSY, Path::new("")));
+            return;
+        }
+        self.sweep = None;
+        self.swept = None;
+        match Run::begin(launch, &self.hello, self.plan) {
+            Ok(Begun { run, note }) => {
+                if let Some(note) = note {
+                    self.outlets.note(note);
+                }
+                self.holders
+                    .extend(run.terminal.as_ref().and_then(|terminal| terminal.holder));
+                self.runs.push(run);
+            }
+            Err(failed) => self.fail(number, failed),
+        }
+    }
+
+    pub(super) fn fail(&mut self, run: RunNumber, failed: Failed) {
+        self.outlets.report(Report::SpawnFailed {
+            run,
+            errno: failed.errno,
+            path: failed.path.to_string_lossy().into_owned(),
+            reason: failed.reason,
+            status: failed.status,
+        });
+    }
+
+    /// Hears how a process fares between fork and exec.
+    pub(super) fn listen(&mut self, index: usize) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let Stage::Starting { pipe, said } = &mut run.stage else {
+            return;
+        };
+        let mut chunk = [0; 64];
+        match descriptor::read(&*pipe, &mut chunk) {
+            Got::Bytes(n) => return said.extend_from_slice(chunk.get(..n).unwrap_or_default()),
+            Got::Nothing => return,
+            Got::End => {}
+        }
+        let words = spawn::words(said);
+        let mut pid = None;
+        let mut failure = None;
+        for word in words {
+            match word {
+                spawn::Word::Pid(number) => pid = Some(number),
+                spawn::Word::Failed(step, errno) => failure = Some((step, errno)),
+            }
+        }
+        // Without a holder the process that was forked is the trainer itself.
+        if let Some(terminal) = &mut run.terminal
+            && terminal.holder == pid
+        {
+            terminal.holder = None;
+            self.holders.retain(|holder| Some(*holder) != pid);
+        }
+        match (pid, failure) {
+            (Some(pid), None) => {
+                let start = Process::look(pid).map_or(0, |process| process.start);
+                run.stage = Stage::Running(pid);
+                run.since = start;
+                run.heard = Instant::now();
+                self.outlets.report(Report::Started {
+                    run: run.number,
+                    pid: Pid(pid),
+                    start_time: start,
+                });
+                // An order to stop may have come before there was anything to stop.
+                if run.stop.is_some() {
+                    run.stop = None;
+                    self.stop();
+                }
+            }
+            (_, Some((step, errno))) => {
+                let failed = match step {
+                    Step::Exec => Missing::explain(&run.cwd, &run.path, errno).into(),
+                    Step::Directory => Failed {
+                        status: 126,
+                        ..Failed::ours(
+                            &format!("{}: cannot go there", run.cwd.display()),
+                            errno,
+                            &run.cwd,
+                        )
+                    },
+                    Step::Setup => Failed::ours("no terminal for the command", errno, &run.path),
+                };
+                self.drop_failed(index, failed);
+            }
+            (None, None) => {
+                let failed =
+                    Failed::ours("the process ended before its program", libc::EIO, &run.path);
+                self.drop_failed(index, failed);
+            }
+        }
+        // Its end may have been waiting for this.
+        self.reap();
+    }
+
+    pub(super) fn drop_failed(&mut self, index: usize, failed: Failed) {
+        if let Some(run) = self.runs.get_mut(index) {
+            run.give_up_terminal();
+            run.pipes.clear();
+            run.tails.clear();
+            run.stage = Stage::Over;
+            let number = run.number;
+            self.fail(number, failed);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The front: its orders carried out, its loss borne.
+
+use super::Watch;
+use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::{run, sink};
+use crate::supervise::terminal::RESET;
+use crate::supervise::{Io, Order};
+use nix::fcntl::OFlag;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How long restoring the user's terminal may take.
+const RESTORE: Duration = Duration::from_millis(100);
+
+impl Watch {
+    pub(super) fn serve_front(&mut self) {
+        let Some(socket) = &self.socket else {
+            return;
+        };
+        let mut there = match &mut self.outlets.viewer {
+            Some(viewer) => viewer.send(socket),
+            None => false,
+        };
+        match descriptor::read(socket, &mut self.buffer) {
+            Got::Bytes(n) => {
+                self.decoder.push(self.buffer.get(..n).unwrap_or_default());
+            }
+            Got::Nothing => {}
+            Got::End => there = false,
+        }
+        there &= self.carry_out_orders();
+        if !there {
+            self.lose_front();
+        }
+    }
+
+    /// Carries out the orders that have come in; whether they were orders at all.
+    pub(super) fn carry_out_orders(&mut self) -> bool {
+        loop {
+            match self.decoder.next() {
+                Ok(Some(frame)) => {
+                    if let Some(order) = frame.into_order() {
+                        self.carry_out(order);
+                    }
+                }
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Launch(launch) => self.launch(launch),
+            Order::Interrupt => self.interrupt(),
+            Order::Forward(signal) => self.forward(signal),
+            Order::Stop => self.stop(),
+            Order::Kill => self.kill(),
+            Order::Sweep => self.sweep_leftovers(),
+            Order::Resize(size) => self.size = Some(size.clamped()),
+            Order::Input(keys) => self.queue_keys(&keys),
+            Order::ScreenShown(shown) => self.screen_shown = shown,
+            Order::Release => {
+                self.finished = true;
+                self.lose_front();
+            }
+            Order::Finish => self.finishing = true,
+        }
+    }
+
+    pub(super) fn queue_keys(&mut self, keys: &[u8]) {
+        let Some(run) = self.runs.last_mut().filter(|run| run.terminal.is_some()) else {
+            return;
+        };
+        if run.keys.len() + keys.len() > run::MOST_KEYS {
+            self.outlets.note(format!(
+                "the program does not read its terminal: {} bytes of keys were dropped",
+                keys.len()
+            ));
+        } else {
+            run.keys.extend(keys);
+        }
+    }
+
+    pub(super) fn act_on_size(&mut self, now: Instant) {
+        if let Some(size) = self.size
+            && now >= self.resized + self.hello.timing.resize
+        {
+            self.size = None;
+            self.resized = now;
+            if let Some(terminal) = self.runs.last().and_then(|run| run.terminal.as_ref()) {
+                // The kernel signals a change only where there is one.
+                terminal.pty.resize(size);
+            }
+        }
+    }
+
+    /// The front is gone, or went on purpose: the trainer does not notice.
+    ///
+    /// A new front that attaches, or one without a screen that the keeper starts itself where
+    /// there was no terminal to begin with, has its place here.
+    pub(super) fn lose_front(&mut self) {
+        if self.socket.take().is_none() {
+            return;
+        }
+        self.outlets.viewer = None;
+        self.relay = None;
+        self.finishing = true;
+        if !self.finished {
+            self.restore_terminal();
+        }
+    }
+
+    pub(super) fn restore_terminal(&mut self) {
+        let (Some(number), Some(line)) = (self.plan.terminal, &self.hello.line) else {
+            return;
+        };
+        match self.hello.io {
+            // Only the relay touches it, and has put it right when it was dropped.
+            Io::PassThrough => {}
+            Io::Screen if self.screen_shown => {
+                let user = descriptor::standard(number);
+                // Errors mean that the terminal is gone as well.
+                let _ = line.apply(user);
+                if let Ok(own) = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK) {
+                    sink::write_within(own.as_fd(), RESET.as_bytes(), RESTORE);
+                }
+            }
+            // The front had left the screen before it died: a shell has the terminal.
+            Io::Screen => {}
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Taking output out of the terminal, the pipes and the user's files, to the last byte.
+
+use super::{READ, Watch};
+use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::run::Stage;
+use crate::supervise::keeper::tail::Found;
+use crate::supervise::{Report, Stream};
+use crate::units::Pid;
+use std::time::Instant;
+
+/// Taken from one source before the others have their turn.
+const TURN: usize = 256 << 10;
+
+impl Watch {
+    /// Takes out what a terminal holds, for one turn.
+    pub(super) fn drain_terminal(&mut self, index: usize) {
+        let last = index + 1 == self.runs.len();
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let Some(terminal) = &run.terminal else {
+            return;
+        };
+        let mut taken = 0;
+        while taken < TURN {
+            let room = self.outlets.room(Stream::Terminal).min(READ);
+            let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
+                return;
+            };
+            match descriptor::read(&terminal.pty.master, buffer) {
+                Got::Bytes(n) => {
+                    taken += n;
+                    run.heard = Instant::now();
+                    let bytes = self.buffer.get(..n).unwrap_or_default();
+                    self.outlets.deliver(Stream::Terminal, bytes, last);
+                }
+                Got::Nothing => break,
+                Got::End => {
+                    // While the trainer lives its end is open in our hands too, so this is after
+                    // its end, and nobody is left on the other side.
+                    run.give_up_terminal();
+                    return;
+                }
+            }
+        }
+        if let (Some(relay), true) = (&mut self.relay, last) {
+            relay.mirror(&terminal.pty);
+        }
+    }
+
+    /// Takes out what a pipe holds, for one turn.
+    pub(super) fn drain_pipe(&mut self, index: usize, number: usize) {
+        let last = index + 1 == self.runs.len();
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let Some(pipe) = run.pipes.get(number) else {
+            return;
+        };
+        let mut taken = 0;
+        while taken < TURN {
+            let room = self.outlets.room(pipe.stream).min(READ);
+            let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
+                return;
+            };
+            match descriptor::read(&pipe.fd, buffer) {
+                Got::Bytes(n) => {
+                    taken += n;
+                    run.heard = Instant::now();
+                    let bytes = self.buffer.get(..n).unwrap_or_default();
+                    self.outlets.deliver(pipe.stream, bytes, last);
+                }
+                Got::Nothing => return,
+                Got::End => {
+                    // Its place stays until the list is made anew: the tokens count by it.
+                    if let Some(pipe) = run.pipes.get_mut(number) {
+                        pipe.ended = true;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what the user's files have grown by, for one turn; whether there may be more.
+    pub(super) fn follow(&mut self, index: usize) -> bool {
+        let last = index + 1 == self.runs.len();
+        let Some(run) = self.runs.get_mut(index) else {
+            return false;
+        };
+        let mut more = false;
+        for tail in &mut run.tails {
+            let mut taken = 0;
+            loop {
+                if taken >= TURN {
+                    more = true;
+                    break;
+                }
+                match tail.read(&mut self.buffer) {
+                    Found::Bytes(n) => {
+                        taken += n;
+                        run.heard = Instant::now();
+                        let bytes = self.buffer.get(..n).unwrap_or_default();
+                        self.outlets.record(tail.stream, bytes, last);
+                    }
+                    Found::Skipped(bytes) => self.outlets.note(format!(
+                        "the program's output file grows faster than it can be followed: {bytes} bytes were passed over here, the file has them"
+                    )),
+                    Found::CutOff => self.outlets.note(
+                        "the program's output file was cut off; followed from its new beginning"
+                            .into(),
+                    ),
+                    Found::Nothing => break,
+                }
+            }
+        }
+        more
+    }
+
+    pub(super) fn type_keys(&mut self, index: usize) {
+        let Some(run) = self.runs.get_mut(index) else {
+            return;
+        };
+        let Some(terminal) = &run.terminal else {
+            return;
+        };
+        if let descriptor::Put::Bytes(n) =
+            descriptor::write(&terminal.pty.master, run.keys.as_slices().0)
+        {
+            run.keys.drain(..n.min(run.keys.len()));
+        }
+    }
+
+    pub(super) fn act_on_tails(&mut self, now: Instant) {
+        let blind = self
+            .runs
+            .last()
+            .is_some_and(|run| run.tails.iter().any(|tail| tail.watch.is_none()));
+        if blind || self.tail_due.is_some_and(|due| due <= now) {
+            let more = self.follow(self.runs.len().saturating_sub(1));
+            self.tail_due = more.then_some(now);
+        }
+    }
+
+    /// After the trainer's end: takes out its last bytes, then tells the end.
+    pub(super) fn act_on_drain(&mut self, now: Instant) {
+        let timing = self.hello.timing;
+        let index = self.runs.len().saturating_sub(1);
+        let Some(Stage::Draining { exit, .. }) = self.runs.last().map(|run| &run.stage) else {
+            return;
+        };
+        let exit = *exit;
+        // At least once, whatever poll says.
+        self.drain_terminal(index);
+        let pipes = self.runs.last().map_or(0, |run| run.pipes.len());
+        for number in 0..pipes {
+            self.drain_pipe(index, number);
+        }
+        let more = self.follow(index);
+        let blocked = self.is_blocked(index);
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        let Stage::Draining { since, .. } = &mut run.stage else {
+            return;
+        };
+        if blocked || more {
+            // The user's own pipe is full: the clock of the drain stands still meanwhile.
+            *since = now;
+            run.heard = now;
+            return;
+        }
+        let ended = run.terminal.is_none() && run.pipes.iter().all(|pipe| pipe.ended);
+        let quiet = now >= run.heard + timing.quiet;
+        let late = now >= *since + timing.drain;
+        if !(ended || quiet || late) {
+            return;
+        }
+        run.stage = Stage::Over;
+        run.tails.clear();
+        run.keys.clear();
+        let number = run.number;
+        self.tail_due = None;
+        self.outlets.report_losses_now(now);
+        let left = self.tree().iter().map(|process| Pid(process.pid)).collect();
+        self.outlets.report(Report::Exited {
+            run: number,
+            exit,
+            left,
+        });
+        if let Some(relay) = &mut self.relay {
+            relay.put_right();
+        }
+    }
+
+    pub(super) fn is_blocked(&self, index: usize) -> bool {
+        self.runs.get(index).is_some_and(|run| {
+            (run.terminal.is_some() && self.outlets.room(Stream::Terminal) == 0)
+                || run
+                    .pipes
+                    .iter()
+                    .any(|pipe| !pipe.ended && self.outlets.room(pipe.stream) == 0)
+        })
+    }
+}

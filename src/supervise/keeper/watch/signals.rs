@@ -1,0 +1,168 @@
+//! Signals: the ends of children, and what is passed on to the trainer.
+
+use super::Watch;
+use crate::event::Exit;
+use crate::supervise::Report;
+use crate::supervise::keeper::run::{Run, Stage};
+use crate::supervise::keeper::tree::{self, Process, Reaction};
+use nix::errno::Errno;
+use nix::libc;
+use std::time::Instant;
+
+/// The most that is reaped in one turn: a storm of orphans must not hold up the output.
+const REAPED: usize = 256;
+
+impl Watch {
+    pub(super) fn take_signals(&mut self) {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            let signal = info.ssi_signo as i32;
+            if signal == libc::SIGCHLD {
+                self.reap_more = true;
+            } else if self.socket.is_none() {
+                self.take_for_the_front(signal, info.ssi_pid as i32);
+            }
+            // With a front alive the rest is its business: SLURM and others signal everybody, and
+            // what is passed on must be passed on once.
+        }
+        self.reap();
+    }
+
+    /// A signal to the keeper, when there is no front to decide.
+    pub(super) fn take_for_the_front(&mut self, signal: i32, sender: i32) {
+        let passes = matches!(
+            signal,
+            libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGUSR1 | libc::SIGUSR2
+        );
+        let step = std::env::var_os("SLURM_STEP_ID");
+        if !passes || crate::supervise::step_is_signalled(step.as_deref()) {
+            return;
+        }
+        let own = self.below(0).iter().any(|process| process.pid == sender);
+        if !own {
+            self.forward(signal);
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        self.reap_more = false;
+        // Before its exec the trainer's number is not known to us, and its end must not be taken
+        // for a stranger's.
+        if let Some(Run {
+            stage: Stage::Starting { .. },
+            ..
+        }) = self.runs.last()
+        {
+            return;
+        }
+        for _ in 0..REAPED {
+            let mut status = 0;
+            let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
+            // SAFETY: the status is a local.
+            let pid = unsafe { libc::waitpid(-1, &mut status, flags) };
+            if pid == -1 && Errno::last() == Errno::EINTR {
+                continue;
+            }
+            if pid <= 0 {
+                return;
+            }
+            self.take_end(pid, status);
+        }
+        self.reap_more = true;
+    }
+
+    pub(super) fn take_end(&mut self, pid: i32, status: i32) {
+        // All others are holders, and orphans that were given to us; reaping them was all.
+        if Exit::from_raw(status).is_some() {
+            self.holders.retain(|holder| *holder != pid);
+        }
+        let Some(run) = self.runs.iter_mut().find(|run| run.pid() == Some(pid)) else {
+            return;
+        };
+        match Exit::from_raw(status) {
+            Some(exit) => {
+                let now = Instant::now();
+                run.stage = Stage::Draining { exit, since: now };
+                run.heard = now;
+                if let Some(terminal) = &mut run.terminal {
+                    // From now on the terminal ends when nobody else has it.
+                    terminal.pty.slave = None;
+                }
+            }
+            None if status == 0xffff => self.outlets.report(Report::Resumed),
+            None => self.outlets.report(Report::Suspended {
+                signal: (status >> 8) & 0xff,
+            }),
+        }
+    }
+
+    pub(super) fn interrupt(&mut self) {
+        let Some(run) = self.runs.last() else {
+            return;
+        };
+        let Some(pid) = run.pid() else {
+            return;
+        };
+        // As a key would: to the foreground group. Not as the byte, which a program may have
+        // switched off.
+        let group = run
+            .terminal
+            .as_ref()
+            .and_then(|terminal| terminal.pty.foreground())
+            .or_else(|| Process::look(pid).map(|process| process.group))
+            .unwrap_or(pid);
+        tree::kill_group(group, libc::SIGINT);
+    }
+
+    pub(super) fn forward(&mut self, signal: i32) {
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        let Some(pid) = run.pid() else {
+            return self
+                .outlets
+                .note(format!("signal {signal} not passed on: nothing runs"));
+        };
+        match signal {
+            // torchrun raises anew on each, also inside the shutdown that the first began.
+            libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                if run.forwarded.contains(&signal) {
+                    return self
+                        .outlets
+                        .note(format!("signal {signal} again; the program has it already"));
+                }
+                run.forwarded.push(signal);
+                tree::kill(pid, signal);
+            }
+            libc::SIGUSR1 | libc::SIGUSR2 => self.forward_to_who_handles(pid, signal),
+            _ => tree::kill(pid, signal),
+        }
+    }
+
+    /// USR1 and USR2 kill whoever arranged nothing for them, and torchrun's agent does not.
+    pub(super) fn forward_to_who_handles(&mut self, pid: i32, signal: i32) {
+        let child = Process::look(pid);
+        match child.as_ref().and_then(|child| child.reaction(signal)) {
+            Some(Reaction::Catches | Reaction::Ignores) => tree::kill(pid, signal),
+            Some(Reaction::Default) | None => {
+                let handlers: Vec<Process> = self
+                    .tree()
+                    .into_iter()
+                    .filter(|process| process.reaction(signal) == Some(Reaction::Catches))
+                    .collect();
+                if handlers.is_empty() {
+                    self.outlets.note(format!(
+                        "signal {signal} not passed on: nothing in the program handles it, and it would end it"
+                    ));
+                } else {
+                    self.outlets.note(format!(
+                        "signal {signal} passed on to {} processes below, for the command itself would die of it",
+                        handlers.len()
+                    ));
+                }
+                for process in handlers {
+                    process.signal(signal);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Ending a tree: the ladder from a polite word to SIGKILL, and who belongs to the tree.
+
+use super::Watch;
+use crate::supervise::keeper::run::{Run, Stage, Stop};
+use crate::supervise::keeper::sweep::{self, Scope, Sweep};
+use crate::supervise::keeper::tree::{self, Process};
+use crate::supervise::{Report, Rung};
+use crate::units::Pid;
+use nix::libc;
+use std::time::Instant;
+
+impl Watch {
+    pub(super) fn stop(&mut self) {
+        let now = Instant::now();
+        let timing = self.hello.timing;
+        let Some(run) = self.runs.last_mut() else {
+            self.swept = Some(Vec::new());
+            return;
+        };
+        match (&run.stage, run.stop) {
+            // One TERM: a launcher that gets a second loses its way in its own shutdown.
+            (_, Some(Stop::Asked(_) | Stop::Sweeping)) => {}
+            (Stage::Starting { .. }, _) => run.stop = Some(Stop::Asked(now)),
+            (Stage::Running(pid), _) => {
+                tree::kill(*pid, libc::SIGTERM);
+                // A stopped process takes no TERM before it goes on.
+                tree::kill(*pid, libc::SIGCONT);
+                run.forwarded.push(libc::SIGTERM);
+                run.stop = Some(Stop::Asked(now + timing.stop));
+                self.outlets.report(Report::Stopping {
+                    rung: Rung::Asked,
+                    within: timing.stop,
+                });
+            }
+            (Stage::Draining { .. } | Stage::Over, _) => self.begin_sweep(Scope::All),
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        let unkillable = self.hello.timing.unkillable;
+        self.sweep = Some(Sweep::kill(Scope::All, Instant::now(), unkillable));
+        if let Some(run) = self.runs.last_mut() {
+            run.stop = Some(Stop::Sweeping);
+        }
+        self.outlets.report(Report::Stopping {
+            rung: Rung::Killed,
+            within: unkillable,
+        });
+    }
+
+    pub(super) fn begin_sweep(&mut self, scope: Scope) {
+        let timing = self.hello.timing;
+        if let Some(run) = self.runs.last_mut()
+            && scope == Scope::All
+        {
+            run.stop = Some(Stop::Sweeping);
+        }
+        self.sweep = Some(Sweep::ask(
+            scope,
+            Instant::now(),
+            timing.sweep,
+            timing.unkillable,
+        ));
+    }
+
+    pub(super) fn sweep_leftovers(&mut self) {
+        match self.runs.last().and_then(Run::pid) {
+            Some(pid) => {
+                self.outlets
+                    .note("the program still runs; nothing was cleared away".into());
+                self.outlets.report(Report::Swept {
+                    left: vec![Pid(pid)],
+                });
+            }
+            // A stop that is under way clears away more than this would.
+            None if self.sweep.is_some() => {}
+            None => self.begin_sweep(Scope::Training),
+        }
+    }
+
+    pub(super) fn act_on_stop(&mut self, now: Instant) {
+        let Some(run) = self.runs.last() else {
+            return;
+        };
+        if let Some(Stop::Asked(until)) = run.stop {
+            let gone = matches!(run.stage, Stage::Draining { .. } | Stage::Over);
+            if gone || (run.pid().is_some() && until <= now) {
+                if !gone {
+                    self.outlets.report(Report::Stopping {
+                        rung: Rung::TreeAsked,
+                        within: self.hello.timing.sweep,
+                    });
+                }
+                self.begin_sweep(Scope::All);
+            }
+        }
+    }
+
+    pub(super) fn act_on_sweep(&mut self, now: Instant) {
+        let Some(scope) = self
+            .sweep
+            .as_ref()
+            .filter(|sweep| sweep.due() <= now)
+            .map(|sweep| sweep.scope)
+        else {
+            return;
+        };
+        let living = self.tree();
+        let (targets, others): (Vec<Process>, Vec<Process>) =
+            living.into_iter().partition(|process| {
+                process.is_ours()
+                    && match (scope, self.runs.last()) {
+                        (Scope::All, _) | (_, None) => true,
+                        (Scope::Training, Some(run)) => {
+                            sweep::is_of_the_training(process, run.ranked, &run.words)
+                        }
+                    }
+            });
+        let Some(sweep) = &mut self.sweep else {
+            return;
+        };
+        let round = sweep.round(now, targets.clone());
+        if round.killing {
+            self.outlets.report(Report::Stopping {
+                rung: Rung::Killed,
+                within: self.hello.timing.unkillable,
+            });
+        }
+        for (process, signal) in round.signals {
+            process.signal(signal);
+        }
+        if round.over {
+            for process in &targets {
+                self.outlets.note(unkillable(process));
+            }
+            self.sweep = None;
+            self.swept = Some(targets.into_iter().chain(others).collect());
+            if let Some(run) = self.runs.last_mut()
+                && run.stop.is_some()
+            {
+                run.stop = Some(Stop::Swept);
+            }
+        }
+    }
+
+    pub(super) fn tell_swept(&mut self) {
+        // The end comes first, unless there is none: a process that nobody can end.
+        let draining = matches!(
+            self.runs.last().map(|run| &run.stage),
+            Some(Stage::Draining { .. } | Stage::Starting { .. })
+        );
+        if !draining && let Some(left) = self.swept.take() {
+            self.outlets.report(Report::Swept {
+                left: left.iter().map(|process| Pid(process.pid)).collect(),
+            });
+        }
+    }
+
+    /// The living processes of the present run's tree: below us, and not older than the run. An
+    /// upload that an earlier run left is none of it.
+    pub(super) fn below(&self, since: u64) -> Vec<Process> {
+        let me = std::process::id() as i32;
+        let all = tree::below(me, &self.holders);
+        let mut strangers: Vec<i32> = Vec::new();
+        all.into_iter()
+            .filter(|process| {
+                let older = process.start < since || strangers.contains(&process.parent);
+                if older {
+                    strangers.push(process.pid);
+                }
+                !older
+            })
+            .collect()
+    }
+
+    pub(super) fn tree(&self) -> Vec<Process> {
+        self.below(self.runs.last().map_or(0, |run| run.since))
+    }
+}
+
+fn unkillable(process: &Process) -> String {
+    let now = Process::look(process.pid);
+    let Process {
+        pid, name, state, ..
+    } = now.as_ref().unwrap_or(process);
+    match state {
+        'D' => format!(
+            "process {pid} ({name}) cannot be killed: it is in uninterruptible sleep (D), in a driver or on a file system; the host may need a reboot"
+        ),
+        _ => format!("process {pid} ({name}) did not end after SIGKILL (state {state})"),
+    }
+}

@@ -1,0 +1,169 @@
+//! Waiting: what is polled, for how long, and who serves what is ready.
+
+use super::Watch;
+use crate::supervise::Stream;
+use crate::supervise::keeper::run::{Stage, Stop};
+use crate::supervise::keeper::sweep::Sweep;
+use crate::supervise::keeper::{descriptor, tail};
+use nix::libc;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// Whose descriptor is ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Token {
+    Signals,
+    Wake,
+    Front,
+    Keys,
+    Starting(usize),
+    Master(usize),
+    Pipe(usize, usize),
+    Growth(usize),
+}
+
+impl Watch {
+    pub(super) fn list(
+        &mut self,
+        now: Instant,
+        polled: &mut Vec<libc::pollfd>,
+        tokens: &mut Vec<Token>,
+    ) {
+        let mut add = |fd: RawFd, events, token| {
+            polled.push(libc::pollfd {
+                fd,
+                events,
+                revents: 0,
+            });
+            tokens.push(token);
+        };
+        add(
+            self.signals.as_fd().as_raw_fd(),
+            libc::POLLIN,
+            Token::Signals,
+        );
+        add(self.wake.as_raw_fd(), libc::POLLIN, Token::Wake);
+        if let Some(socket) = &self.socket {
+            let waiting = self.outlets.viewer.as_ref().is_some_and(|v| !v.is_empty());
+            let events = if waiting {
+                libc::POLLIN | libc::POLLOUT
+            } else {
+                libc::POLLIN
+            };
+            add(socket.as_raw_fd(), events, Token::Front);
+        }
+        if let Some(run) = self.runs.last()
+            && run.pid().is_some()
+            && run.terminal.is_some()
+            && let Some(fd) = self.relay.as_ref().and_then(|r| r.wants_keys(now, run))
+        {
+            add(fd, libc::POLLIN, Token::Keys);
+        }
+        for (index, run) in self.runs.iter().enumerate() {
+            if let Stage::Starting { pipe, .. } = &run.stage {
+                add(pipe.as_raw_fd(), libc::POLLIN, Token::Starting(index));
+            }
+            if let Some(terminal) = &run.terminal {
+                let mut events = 0;
+                if self.outlets.room(Stream::Terminal) > 0 {
+                    events |= libc::POLLIN;
+                }
+                if !run.keys.is_empty() {
+                    events |= libc::POLLOUT;
+                }
+                // With no events asked for, a hang-up would still be told, again and again.
+                if events != 0 {
+                    add(
+                        terminal.pty.master.as_raw_fd(),
+                        events,
+                        Token::Master(index),
+                    );
+                }
+            }
+            for (number, pipe) in run.pipes.iter().enumerate() {
+                if self.outlets.room(pipe.stream) > 0 {
+                    add(
+                        pipe.fd.as_raw_fd(),
+                        libc::POLLIN,
+                        Token::Pipe(index, number),
+                    );
+                }
+            }
+            if self.tail_due.is_none() {
+                for watch in run.tails.iter().filter_map(|tail| tail.watch.as_ref()) {
+                    add(watch.as_raw_fd(), libc::POLLIN, Token::Growth(index));
+                }
+            }
+        }
+    }
+
+    /// Milliseconds until something is due; −1 for never.
+    pub(super) fn timeout(&self, now: Instant) -> i32 {
+        if self.reap_more {
+            return 0;
+        }
+        let timing = &self.hello.timing;
+        let mut due: Vec<Option<Instant>> = vec![
+            self.sweep.as_ref().map(Sweep::due),
+            self.size.map(|_| self.resized + timing.resize),
+            self.tail_due,
+            self.outlets.due(),
+            self.relay.as_ref().and_then(|relay| relay.due(now)),
+        ];
+        if let Some(run) = self.runs.last() {
+            if let Some(Stop::Asked(until)) = run.stop
+                && run.pid().is_some()
+            {
+                due.push(Some(until));
+            }
+            if let Stage::Draining { since, .. } = run.stage {
+                due.push(Some((since + timing.drain).min(run.heard + timing.quiet)));
+            }
+            // Files without a watch are looked at now and then.
+            if run.pid().is_some() && run.tails.iter().any(|tail| tail.watch.is_none()) {
+                due.push(Some(now + Duration::from_secs(1)));
+            }
+        }
+        match due.into_iter().flatten().min() {
+            None => -1,
+            Some(due) => {
+                let left = due
+                    .saturating_duration_since(now)
+                    .as_micros()
+                    .div_ceil(1000);
+                i32::try_from(left).unwrap_or(i32::MAX)
+            }
+        }
+    }
+
+    pub(super) fn serve(&mut self, token: Token, events: libc::c_short) {
+        match token {
+            Token::Signals => self.take_signals(),
+            Token::Wake => descriptor::calm(&self.wake),
+            Token::Front => self.serve_front(),
+            Token::Keys => {
+                if let (Some(relay), Some(run)) = (&mut self.relay, self.runs.last_mut())
+                    && !relay.take(events, run)
+                {
+                    self.relay = None;
+                }
+            }
+            Token::Starting(index) => self.listen(index),
+            Token::Master(index) => {
+                if events & libc::POLLOUT != 0 {
+                    self.type_keys(index);
+                }
+                if events & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
+                    self.drain_terminal(index);
+                }
+            }
+            Token::Pipe(index, number) => self.drain_pipe(index, number),
+            Token::Growth(index) => {
+                if let Some(run) = self.runs.get(index) {
+                    run.tails.iter().for_each(tail::Tail::calm);
+                }
+                self.tail_due = Some(Instant::now() + tail::PAUSE);
+            }
+        }
+    }
+}

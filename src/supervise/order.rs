@@ -1,0 +1,161 @@
+//! What the front asks of the keeper. Shapes only: nothing here is carried out.
+
+use crate::command::CommandLine;
+use crate::units::RunNumber;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a keeper is set up, once for the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// The file that is to hold the output's bytes, made with mode 0600; `None` keeps no log.
+    pub log: Option<PathBuf>,
+    /// Where output that is meant for the user's terminal goes.
+    pub io: Io,
+    /// The grace periods. [`Timing::default`] is what users get; tests run scaled.
+    pub timing: Timing,
+}
+
+/// Where output that is meant for the user's terminal goes. Files and pipes of the user's are
+/// served alike in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Io {
+    /// To the front alone, which draws on that terminal.
+    Screen,
+    /// To that terminal, unchanged; the front gets a copy.
+    PassThrough,
+}
+
+/// How long the keeper waits for what. Counted on the monotonic clock, which stands still while
+/// the machine sleeps: nothing is killed by a deadline that passed in a suspended laptop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// From SIGTERM to the trainer until the whole tree gets it. 45 s, because torchrun itself
+    /// waits 30 s for its ranks before it kills them.
+    pub stop: Duration,
+    /// From SIGTERM to a whole tree until SIGKILL.
+    pub sweep: Duration,
+    /// From SIGKILL until what is still there is called unkillable.
+    pub unkillable: Duration,
+    /// After the trainer's end: how long its terminal or pipe must have been silent, where
+    /// somebody else still holds it open, for its output to be complete.
+    pub quiet: Duration,
+    /// After the trainer's end: how long somebody else's chatter may delay the report of it.
+    pub drain: Duration,
+    /// From a failed write of the log until the next attempt.
+    pub log_retry: Duration,
+    /// The shortest time between two changes of the window's size.
+    pub resize: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            stop: Duration::from_secs(45),
+            sweep: Duration::from_secs(5),
+            unkillable: Duration::from_secs(5),
+            quiet: Duration::from_millis(100),
+            drain: Duration::from_millis(500),
+            log_retry: Duration::from_secs(30),
+            resize: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Timing {
+    /// The graces `divisor` times shorter; what depends on the machine's speed stays.
+    pub fn scaled(divisor: u32) -> Timing {
+        let whole = Timing::default();
+        let divisor = divisor.max(1);
+        Timing {
+            stop: whole.stop / divisor,
+            sweep: whole.sweep / divisor,
+            unkillable: whole.unkillable / divisor,
+            log_retry: whole.log_retry / divisor,
+            ..whole
+        }
+    }
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub cols: u16,
+    /// Width in pixels, or 0 where it is not known.
+    pub xpixel: u16,
+    /// Height in pixels, or 0 where it is not known.
+    pub ypixel: u16,
+}
+
+impl Size {
+    /// What a terminal has whose size nobody knows.
+    pub const USUAL: Size = Size::new(24, 80);
+
+    /// A size in characters, at least 2 by 2: at 0 columns tqdm draws an empty bar, and emulators
+    /// of one line or column have been seen to panic.
+    pub const fn new(rows: u16, cols: u16) -> Size {
+        Size {
+            rows: if rows < 2 { 2 } else { rows },
+            cols: if cols < 2 { 2 } else { cols },
+            xpixel: 0,
+            ypixel: 0,
+        }
+    }
+
+    /// This size, at least 2 by 2.
+    pub const fn clamped(self) -> Size {
+        Size {
+            xpixel: self.xpixel,
+            ypixel: self.ypixel,
+            ..Size::new(self.rows, self.cols)
+        }
+    }
+}
+
+/// One run to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Its number.
+    pub run: RunNumber,
+    /// What to run; its `env` is what differs from the environment that oomph itself got.
+    pub command: CommandLine,
+    /// The size of its terminal, if it gets one; `None` takes the user's terminal's.
+    pub size: Option<Size>,
+}
+
+/// What the front asks for. Orders are carried out in the order in which they were sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Start a run. Refused while another one is alive.
+    Launch(Launch),
+    /// Ctrl-C on our screen: SIGINT, once, to the foreground group of the trainer's terminal.
+    Interrupt,
+    /// A signal that came from outside, by number, to the direct child alone. TERM, HUP and QUIT
+    /// are passed on once in a run; USR1 and USR2 only to who handles them.
+    Forward(i32),
+    /// End the trainer: SIGTERM to the direct child, after [`Timing::stop`] to the whole tree,
+    /// after [`Timing::sweep`] SIGKILL. Answered by [`Report::Exited`], then [`Report::Swept`].
+    Stop,
+    /// SIGKILL to the whole tree, now. Answered as [`Order::Stop`] is.
+    Kill,
+    /// Clear away what an ended run left that could hold a GPU, before a relaunch: TERM, then
+    /// KILL. Answered by [`Report::Swept`].
+    Sweep,
+    /// The trainer's terminal has another size now.
+    Resize(Size),
+    /// Keys for the trainer's terminal.
+    Input(Vec<u8>),
+    /// Whether the front's screen is on the user's terminal at the moment (it is not while the
+    /// front is suspended). Decides what is put in order should the front die; shown until told.
+    ScreenShown(bool),
+    /// The front goes away on purpose: go on without it.
+    Release,
+    /// There will be no more runs. Answered by [`Report::Finished`] when all is written.
+    Finish,
+}

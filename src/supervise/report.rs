@@ -1,0 +1,110 @@
+//! What the keeper tells the front.
+
+use crate::event::Exit;
+use crate::units::{Bytes, Pid, RunNumber};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Where a byte of output came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// The trainer's terminal, stdout and stderr in the order in which they were written.
+    Terminal,
+    /// Its stdout, where that is a pipe or file; stderr too where both are the same one.
+    Out,
+    /// Its stderr, where that is a pipe or file of its own.
+    Err,
+}
+
+/// How far a stop has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// The direct child has been asked (SIGTERM).
+    Asked,
+    /// Everything below it has been asked too.
+    TreeAsked,
+    /// Everything that is left has been killed.
+    Killed,
+}
+
+/// What happened. Of all these only output may be lost on the way to a front that is too slow,
+/// and then a [`Report::Gap`] stands in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// A run's program is running (its `exec` succeeded).
+    Started {
+        /// Which run.
+        run: RunNumber,
+        /// The direct child.
+        pid: Pid,
+        /// When the kernel says that it began, in clock ticks since boot; with the pid it names
+        /// the process for good.
+        start_time: u64,
+    },
+    /// A run's program could not be started.
+    SpawnFailed {
+        /// Which run.
+        run: RunNumber,
+        /// The system's error number.
+        errno: i32,
+        /// The path that was tried.
+        path: String,
+        /// What happened and what to do.
+        reason: String,
+        /// What oomph should exit with: 127, 126, or 125 where the failure is our own.
+        status: i32,
+    },
+    /// The trainer wrote something.
+    Output {
+        /// Where.
+        stream: Stream,
+        /// What, unchanged.
+        bytes: Vec<u8>,
+    },
+    /// This many bytes of output came too fast for the front; the log has them.
+    Gap {
+        /// How many.
+        bytes: Bytes,
+    },
+    /// A run is over: its direct child was reaped, and its output is complete.
+    Exited {
+        /// Which run.
+        run: RunNumber,
+        /// How it ended.
+        exit: Exit,
+        /// Processes of its tree that are still alive.
+        left: Vec<Pid>,
+    },
+    /// A sweep is over.
+    Swept {
+        /// What could not be ended, or was not to be.
+        left: Vec<Pid>,
+    },
+    /// A stop goes on; the next rung comes after `within` unless the end comes first.
+    Stopping {
+        /// Which rung it is on.
+        rung: Rung,
+        /// How long this rung lasts at most.
+        within: Duration,
+    },
+    /// The direct child was stopped by a signal (SIGSTOP, not an end).
+    Suspended {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The direct child goes on after a stop.
+    Resumed,
+    /// This many bytes of output did not reach the log.
+    Unlogged {
+        /// How many since the last such report.
+        bytes: Bytes,
+    },
+    /// Something worth telling the user.
+    Note(String),
+    /// The answer to [`Order::Finish`](super::Order::Finish): everything is written, and the keeper
+    /// says no more. An end of the reports without it means that the keeper was lost.
+    Finished,
+}

@@ -1,0 +1,85 @@
+//! The user's terminal as it was before us, and how it is put in order again.
+
+use nix::libc;
+use nix::sys::termios::{self, SetArg, Termios};
+use serde::{Deserialize, Serialize};
+use std::os::fd::AsFd;
+
+/// Everything a full-screen program may have switched on, switched off: synchronised drawing,
+/// kitty's keys, mouse, pasting, focus, the alternate screen; then keypad, wrapping, colours and
+/// the cursor as a shell expects them. Sent by whoever restores the terminal.
+pub const RESET: &str = concat!(
+    "\x1b[?2026l",
+    "\x1b[<u",
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l",
+    "\x1b[?2004l",
+    "\x1b[?1004l",
+    "\x1b[?1049l",
+    "\x1b[?1l\x1b>",
+    "\x1b[?7h",
+    "\x1b[0m",
+    "\x1b[?25h",
+);
+
+/// A terminal's line settings, fit to be sent to another process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineSettings {
+    input: u32,
+    output: u32,
+    control: u32,
+    local: u32,
+    line: u8,
+    chars: Vec<u8>,
+    speed: (u32, u32),
+}
+
+impl LineSettings {
+    /// The settings of the terminal behind `fd`; `None` where it is none (any more).
+    pub fn of(fd: impl AsFd) -> Option<LineSettings> {
+        let raw: libc::termios = termios::tcgetattr(fd).ok()?.into();
+        Some(LineSettings {
+            input: raw.c_iflag,
+            output: raw.c_oflag,
+            control: raw.c_cflag,
+            local: raw.c_lflag,
+            line: raw.c_line,
+            chars: raw.c_cc.to_vec(),
+            speed: (raw.c_ispeed, raw.c_ospeed),
+        })
+    }
+
+    /// Puts these settings into force on the terminal behind `fd`.
+    pub fn apply(&self, fd: impl AsFd) -> nix::Result<()> {
+        termios::tcsetattr(fd, SetArg::TCSANOW, &self.to_termios())
+    }
+
+    /// These settings, with `other`'s treatment of what is typed. What is written stays as here.
+    pub fn with_input_of(&self, other: &LineSettings) -> LineSettings {
+        const INPUT: u32 = libc::ICRNL | libc::INLCR | libc::IGNCR | libc::IXON;
+        const LOCAL: u32 =
+            libc::ICANON | libc::ISIG | libc::ECHO | libc::ECHONL | libc::IEXTEN | libc::ECHOCTL;
+        LineSettings {
+            input: (self.input & !INPUT) | (other.input & INPUT),
+            local: (self.local & !LOCAL) | (other.local & LOCAL),
+            ..self.clone()
+        }
+    }
+
+    /// The settings in nix's words.
+    pub fn to_termios(&self) -> Termios {
+        let mut raw = libc::termios {
+            c_iflag: self.input,
+            c_oflag: self.output,
+            c_cflag: self.control,
+            c_lflag: self.local,
+            c_line: self.line,
+            c_cc: [0; libc::NCCS],
+            c_ispeed: self.speed.0,
+            c_ospeed: self.speed.1,
+        };
+        for (place, value) in raw.c_cc.iter_mut().zip(&self.chars) {
+            *place = *value;
+        }
+        raw.into()
+    }
+}

@@ -1,0 +1,303 @@
+//! The frames of the socket between front and keeper: pure, total, bounded.
+//!
+//! A frame is a length (4 bytes, little endian, of what follows), a kind (1 byte) and a body: JSON
+//! for everything that is seldom, bare bytes for keys and output. A later version may add kinds
+//! and fields; a reader passes over frames whose JSON it does not know.
+
+use super::inherited::Inherited;
+use super::order::{Io, Order, Timing};
+use super::report::{Report, Stream};
+use super::terminal::LineSettings;
+use crate::command::Word;
+use crate::units::Pid;
+use serde::{Deserialize, Serialize};
+
+/// The largest frame that a reader takes: a command line may have megabytes of arguments, and JSON
+/// writes a byte that is no text as up to four characters.
+pub const LARGEST: usize = 64 << 20;
+
+/// The front's first frame: everything that the keeper must know, so that nothing of it stands in
+/// arguments or environment, which the trainer would inherit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The front.
+    pub front: Pid,
+    /// The log.
+    pub log: Option<Word>,
+    /// Where the terminal's output goes.
+    pub io: Io,
+    /// The graces.
+    pub timing: Timing,
+    /// The signals as oomph found them.
+    pub inherited: Inherited,
+    /// The user's terminal as oomph found it.
+    pub line: Option<LineSettings>,
+}
+
+/// One frame, taken apart as far as its kind says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// JSON.
+    Json(Vec<u8>),
+    /// Keys for the trainer.
+    Input(Vec<u8>),
+    /// Output of the trainer.
+    Output(Stream, Vec<u8>),
+    /// A kind of a later version.
+    Unknown,
+}
+
+const JSON: u8 = 1;
+const INPUT: u8 = 2;
+const TERMINAL: u8 = 16;
+const OUT: u8 = 17;
+const ERR: u8 = 18;
+
+/// Appends a frame to `buffer`.
+fn put(buffer: &mut Vec<u8>, kind: u8, body: &[u8]) {
+    let length = u32::try_from(body.len() + 1).unwrap_or(u32::MAX);
+    buffer.reserve(body.len() + 5);
+    buffer.extend_from_slice(&length.to_le_bytes());
+    buffer.push(kind);
+    buffer.extend_from_slice(body);
+}
+
+fn put_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+    // These types hold no maps with odd keys and no path that is not a Word: it cannot fail.
+    if let Ok(body) = serde_json::to_vec(value) {
+        put(buffer, JSON, &body);
+    }
+}
+
+/// The bytes of the first message.
+pub fn hello(hello: &Hello) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    put_json(&mut buffer, hello);
+    buffer
+}
+
+/// The bytes of an order.
+pub fn order(order: &Order) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    match order {
+        Order::Input(bytes) => put(&mut buffer, INPUT, bytes),
+        Order::Launch(_)
+        | Order::Interrupt
+        | Order::Forward(_)
+        | Order::Stop
+        | Order::Kill
+        | Order::Sweep
+        | Order::Resize(_)
+        | Order::ScreenShown(_)
+        | Order::Release
+        | Order::Finish => put_json(&mut buffer, order),
+    }
+    buffer
+}
+
+/// The bytes of a report.
+pub fn report(report: &Report) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    match report {
+        Report::Output { stream, bytes } => output(&mut buffer, *stream, bytes),
+        Report::Started { .. }
+        | Report::SpawnFailed { .. }
+        | Report::Gap { .. }
+        | Report::Exited { .. }
+        | Report::Swept { .. }
+        | Report::Stopping { .. }
+        | Report::Suspended { .. }
+        | Report::Resumed
+        | Report::Unlogged { .. }
+        | Report::Note(_)
+        | Report::Finished => put_json(&mut buffer, report),
+    }
+    buffer
+}
+
+/// Appends a frame of output.
+pub fn output(buffer: &mut Vec<u8>, stream: Stream, bytes: &[u8]) {
+    let kind = match stream {
+        Stream::Terminal => TERMINAL,
+        Stream::Out => OUT,
+        Stream::Err => ERR,
+    };
+    put(buffer, kind, bytes);
+}
+
+/// Bytes that are no frames: the other side is none of ours, and the connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Takes frames out of a stream of bytes.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    taken: usize,
+}
+
+impl Decoder {
+    /// Adds what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.buffer.drain(..self.taken.min(self.buffer.len()));
+            self.taken = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if there is one.
+    pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
+        let rest = self.buffer.get(self.taken..).unwrap_or_default();
+        let Some((length, rest)) = rest.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > LARGEST {
+            return Err(Malformed);
+        }
+        let Some(body) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let Some((kind, body)) = body.split_first() else {
+            return Err(Malformed);
+        };
+        let frame = match *kind {
+            JSON => Frame::Json(body.to_vec()),
+            INPUT => Frame::Input(body.to_vec()),
+            TERMINAL => Frame::Output(Stream::Terminal, body.to_vec()),
+            OUT => Frame::Output(Stream::Out, body.to_vec()),
+            ERR => Frame::Output(Stream::Err, body.to_vec()),
+            _ => Frame::Unknown,
+        };
+        self.taken += 4 + length;
+        if self.taken == self.buffer.len() {
+            self.buffer.clear();
+            self.taken = 0;
+            // One large order must not be kept in memory for weeks.
+            self.buffer.shrink_to(1 << 16);
+        }
+        Ok(Some(frame))
+    }
+}
+
+impl Frame {
+    /// The order in this frame; `None` where this version knows no such order.
+    pub fn into_order(self) -> Option<Order> {
+        match self {
+            Frame::Json(body) => serde_json::from_slice(&body).ok(),
+            Frame::Input(bytes) => Some(Order::Input(bytes)),
+            Frame::Output(..) | Frame::Unknown => None,
+        }
+    }
+
+    /// The report in this frame; `None` where this version knows no such report.
+    pub fn into_report(self) -> Option<Report> {
+        match self {
+            Frame::Json(body) => serde_json::from_slice(&body).ok(),
+            Frame::Output(stream, bytes) => Some(Report::Output { stream, bytes }),
+            Frame::Input(_) | Frame::Unknown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{CommandLine, EnvChange};
+    use crate::event::Exit;
+    use crate::supervise::{Launch, Size};
+    use crate::units::{Bytes, RunNumber};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
+        let mut decoder = Decoder::default();
+        let mut found = Vec::new();
+        for part in bytes.chunks(piece) {
+            decoder.push(part);
+            while let Some(frame) = decoder.next().unwrap() {
+                found.push(frame);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn orders_survive_any_cut() {
+        let odd = OsString::from_vec(vec![b'a', 0xff]);
+        let orders = [
+            Order::Launch(Launch {
+                run: RunNumber(2),
+                command: CommandLine {
+                    argv: vec!["python".into(), odd.clone().into()],
+                    env: vec![EnvChange {
+                        name: "A".into(),
+                        value: None,
+                    }],
+                    cwd: odd.into(),
+                },
+                size: Some(Size::new(40, 100)),
+            }),
+            Order::Interrupt,
+            Order::Forward(10),
+            Order::Input(vec![0, 255, 3]),
+            Order::ScreenShown(false),
+            Order::Finish,
+        ];
+        let bytes: Vec<u8> = orders.iter().flat_map(order).collect();
+        for piece in [1, 3, 7, 1000] {
+            let found: Vec<Order> = frames(&bytes, piece)
+                .into_iter()
+                .filter_map(Frame::into_order)
+                .collect();
+            assert_eq!(found, orders);
+        }
+    }
+
+    #[test]
+    fn reports_survive_too() {
+        let reports = [
+            Report::Output {
+                stream: Stream::Err,
+                bytes: b"\x1b[31m\xff".to_vec(),
+            },
+            Report::Gap { bytes: Bytes(7) },
+            Report::Exited {
+                run: RunNumber(1),
+                exit: Exit::Signal(9),
+                left: vec![Pid(4)],
+            },
+            Report::Finished,
+        ];
+        let bytes: Vec<u8> = reports.iter().flat_map(report).collect();
+        let found: Vec<Report> = frames(&bytes, 5)
+            .into_iter()
+            .filter_map(Frame::into_report)
+            .collect();
+        assert_eq!(found, reports);
+    }
+
+    #[test]
+    fn what_a_later_version_says_is_passed_over() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, JSON, br#"{"teleport":1}"#);
+        put(&mut bytes, 200, b"?");
+        bytes.extend(order(&Order::Stop));
+        let found: Vec<Option<Order>> = frames(&bytes, 64)
+            .into_iter()
+            .map(Frame::into_order)
+            .collect();
+        assert_eq!(found, [None, None, Some(Order::Stop)]);
+    }
+
+    #[test]
+    fn garbage_ends_the_connection() {
+        let mut decoder = Decoder::default();
+        decoder.push(&[0xff; 64]);
+        assert_eq!(decoder.next(), Err(Malformed));
+        let mut decoder = Decoder::default();
+        decoder.push(&[0; 4]);
+        assert_eq!(decoder.next(), Err(Malformed));
+    }
+}

@@ -1,0 +1,13 @@
+//! The keeper with real children: what they write, how they end, who is signalled.
+//!
+//! Each test is a front of its own keeper, with streams made for it in place of a user's. All
+//! waiting is for a condition with a deadline; a number in a name is the fault's in the list of
+//! faults that oomph must bear.
+
+#[path = "supervise/stage.rs"]
+mod stage;
+
+#[path = "supervise/ends.rs"]
+mod ends;
+#[path = "supervise/output.rs"]
+mod output;
