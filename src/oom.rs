@@ -11,6 +11,8 @@
 mod cublas_cudnn;
 mod cuda;
 mod cuda_runtime;
+#[cfg(test)]
+mod fixture;
 mod host;
 mod jax_tf;
 mod libraries;

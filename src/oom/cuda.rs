@@ -24,6 +24,9 @@ const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
 /// The messages in `text`.
 pub(super) fn read(text: &Text) -> Vec<Found> {
+    if !text.has_any(&["outofmemory", ASYNC_WORDS]) {
+        return Vec::new();
+    }
     let mut heads: Vec<(usize, usize, Kind)> = HEADS
         .iter()
         .flat_map(|&(head, kind)| {
@@ -213,3 +216,6 @@ fn figures(report: &Report) -> usize {
         + usize::from(device.is_some())
         + others.len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,10 +35,107 @@ const WORDINGS: [(&str, Kind); 17] = [
 
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
+    if !text.has_any(&["outofmemory", "OUT_OF_MEMORY"]) {
+        return None;
+    }
     let lower = text.squeezed.to_ascii_lowercase();
     let (at, end, kind) = WORDINGS
         .iter()
         .find_map(|&(words, kind)| lower.find(words).map(|at| (at, at + words.len(), kind)))?;
     let form = form_at(text, at)?;
     (!is_prose(text, at, end)).then(|| Found::whole(kind, form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oom::Report;
+    use crate::oom::fixture::{none, one, reports};
+
+    #[test]
+    fn every_library_has_its_words() {
+        let cases = [
+            (
+                "RuntimeError: CUDA error: out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "torch.AcceleratorError: CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "RuntimeError: CUDA driver error: out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "THCudaCheck FAIL file=/pytorch/torch/lib/THC/generic/THCStorage.cu line=58 error=2 : out of memory\nRuntimeError: cuda runtime error (2) : out of memory at /pytorch/torch/lib/THC/generic/THCStorage.cu:58",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "RuntimeError: cuda runtime err(2): out of memory at /x/THCStorage.cu:66",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "cuda failed with error 2 out of memory. use CUDA_LAUNCH_BLOCKING=1 to get correct traceback.",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "RuntimeError: Triton Error [CUDA]: out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "onnxruntime::CudaCall CUDA failure 2: out of memory ; GPU=0 ; hostname=n7",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /x/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "pycuda._driver.MemoryError: cuMemAlloc failed: out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
+                Kind::CudaErrorOom,
+            ),
+            ("RuntimeError: HIP error: out of memory", Kind::HipOom),
+            (
+                "ERROR 05-01 10:00:00 [core.py:9] CUDA error: out of memory",
+                Kind::CudaErrorOom,
+            ),
+            (
+                "(RayWorker pid=71) RuntimeError: CUDA error: out of memory",
+                Kind::CudaErrorOom,
+            ),
+        ];
+        for (text, kind) in cases {
+            let expected = Report {
+                kind,
+                ..Report::default()
+            };
+            assert_eq!(one(text), expected);
+        }
+    }
+
+    #[test]
+    fn other_errors_of_the_runtime_are_none() {
+        for text in [
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+            "RuntimeError: CUDA error: device-side assert triggered",
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "    raise RuntimeError(\"CUDA error: out of memory\")",
+            "    if 'CUDA error: out of memory' in str(e):",
+            "If you get CUDA error: out of memory, close other programs.",
+            "the buffer was swapped out of memory, says cudafoo",
+        ] {
+            none(text);
+        }
+    }
+
+    #[test]
+    fn each_rank_has_its_own() {
+        let text = "[rank0]: RuntimeError: CUDA error: out of memory\n[rank1]: RuntimeError: CUDA error: out of memory\n[rank1]: RuntimeError: CUDA error: out of memory\n";
+        assert_eq!(reports(text).len(), 2);
+    }
 }

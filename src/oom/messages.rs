@@ -86,9 +86,13 @@ impl Messages {
     /// Takes a line.
     pub(super) fn read(&mut self, line: Line<'_>, sink: &mut dyn Sink) {
         let plain = readable(line.bytes);
-        let mut before = Vec::new();
-        strip_escapes(line.previous, &mut before);
-        let before = readable(&before);
+        let before = if line.promising {
+            let mut before = Vec::with_capacity(line.previous.len());
+            strip_escapes(line.previous, &mut before);
+            readable(&before)
+        } else {
+            String::new()
+        };
         let mut previous = pieces(&before).last().map_or("", |piece| piece.text);
         for piece in pieces(&plain) {
             if !piece.text.trim().is_empty() {
@@ -127,6 +131,7 @@ impl Messages {
         if nccl::failed_otherwise(&text) {
             self.nccl_failed_otherwise = Some(number);
         }
+        let text = with_wrapped_head(text);
         let mut found = self.ask_families(&text, number);
         let last = found.pop();
         if last.is_none() {
@@ -138,8 +143,8 @@ impl Messages {
         for message in found {
             self.report(rank, number, message, after_traceback, &text, sink);
         }
-        match last {
-            Some(message) => match message.more {
+        if let Some(message) = last {
+            match message.more {
                 Some(more) => self.wait(
                     Unfinished {
                         rank,
@@ -155,22 +160,14 @@ impl Messages {
                     sink,
                 ),
                 None => self.report(rank, number, message, after_traceback, &text, sink),
-            },
-            None => {}
+            }
         }
     }
 
     /// The messages in a line that begins none of its own with those unfinished.
     fn ask_families(&self, text: &Text, number: u64) -> Vec<Found> {
         let mut found = cuda::read(text);
-        if found.is_empty() && !text.previous.is_empty() {
-            // The head itself was wrapped: `… CUDA out` / `of memory. Tried to allocate …`.
-            let begins = text.squeezed.find("Triedtoallocate");
-            if begins.is_some_and(|at| at < "CUDAoutofmemory.".len()) {
-                found = cuda::read(&Text::new(format!("{}{}", text.previous, text.plain), ""));
-            }
-        }
-        if !found.is_empty() || not_oom::is_none(text) {
+        if !found.is_empty() {
             return found;
         }
         let one = mps::read(text)
@@ -179,10 +176,10 @@ impl Messages {
             .or_else(|| cublas_cudnn::read(text))
             .or_else(|| libraries::read(text))
             .or_else(|| jax_tf::read(text))
-            .or_else(|| host::read(text))
             .or_else(|| cuda_runtime::read(text))
+            .or_else(|| host::read(text))
             .or_else(|| host::read_killed(text).filter(|_| !self.device_ran_out));
-        found.extend(one);
+        found.extend(one.filter(|_| !not_oom::is_none(text)));
         found
     }
 
@@ -214,7 +211,11 @@ impl Messages {
         let (mut waiting, mut ended) = (Vec::new(), Vec::new());
         for mut unfinished in std::mem::take(&mut self.unfinished) {
             unfinished.between += 1;
-            let others = unfinished.rank != rank && unfinished.between <= MOST_BETWEEN;
+            let others = match unfinished.more {
+                More::Allocator => unfinished.rank != rank && unfinished.between <= MOST_BETWEEN,
+                // NCCL prefixes its lines itself; the next one is there or there is none.
+                More::Nccl => false,
+            };
             if others { &mut waiting } else { &mut ended }.push(unfinished);
         }
         self.unfinished = waiting;
@@ -276,6 +277,20 @@ impl Messages {
                 text: &text.plain,
             });
         }
+    }
+}
+
+/// The line, joined to the end of the one before where the message's head itself was wrapped:
+/// `… CUDA out` / `of memory. Tried to allocate …`.
+fn with_wrapped_head(text: Text) -> Text {
+    let goes_on = text
+        .squeezed
+        .find("Triedtoallocate")
+        .is_some_and(|at| at < "CUDAoutofmemory.".len());
+    if goes_on && !text.previous.is_empty() && cuda::read(&text).is_empty() {
+        Text::new(format!("{}{}", text.previous, text.plain), "")
+    } else {
+        text
     }
 }
 

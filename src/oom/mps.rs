@@ -28,3 +28,44 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     found.more = (!finished).then_some(More::Allocator);
     Some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oom::Report;
+    use crate::oom::fixture::{none, one, size};
+
+    #[test]
+    fn units_of_both_ages_are_powers_of_two() {
+        let expected = Report {
+            kind: Kind::MpsOom,
+            requested: size("192.25 MiB"),
+            allocated: size("6.25 GiB"),
+            limit: size("18.13 GiB"),
+            ..Report::default()
+        };
+        let text = "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB, max allowed: 18.13 GB). Tried to allocate 192.25 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations (may cause system failure).";
+        assert_eq!(one(text), expected);
+        let newer = text
+            .replace(" GB", " GiB")
+            .replace(" MB", " MiB")
+            .replace("private", "shared");
+        assert_eq!(one(&newer), expected);
+        let wrapped = newer
+            .replace(", other", ",\nother")
+            .replace("on shared", "on\nshared");
+        assert_eq!(one(&wrapped), expected);
+        let unlimited = "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB). Tried to allocate 192.25 MB on private pool.";
+        let no_limit = Report {
+            limit: None,
+            ..expected
+        };
+        assert_eq!(one(unlimited), no_limit);
+    }
+
+    #[test]
+    fn source_and_prose_are_no_message() {
+        none("    if \"MPS backend out of memory\" in str(e):");
+        none("accelerate looks for MPS backend out of memory in the text");
+    }
+}

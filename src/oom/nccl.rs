@@ -36,12 +36,8 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 /// `host:pid:tid [3] …`: the device in brackets.
 fn device(squeezed: &str) -> Option<u32> {
     squeezed.match_indices('[').find_map(|(at, _)| {
-        let before = squeezed[..at].bytes().rev();
-        let after_thread = before.clone().next().is_some_and(|b| b.is_ascii_digit())
-            && before
-                .skip_while(u8::is_ascii_digit)
-                .next()
-                .is_some_and(|b| b == b':');
+        let thread = squeezed[..at].trim_end_matches(|c: char| c.is_ascii_digit());
+        let after_thread = thread.len() < at && thread.ends_with(':');
         let (device, after) = number_at_start(&squeezed[at + 1..])?;
         (after_thread && after.starts_with(']')).then_some(device)
     })
@@ -58,4 +54,57 @@ pub(super) fn is_refusal(found: &Found) -> bool {
     found.report.kind == Kind::Nccl
         && found.report.requested.is_some()
         && found.form == Form::Logged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oom::fixture::{none, one, reports, size};
+    use crate::units::Rank;
+
+    #[test]
+    fn two_warnings_are_one_message() {
+        let expected = Report {
+            kind: Kind::Nccl,
+            device: Some(5),
+            requested: size("10485760 bytes"),
+            ..Report::default()
+        };
+        for failure in [
+            "Cuda failure 'out of memory'",
+            "Cuda failure 2 'out of memory'",
+        ] {
+            let text = format!(
+                "node7:811:902 [5] include/alloc.h:178 NCCL WARN {failure}\n\nnode7:811:902 [5] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 10485760 bytes\nnode7:811:902 [5] NCCL INFO transport/p2p.cc:204 -> 1\n"
+            );
+            assert_eq!(one(&text), expected);
+        }
+        let alone = "node7:811:902 [5] include/alloc.h:185 NCCL WARN Failed to CUDA calloc async 10485760 bytes";
+        assert_eq!(one(alone), expected);
+    }
+
+    #[test]
+    fn torch_repeats_the_last_error() {
+        let text = "[rank2]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:9, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\n[rank2]: ncclUnhandledCudaError: Call to CUDA function failed.\n[rank2]: Last error:\n[rank2]: Cuda failure 2 'out of memory'\n";
+        let expected = Report {
+            kind: Kind::Nccl,
+            rank: Some(Rank(2)),
+            ..Report::default()
+        };
+        assert_eq!(one(text), expected);
+        let warned = format!(
+            "node7:811:902 [5] include/alloc.h:178 NCCL WARN Cuda failure 2 'out of memory'\n{text}"
+        );
+        assert_eq!(reports(&warned).len(), 1);
+    }
+
+    #[test]
+    fn another_failure_is_no_shortage() {
+        none(
+            "(w pid=7) node7:811:902 [0] include/alloc.h:102 NCCL WARN Cuda failure 1 'invalid argument'\n(w pid=7) node7:811:902 [0] include/alloc.h:110 NCCL WARN Failed to CUDA calloc 4096 bytes\n",
+        );
+        none(
+            "node7:811:902 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer",
+        );
+    }
 }

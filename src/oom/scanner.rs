@@ -86,3 +86,6 @@ impl Sink for Reports<'_> {
 
     fn line(&mut self, _rank: Option<Rank>, _number: u64, _text: &Text) {}
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 use super::not_oom::is_handled;
 use super::wording::Text;
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// What one line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,9 @@ pub(super) fn read(text: &Text) -> Sign {
     if is_handled(squeezed) {
         return Sign::Handled;
     }
-    if let Some(status) = exit_status(&squeezed.to_ascii_lowercase()) {
+    if text.has_any(&["xit", "XIT"])
+        && let Some(status) = exit_status(&squeezed.to_ascii_lowercase())
+    {
         return match status {
             // torchrun ends the ranks that are left with SIGTERM: collateral, no sign.
             -15 => Sign::Nothing,
@@ -102,46 +106,37 @@ fn exit_status(line: &str) -> Option<i32> {
     })
 }
 
-/// A counter in a line: tqdm's `12/345 [00:01<…`, or a number behind one of the usual words.
-pub(super) fn counter(plain: &str) -> Option<Counter> {
-    const WORDS: [&str; 6] = ["iteration", "iter", "step", "epoch", "batch", "update"];
-    if let Some(at) = bar(plain) {
-        return Some(Counter { of: 0, at });
-    }
-    let lower = plain.to_ascii_lowercase();
-    WORDS.iter().zip(1..).find_map(|(word, of)| {
-        let at = lower.find(word)?;
-        if lower[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
-            return None;
-        }
-        let behind = &lower[at + word.len()..];
-        let number = behind.trim_start_matches([' ', ':', '=', '#', '[', '|', '-', '\'', '"']);
-        if behind.len() - number.len() > 6 {
-            return None;
-        }
-        let end = number
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(number.len());
-        Some(Counter {
-            of,
-            at: number[..end].parse().ok()?,
-        })
-    })
-}
+/// The words that training programs print a number behind.
+const COUNTED: [&str; 6] = ["iteration", "iter", "step", "epoch", "batch", "update"];
 
-fn bar(plain: &str) -> Option<u64> {
-    plain.match_indices(" [").find_map(|(at, _)| {
-        let (done, total) = plain[..at].rsplit_once('/')?;
-        if total.is_empty() || !total.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
+static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
+    let words = COUNTED.join("|");
+    // tqdm's bar, `12/345 [00:01<…`, or a number behind one of the words.
+    Regex::new(&format!(
+        r#"(?-u)([0-9]+)/[0-9]+ \[|\b(?i:({words}))[ :=#|'"\[-]{{0,6}}([0-9]+)"#
+    ))
+    .expect("the words have nothing special")
+});
+
+/// The first counter in a line.
+pub(super) fn counter(plain: &str) -> Option<Counter> {
+    let found = COUNTERS.captures(plain)?;
+    let number = |group: usize| found.get(group)?.as_str().parse().ok();
+    match found.get(2) {
+        None => Some(Counter {
+            of: 0,
+            at: number(1)?,
+        }),
+        Some(word) => {
+            let of = COUNTED
+                .iter()
+                .position(|known| known.eq_ignore_ascii_case(word.as_str()))?;
+            Some(Counter {
+                of: of as u8 + 1,
+                at: number(3)?,
+            })
         }
-        let start = done
-            .rfind(|c: char| !c.is_ascii_digit())
-            .map_or(0, |before| {
-                before + done[before..].chars().next().map_or(1, char::len_utf8)
-            });
-        done[start..].parse().ok()
-    })
+    }
 }
 
 /// `package.module.SomeError: words` at the start of a line.

@@ -13,14 +13,15 @@ const UNITS: [&str; 9] = ["bytes", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB",
 /// `text` without white space, and without line ends that were written out as `\n`.
 pub(super) fn squeeze(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let written_end = c == '\\' && matches!(chars.peek(), Some('n' | 'r' | 't'));
-        if written_end {
-            chars.next();
-        } else if !c.is_whitespace() {
-            out.push(c);
+    for word in text.split_whitespace() {
+        let mut word = word;
+        while let Some(at) = memchr::memchr(b'\\', word.as_bytes()) {
+            let written_end = matches!(word.as_bytes().get(at + 1), Some(b'n' | b'r' | b't'));
+            let (kept, skipped) = if written_end { (at, 2) } else { (at + 1, 1) };
+            out.push_str(&word[..kept]);
+            word = &word[at + skipped..];
         }
+        out.push_str(word);
     }
     out
 }

@@ -23,6 +23,11 @@ impl Text {
             plain,
         }
     }
+
+    /// Whether one of `words` is in it: asked before the many wordings of a family are.
+    pub(super) fn has_any(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.squeezed.contains(word))
+    }
 }
 
 /// A message that was read.
