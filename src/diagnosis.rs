@@ -54,6 +54,9 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
         return vec![host_memory::examine(&case)];
     }
     let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(&case)).collect();
+    if findings.is_empty() {
+        findings.push(capacity::nothing_else(&case));
+    }
     let particular = findings
         .iter()
         .any(|finding| is_particular(finding.cause) && finding.certainty >= Certainty::Likely);

@@ -5,7 +5,8 @@
 //! that, and no more.
 
 use super::case::{Case, USUAL_OUTSIDE, text};
-use super::{Cause, Certainty, Finding, foreign_process};
+use super::foreign_process::{self, NOTABLE_UNNAMED};
+use super::{Cause, Certainty, Finding};
 use crate::event::{Phase, Structure};
 use crate::oom::Kind;
 use crate::units::Bytes;
@@ -66,6 +67,9 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             Some(elsewhere) if elsewhere <= USUAL_OUTSIDE => {
                 (Certainty::Certain, "It does not fit")
             }
+            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE + capacity.scale(NOTABLE_UNNAMED) => {
+                (Certainty::Likely, "It does not fit")
+            }
             Some(_) | None => (Certainty::Possible, "It does not fit"),
         }
     } else if tight {
@@ -78,11 +82,13 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     } else {
         return None;
     };
-    let outside = case
-        .non_pytorch
-        .filter(|_| needed <= capacity)
-        .map(|outside| format!(" + {outside} outside PyTorch"))
-        .unwrap_or_default();
+    let outside = match (case.non_pytorch, case.elsewhere()) {
+        // Without it the sum is too much already.
+        (_, _) if needed > capacity => String::new(),
+        (Some(outside), _) => format!(" + {outside} outside PyTorch"),
+        (None, Some(elsewhere)) => format!(" + {elsewhere} held otherwise"),
+        (None, None) => String::new(),
+    };
     let mut finding = case.finding(
         Cause::Capacity,
         certainty,
@@ -125,8 +131,8 @@ fn ruled_out(case: &Case) -> String {
 /// More allocated than there is: Windows' driver moves what does not fit to the host's memory.
 fn spilled(allocated: Bytes, capacity: Bytes) -> Option<String> {
     (allocated > capacity).then(|| {
-        "More is allocated than the card has: the driver has moved some of it to the host's memory, \
-         as it does on Windows."
+        "More is allocated than the card has, as where the driver moves memory to the host's \
+         (Windows)."
             .into()
     })
 }
@@ -288,6 +294,14 @@ fn without_figures(case: &Case) -> Finding {
     finding.evidence = case.evidence();
     finding.advice = vec!["a smaller batch".into()];
     finding
+}
+
+/// What is said where no rule has anything to say.
+pub(super) fn nothing_else(case: &Case) -> Finding {
+    match case.needed().zip(case.capacity) {
+        Some((needed, capacity)) => unexplained(case, needed, capacity),
+        None => without_figures(case),
+    }
 }
 
 /// All figures are there, and by them it should have fitted.

@@ -12,6 +12,9 @@ use crate::units::{Bytes, Pid, Rank, RunNumber};
 /// with its own and then calls itself another process.
 const OUTSIDE_AT_MOST: Bytes = Bytes::gib(4);
 
+/// By how much two figures of a text, each to a hundredth of a GiB, may miss each other.
+const ROUNDING: Bytes = Bytes::mib(11);
+
 /// What a context and its libraries take at most, where nobody says it: 300 to 600 MiB, and as
 /// much again for what cuBLAS, cuDNN and NCCL keep.
 pub(super) const USUAL_OUTSIDE: Bytes = Bytes::mib(1_200);
@@ -187,10 +190,14 @@ impl<'a> Case<'a> {
             self.non_pytorch = self.reserved.map(|reserved| used - reserved);
             return Some(report.others.clone());
         }
-        let reserved = self.reserved?;
+        let (reserved, capacity) = (self.reserved?, self.capacity);
+        // We are one of those listed; one that is large enough and not much larger than what we
+        // reserved, or so large that both would not fit on the card.
         let may_be_us = |other: &&OtherProcess| {
             other.used.is_some_and(|used| {
-                used + Bytes::mib(8) >= reserved && used - reserved <= OUTSIDE_AT_MOST
+                let no_room_for_both = capacity.is_some_and(|capacity| used + reserved > capacity);
+                used + ROUNDING >= reserved
+                    && (used - reserved <= OUTSIDE_AT_MOST || no_room_for_both)
             })
         };
         let mut candidates = report.others.iter().filter(may_be_us);

@@ -10,7 +10,7 @@ use crate::units::Bytes;
 const NOTABLE: f64 = 0.05;
 
 /// The share of the card that must be missing for a process that nobody names to be supposed.
-const NOTABLE_UNNAMED: f64 = 0.1;
+pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 
 /// Room that a training needs beyond what it has allocated, for the allocator's rounding.
 const WASTE: f64 = 1.03;

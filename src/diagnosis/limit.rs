@@ -5,6 +5,10 @@
 
 use super::case::{Case, number, text};
 use super::{Cause, Certainty, Finding};
+use crate::units::Bytes;
+
+/// A text gives figures to a hundredth of a GiB; three of them are compared.
+const ROUNDING: Bytes = Bytes::mib(16);
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let limit = case.limit?;
@@ -15,7 +19,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let reached = case
         .reserved
         .zip(case.requested)
-        .map(|(reserved, requested)| reserved + requested > limit);
+        .map(|(reserved, requested)| reserved + requested + ROUNDING > limit);
     let room_beyond = case
         .free
         .zip(case.requested)
