@@ -158,7 +158,11 @@ impl CommandLine {
                 None => words.push(format!("-u {name}")),
             }
         }
-        words.extend(masked(&self.argv).iter().map(|word| quoted(word)));
+        let argv = masked(&self.argv);
+        let mut argv = argv.iter();
+        // A program with `=` in its name would be read as a setting.
+        words.extend(argv.next().map(|program| quoted_always(program, '=')));
+        words.extend(argv.map(|word| quoted(word)));
         words.join(" ")
     }
 
@@ -238,8 +242,22 @@ fn masked_words(argv: &[Word]) -> Vec<Word> {
 }
 
 /// One word quoted for a POSIX shell; only ever to be shown or copied.
+///
+/// What no shell changes stays bare, `=` among it (shlex would quote `lr=0.1`): the characters are
+/// those of Python's `shlex.quote`. A leading `=` is quoted, since zsh expands it.
 pub fn quoted(word: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
+    if !word.is_empty() && !word.starts_with('=') && word.chars().all(bare) {
+        return word.to_string();
+    }
     shlex::try_quote(word).map_or_else(|_| word.replace('\0', ""), |text| text.into_owned())
+}
+
+fn quoted_always(word: &str, c: char) -> String {
+    match quoted(word) {
+        text if text == word && word.contains(c) => format!("'{word}'"),
+        text => text,
+    }
 }
 
 /// One difference between two commands, in the order of the new one.
@@ -467,8 +485,15 @@ mod tests {
 
     #[test]
     fn shown_commands_read_back_in_a_shell() {
-        let odd = command(&["echo", "a b", "it's", "", "$HOME"]);
+        let odd = command(&["echo", "a b", "it's", "", "$HOME", "lr=0.1", "=x", "~"]);
         let back = shlex::split(&odd.shown()).unwrap();
-        assert_eq!(back, ["echo", "a b", "it's", "", "$HOME"]);
+        assert_eq!(
+            back,
+            ["echo", "a b", "it's", "", "$HOME", "lr=0.1", "=x", "~"]
+        );
+        assert_eq!(
+            command(&["a=b", "+trainer.lr=0.1", "=x"]).shown(),
+            "'a=b' +trainer.lr=0.1 '=x'"
+        );
     }
 }

@@ -27,6 +27,7 @@ use plot::Stroke;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use scale::Scale;
+use std::time::Duration;
 
 /// Up to which amount the chart goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +49,9 @@ impl Height {
     }
 }
 
+/// For how long a peak of what is allocated counts as now.
+pub const RECENT: Duration = Duration::from_secs(5);
+
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
 
@@ -56,6 +60,28 @@ struct Curves {
     allocated: Vec<Option<Bucket>>,
     reserved: Vec<Option<Bucket>>,
     used: Vec<Option<Bucket>>,
+    latest: Latest,
+}
+
+/// The figures at the right end of the curves; a curve that has ended has none.
+struct Latest {
+    allocated: Option<Bytes>,
+    reserved: Option<Bytes>,
+    used: Option<Bytes>,
+}
+
+impl Latest {
+    /// At `at`. Of what is allocated, the most of the seconds before: within a step it goes up and
+    /// down several times a second, and a figure that did the same could not be read.
+    fn of(device: &DeviceState, at: Moment) -> Latest {
+        let since = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+        let allocated = device.allocated.value_at(at);
+        Latest {
+            allocated: allocated.and_then(|_| device.allocated.max_between(since, at)),
+            reserved: device.reserved.value_at(at),
+            used: device.used.value_at(at),
+        }
+    }
 }
 
 impl Curves {
@@ -67,6 +93,7 @@ impl Curves {
             allocated: columns(&device.allocated),
             reserved: columns(&device.reserved),
             used: columns(&device.used),
+            latest: Latest::of(device, now.min(window.to)),
         }
     }
 

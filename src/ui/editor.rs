@@ -137,22 +137,21 @@ fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
         .ok_or("A quote is open: close it, or put a backslash before it.".to_string())?;
     let mut words = words.into_iter().peekable();
     let mut env = Vec::new();
-    // `shown` begins with `env -u NAME` where the command removes a variable.
-    if origin.env.iter().any(|change| change.value.is_none()) {
-        words.next_if(|word| word == "env");
-        while words.next_if(|word| word == "-u").is_some() {
+    // `shown` begins with `env`, and has `-u NAME`, where the command removes a variable.
+    let removes = origin.env.iter().any(|change| change.value.is_none())
+        && words.next_if(|word| word == "env").is_some();
+    loop {
+        if let Some(setting) = words.next_if(|word| is_setting(word)) {
+            env.push(setting_of(&setting));
+        } else if removes && words.next_if(|word| word == "-u").is_some() {
             let name = words.next().ok_or("-u wants a variable's name.")?;
             env.push(EnvChange {
                 name: Word::from(name),
                 value: None,
             });
-            while let Some(setting) = words.next_if(|word| is_setting(word)) {
-                env.push(setting_of(&setting));
-            }
+        } else {
+            break;
         }
-    }
-    while let Some(setting) = words.next_if(|word| is_setting(word)) {
-        env.push(setting_of(&setting));
     }
     let argv: Vec<Word> = words.map(Word::from).collect();
     if argv.is_empty() {

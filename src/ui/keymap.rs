@@ -191,7 +191,9 @@ mod tests {
                             other.help
                         );
                     }
-                    assert_ne!(other.action, binding.action, "listed twice");
+                    if !other.short.is_empty() {
+                        assert_ne!(other.action, binding.action, "twice in the footer");
+                    }
                 }
             }
         }

@@ -194,7 +194,9 @@ pub fn wrapped(text: &str, width: u16) -> Vec<&str> {
             lines.push(rest[..cut].trim_end());
             rest = rest[cut..].trim_start();
         }
-        lines.push(rest);
+        if !rest.is_empty() || paragraph.trim().is_empty() {
+            lines.push(rest);
+        }
     }
     lines
 }

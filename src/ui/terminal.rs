@@ -1,1 +1,247 @@
-//! placeholder
+//! The user's terminal: entered, drawn on, and left whole on every way out.
+//!
+//! The one place that knows escape sequences of the user's terminal and its modes. Every write may
+//! fail (the terminal may be gone) and none panics; a frame goes out in one write between the marks
+//! of a synchronized update, so that nobody sees half of one. No query is ever sent: a terminal that
+//! does not answer would cost seconds.
+
+mod backend;
+mod modes;
+mod size;
+
+pub use modes::{ENTER, RESET, leave_from_anywhere};
+pub use size::size_of;
+
+use super::{Scene, View, draw};
+use backend::{Collected, Collector};
+use modes::Raw;
+use ratatui::layout::{Rect, Size};
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// Mode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
+const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
+const END_FRAME: &[u8] = b"\x1b[?2026l";
+
+/// The terminal while it is ours. Dropping it leaves it as it was found.
+pub struct Screen {
+    tty: File,
+    raw: Option<Raw>,
+    terminal: Terminal<Collector>,
+    frame: Collected,
+    area: Rect,
+}
+
+impl Screen {
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste. A panic from here on leaves
+    /// it before its message is printed.
+    ///
+    /// # Errors
+    /// Where `tty` is no terminal, or is gone.
+    pub fn enter(tty: File) -> io::Result<Screen> {
+        let (width, height) = size_of(tty.as_fd());
+        let area = Rect::new(0, 0, width, height);
+        let options = TerminalOptions {
+            viewport: Viewport::Fixed(area),
+        };
+        let frame = Collected::default();
+        let backend = Collector::new(frame.clone(), Size::new(width, height));
+        let terminal = Terminal::with_options(backend, options)?;
+        let mut screen = Screen {
+            raw: None,
+            tty,
+            terminal,
+            frame,
+            area,
+        };
+        screen.resume()?;
+        Ok(screen)
+    }
+
+    /// Takes the terminal again after [`Screen::leave`].
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.raw = Some(Raw::enter(self.tty.try_clone()?)?);
+        self.tty.write_all(ENTER.as_bytes())?;
+        self.fit()?;
+        self.redraw()
+    }
+
+    /// Gives the terminal back as it was found, for a while or for good. Does what can be done and
+    /// says nothing of what cannot: there may be nobody to say it to.
+    pub fn leave(&mut self) {
+        if let Some(raw) = self.raw.take() {
+            raw.leave();
+        }
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        (self.area.width, self.area.height)
+    }
+
+    /// Goes along with the terminal's size; whether it has changed.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn fit(&mut self) -> io::Result<bool> {
+        let (width, height) = size_of(self.tty.as_fd());
+        let area = Rect::new(0, 0, width, height);
+        if area == self.area {
+            return Ok(false);
+        }
+        self.area = area;
+        let size = Size::new(width, height);
+        self.terminal.backend_mut().set_size(size);
+        self.terminal.resize(area)?;
+        Ok(true)
+    }
+
+    /// Forgets what the terminal shows: the next frame draws every cell.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Whether a frame could be written without waiting: a terminal that was stopped with Ctrl-S, or
+    /// whose connection hangs, must not hold the loop.
+    pub fn is_writable(&self) -> bool {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let mut fds = [PollFd::new(self.tty.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Draws a frame and sends it in one piece; how long the terminal took to take it.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn draw(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
+        self.terminal.draw(|frame| draw(frame, view, scene))?;
+        self.send()
+    }
+
+    /// Asks the terminal for mouse events (click, wheel; SGR coordinates), or no longer.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn capture_mouse(&mut self, capture: bool) -> io::Result<()> {
+        let sequence: &[u8] = if capture {
+            b"\x1b[?1000h\x1b[?1006h"
+        } else {
+            b"\x1b[?1006l\x1b[?1000l"
+        };
+        self.tty.write_all(sequence)
+    }
+
+    /// Puts a text into the clipboard of the terminal (OSC 52), where it allows that.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        let mut sequence = b"\x1b]52;c;".to_vec();
+        modes::base64(text.as_bytes(), &mut sequence);
+        sequence.push(0x07);
+        self.tty.write_all(&sequence)
+    }
+
+    /// Writes on the primary screen, after [`Screen::leave`].
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn print(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.tty.write_all(bytes)
+    }
+
+    fn send(&mut self) -> io::Result<Duration> {
+        let frame = self.frame.take();
+        if frame.is_empty() {
+            return Ok(Duration::ZERO);
+        }
+        let bytes = [BEGIN_FRAME, &frame, END_FRAME].concat();
+        let begun = Instant::now();
+        self.tty.write_all(&bytes)?;
+        Ok(begun.elapsed())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl AsFd for Screen {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tty.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::State;
+    use crate::ui::{ChildScreen, Theme};
+    use nix::pty::openpty;
+    use std::io::Read;
+
+    fn read(master: &mut File) -> String {
+        let mut bytes = [0; 1 << 16];
+        let n = master.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    }
+
+    #[test]
+    fn frames_come_in_one_piece_and_nothing_is_asked() {
+        let pty = openpty(None, None).unwrap();
+        let mut master = File::from(pty.master);
+        let mut screen = Screen::enter(File::from(pty.slave)).unwrap();
+        assert_eq!(screen.size(), (80, 24), "0x0");
+        assert_eq!(read(&mut master), ENTER);
+
+        let state = State::default();
+        let child = ChildScreen::new(5, 80);
+        let view = View::new(Theme::full(), 80, 24);
+        let scene = Scene {
+            state: &state,
+            findings: &[],
+            remedies: &[],
+            plan: &|_| None,
+            child: &child,
+            waiting: None,
+            recording: None,
+            replay: None,
+        };
+        assert!(screen.is_writable());
+        screen.draw(&view, &scene).unwrap();
+        let frame = read(&mut master);
+        assert!(frame.starts_with("\x1b[?2026h") && frame.ends_with("\x1b[?2026l"));
+        assert!(!frame.contains("\x1b[6n"), "no question");
+        assert!(frame.contains("oomph"));
+
+        screen.draw(&view, &scene).unwrap();
+        screen.copy("foobar").unwrap();
+        let after = read(&mut master);
+        assert!(after.ends_with("\x1b]52;c;Zm9vYmFy\x07"), "{after:?}");
+        assert!(!after.contains("oomph"), "only what has changed is drawn");
+        drop(screen);
+        assert!(read(&mut master).contains("\x1b[?1049l"));
+    }
+
+    #[test]
+    fn a_terminal_that_is_gone_is_an_error_and_no_panic() {
+        let pty = openpty(None, None).unwrap();
+        let mut screen = Screen::enter(File::from(pty.slave)).unwrap();
+        drop(pty.master);
+        assert!(screen.print(b"x").is_err());
+        assert!(screen.copy("x").is_err());
+        screen.leave();
+        assert!(screen.resume().is_err());
+    }
+}

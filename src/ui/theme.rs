@@ -158,7 +158,7 @@ const fn look(tone: Tone) -> (Hue, Modifier) {
         Tone::Strong => (Hue::DEFAULT, BOLD),
         Tone::Accent => (Hue::new(0x7fd1ff, 0x005f9e, 14), BOLD),
         Tone::Allocated => (Hue::new(0x56b4e9, 0x0072b2, 12), PLAIN),
-        Tone::AllocatedBand => (Hue::new(0x27618c, 0x9ccbea, 4), PLAIN),
+        Tone::AllocatedBand => (Hue::new(0x2f78ad, 0x9ccbea, 4), PLAIN),
         Tone::Reserved => (Hue::new(0xe6a63c, 0xa86a00, 11), PLAIN),
         Tone::Used => (Hue::new(0xc3cad4, 0x3c4450, 15), PLAIN),
         Tone::Capacity => (Hue::new(0x8a94a3, 0x6a7482, 7), PLAIN),

@@ -3,7 +3,6 @@
 
 use super::scale::Scale;
 use super::{Curves, Rule};
-use crate::state::Bucket;
 use crate::ui::figures::Figures;
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
@@ -38,12 +37,13 @@ pub fn draw(
             tone: rule.tone,
         })
         .collect();
-    for (columns, name, tone) in [
-        (&curves.used, "device", Tone::Used),
-        (&curves.reserved, "reserved", Tone::Reserved),
-        (&curves.allocated, "allocated", Tone::Allocated),
+    let latest = &curves.latest;
+    for (at, name, tone) in [
+        (latest.used, "device", Tone::Used),
+        (latest.reserved, "reserved", Tone::Reserved),
+        (latest.allocated, "allocated", Tone::Allocated),
     ] {
-        if let Some(at) = latest(columns) {
+        if let Some(at) = at {
             labels.push(Label { at, name, tone });
         }
     }
@@ -57,15 +57,6 @@ pub fn draw(
             .text(" ", theme.style(Tone::Dim))
             .text(&figures.column(Some(label.at)), theme.style(Tone::Text));
     }
-}
-
-/// The most of the latest column that knows anything, if it is the latest at all: a curve that has
-/// ended has no figure now.
-fn latest(columns: &[Option<Bucket>]) -> Option<Bytes> {
-    columns
-        .iter()
-        .rev()
-        .find_map(|bucket| bucket.map(|bucket| bucket.max))
 }
 
 /// Rows as wished, ascending, moved so that no two share one; those that find no place are left

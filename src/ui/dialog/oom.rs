@@ -171,7 +171,12 @@ struct Body {
 const WIDEST: u16 = 118;
 
 fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
-    let width = area.width.min(WIDEST);
+    // A margin of a column or two would only show scraps of what lies below.
+    let width = if area.width < WIDEST + 8 {
+        area.width
+    } else {
+        WIDEST
+    };
     let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
 

@@ -138,6 +138,9 @@ pub fn steps_per_second(run: &Run) -> Option<f64> {
 
 fn probe(theme: &Theme, state: &State) -> (String, Tone) {
     let glyphs = theme.glyphs;
+    if state.run().is_some_and(|run| run.ended.is_some()) {
+        return (format!("{} probe", glyphs.ring), Tone::Dim);
+    }
     match state.probe() {
         ProbeState::Off => (format!("{} no probe", glyphs.ring), Tone::Dim),
         ProbeState::Waiting => (format!("{} probe", glyphs.ring), Tone::Dim),

@@ -1,5 +1,6 @@
 //! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
 
+use super::header::outcome_words;
 use crate::state::{DeviceState, Run, State};
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::Pen;
@@ -7,7 +8,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::trend::{self, Trend};
 use crate::ui::view::View;
-use crate::units::Bytes;
+use crate::units::{Bytes, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -58,6 +59,13 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
         pieces.push((words, tone));
     }
     if let Some(run) = state.run() {
+        if let Some((at, _)) = run.ended {
+            let (words, tone) = outcome_words(run.outcome());
+            let after = clock_face(at.since(run.started));
+            pieces.insert(0, (format!("{words} after {after}"), tone));
+            pieces.extend(peak(run, device, figures));
+            return pieces;
+        }
         pieces.extend(peak(run, device, figures));
         pieces.extend(climb(theme, run, device));
         let retries: u64 = ranks_on(run, device)

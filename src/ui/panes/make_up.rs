@@ -2,6 +2,7 @@
 //! as a bar and its figure.
 
 use crate::state::{DeviceState, MakeUp, Outcome, State};
+use crate::ui::chart::RECENT;
 use crate::ui::figures::Figures;
 use crate::ui::pen::{Pen, head};
 use crate::ui::theme::{Glyphs, Theme, Tone};
@@ -9,7 +10,6 @@ use crate::ui::view::View;
 use crate::units::{Bytes, Moment};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use std::time::Duration;
 
 /// Rows of the list without its title.
 pub const HEIGHT: u16 = 9;
@@ -110,10 +110,6 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
     ]
 }
 
-/// For how long a peak counts: within a step what is allocated goes up and down several times a
-/// second, and figures that did the same could not be read. The peak is what has to fit.
-const RECENT: Duration = Duration::from_secs(5);
-
 /// Of which moment the parts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
@@ -197,7 +193,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
 }
 
 /// Columns of a name, with the coloured cell before it.
-const NAME: u16 = 19;
+const NAME: u16 = 21;
 
 /// Columns of a figure, with the space after it.
 const FIGURE: u16 = 7;

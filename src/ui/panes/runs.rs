@@ -19,26 +19,36 @@ pub fn length(state: &State) -> usize {
     state.runs.len()
 }
 
-/// Draws the list.
+/// Draws the list, its heads first.
 pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, state: &State, list: List) {
     let wide = area.width >= ONE_ROW;
-    let rows_each = if wide { 1 } else { 2 };
-    let shown = usize::from(area.height / rows_each).max(1);
+    let (heads, rows_each) = if wide {
+        (
+            " #   outcome         peak predicted     time     step    rate  what differs",
+            1,
+        )
+    } else {
+        (" #   outcome         peak     time", 2)
+    };
+    Pen::new(buf, area, 0).text(heads, theme.style(Tone::Dim));
+    let shown = usize::from(area.height.saturating_sub(1) / rows_each).max(1);
     let first = list.first(length(state), shown);
     let runs = state.runs.iter().enumerate().skip(first).take(shown);
     for (place, (n, run)) in (0..).zip(runs) {
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
-        let row = place * rows_each;
+        let row = 1 + place * rows_each;
         let figures = figures_of(state, run);
         let mut pen = Pen::new(buf, area, row);
         draw_standing(&mut pen, theme, run);
-        draw_figures(&mut pen, theme, state, run, figures);
+        pen.text(&figures.column(run.peak()), theme.style(Tone::Text));
         if wide {
+            draw_more(&mut pen, theme, state, run, figures);
             pen.skip(2);
             draw_difference(&mut pen, theme, run, before);
         } else {
+            draw_time(&mut pen, theme, state, run);
             let mut pen = Pen::new(buf, area, row + 1);
-            pen.skip(4);
+            pen.skip(5);
             draw_difference(&mut pen, theme, run, before);
         }
     }
@@ -63,31 +73,23 @@ fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run) {
     };
     pen.text(&format!("{:>2} ", run.number.0), theme.style(Tone::Dim))
         .text(mark, theme.style(tone))
-        .text(&format!(" {words:<13} "), theme.style(tone));
+        .text(&format!(" {words:<14} "), theme.style(tone));
 }
 
-fn draw_figures(pen: &mut Pen, theme: &Theme, state: &State, run: &Run, figures: Figures) {
-    let text = theme.style(Tone::Text);
-    let dim = theme.style(Tone::Dim);
+fn draw_more(pen: &mut Pen, theme: &Theme, state: &State, run: &Run, figures: Figures) {
+    let predicted = run.predicted_peak.map(|peak| figures.gib(peak));
+    let predicted = format!("{:>10}", predicted.unwrap_or_default());
+    pen.text(&predicted, theme.style(Tone::Predicted));
+    draw_time(pen, theme, state, run);
+    let rate = super::header::steps_per_second(run).map_or(String::new(), rate);
+    let steps = format!(" {:>8} {rate:>7}", count(run.steps()));
+    pen.text(&steps, theme.style(Tone::Text));
+}
+
+fn draw_time(pen: &mut Pen, theme: &Theme, state: &State, run: &Run) {
     let ended = run.ended.map_or(state.now, |(at, _)| at);
     let time = clock_face(ended.since(run.started));
-    pen.text("peak", dim)
-        .text(&format!(" {} ", figures.column(run.peak())), text);
-    if let Some(predicted) = run.predicted_peak {
-        pen.text(
-            &format!("of {} ", figures.gib(predicted)),
-            theme.style(Tone::Predicted),
-        );
-    }
-    pen.text(&format!("{:>7}", time), text);
-    if pen.room() >= 14 {
-        pen.text("  step", dim)
-            .text(&format!(" {:>7}", count(run.steps())), text);
-    }
-    if pen.room() >= 40 {
-        let rate = super::header::steps_per_second(run).map_or(String::new(), rate);
-        pen.text(&format!(" {rate:>7}"), text);
-    }
+    pen.text(&format!(" {time:>8}"), theme.style(Tone::Text));
 }
 
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {

@@ -112,9 +112,9 @@ fn gap(text: &str, width: u16) -> String {
 /// The expectation in the least words.
 fn expected(expectation: &Expectation) -> (String, Tone) {
     match (expectation.needs, expectation.fits) {
-        (Some(needs), Some(true)) => (format!("{needs}, fits"), Tone::Good),
-        (Some(needs), Some(false)) => (format!("{needs}, does not fit"), Tone::Warning),
-        (Some(needs), None) => (format!("{needs}, may fit"), Tone::Text),
+        (Some(needs), Some(true)) => (format!("{needs} fits"), Tone::Good),
+        (Some(needs), Some(false)) => (format!("{needs} is too much"), Tone::Warning),
+        (Some(needs), None) => (format!("{needs} may fit"), Tone::Text),
         (None, Some(true)) => ("fits".to_string(), Tone::Good),
         (None, Some(false)) => ("does not fit".to_string(), Tone::Warning),
         (None, None) => ("not known".to_string(), Tone::Dim),
