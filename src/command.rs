@@ -108,7 +108,23 @@ pub struct CommandLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvChange>,
     /// The working directory.
+    #[serde(with = "path_in_json")]
     pub cwd: PathBuf,
+}
+
+/// A path as a [`Word`]: serde's own refuses one that is no UTF-8, and with it the whole event.
+mod path_in_json {
+    use super::Word;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::path::{Path, PathBuf};
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        Word::from(path).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Word::deserialize(deserializer).map(|word| PathBuf::from(word.0))
+    }
 }
 
 impl CommandLine {
@@ -372,6 +388,16 @@ mod tests {
             serde_json::to_string(&Word::from("x y")).unwrap(),
             "\"x y\""
         );
+    }
+
+    #[test]
+    fn a_directory_that_is_no_text_survives_json() {
+        let mut odd = command(&["x"]);
+        odd.cwd = OsString::from_vec(vec![b'/', 0xff]).into();
+        let json = serde_json::to_string(&odd).unwrap();
+        assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), odd);
+        let plain = serde_json::to_string(&command(&["x"])).unwrap();
+        assert!(plain.contains(r#""cwd":"/""#), "{plain}");
     }
 
     #[test]
