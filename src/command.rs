@@ -108,20 +108,22 @@ pub struct CommandLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvChange>,
     /// The working directory.
-    #[serde(with = "path_as_word")]
+    #[serde(with = "path_in_json")]
     pub cwd: PathBuf,
 }
 
-/// A path in JSON is a [`Word`]: serde's own way refuses a path that is no UTF-8.
-mod path_as_word {
-    use super::*;
+/// A path as a [`Word`]: serde's own refuses one that is no UTF-8, and with it the whole event.
+mod path_in_json {
+    use super::Word;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::path::{Path, PathBuf};
 
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         Word::from(path).serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Word::deserialize(deserializer).map(|word| word.0.into())
+        Word::deserialize(deserializer).map(|word| PathBuf::from(word.0))
     }
 }
 
@@ -408,10 +410,12 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_no_text_survives_json() {
-        let mut here = command(&["true"]);
-        here.cwd = OsString::from_vec(b"/data/caf\xe9".to_vec()).into();
-        let json = serde_json::to_string(&here).unwrap();
-        assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), here);
+        let mut odd = command(&["x"]);
+        odd.cwd = OsString::from_vec(vec![b'/', 0xff]).into();
+        let json = serde_json::to_string(&odd).unwrap();
+        assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), odd);
+        let plain = serde_json::to_string(&command(&["x"])).unwrap();
+        assert!(plain.contains(r#""cwd":"/""#), "{plain}");
     }
 
     #[test]
