@@ -22,7 +22,7 @@ const KEPT: usize = 128;
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
         let device = self.device_of(record.pid, record.device);
-        let surroundings = self.surroundings_of(device.as_ref());
+        let surroundings = self.surroundings_of(device.as_ref(), Some(record.pid));
         let run = match self
             .runs
             .iter_mut()
@@ -77,7 +77,7 @@ impl State {
 
     pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
         let (pid, device) = self.speaker(at, report);
-        let surroundings = self.surroundings_of(device.as_ref());
+        let surroundings = self.surroundings_of(device.as_ref(), pid);
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -126,8 +126,8 @@ impl State {
         run.settle_ooms();
     }
 
-    fn surroundings_of(&self, device: Option<&Uuid>) -> Option<Surroundings> {
-        self.device(device?)?.surroundings(self)
+    fn surroundings_of(&self, device: Option<&Uuid>, pid: Option<Pid>) -> Option<Surroundings> {
+        self.device(device?)?.surroundings(self, pid)
     }
 
     /// The process and the device that a text speaks of, where that can be told.
