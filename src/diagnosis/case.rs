@@ -134,8 +134,8 @@ impl<'a> Case<'a> {
     fn name_others(&mut self, state: &State) {
         let surroundings = self.oom.surroundings.as_ref();
         let listed = self.others_of_text().or_else(|| {
-            let foreign = surroundings?.foreign.as_ref()?;
-            let others = foreign.iter().map(|process| OtherProcess {
+            let others = surroundings?.others.as_ref()?;
+            let others = others.iter().map(|process| OtherProcess {
                 pid: process.pid,
                 used: process.used,
             });
@@ -148,8 +148,8 @@ impl<'a> Case<'a> {
             .into_iter()
             .map(|other| {
                 let seen = surroundings
-                    .and_then(|s| s.foreign.as_ref())
-                    .and_then(|foreign| foreign.iter().find(|p| p.pid == other.pid));
+                    .and_then(|s| s.others.as_ref())
+                    .and_then(|others| others.iter().find(|p| p.pid == other.pid));
                 Other {
                     pid: other.pid,
                     bytes: other.used.or(seen.and_then(|process| process.used)),

@@ -109,17 +109,37 @@ impl DeviceState {
         readings.get(readings.len() / 2).copied().unwrap_or(latest)
     }
 
-    /// What NVML says of this device besides PyTorch, to be kept with an out-of-memory.
-    pub(super) fn surroundings(&self, state: &State) -> Option<Surroundings> {
+    /// What NVML says of this device besides the process that ran out of memory on it.
+    pub(super) fn surroundings(&self, state: &State, pid: Option<Pid>) -> Option<Surroundings> {
         let (at, reading) = self.fresh(state)?;
         let ranks = self.ranks(state);
+        let alone = ranks.len() < 2;
+        let listed = |pid: Pid| {
+            let processes = reading.processes.as_ref()?;
+            processes.iter().find(|process| process.pid == pid)
+        };
+        let others = self
+            .foreign_of(state, &ranks, reading)
+            .map(|foreign| foreign.into_iter().cloned().collect::<Vec<_>>());
+        // Several ranks on one device are each other's neighbours.
+        let others = others.and_then(|mut others| {
+            let siblings = ranks.iter().map(|rank| rank.hello.pid);
+            if !alone {
+                let pid = pid?;
+                for sibling in siblings.filter(|sibling| *sibling != pid) {
+                    others.push(listed(sibling)?.clone());
+                }
+            }
+            Some(others)
+        });
         let owners = self.owners(state, &ranks, at, reading);
-        let foreign = self.foreign_of(state, &ranks, reading);
         Some(Surroundings {
             at,
-            non_pytorch: owners.non_pytorch.map(|outside| self.steady(outside)),
-            foreign: foreign.map(|foreign| foreign.into_iter().cloned().collect()),
-            foreign_bytes: owners.foreign,
+            non_pytorch: owners
+                .non_pytorch
+                .filter(|_| alone)
+                .map(|outside| self.steady(outside)),
+            others,
         })
     }
 

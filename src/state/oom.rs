@@ -31,12 +31,11 @@ pub struct OomIncident {
 pub struct Surroundings {
     /// When it was read.
     pub at: Moment,
-    /// The training's memory outside PyTorch's allocator, where NVML's figures tell.
+    /// The process's memory outside PyTorch's allocator, where NVML's figures tell.
     pub non_pytorch: Option<Bytes>,
-    /// The other processes on the device; `None` where they cannot be told from the training's.
-    pub foreign: Option<Vec<DeviceProcess>>,
-    /// Their memory together, that of processes that NVML does not list included.
-    pub foreign_bytes: Option<Bytes>,
+    /// The other processes on the device, further ranks of the same training among them; `None`
+    /// where they cannot be told from the one that ran out of memory.
+    pub others: Option<Vec<DeviceProcess>>,
 }
 
 impl OomIncident {

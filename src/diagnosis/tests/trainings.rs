@@ -114,6 +114,22 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
     }];
     same_device.add(3.0, What::OomText(text));
 
+    let mut same_device_by_nvml = Scene::default();
+    same_device_by_nvml
+        .add(0.0, started(1, 99, "torchrun train.py"))
+        .add(1.0, hello(1, 100, Some(0)))
+        .add(1.0, hello(1, 101, Some(1)))
+        .add(2.0, What::Sample(sample(100, 0, gib(11.0), gib(11.5))))
+        .add(2.0, What::Sample(sample(101, 0, gib(10.0), gib(10.5))))
+        .add(
+            2.1,
+            What::Device(reading(&[(100, gib(12.0)), (101, gib(11.0))])),
+        )
+        .add(
+            3.0,
+            What::Oom(record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6))),
+        );
+
     let mut by_sample = Scene::training();
     by_sample.sampled(2.0, 21.0, 22.0).add(
         3.0,
@@ -166,6 +182,12 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
         (
             "two ranks on one device",
             same_device,
+            ForeignProcess,
+            Certain,
+        ),
+        (
+            "two ranks on one device, by NVML",
+            same_device_by_nvml,
             ForeignProcess,
             Certain,
         ),

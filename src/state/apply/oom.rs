@@ -11,6 +11,10 @@ use std::time::Duration;
 /// traceback to be printed and, under a launcher, to be passed on.
 const TOGETHER: Duration = Duration::from_secs(10);
 
+/// The same where they agree on what was asked for and on what was allocated, to the last printed
+/// place: a program may save a checkpoint before it lets the exception through.
+const TOGETHER_BY_FIGURES: Duration = Duration::from_secs(120);
+
 /// Incidents kept of the beginning of a run, and altogether.
 const FIRST_KEPT: usize = 16;
 const KEPT: usize = 128;
@@ -18,7 +22,7 @@ const KEPT: usize = 128;
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
         let device = self.device_of(record.pid, record.device);
-        let surroundings = self.surroundings_of(device.as_ref());
+        let surroundings = self.surroundings_of(device.as_ref(), Some(record.pid));
         let run = match self
             .runs
             .iter_mut()
@@ -40,13 +44,13 @@ impl State {
             rank.reserved_peak = rank.reserved_peak.max(record.sample.reserved_peak);
         }
         let rank = run.rank_with(record.pid).and_then(|rank| rank.hello.rank);
-        let twin = run.nearest(at, |oom| {
+        let twin = run.nearest(at, TOGETHER_BY_FIGURES, |oom| {
             oom.record.is_none()
                 && (oom.pid.is_none() || oom.pid == Some(record.pid))
                 && oom
                     .report
                     .as_ref()
-                    .is_some_and(|report| alike(record, rank, report))
+                    .is_some_and(|report| alike(record, rank, report, apart(oom.at, at)))
         });
         match twin {
             Some(twin) => {
@@ -73,7 +77,7 @@ impl State {
 
     pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
         let (pid, device) = self.speaker(at, report);
-        let surroundings = self.surroundings_of(device.as_ref());
+        let surroundings = self.surroundings_of(device.as_ref(), pid);
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -86,12 +90,11 @@ impl State {
             let known = ranks.iter().find(|(known, _)| *known == pid);
             known.and_then(|(_, rank)| *rank)
         };
-        let twin = run.nearest(at, |oom| {
+        let twin = run.nearest(at, TOGETHER_BY_FIGURES, |oom| {
             oom.report.is_none()
-                && oom
-                    .record
-                    .as_ref()
-                    .is_some_and(|record| alike(record, rank_of(record.pid), report))
+                && oom.record.as_ref().is_some_and(|record| {
+                    alike(record, rank_of(record.pid), report, apart(oom.at, at))
+                })
         });
         if let Some(twin) = twin {
             twin.report = Some(report.clone());
@@ -103,7 +106,7 @@ impl State {
         }
         // The same text once more: tracebacks are printed by the program, by its logger and by its
         // launcher. (Two witnesses of two equal failures have found their records above.)
-        let again = run.nearest(at, |oom| {
+        let again = run.nearest(at, TOGETHER, |oom| {
             oom.report.as_ref().is_some_and(|known| same(known, report))
         });
         if let Some(again) = again {
@@ -123,8 +126,8 @@ impl State {
         run.settle_ooms();
     }
 
-    fn surroundings_of(&self, device: Option<&Uuid>) -> Option<Surroundings> {
-        self.device(device?)?.surroundings(self)
+    fn surroundings_of(&self, device: Option<&Uuid>, pid: Option<Pid>) -> Option<Surroundings> {
+        self.device(device?)?.surroundings(self, pid)
     }
 
     /// The process and the device that a text speaks of, where that can be told.
@@ -171,13 +174,13 @@ impl Run {
     fn nearest(
         &mut self,
         at: Moment,
+        within: Duration,
         fits: impl Fn(&OomIncident) -> bool,
     ) -> Option<&mut OomIncident> {
-        let distance = |oom: &OomIncident| at.since(oom.at).max(oom.at.since(at));
         self.ooms
             .iter_mut()
-            .filter(|oom| distance(oom) <= TOGETHER && fits(oom))
-            .min_by_key(|oom| distance(oom))
+            .filter(|oom| apart(oom.at, at) <= within && fits(oom))
+            .min_by_key(|oom| apart(oom.at, at))
     }
 
     fn keep(&mut self, oom: OomIncident) {
@@ -207,8 +210,17 @@ impl Run {
     }
 }
 
-/// Whether a record and a text can be of one out-of-memory: what both say is alike.
-fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report) -> bool {
+fn apart(a: Moment, b: Moment) -> Duration {
+    a.since(b).max(b.since(a))
+}
+
+/// Whether a record and a text that came so long apart can be of one out-of-memory: what both say
+/// is alike.
+fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report, apart: Duration) -> bool {
+    let by_figures = report.requested.is_some() && report.allocated.is_some();
+    if apart > TOGETHER && !by_figures {
+        return false;
+    }
     let outside_the_allocator = match report.kind {
         Kind::CudaOom | Kind::HipOom | Kind::XpuOom | Kind::NvmlAssert => false,
         Kind::MpsOom

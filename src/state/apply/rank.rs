@@ -9,10 +9,22 @@ use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 /// starts again and again.
 const RANKS: usize = 256;
 
+/// Devices kept: more than one host has. NVML lists its own; a hello may list anything.
+const DEVICES: usize = 256;
+
 impl State {
     pub(super) fn hello(&mut self, at: Moment, hello: &Hello) {
+        let next = self.runs.last().map(|run| run.number.next());
+        let known = self.runs.iter().any(|run| run.number == hello.run);
+        if !known && next.is_some_and(|next| next != hello.run) {
+            // Of a run that never began: an environment that outlived its session.
+            return;
+        }
         for device in &hello.devices {
             let uuid = self.uuid_of(device);
+            if self.devices.len() >= DEVICES && self.device(&uuid).is_none() {
+                continue;
+            }
             let known = self.device_or_new(&uuid, &device.name, device.ordinal);
             known.capacity = known.capacity.or(Some(device.total));
         }

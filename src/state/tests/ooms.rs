@@ -79,13 +79,19 @@ fn witnesses_that_differ_are_two_incidents() {
         device: Some(1),
         ..near.clone()
     };
+    let without_figures = oom::Report {
+        allocated: None,
+        ..near.clone()
+    };
     let other_kind = oom::Report {
         kind: oom::Kind::Cublas,
         ..oom::Report::default()
     };
     for (seconds, text, count) in [
         (21.0, near.clone(), 1),
-        (40.0, near, 2),
+        (40.0, near.clone(), 1),
+        (400.0, near.clone(), 2),
+        (40.0, without_figures, 2),
         (21.0, other_request, 2),
         (21.0, other_device, 2),
         (21.0, other_kind, 2),

@@ -124,6 +124,27 @@ fn a_beginning_that_was_missed_costs_no_figures() {
 }
 
 #[test]
+fn a_hello_of_no_run_of_ours_is_not_believed() {
+    let mut scene = Scene::training();
+    scene.add(2.0, hello(77, 300, None));
+    assert_eq!(scene.state.runs.len(), 1);
+    let What::Hello(mut endless) = hello(1, 301, None) else {
+        unreachable!()
+    };
+    for ordinal in 0..10_000 {
+        let device = ProbeDevice {
+            ordinal,
+            uuid: Some(uuid(ordinal)),
+            name: String::new(),
+            total: CAPACITY,
+        };
+        endless.devices.push(device);
+    }
+    scene.add(3.0, What::Hello(endless));
+    assert_eq!(scene.state.devices.len(), 256);
+}
+
+#[test]
 fn lines_and_losses_are_bounded_and_counted() {
     let mut scene = Scene::default();
     for i in 0..1_000 {
