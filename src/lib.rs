@@ -27,6 +27,8 @@
 //! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
 //! recording replays to the same frames and findings, and the tests need no GPU.
 
+pub mod app;
+pub mod cli;
 pub mod collect;
 pub mod command;
 pub mod diagnosis;
@@ -34,8 +36,10 @@ pub mod event;
 pub mod oom;
 pub mod probe;
 pub mod remedy;
+pub mod report;
 pub mod session;
 pub mod state;
 pub mod supervise;
+pub mod surroundings;
 pub mod ui;
 pub mod units;

@@ -1,10 +1,38 @@
 //! Parse, call, turn the outcome into an exit status; nothing else.
 
-fn main() {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == oomph::supervise::KEEPER_WORD)
-    {
-        oomph::supervise::keeper::main();
+use oomph::app::{self, Ending, OWN_FAILURE};
+use oomph::cli::{self, Order, Refusal};
+use oomph::supervise::{self, KEEPER_WORD};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.peek().is_some_and(|word| word == KEEPER_WORD) {
+        supervise::keeper::main();
     }
+    supervise::inherited();
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let order = match cli::parse(words, cwd) {
+        Ok(order) => order,
+        Err(Refusal::Shown(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Refusal::Mistake(text)) => return failure(&text),
+    };
+    let ending = match order {
+        Order::Run(options) => app::run(options),
+        Order::Replay(order) => app::replay(&order.file, order.headless),
+        Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
+    };
+    match ending {
+        Ok(Ending::Like(exit)) => supervise::exit_like(exit),
+        Ok(Ending::Code(code)) => ExitCode::from(code as u8),
+        Err(error) => failure(&format!("{error:#}")),
+    }
+}
+
+fn failure(text: &str) -> ExitCode {
+    eprintln!("oomph: {text}");
+    ExitCode::from(OWN_FAILURE as u8)
 }

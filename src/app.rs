@@ -1,0 +1,104 @@
+//! The one loop: receive, apply, diagnose, draw; carry effects out.
+//!
+//! Everything that decides is below (state, diagnosis, remedy, the gate); everything that happens
+//! comes in as an event. What is left here is order: start things in the right sequence, wait for
+//! all sources at once, and end so that nothing is lost.
+
+mod allocator;
+mod ending;
+mod front;
+mod gate;
+mod keyboard;
+mod launch;
+mod mode;
+mod phase;
+mod plan;
+mod replay;
+mod screen;
+mod signals;
+mod torch;
+
+pub use plan::plan;
+pub use replay::replay;
+
+use crate::command::CommandLine;
+use crate::event::Exit;
+use crate::supervise;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `oomph COMMAND` was asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOptions {
+    /// The command; its environment holds the words typed before it.
+    pub command: CommandLine,
+    /// No screen, even where there is a terminal.
+    pub headless: bool,
+    /// Put the probe in front.
+    pub probe: bool,
+    /// Ask NVML.
+    pub nvml: bool,
+    /// Let the probe record which lines hold the memory.
+    pub lines: bool,
+    /// Time between two samples.
+    pub interval: Duration,
+    /// Where the recording goes.
+    pub recording: Recording,
+    /// Allocator settings for the first launch, as typed.
+    pub alloc_conf: Option<String>,
+    /// What to do at an OOM; `None` where the mode decides.
+    pub on_oom: Option<OnOom>,
+}
+
+/// Where a recording goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recording {
+    /// To the state directory, under the session's name.
+    InStateDirectory,
+    /// To this file.
+    To(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+/// What to do when memory ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnOom {
+    /// Open the dialog and wait for a key.
+    Ask,
+    /// Print the diagnosis and end with the command's status.
+    Exit,
+}
+
+/// How an invocation ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As the last run did: same code, or the same signal.
+    Like(Exit),
+    /// With a code of our own (125 own failure, 126 not executable, 127 not found).
+    Code(i32),
+}
+
+/// Our own failure before or beside the command, as `timeout` and `env` number it.
+pub const OWN_FAILURE: i32 = 125;
+
+/// Runs the command of `options` to the end of its last run.
+///
+/// # Errors
+/// What kept oomph itself from starting the command; the caller says it and exits with
+/// [`OWN_FAILURE`].
+pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
+    let path = std::env::var_os("PATH");
+    if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
+        eprintln!("oomph: {missing}");
+        return Ok(Ending::Code(missing.status()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    let ending = runtime.block_on(front::run(options));
+    // Blocking threads (NVML in a hung driver) must not hold the exit.
+    runtime.shutdown_background();
+    ending
+}

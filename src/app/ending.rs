@@ -1,0 +1,80 @@
+//! The last words of a session, on standard error, after the program's own.
+//!
+//! A run in which nothing happened leaves not one line of oomph's. Where the screen was up, the
+//! program's last rows are put where they would have stood without it.
+
+use super::Ending;
+use crate::command::CommandLine;
+use crate::diagnosis::Finding;
+use crate::event::Exit;
+use crate::remedy::Remedy;
+use crate::report;
+use crate::state::{Outcome, State};
+use std::io::Write;
+use std::path::Path;
+
+/// What there is to say.
+pub struct Words<'a> {
+    /// How the session ends.
+    pub ending: Ending,
+    /// Why memory ran out.
+    pub findings: &'a [Finding],
+    /// What can be done.
+    pub remedies: &'a [Remedy],
+    /// The last run's command.
+    pub command: &'a CommandLine,
+    /// Where the session is recorded.
+    pub recording: Option<&'a Path>,
+    /// Lines that waited for the end.
+    pub last_words: &'a [String],
+    /// Whether the program's last byte ended a line.
+    pub at_line_start: bool,
+}
+
+/// Says them. `tail` is what the screen leaves: the program's last rows, as a terminal takes them.
+/// Nobody may be listening any more: what cannot be written is let go.
+pub fn say(state: &State, tail: Option<Vec<u8>>, words: &Words) {
+    let on_screen = tail.is_some();
+    if let Some(tail) = tail {
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(&tail).and_then(|()| stdout.flush());
+    }
+    let mut text = String::new();
+    for line in lines(state, words, on_screen) {
+        text.push_str("oomph: ");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    if text.is_empty() {
+        return;
+    }
+    if !on_screen && !words.at_line_start {
+        text.insert(0, '\n');
+    }
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {
+    let mut lines = words.last_words.to_vec();
+    let ran_out = state
+        .run()
+        .is_some_and(|run| run.outcome() == Outcome::OutOfMemory);
+    if ran_out {
+        lines.extend(report::diagnosis(
+            state,
+            words.findings,
+            words.remedies,
+            words.command,
+        ));
+    }
+    if on_screen {
+        lines.extend(report::summary(state));
+    }
+    let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
+    if let Some(path) = words.recording
+        && (ran_out || (on_screen && failed))
+    {
+        lines.push(format!("recorded in {} (oomph replay plays it)", path.display()));
+    }
+    lines
+}

@@ -1,0 +1,335 @@
+//! The front: receive from all sources, fold, diagnose, draw, carry effects out.
+//!
+//! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
+//! cannot be written, a probe that cannot be reached are said and done without. What the front
+//! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
+//! first run), `receive` (what comes in), `relaunch` (from one run to the next).
+
+mod receive;
+mod relaunch;
+mod start;
+
+use super::allocator::InheritedSettings;
+use super::ending;
+use super::keyboard::{self, Typed};
+use super::launch::Surround;
+use super::mode::Mode;
+use super::phase::Phase;
+use super::screen::{Around, Due, Screen};
+use super::signals::{Rules, Signals};
+use super::{Ending, OnOom, RunOptions};
+use crate::command::CommandLine;
+use crate::diagnosis::{self, Finding};
+use crate::event::{Clock, Event, Level, Note, What};
+use crate::oom::Scanner;
+use crate::remedy::{Remedy, RemedyId};
+use crate::session::Recorder;
+use crate::state::State;
+use crate::supervise::{Keeper, Order, Report, Reports};
+use crate::units::{Bytes, Moment, RunNumber, Uuid};
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
+const EVENTS: usize = 1024;
+/// How long the end waits for a slow disk.
+const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the end waits for the keeper's log.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
+/// How many events are folded before a frame may be drawn.
+const BATCH: usize = 256;
+
+/// The front of one session.
+struct Front {
+    on_oom: OnOom,
+    clock: Clock,
+    state: State,
+    findings: Vec<Finding>,
+    remedies: Vec<Remedy>,
+    recorder: Recorder,
+    recording: Option<PathBuf>,
+    scanners: Scanners,
+    keeper: Keeper,
+    phase: Phase,
+    /// The command of the current run, as a person sees it.
+    command: CommandLine,
+    surround: Surround,
+    rules: Rules,
+    /// Use of each device before the first run, for the relaunch gate.
+    baselines: BTreeMap<Uuid, Bytes>,
+    screen: Option<Screen>,
+    /// Keys, while the screen is up.
+    typed: Option<mpsc::Receiver<Typed>>,
+    /// The terminal was there and is not any more: it is not taken again.
+    screen_lost: bool,
+    waiting: Option<String>,
+    /// What made the run that was ordered: remedies in words, predicted peak.
+    chosen: Option<(Vec<String>, Option<Bytes>)>,
+    /// Settings of the allocator that the environment brought.
+    inherited: InheritedSettings,
+    torch: Option<String>,
+    /// The program's last byte of output: whether a line of ours may follow.
+    last_byte: u8,
+    /// The training goes on without us.
+    released: bool,
+    mode: Mode,
+    /// Lines for standard error that wait for the end: never inside the program's output.
+    last_words: Vec<String>,
+}
+
+/// One scanner a stream: a line of one must not complete a line of another.
+#[derive(Default)]
+struct Scanners {
+    terminal: Scanner,
+    out: Scanner,
+    err: Scanner,
+}
+
+/// Where the loop hears from.
+struct Sources {
+    reports: Reports,
+    events: mpsc::Receiver<Event>,
+    signals: Signals,
+}
+
+/// Runs a session from the first launch to the end of the last run.
+pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
+    let (mut front, mut sources, mut kept) = start::start(options)?;
+    let ending = front.follow(&mut sources).await;
+    front.finish_keeper(&mut sources.reports).await;
+    kept.released = front.released;
+    front.leave(ending);
+    Ok(ending)
+}
+
+impl Front {
+    async fn follow(&mut self, sources: &mut Sources) -> Ending {
+        loop {
+            if let Phase::Leaving(ending) = self.phase {
+                return ending;
+            }
+            let wake = self.next_wake();
+            tokio::select! {
+                report = sources.reports.next() => self.reported(report),
+                event = sources.events.recv() => {
+                    let mut next = event;
+                    let mut taken = 0;
+                    while let Some(event) = next {
+                        self.happened(event);
+                        taken += 1;
+                        next = (taken < BATCH).then(|| sources.events.try_recv().ok()).flatten();
+                    }
+                }
+                typed = next_typed(&mut self.typed) => match typed {
+                    Some(Typed::Event(event)) => self.typed(event),
+                    Some(Typed::HungUp) | None => self.lose_screen("the terminal is gone"),
+                },
+                signal = sources.signals.next() => if let Ok(signal) = signal {
+                    self.signalled(signal);
+                },
+                () = sleep_until(wake, self.clock) => {}
+            }
+            self.progress();
+            self.draw();
+        }
+    }
+
+    /// Folds an event and stores it; what it changes in the findings is worked out at once.
+    fn happened(&mut self, event: Event) {
+        self.state.apply(&event);
+        self.recorder.write(&event);
+        match &event.what {
+            What::Oom(_) | What::OomText(_) | What::Exited(_) => self.diagnose(),
+            What::Device(reading) => {
+                if let Phase::Gating { gate, .. } = &mut self.phase {
+                    gate.read(reading);
+                }
+                self.learn_baseline(reading.uuid.clone(), reading.used);
+            }
+            What::Nvml(state) => self.nvml_changed(state.clone()),
+            _ => {}
+        }
+        self.request(Due::Sample);
+    }
+
+    fn record(&mut self, what: What) {
+        let at = self.clock.now();
+        self.happened(Event { at, what });
+    }
+
+    fn note(&mut self, level: Level, text: impl Into<String>) {
+        let text = text.into();
+        self.record(What::Note(Note { level, text }));
+    }
+
+    fn diagnose(&mut self) {
+        self.findings = diagnosis::diagnose(&self.state);
+        self.remedies = self.remedies_now();
+    }
+
+    /// Shows `look` all that a frame or a key needs beside the program's own output.
+    fn with_around<R>(&self, look: impl FnOnce(&Around) -> R) -> R {
+        let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
+        look(&Around {
+            state: &self.state,
+            findings: &self.findings,
+            remedies: &self.remedies,
+            plan: &plan,
+            waiting: self.waiting.as_deref(),
+            recording: self.recording.as_deref(),
+            replay: None,
+        })
+    }
+
+    /// Takes the terminal, once there is a run to show.
+    fn enter_screen(&mut self) {
+        if self.mode != Mode::Screen || self.screen.is_some() || self.screen_lost {
+            return;
+        }
+        match (Screen::enter(), keyboard::watch()) {
+            (Ok(screen), Ok(typed)) => {
+                self.screen = Some(screen);
+                self.typed = Some(typed);
+                self.order(Order::ScreenShown(true));
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                self.screen_lost = true;
+                self.note(
+                    Level::Warning,
+                    format!("the terminal could not be taken ({error}); going on without a screen"),
+                );
+            }
+        }
+    }
+
+    /// Does something with the screen, if it is up; where the terminal fails it is given up.
+    fn on_screen<R>(
+        &mut self,
+        act: impl FnOnce(&mut Screen, &Around) -> io::Result<R>,
+    ) -> Option<R> {
+        let mut screen = self.screen.take()?;
+        match self.with_around(|around| act(&mut screen, around)) {
+            Ok(value) => {
+                self.screen = Some(screen);
+                Some(value)
+            }
+            Err(error) => {
+                drop(screen);
+                self.lose_screen(&format!("the terminal takes no frames any more ({error})"));
+                None
+            }
+        }
+    }
+
+    fn request(&mut self, due: Due) {
+        if let Some(screen) = &mut self.screen {
+            screen.request(due);
+        }
+    }
+
+    fn draw(&mut self) {
+        let now = self.clock.now();
+        self.state.now = self.state.now.max(now);
+        let resized = self.on_screen(|screen, around| {
+            if now < screen.next_frame() {
+                return Ok(None);
+            }
+            let resized = screen.fit(around)?;
+            screen.draw(now, around)?;
+            Ok(resized)
+        });
+        if let Some(Some(size)) = resized {
+            self.order(Order::Resize(size));
+        }
+    }
+
+    /// Goes on without a screen: the terminal is gone, or takes nothing any more.
+    fn lose_screen(&mut self, why: &str) {
+        self.screen = None;
+        self.typed = None;
+        if !std::mem::replace(&mut self.screen_lost, true) {
+            self.note(Level::Warning, format!("{why}; going on without a screen"));
+        }
+    }
+
+    /// Lets the keeper write what it still has, after the last run.
+    async fn finish_keeper(&mut self, reports: &mut Reports) {
+        if self.released || self.keeper.send(Order::Finish).is_err() {
+            return;
+        }
+        let finished = async {
+            while let Some(report) = reports.next().await {
+                if matches!(report, Report::Finished) {
+                    break;
+                }
+            }
+        };
+        // The log's disk may hang; the program's own output has gone out before `Exited`.
+        let _ = tokio::time::timeout(KEEPER_PATIENCE, finished).await;
+    }
+
+    /// When the loop must look again even if nothing comes in.
+    fn next_wake(&self) -> Option<Moment> {
+        let phase = match &self.phase {
+            Phase::Settling { until, .. } => Some(*until),
+            Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
+            Phase::Starting | Phase::Running { .. } => None,
+            Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
+        };
+        let frame = self.screen.as_ref().map(Screen::next_frame);
+        [phase, frame].into_iter().flatten().min()
+    }
+
+    /// What time alone brings about.
+    fn progress(&mut self) {
+        let now = self.clock.now();
+        while let Some(note) = self.recorder.note() {
+            self.record(What::Note(note));
+        }
+        self.settle(now);
+        self.pass_gate(now);
+    }
+
+    /// Ends the session: the terminal first, then the last words, then the recording.
+    fn leave(mut self, ending: Ending) {
+        let tail = self.screen.take().map(Screen::leave);
+        self.recorder.finish(RECORDING_PATIENCE);
+        ending::say(
+            &self.state,
+            tail,
+            &ending::Words {
+                ending,
+                findings: &self.findings,
+                remedies: &self.remedies,
+                command: &self.command,
+                recording: self.recording.as_deref(),
+                last_words: &self.last_words,
+                at_line_start: self.last_byte == b'\n',
+            },
+        );
+    }
+
+    fn run_number(&self) -> RunNumber {
+        self.state
+            .run()
+            .map_or(RunNumber::FIRST, |run| run.number)
+    }
+}
+
+async fn next_typed(typed: &mut Option<mpsc::Receiver<Typed>>) -> Option<Typed> {
+    match typed {
+        Some(typed) => typed.recv().await,
+        None => pending().await,
+    }
+}
+
+async fn sleep_until(wake: Option<Moment>, clock: Clock) {
+    match wake {
+        Some(wake) => tokio::time::sleep(wake.since(clock.now())).await,
+        None => pending().await,
+    }
+}

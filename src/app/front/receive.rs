@@ -1,0 +1,329 @@
+//! What comes in: the keeper's reports, keys, signals.
+
+use super::Front;
+use crate::app::phase::{After, Phase};
+use crate::app::screen::{Due, terminal_size};
+use crate::app::signals::{Answer, Arrived, descends_from};
+use crate::app::{Ending, OWN_FAILURE};
+use crate::event::{
+    Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, StopRequested, What,
+};
+use crate::supervise::{Order, Report, Rung, Stream};
+use crate::ui::Effect;
+use crossterm::event::{Event as TerminalEvent, KeyEventKind};
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+/// How long a dead run's probes are given for their last words. Their bytes are in the socket
+/// already; what is awaited is only our own turn to read them.
+const LAST_WORDS: Duration = Duration::from_millis(40);
+
+impl Front {
+    pub(super) fn reported(&mut self, report: Option<Report>) {
+        let Some(report) = report else {
+            return self.keeper_lost();
+        };
+        match report {
+            Report::Started { run, pid, .. } => {
+                let (remedies, predicted_peak) = self.chosen.take().unwrap_or_default();
+                self.phase = Phase::Running {
+                    after: After::Decide,
+                };
+                let command = self.command.without_secrets();
+                self.record(What::Started(Started {
+                    run,
+                    pid,
+                    command,
+                    remedies,
+                    predicted_peak,
+                }));
+                self.enter_screen();
+            }
+            Report::SpawnFailed {
+                run,
+                errno,
+                path,
+                reason,
+                status,
+            } => {
+                let failed = SpawnFailed {
+                    run,
+                    errno,
+                    path,
+                    reason,
+                };
+                self.spawn_failed(failed, status);
+            }
+            Report::Output { stream, bytes } => self.output(stream, &bytes),
+            Report::Gap { bytes } => self.record(What::Dropped(Dropped {
+                output: bytes,
+                ..Dropped::default()
+            })),
+            Report::Unlogged { bytes } => self.record(What::Dropped(Dropped {
+                unlogged: bytes,
+                ..Dropped::default()
+            })),
+            Report::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
+            Report::Swept { left } => self.swept(&left),
+            Report::Stopping { rung, within } => self.stopping(rung, within),
+            Report::Suspended { signal } => self.note(
+                Level::Info,
+                format!("the training was stopped by {}", Exit::Signal(signal)),
+            ),
+            Report::Resumed => self.note(Level::Info, "the training goes on after a stop"),
+            Report::Note(text) => self.note(Level::Warning, text),
+            // Only asked for when the session ends, and read there.
+            Report::Finished => {}
+        }
+    }
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        let at = self.clock.now();
+        if let Some(last) = bytes.last() {
+            self.last_byte = *last;
+        }
+        let scanner = match stream {
+            Stream::Terminal => &mut self.scanners.terminal,
+            Stream::Out => &mut self.scanners.out,
+            Stream::Err => &mut self.scanners.err,
+        };
+        let mut found = Vec::new();
+        scanner.feed(bytes, &mut |report| found.push(report));
+        if let Some(screen) = &mut self.screen {
+            screen.child.feed(bytes);
+            let answers = screen.child.take_answers();
+            screen.request(Due::Output);
+            if !answers.is_empty() {
+                self.order(Order::Input(answers));
+            }
+        }
+        for report in found {
+            self.happened(Event {
+                at,
+                what: What::OomText(report),
+            });
+        }
+    }
+
+    fn exited(&mut self, exited: Exited) {
+        let exit = exited.exit;
+        let mut found = Vec::new();
+        let scanners = std::mem::take(&mut self.scanners);
+        for mut scanner in [scanners.terminal, scanners.out, scanners.err] {
+            scanner.finish(&mut |report| found.push(report));
+        }
+        for report in found {
+            self.record(What::OomText(report));
+        }
+        let after = match std::mem::replace(&mut self.phase, Phase::Starting) {
+            Phase::Running { after } => after,
+            _ => After::Decide,
+        };
+        self.phase = Phase::Settling {
+            exit,
+            until: self.clock.now() + LAST_WORDS,
+            after,
+        };
+        self.record(What::Exited(exited));
+        self.request(Due::Now);
+    }
+
+    /// A relaunch that cannot be started goes back to its dialog where there is one to go back to.
+    fn spawn_failed(&mut self, failed: SpawnFailed, status: i32) {
+        self.last_words.push(failed.reason.clone());
+        self.record(What::SpawnFailed(failed));
+        self.phase = Phase::Leaving(Ending::Code(status));
+    }
+
+    /// A stop that takes its time says on which rung it is.
+    fn stopping(&mut self, rung: Rung, within: Duration) {
+        let next = within.as_secs();
+        self.waiting = Some(match rung {
+            Rung::Asked => format!(
+                "stopping: SIGTERM sent; torchrun may take 30 s (its whole tree is asked in {next} s)"
+            ),
+            Rung::TreeAsked => format!("stopping: every process was asked; SIGKILL in {next} s"),
+            Rung::Killed => "stopping: SIGKILL sent".into(),
+        });
+        self.request(Due::Now);
+    }
+
+    fn keeper_lost(&mut self) {
+        let words = "the keeper process is gone, and the training with it (the kernel hangs up its \
+                     terminal); nothing was relaunched";
+        self.last_words.push(words.into());
+        self.note(Level::Warning, words);
+        self.phase = Phase::Leaving(Ending::Code(OWN_FAILURE));
+    }
+
+    pub(super) fn typed(&mut self, event: TerminalEvent) {
+        self.request(Due::Now);
+        let effect = self.on_screen(|screen, around| {
+            Ok(match event {
+                TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                    screen.key(key, around)
+                }
+                TerminalEvent::Paste(text) => screen.paste(&text, around),
+                TerminalEvent::Mouse(mouse) => screen.mouse(mouse, around),
+                TerminalEvent::Key(_)
+                | TerminalEvent::Resize(..)
+                | TerminalEvent::FocusGained
+                | TerminalEvent::FocusLost => None,
+            })
+        });
+        if let Some(effect) = effect.flatten() {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Interrupt => {
+                self.stop_requested(Signal::SIGINT, true);
+                self.order(Order::Interrupt);
+                self.waiting = Some(
+                    "the training was asked to stop (Ctrl-C); torchrun may take 30 s".into(),
+                );
+            }
+            Effect::Stop => {
+                self.stop_requested(Signal::SIGTERM, true);
+                self.order(Order::Stop);
+                self.waiting = Some("stopping".into());
+            }
+            Effect::Kill => {
+                self.stop_requested(Signal::SIGKILL, true);
+                self.order(Order::Kill);
+            }
+            Effect::Quit { stop_training } => self.quit(stop_training),
+            Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
+            Effect::Input(bytes) => self.order(Order::Input(bytes)),
+            Effect::Suspend => self.suspend(),
+            // Playing belongs to `replay`.
+            Effect::Replay(_) => {}
+            Effect::Copy(_) | Effect::Redraw | Effect::Scroll(_) | Effect::CaptureMouse(_) => {
+                self.on_screen(|screen, _| screen.carry_out(&effect));
+            }
+        }
+        self.request(Due::Now);
+    }
+
+    fn quit(&mut self, stop_training: bool) {
+        match &mut self.phase {
+            Phase::Running { after } if stop_training => {
+                *after = After::Leave;
+                self.carry_out(Effect::Stop);
+            }
+            Phase::Starting | Phase::Running { .. } => {
+                self.order(Order::Release);
+                self.last_words.push(self.words_of_release());
+                self.released = true;
+                self.phase = Phase::Leaving(Ending::Code(0));
+            }
+            Phase::Settling { after, .. } => *after = After::Leave,
+            Phase::Asking { exit } | Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } => {
+                self.phase = Phase::Leaving(Ending::Like(*exit));
+            }
+            Phase::Leaving(_) => {}
+        }
+    }
+
+    fn words_of_release(&self) -> String {
+        let pid = self.state.run().map_or("?".to_string(), |run| run.pid.to_string());
+        match &self.recording {
+            Some(path) => format!(
+                "the training goes on without a screen (pid {pid}); its output is in {}",
+                path.with_file_name(crate::session::OUTPUT_LOG).display()
+            ),
+            None => format!("the training goes on without a screen (pid {pid})"),
+        }
+    }
+
+    fn stop_requested(&mut self, signal: Signal, from_keyboard: bool) {
+        self.record(What::StopRequested(StopRequested {
+            signal: signal as i32,
+            from_keyboard,
+        }));
+    }
+
+    pub(super) fn signalled(&mut self, arrived: Arrived) {
+        // The keeper itself descends from nobody there: what it sends us is its own business.
+        let from_training = arrived
+            .sender
+            .zip(self.state.run())
+            .is_some_and(|(sender, run)| descends_from(sender, &[run.pid]));
+        match self.rules.answer(arrived.signal, from_training) {
+            Answer::Resize => self.resize(),
+            Answer::DropScreen => self.lose_screen("the terminal hung up"),
+            Answer::Ignore => self.note(
+                Level::Info,
+                format!("{} was not passed on to the training", arrived.signal),
+            ),
+            Answer::Forward => self.forward(arrived.signal),
+        }
+    }
+
+    /// Passes a signal on where a run can take it; where none runs, a request to end ends us.
+    fn forward(&mut self, signal: Signal) {
+        let ends = matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT);
+        match &self.phase {
+            Phase::Starting | Phase::Running { .. } => {
+                if ends {
+                    self.stop_requested(signal, false);
+                }
+                self.order(Order::Forward(signal as i32));
+            }
+            Phase::Asking { exit } | Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. }
+                if ends =>
+            {
+                self.phase = Phase::Leaving(Ending::Like(*exit));
+            }
+            Phase::Asking { .. }
+            | Phase::Sweeping { .. }
+            | Phase::Gating { .. }
+            | Phase::Settling { .. }
+            | Phase::Leaving(_) => {}
+        }
+    }
+
+    /// The terminal has another size. With a screen the next frame goes along, and tells the
+    /// program what is left for it.
+    fn resize(&mut self) {
+        self.request(Due::Now);
+        if self.screen.is_none()
+            && let Some(size) = terminal_size()
+        {
+            self.order(Order::Resize(size));
+        }
+    }
+
+    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
+    fn suspend(&mut self) {
+        let Some(mut screen) = self.screen.take() else {
+            return;
+        };
+        screen.give_back();
+        self.order(Order::ScreenShown(false));
+        // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
+        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        match screen.take_again() {
+            Ok(()) => {
+                self.screen = Some(screen);
+                self.order(Order::ScreenShown(true));
+                self.resize();
+            }
+            Err(error) => {
+                drop(screen);
+                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
+            }
+        }
+    }
+
+    pub(super) fn order(&mut self, order: Order) {
+        if let Err(error) = self.keeper.send(order) {
+            self.note(
+                Level::Warning,
+                format!("the keeper does not take orders ({error})"),
+            );
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! From one run to the next: the dead run settles, the dialog opens, the tree is swept, the gate
+//! opens, the keeper is told to start.
+
+use super::Front;
+use crate::app::gate::{Gate, Timing, Verdict};
+use crate::app::phase::{After, Next, Phase};
+use crate::app::screen::{Due, terminal_size};
+use crate::app::{Ending, OnOom};
+use crate::command::CommandLine;
+use crate::event::{Exit, Level, NvmlState, StopRequested, What};
+use crate::remedy::{self, Context, Plan, Remedy, RemedyId};
+use crate::state::{Outcome, Run};
+use crate::supervise::{Launch, Order};
+use crate::ui;
+use crate::units::{Bytes, Moment, Pid, Uuid};
+use nix::sys::signal::Signal;
+
+impl Front {
+    /// A run that ended settles once all its probes have said goodbye, or after a moment.
+    pub(super) fn settle(&mut self, now: Moment) {
+        let Phase::Settling { exit, until, .. } = self.phase else {
+            return;
+        };
+        let speaking = self
+            .state
+            .run()
+            .is_some_and(|run| run.ranks.iter().any(|rank| rank.gone.is_none()));
+        if speaking && now < until {
+            return;
+        }
+        self.diagnose();
+        self.waiting = None;
+        let Phase::Settling { after, .. } = std::mem::replace(&mut self.phase, Phase::Asking { exit })
+        else {
+            return;
+        };
+        let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
+        let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
+        match after {
+            After::Decide if ran_out && asks => {}
+            After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
+            After::Relaunch(next) => self.sweep(exit, next),
+        }
+        self.request(Due::Now);
+    }
+
+    pub(super) fn remedies_now(&self) -> Vec<Remedy> {
+        let context = Context {
+            torch: self.torch_version(),
+            inherited: self.inherited.as_inherited(),
+            bf16: None,
+            oom: self.state.oom(),
+            findings: &self.findings,
+            state: Some(&self.state),
+            batch_scale: 0.5,
+        };
+        remedy::remedies(&self.command, &context)
+    }
+
+    /// The command that remedies make of the current run's.
+    pub(super) fn plan(&self, ids: &[RemedyId]) -> Plan {
+        let chosen: Vec<&Remedy> = self
+            .remedies
+            .iter()
+            .filter(|remedy| ids.contains(&remedy.id))
+            .collect();
+        Plan::of(&self.command, &chosen)
+    }
+
+    /// torch's version: what the probe said, else what the disk says.
+    fn torch_version(&self) -> Option<&str> {
+        let said = self
+            .state
+            .runs
+            .iter()
+            .rev()
+            .find_map(|run| run.ranks.first())
+            .map(|rank| rank.hello.torch.as_str());
+        said.or(self.torch.as_deref())
+    }
+
+    /// The user chose what runs next: now, where nothing runs; else as soon as it was stopped.
+    pub(super) fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
+        let chosen: Vec<&Remedy> = self
+            .remedies
+            .iter()
+            .filter(|remedy| ids.contains(&remedy.id))
+            .collect();
+        let command = match edited {
+            Some(mut command) => {
+                ui::restore_masked(&mut command, &self.command);
+                command
+            }
+            None => self.plan(ids).command,
+        };
+        let next = Next {
+            command,
+            remedies: chosen.iter().map(|remedy| remedy.title.clone()).collect(),
+            predicted_peak: chosen
+                .iter()
+                .filter_map(|remedy| remedy.expectation.needs)
+                .min(),
+        };
+        match &mut self.phase {
+            Phase::Asking { exit } => {
+                let exit = *exit;
+                self.sweep(exit, next);
+            }
+            Phase::Running { after } => {
+                *after = After::Relaunch(next);
+                self.record(What::StopRequested(StopRequested {
+                    signal: Signal::SIGTERM as i32,
+                    from_keyboard: true,
+                }));
+                self.order(Order::Stop);
+            }
+            Phase::Settling { after, .. } => *after = After::Relaunch(next),
+            Phase::Starting
+            | Phase::Sweeping { .. }
+            | Phase::Gating { .. }
+            | Phase::Leaving(_) => {}
+        }
+    }
+
+    fn sweep(&mut self, exit: Exit, next: Next) {
+        self.waiting = Some("ending what is left of the last run".into());
+        self.phase = Phase::Sweeping { exit, next };
+        self.order(Order::Sweep);
+        self.request(Due::Now);
+    }
+
+    pub(super) fn swept(&mut self, left: &[Pid]) {
+        let Phase::Sweeping { exit, next } = &self.phase else {
+            return;
+        };
+        let (exit, next) = (*exit, next.clone());
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
+            return self.refuse(format!(
+                "processes of the last run cannot be ended (pid {}); not relaunched",
+                pids.join(", ")
+            ));
+        }
+        let now = self.clock.now();
+        let gate = Gate::new(
+            now,
+            Timing::default(),
+            self.devices_of_last_run(),
+            next.predicted_peak,
+            self.pids_of_last_run(),
+            matches!(self.state.nvml, Some(NvmlState::Live { .. })),
+        );
+        self.phase = Phase::Gating { exit, next, gate };
+        self.pass_gate(now);
+    }
+
+    fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
+        let Some(run) = self.state.run() else {
+            return Vec::new();
+        };
+        let mut devices: Vec<Uuid> = run
+            .ranks
+            .iter()
+            .flat_map(|rank| &rank.hello.devices)
+            .filter_map(|device| device.uuid.clone())
+            .filter(|uuid| run.ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid)))
+            .collect();
+        devices.sort();
+        devices.dedup();
+        devices
+            .into_iter()
+            .map(|uuid| {
+                let baseline = self.baselines.get(&uuid).copied();
+                (uuid, baseline)
+            })
+            .collect()
+    }
+
+    fn pids_of_last_run(&self) -> Vec<Pid> {
+        self.state
+            .run()
+            .map(|run| run.ranks.iter().map(|rank| rank.hello.pid).collect())
+            .unwrap_or_default()
+    }
+
+    /// The use of a device before any process of ours touched it.
+    pub(super) fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {
+        let untouched = self.state.runs.iter().all(|run| run.ranks.is_empty());
+        if let (true, Some(used)) = (untouched, used) {
+            self.baselines.insert(uuid, used);
+        }
+    }
+
+    pub(super) fn nvml_changed(&mut self, state: NvmlState) {
+        if let (Phase::Gating { gate, .. }, NvmlState::Unavailable { .. } | NvmlState::Stale) =
+            (&mut self.phase, state)
+        {
+            gate.lose_nvml();
+        }
+    }
+
+    pub(super) fn pass_gate(&mut self, now: Moment) {
+        let Phase::Gating { gate, next, .. } = &self.phase else {
+            return;
+        };
+        match gate.verdict(now) {
+            Verdict::Wait(why) => {
+                if self.waiting.as_deref() != Some(why.as_str()) {
+                    self.waiting = Some(why);
+                    self.request(Due::Now);
+                }
+            }
+            Verdict::Refused(why) => self.refuse(why),
+            Verdict::Open => {
+                let next = next.clone();
+                self.start_next(next);
+            }
+        }
+    }
+
+    /// Back to the dialog, with the reason.
+    fn refuse(&mut self, why: String) {
+        if let Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } = self.phase {
+            self.waiting = Some(why.clone());
+            self.phase = Phase::Asking { exit };
+            self.note(Level::Warning, why);
+            self.request(Due::Now);
+        }
+    }
+
+    fn start_next(&mut self, next: Next) {
+        let run = self.run_number().next();
+        self.waiting = None;
+        self.command = next.command;
+        self.chosen = Some((next.remedies, next.predicted_peak));
+        self.phase = Phase::Starting;
+        let size = match &mut self.screen {
+            Some(screen) => Some(screen.begin_run()),
+            None => terminal_size(),
+        };
+        let command = self.surround.around(&self.command, run);
+        self.order(Order::Launch(Launch { run, command, size }));
+    }
+}

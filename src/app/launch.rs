@@ -1,0 +1,82 @@
+//! What is put around the command before it starts: the private directory, the probe and its
+//! socket, the words of the environment. Whatever of it fails is said and done without; the
+//! training starts all the same.
+
+use super::RunOptions;
+use crate::command::{CommandLine, EnvChange, Word};
+use crate::probe::{self, Installed};
+use crate::units::RunNumber;
+use std::path::{Path, PathBuf};
+
+/// The probe's side of a launch, the same for all runs of a session but the run's number.
+pub struct Surround {
+    probe: Option<ProbeInPlace>,
+    session: String,
+    lines: bool,
+    interval: std::time::Duration,
+}
+
+struct ProbeInPlace {
+    installed: Installed,
+    socket: PathBuf,
+}
+
+/// The variable that marks every process of a session, for those who look for them.
+pub const SESSION_VARIABLE: &str = "OOMPH_SESSION";
+
+impl Surround {
+    /// Writes the probe into `directory`, to speak to `socket`. `None` for either leaves it out.
+    ///
+    /// # Errors
+    /// The probe's files could not be written; the caller says so and goes on without.
+    pub fn prepare(
+        options: &RunOptions,
+        session: &str,
+        place: Option<(&Path, &Path)>,
+    ) -> (Surround, Option<String>) {
+        let mut problem = None;
+        let probe = place.and_then(|(directory, socket)| match probe::install(directory) {
+            Ok(installed) => Some(ProbeInPlace {
+                installed,
+                socket: socket.to_path_buf(),
+            }),
+            Err(error) => {
+                problem = Some(format!(
+                    "the probe could not be written to {} ({error}); going on without it",
+                    directory.display()
+                ));
+                None
+            }
+        });
+        let surround = Surround {
+            probe,
+            session: session.to_string(),
+            lines: options.lines,
+            interval: options.interval,
+        };
+        (surround, problem)
+    }
+
+    /// The command as it is really started: `shown` with the probe's words in its environment.
+    pub fn around(&self, shown: &CommandLine, run: RunNumber) -> CommandLine {
+        let mut command = shown.clone();
+        if let Some(probe) = &self.probe {
+            let inherited = shown
+                .env_value("PYTHONPATH")
+                .map(|word| word.0.clone())
+                .or_else(|| std::env::var_os("PYTHONPATH"));
+            let changes = probe.installed.environment(
+                &probe.socket,
+                run,
+                self.interval,
+                self.lines,
+                inherited.as_deref(),
+            );
+            for EnvChange { name, value } in changes {
+                command.set_env(&name.to_string_lossy(), value);
+            }
+        }
+        command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
+        command
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether there is somebody to draw for.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+/// Screen or not, and why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Draw.
+    Screen,
+    /// Pass the output through; the reason is for the curious (`--headless`, no terminal, …).
+    Headless(Reason),
+}
+
+/// Why nothing is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// `--headless`.
+    Asked,
+    /// Standard output is no terminal.
+    NoTerminal,
+    /// `TERM` is unset or `dumb`.
+    DumbTerminal,
+    /// We run in the background of the terminal: drawing would stop us (SIGTTOU).
+    Background,
+    /// `CI` is set.
+    Ci,
+    /// A notebook's cell: a terminal with nobody behind it (ipython #514).
+    Notebook,
+}
+
+/// What is known of the surroundings when oomph starts.
+#[derive(Debug, Clone, Default)]
+pub struct Surface {
+    /// Standard output is a terminal.
+    pub stdout_is_terminal: bool,
+    /// We are the terminal's foreground group.
+    pub foreground: bool,
+    /// `TERM`.
+    pub term: Option<String>,
+    /// `CI` is set and not empty.
+    pub ci: bool,
+    /// `JPY_PARENT_PID` or `COLAB_RELEASE_TAG` is set.
+    pub notebook: bool,
+}
+
+impl Surface {
+    /// Looks at this process.
+    pub fn of_this_process() -> Surface {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let stdout = std::io::stdout();
+        let stdout_is_terminal = stdout.is_terminal();
+        Surface {
+            stdout_is_terminal,
+            foreground: stdout_is_terminal
+                && nix::unistd::tcgetpgrp(stdout.as_fd())
+                    .is_ok_and(|group| group == nix::unistd::getpgrp()),
+            term: std::env::var("TERM").ok(),
+            ci: set("CI"),
+            notebook: set("JPY_PARENT_PID") || set("COLAB_RELEASE_TAG"),
+        }
+    }
+}
+
+/// Decides; the first reason found is the one given.
+pub fn choose(headless: bool, surface: &Surface) -> Mode {
+    let reason = if headless {
+        Reason::Asked
+    } else if !surface.stdout_is_terminal {
+        Reason::NoTerminal
+    } else if surface.ci {
+        Reason::Ci
+    } else if surface.notebook {
+        Reason::Notebook
+    } else if matches!(surface.term.as_deref(), None | Some("" | "dumb")) {
+        Reason::DumbTerminal
+    } else if !surface.foreground {
+        Reason::Background
+    } else {
+        return Mode::Screen;
+    };
+    Mode::Headless(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terminal() -> Surface {
+        Surface {
+            stdout_is_terminal: true,
+            foreground: true,
+            term: Some("xterm-256color".into()),
+            ci: false,
+            notebook: false,
+        }
+    }
+
+    #[test]
+    fn a_screen_needs_somebody_behind_it() {
+        let without = |change: fn(&mut Surface)| {
+            let mut surface = terminal();
+            change(&mut surface);
+            choose(false, &surface)
+        };
+        assert_eq!(choose(false, &terminal()), Mode::Screen);
+        assert_eq!(choose(true, &terminal()), Mode::Headless(Reason::Asked));
+        for (mode, reason) in [
+            (without(|s| s.stdout_is_terminal = false), Reason::NoTerminal),
+            (without(|s| s.term = None), Reason::DumbTerminal),
+            (without(|s| s.term = Some("dumb".into())), Reason::DumbTerminal),
+            (without(|s| s.foreground = false), Reason::Background),
+            (without(|s| s.ci = true), Reason::Ci),
+            (without(|s| s.notebook = true), Reason::Notebook),
+        ] {
+            assert_eq!(mode, Mode::Headless(reason));
+        }
+    }
+}

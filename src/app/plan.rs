@@ -1,0 +1,56 @@
+//! `oomph plan`: what is recognised in a command and what each remedy would change. Runs nothing.
+
+use super::Ending;
+use super::allocator::InheritedSettings;
+use super::torch;
+use crate::command::CommandLine;
+use crate::remedy::{self, Availability, Context, Plan};
+use std::io::Write;
+
+/// Prints the plan of `command`.
+///
+/// # Errors
+/// Standard output could not be written.
+pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
+    let torch = torch::version_for(command);
+    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let context = Context {
+        torch: torch.as_deref(),
+        inherited: inherited.as_inherited(),
+        batch_scale,
+        ..Context::default()
+    };
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", remedy::plan_json(command, &context))?;
+        return Ok(Ending::Code(0));
+    }
+    let recognised = remedy::recognise(command);
+    let launchers: Vec<&str> = recognised
+        .launchers()
+        .iter()
+        .map(|launcher| launcher.name.as_str())
+        .collect();
+    let program = command.argv.get(recognised.anatomy.program);
+    let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
+    let known = recognised.known.map_or(
+        "unknown; its options are read by their spelling".to_string(),
+        |entry| format!("known as {}", entry.name),
+    );
+    writeln!(out, "program    {program} ({known})")?;
+    if !launchers.is_empty() {
+        writeln!(out, "launchers  {}", launchers.join(", "))?;
+    }
+    writeln!(out, "torch      {}", torch.as_deref().unwrap_or("unknown"))?;
+    for remedy in remedy::remedies(command, &context) {
+        writeln!(out, "\n{}", remedy.title)?;
+        match &remedy.availability {
+            Availability::Offered => {
+                writeln!(out, "  {}", remedy.changes)?;
+                writeln!(out, "  {}", Plan::of(command, &[&remedy]).command.shown())?;
+            }
+            Availability::NotOffered(reason) => writeln!(out, "  not offered: {reason}")?,
+        }
+    }
+    Ok(Ending::Code(0))
+}

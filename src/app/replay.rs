@@ -1,0 +1,236 @@
+//! `oomph replay`: a recording through the same fold and the same frames.
+
+use super::Ending;
+use super::keyboard::{self, Typed};
+use super::mode::{self, Mode, Surface};
+use super::screen::{Around, Due, Screen};
+use crate::diagnosis;
+use crate::event::{Clock, Event, What};
+use crate::report;
+use crate::session;
+use crate::state::State;
+use crate::ui::{Effect, Pace, Replay, ReplayControl};
+use crate::units::Moment;
+use anyhow::Context;
+use crossterm::event::Event as TerminalEvent;
+use std::path::Path;
+use std::time::Duration;
+
+/// Plays `file`, or prints what it says where there is no screen.
+///
+/// # Errors
+/// The recording could not be read, or holds nothing.
+pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
+    let events = read(file)?;
+    match mode::choose(headless, &Surface::of_this_process()) {
+        Mode::Headless(_) => print(&events),
+        Mode::Screen => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .enable_time()
+                .build()?;
+            runtime.block_on(play(&events, file))?;
+            runtime.shutdown_background();
+        }
+    }
+    Ok(Ending::Code(0))
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
+    let mut events = Vec::new();
+    let mut corrupt = 0u64;
+    for event in session::read(file).with_context(|| format!("cannot read {}", file.display()))? {
+        match event {
+            Ok(event) => events.push(event),
+            Err(_) => corrupt += 1,
+        }
+    }
+    if corrupt > 0 {
+        eprintln!("oomph: {corrupt} lines of {} are no events and were passed over", file.display());
+    }
+    anyhow::ensure!(
+        !events.is_empty(),
+        "{} holds no recorded event; give the events.jsonl of a session",
+        file.display()
+    );
+    Ok(events)
+}
+
+fn print(events: &[Event]) {
+    let mut state = State::default();
+    for event in events {
+        state.apply(event);
+        if let What::Exited(_) = event.what {
+            let findings = diagnosis::diagnose(&state);
+            let Some(run) = state.run() else { continue };
+            println!("run {}: {}", run.number, run.command.shown());
+            if let Some(summary) = report::summary(&state) {
+                println!("  {summary}");
+            }
+            for line in report::diagnosis(&state, &findings, &[], &run.command) {
+                println!("  {line}");
+            }
+        }
+    }
+}
+
+async fn play(events: &[Event], file: &Path) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let mut typed = keyboard::watch().context("the keyboard cannot be read")?;
+    let mut screen = Screen::enter()?;
+    let mut state = State::default();
+    let mut findings = Vec::new();
+    let mut player = Player::new(events[0].at, clock.now());
+    let mut played = 0;
+    loop {
+        let now = clock.now();
+        player.advance(now, played == events.len());
+        let until = player.position;
+        while let Some(event) = events.get(played).filter(|event| event.at <= until) {
+            state.apply(event);
+            if matches!(event.what, What::Oom(_) | What::OomText(_) | What::Exited(_)) {
+                findings = diagnosis::diagnose(&state);
+            }
+            played += 1;
+            screen.request(Due::Sample);
+        }
+        state.now = state.now.max(until);
+        if let Some(next) = events.get(played) {
+            player.skip_pause(next.at);
+        }
+        let around = Around {
+            state: &state,
+            findings: &findings,
+            remedies: &[],
+            plan: &|_| None,
+            waiting: None,
+            recording: Some(file),
+            replay: Some(player.shown(played == events.len())),
+        };
+        screen.fit(&around)?;
+        screen.draw(now, &around)?;
+        tokio::select! {
+            key = typed.recv() => match key {
+                Some(Typed::Event(TerminalEvent::Key(key))) => {
+                    screen.request(Due::Now);
+                    match screen.key(key, &around) {
+                        Some(Effect::Quit { .. } | Effect::Interrupt) => break,
+                        Some(Effect::Replay(control)) => player.control(control),
+                        Some(effect) => screen.carry_out(&effect)?,
+                        None => {}
+                    }
+                }
+                Some(Typed::Event(_)) => screen.request(Due::Now),
+                Some(Typed::HungUp) | None => break,
+            },
+            () = tokio::time::sleep(TICK) => {}
+        }
+    }
+    screen.leave();
+    Ok(())
+}
+
+/// How often the player looks at its clock: twice a frame of samples.
+const TICK: Duration = Duration::from_millis(50);
+/// The longest pause that is played as it was: waiting for a key for an hour is no story.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Speeds from an eighth to a thousand times.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.125..=1024.0;
+
+/// Where the recording is being played, and how fast. Time comes in as an argument.
+#[derive(Debug)]
+struct Player {
+    position: Moment,
+    looked: Moment,
+    speed: f64,
+    paused: bool,
+}
+
+impl Player {
+    fn new(position: Moment, now: Moment) -> Player {
+        Player {
+            position,
+            looked: now,
+            speed: 1.0,
+            paused: false,
+        }
+    }
+
+    fn advance(&mut self, now: Moment, at_end: bool) {
+        let passed = now.since(self.looked);
+        self.looked = now;
+        if !self.paused && !at_end {
+            self.position = self.position + passed.mul_f64(self.speed);
+        }
+    }
+
+    fn skip_pause(&mut self, next: Moment) {
+        if next.since(self.position) > LONGEST_PAUSE.mul_f64(self.speed.max(1.0)) {
+            self.position = next;
+        }
+    }
+
+    fn control(&mut self, control: ReplayControl) {
+        match control {
+            ReplayControl::PlayOrPause => self.paused = !self.paused,
+            ReplayControl::Faster => self.speed = (self.speed * 2.0).min(*SPEEDS.end()),
+            ReplayControl::Slower => self.speed = (self.speed / 2.0).max(*SPEEDS.start()),
+        }
+    }
+
+    fn shown(&self, at_end: bool) -> Replay {
+        Replay {
+            speed: self.speed,
+            pace: match (at_end, self.paused) {
+                (true, _) => Pace::AtEnd,
+                (false, true) => Pace::Paused,
+                (false, false) => Pace::Playing,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn time_passes_at_the_speed_that_was_asked_for() {
+        let mut player = Player::new(at(5.0), at(100.0));
+        player.advance(at(101.0), false);
+        assert_eq!(player.position, at(6.0));
+        player.control(ReplayControl::Faster);
+        player.advance(at(102.0), false);
+        assert_eq!(player.position, at(8.0));
+        player.control(ReplayControl::PlayOrPause);
+        player.advance(at(110.0), false);
+        assert_eq!(player.position, at(8.0));
+        assert_eq!(player.shown(false).pace, Pace::Paused);
+    }
+
+    #[test]
+    fn long_pauses_are_skipped_and_short_ones_kept() {
+        let mut player = Player::new(at(0.0), at(0.0));
+        player.skip_pause(at(1.5));
+        assert_eq!(player.position, at(0.0));
+        player.skip_pause(at(3_600.0));
+        assert_eq!(player.position, at(3_600.0));
+    }
+
+    #[test]
+    fn speeds_have_bounds() {
+        let mut player = Player::new(at(0.0), at(0.0));
+        for _ in 0..40 {
+            player.control(ReplayControl::Faster);
+        }
+        assert_eq!(player.speed, 1024.0);
+        for _ in 0..40 {
+            player.control(ReplayControl::Slower);
+        }
+        assert_eq!(player.speed, 0.125);
+    }
+}

@@ -1,0 +1,267 @@
+//! When a frame is drawn: as seldom as the eye allows, and never against a terminal that is stuck.
+
+use crate::command::CommandLine;
+use crate::diagnosis::Finding;
+use crate::remedy::{Remedy, RemedyId};
+use crate::state::State;
+use crate::supervise::Size;
+use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Theme, View};
+use crate::units::Moment;
+use crossterm::event::{KeyEvent, MouseEvent};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// Why a frame is due; the more it is awaited, the sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// A clock moved on.
+    Clock,
+    /// A sample came: four frames a second read as live, and cost a third of ten.
+    Sample,
+    /// The program wrote: 20 a second, as progress bars do.
+    Output,
+    /// A key was pressed, the size changed, a run ended.
+    Now,
+}
+
+impl Due {
+    /// How long after the last frame the next may follow.
+    const fn pause(self) -> Duration {
+        match self {
+            Due::Clock => Duration::from_millis(1_000),
+            Due::Sample => Duration::from_millis(250),
+            Due::Output => Duration::from_millis(50),
+            Due::Now => Duration::from_millis(16),
+        }
+    }
+}
+
+/// What a frame shows beside the program's own output.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// What is known.
+    pub state: &'a State,
+    /// Why memory ran out, if it did.
+    pub findings: &'a [Finding],
+    /// What can be done.
+    pub remedies: &'a [Remedy],
+    /// The command that remedies make of the current run's.
+    pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
+    /// What is being waited for, in words.
+    pub waiting: Option<&'a str>,
+    /// Where the session is recorded.
+    pub recording: Option<&'a Path>,
+    /// How a recording is played, if one is.
+    pub replay: Option<Replay>,
+}
+
+impl<'a> Around<'a> {
+    fn scene(&self, child: &'a ChildScreen) -> Scene<'a> {
+        Scene {
+            state: self.state,
+            findings: self.findings,
+            remedies: self.remedies,
+            plan: self.plan,
+            child,
+            waiting: self.waiting,
+            recording: self.recording,
+            replay: self.replay,
+        }
+    }
+}
+
+/// The screen while it is up: the user's terminal, what is looked at, the program's output.
+pub struct Screen {
+    terminal: ui::terminal::Screen,
+    /// What is looked at.
+    pub view: View,
+    /// The program's own terminal.
+    pub child: ChildScreen,
+    due: Option<Due>,
+    drawn: Moment,
+    pace: Duration,
+}
+
+/// A frame that takes this long is held up by the terminal, not by us.
+const SLOW_FRAME: Duration = Duration::from_millis(50);
+/// The pace for such a terminal: two frames a second.
+const SLOW_PACE: Duration = Duration::from_millis(500);
+
+impl Screen {
+    /// Takes the terminal on standard output.
+    ///
+    /// # Errors
+    /// Where there is none, or it is gone.
+    pub fn enter() -> io::Result<Screen> {
+        let tty = io::stdout().as_fd().try_clone_to_owned()?;
+        let terminal = ui::terminal::Screen::enter(tty.into())?;
+        let (width, height) = terminal.size();
+        let theme = Theme::of_environment(|name| std::env::var(name).ok());
+        let child = first_child_size().unwrap_or(Size::USUAL);
+        Ok(Screen {
+            terminal,
+            view: View::new(theme, width, height),
+            child: ChildScreen::new(child.rows, child.cols),
+            due: Some(Due::Now),
+            drawn: Moment::ZERO,
+            pace: Duration::ZERO,
+        })
+    }
+
+    /// Says that a frame is due.
+    pub fn request(&mut self, due: Due) {
+        self.due = self.due.max(Some(due));
+    }
+
+    /// When the next frame is due; a clock's tick at the latest.
+    pub fn next_frame(&self) -> Moment {
+        let due = self.due.unwrap_or(Due::Clock);
+        self.drawn + due.pause().max(self.pace)
+    }
+
+    /// A key; what the loop is to do about it.
+    pub fn key(&mut self, key: KeyEvent, around: &Around) -> Option<Effect> {
+        self.view.key(key, &around.scene(&self.child))
+    }
+
+    /// Pasted text.
+    pub fn paste(&mut self, text: &str, around: &Around) -> Option<Effect> {
+        self.view.paste(text, &around.scene(&self.child))
+    }
+
+    /// The mouse.
+    pub fn mouse(&mut self, mouse: MouseEvent, around: &Around) -> Option<Effect> {
+        self.view.mouse(mouse, &around.scene(&self.child))
+    }
+
+    /// An effect that stays on the screen; the others are the loop's.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
+        match effect {
+            Effect::Copy(text) => self.terminal.copy(text),
+            Effect::Redraw => self.terminal.redraw(),
+            Effect::CaptureMouse(capture) => self.terminal.capture_mouse(*capture),
+            Effect::Scroll(scroll) => {
+                self.child.scroll(*scroll);
+                Ok(())
+            }
+            Effect::Relaunch { .. }
+            | Effect::Interrupt
+            | Effect::Stop
+            | Effect::Kill
+            | Effect::Quit { .. }
+            | Effect::Suspend
+            | Effect::Input(_)
+            | Effect::Replay(_) => Ok(()),
+        }
+    }
+
+    /// Goes along with the terminal's size and the panes'; the size that the program's terminal
+    /// is to have, where that has changed.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn fit(&mut self, around: &Around) -> io::Result<Option<Size>> {
+        if self.terminal.fit()? {
+            let (width, height) = self.terminal.size();
+            self.view.resize(width, height);
+            self.request(Due::Now);
+        }
+        let (rows, cols) = self.view.child_size(&around.scene(&self.child));
+        let wanted = Size::new(rows, cols);
+        if self.child.size() == (wanted.rows, wanted.cols) {
+            return Ok(None);
+        }
+        self.child.resize(wanted.rows, wanted.cols);
+        Ok(Some(wanted))
+    }
+
+    /// Clears the program's terminal for another run, whose size it returns.
+    pub fn begin_run(&mut self) -> Size {
+        let (rows, cols) = self.child.size();
+        // A line of our own in the program's terminal would be taken for the program's.
+        self.child.feed(b"\x1bc");
+        Size::new(rows, cols)
+    }
+
+    /// Gives the terminal back for a while.
+    pub fn give_back(&mut self) {
+        self.terminal.leave();
+    }
+
+    /// Takes it again.
+    ///
+    /// # Errors
+    /// Where it is gone.
+    pub fn take_again(&mut self) -> io::Result<()> {
+        self.request(Due::Now);
+        self.terminal.resume()
+    }
+
+    /// Gives the terminal back for good; the program's last rows, to be put on it.
+    pub fn leave(mut self) -> Vec<u8> {
+        let (_, height) = self.terminal.size();
+        self.terminal.leave();
+        self.child.tail_formatted(usize::from(height))
+    }
+
+    /// Draws if a frame is due at `now` and the terminal takes bytes. Frames are never queued: one
+    /// that could not be drawn is replaced by the next.
+    ///
+    /// # Errors
+    /// Where the terminal is gone.
+    pub fn draw(&mut self, now: Moment, around: &Around) -> io::Result<()> {
+        if now < self.next_frame() {
+            return Ok(());
+        }
+        self.drawn = now;
+        if !self.terminal.is_writable() {
+            // Stuck (Ctrl-S, a stopped ssh): look again at the pace of a slow terminal.
+            self.pace = SLOW_PACE;
+            return Ok(());
+        }
+        self.due = None;
+        let scene = around.scene(&self.child);
+        self.view.sync(&scene);
+        let taken = self.terminal.draw(&self.view, &scene)?;
+        self.pace = if taken > SLOW_FRAME {
+            SLOW_PACE
+        } else {
+            Duration::ZERO
+        };
+        Ok(())
+    }
+}
+
+/// The size that the program's terminal has when the first run starts: before the screen is up, but
+/// as it will be, so that the program is not resized at once.
+pub fn first_child_size() -> Option<Size> {
+    let whole = terminal_size()?;
+    let theme = Theme::of_environment(|name| std::env::var(name).ok());
+    let view = View::new(theme, whole.cols, whole.rows);
+    let child = ChildScreen::new(whole.rows, whole.cols);
+    let around = Around {
+        state: &State::default(),
+        findings: &[],
+        remedies: &[],
+        plan: &|_| None,
+        waiting: None,
+        recording: None,
+        replay: None,
+    };
+    let (rows, cols) = view.child_size(&around.scene(&child));
+    Some(Size::new(rows, cols))
+}
+
+/// The size of the terminal on standard output, if there is one.
+pub fn terminal_size() -> Option<Size> {
+    let stdout = io::stdout();
+    stdout.is_terminal().then(|| {
+        let (cols, rows) = ui::terminal::size_of(stdout.as_fd());
+        Size::new(rows, cols)
+    })
+}

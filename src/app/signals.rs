@@ -1,0 +1,155 @@
+//! Signals from outside, with their sender: RELIABILITY's rules of what is passed on.
+//!
+//! A signalfd and not a handler, because the rules need the sender's pid: a signal that comes out
+//! of the training's own tree is never sent back to it (sudo's rule), and under a SLURM step every
+//! process has already been signalled, so that passing it on would make it two.
+
+use crate::units::Pid;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::io;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A signal that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Which.
+    pub signal: Signal,
+    /// Who sent it; `None` where the kernel did.
+    pub sender: Option<Pid>,
+}
+
+/// The signals that the front takes in.
+pub struct Signals {
+    fd: AsyncFd<SignalFd>,
+}
+
+/// What the front does about a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Pass it on to the training, once.
+    Forward,
+    /// The terminal is gone: drop the screen and go on.
+    DropScreen,
+    /// Read the terminal's size anew.
+    Resize,
+    /// Nothing.
+    Ignore,
+}
+
+const TAKEN: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+
+impl Signals {
+    /// Takes the signals over, except those that were ignored when oomph was started (`nohup`,
+    /// `&` in sh): they stay ignored. To be called before any thread is started, because threads
+    /// inherit the mask. The keeper gives the command the mask that oomph was started with.
+    pub fn take(ignored: impl Fn(Signal) -> bool) -> io::Result<Signals> {
+        let mut set = SigSet::empty();
+        for signal in TAKEN.into_iter().filter(|signal| !ignored(*signal)) {
+            set.add(signal);
+        }
+        set.thread_block()?;
+        let fd = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        // SAFETY: a `SignalFd` owns its descriptor and says the same one for as long as it lives.
+        let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+        Ok(Signals {
+            fd: fd.map_err(|refused| refused.into_parts().1)?,
+        })
+    }
+
+    /// The next signal.
+    pub async fn next(&self) -> io::Result<Arrived> {
+        loop {
+            let mut ready = self.fd.readable().await?;
+            match ready.get_inner().read_signal() {
+                Ok(Some(info)) => {
+                    if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
+                        let sender = (info.ssi_pid != 0).then_some(Pid(info.ssi_pid as i32));
+                        return Ok(Arrived { signal, sender });
+                    }
+                }
+                Ok(None) => ready.clear_ready(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The rules of which signal means what.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
+    pub in_slurm_step: bool,
+}
+
+impl Rules {
+    /// What to do about a signal that came from inside the training's tree, or not.
+    pub fn answer(self, signal: Signal, from_training: bool) -> Answer {
+        match signal {
+            Signal::SIGWINCH => Answer::Resize,
+            Signal::SIGHUP => Answer::DropScreen,
+            _ if from_training || self.in_slurm_step => Answer::Ignore,
+            _ => Answer::Forward,
+        }
+    }
+}
+
+/// Whether `pid` descends from one of `roots`, by `/proc` as it is now.
+pub fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
+    let mut pid = pid.0;
+    // Deeper trees than this are loops of a racing /proc.
+    for _ in 0..64 {
+        if roots.contains(&Pid(pid)) {
+            return true;
+        }
+        match procfs::process::Process::new(pid).and_then(|process| process.stat()) {
+            Ok(stat) if stat.ppid > 1 => pid = stat.ppid,
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(in_slurm_step: bool) -> Rules {
+        Rules { in_slurm_step }
+    }
+
+    #[test]
+    fn what_the_training_sent_is_not_sent_back() {
+        assert_eq!(rules(false).answer(Signal::SIGTERM, true), Answer::Ignore);
+        assert_eq!(rules(false).answer(Signal::SIGTERM, false), Answer::Forward);
+    }
+
+    #[test]
+    fn a_slurm_step_has_signalled_everybody_already() {
+        assert_eq!(rules(true).answer(Signal::SIGUSR1, false), Answer::Ignore);
+        assert_eq!(rules(false).answer(Signal::SIGUSR1, false), Answer::Forward);
+    }
+
+    #[test]
+    fn the_terminals_own_signals_stay_here() {
+        assert_eq!(rules(false).answer(Signal::SIGHUP, false), Answer::DropScreen);
+        assert_eq!(rules(false).answer(Signal::SIGWINCH, false), Answer::Resize);
+    }
+
+    #[test]
+    fn ancestry_is_read_from_proc() {
+        let me = Pid(std::process::id() as i32);
+        let parent = Pid(std::os::unix::process::parent_id() as i32);
+        assert!(descends_from(me, &[parent]));
+        assert!(!descends_from(parent, &[me]));
+    }
+}

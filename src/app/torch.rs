@@ -1,0 +1,33 @@
+//! torch's version for a command that has not run yet: its interpreter looked up, its disk read.
+
+use crate::command::CommandLine;
+use crate::remedy;
+use crate::surroundings::{self, Starter};
+use std::env;
+use std::path::PathBuf;
+
+/// torch's version in the interpreter that `command` would run, or `None` where it cannot be told.
+pub fn version_for(command: &CommandLine) -> Option<String> {
+    let recognised = remedy::recognise(command);
+    let at = recognised.anatomy.interpreter?;
+    let inherited_path = env::var_os("PATH");
+    let path = command
+        .env_value("PATH")
+        .map(|word| word.0.as_os_str())
+        .or(inherited_path.as_deref());
+    let conda_root = conda_root();
+    let interpreter = surroundings::interpreter(Starter {
+        word: command.argv.get(at)?,
+        before: &command.argv[..at],
+        cwd: &command.cwd,
+        path,
+        conda_root: conda_root.as_deref(),
+    })?;
+    surroundings::torch_version(&interpreter)
+}
+
+/// `CONDA_EXE` is `ROOT/bin/conda`.
+fn conda_root() -> Option<PathBuf> {
+    let exe = PathBuf::from(env::var_os("CONDA_EXE")?);
+    Some(exe.parent()?.parent()?.to_path_buf())
+}

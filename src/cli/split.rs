@@ -1,0 +1,110 @@
+//! Where our own words end and the command begins.
+
+use crate::command::{EnvChange, Word};
+use clap::Command;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Our words and the command's.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// Options and a subcommand of ours, for clap.
+    pub ours: Vec<OsString>,
+    /// The command, untouched.
+    pub command: Vec<OsString>,
+}
+
+/// Why the words could not be split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SplitError {
+    /// An option of ours that takes a value stands last.
+    ValueMissing(String),
+}
+
+impl fmt::Display for SplitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SplitError::ValueMissing(option) => {
+                write!(f, "{option} needs a value; write {option} VALUE or {option}=VALUE")
+            }
+        }
+    }
+}
+
+/// Splits `words` at the first one that is no option and no subcommand of `definition`.
+pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitError> {
+    let mut parts = Parts::default();
+    let mut scope = definition;
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        if word == "--" {
+            parts.command = words[at + 1..].to_vec();
+            return Ok(parts);
+        }
+        let is_option = word.as_bytes().len() > 1 && word.as_bytes().starts_with(b"-");
+        if is_option {
+            parts.ours.push(word.clone());
+            at += 1;
+            if takes_separate_value(scope, word) {
+                let value = words.get(at).ok_or_else(|| {
+                    SplitError::ValueMissing(word.to_string_lossy().into_owned())
+                })?;
+                parts.ours.push(value.clone());
+                at += 1;
+            }
+            continue;
+        }
+        let subcommand = std::ptr::eq(scope, definition)
+            .then(|| word.to_str().and_then(|name| definition.find_subcommand(name)))
+            .flatten();
+        match subcommand {
+            Some(subcommand) if wraps_a_command(subcommand) => {
+                parts.ours.push(word.clone());
+                scope = subcommand;
+                at += 1;
+            }
+            Some(_) => {
+                parts.ours.extend_from_slice(&words[at..]);
+                return Ok(parts);
+            }
+            None => {
+                parts.command = words[at..].to_vec();
+                return Ok(parts);
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Subcommands that are followed by a command to wrap take no words of their own.
+fn wraps_a_command(subcommand: &Command) -> bool {
+    subcommand.get_positionals().next().is_none()
+        && matches!(subcommand.get_name(), "run" | "plan")
+}
+
+fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
+    let Some(text) = word.to_str() else {
+        return false;
+    };
+    scope
+        .get_arguments()
+        .filter(|argument| argument.get_action().takes_values())
+        .any(|argument| {
+            argument.get_long().is_some_and(|long| text.strip_prefix("--") == Some(long))
+                || argument.get_short().is_some_and(|short| text == format!("-{short}"))
+        })
+}
+
+/// `NAME=VALUE` where NAME could be a variable's; options and paths are none.
+pub fn assignment(word: &Word) -> Option<EnvChange> {
+    let bytes = word.as_bytes();
+    let equals = memchr::memchr(b'=', bytes)?;
+    let (name, value) = (&bytes[..equals], &bytes[equals + 1..]);
+    let is_name = name.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+        && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    is_name.then(|| EnvChange {
+        name: Word(OsString::from_vec(name.to_vec())),
+        value: Some(Word(OsString::from_vec(value.to_vec()))),
+    })
+}

@@ -1,0 +1,113 @@
+//! What a person types, and what becomes of it.
+
+use super::*;
+use crate::app::{OnOom, Recording};
+use std::time::Duration;
+
+fn parsed(words: &[&str]) -> Result<Order, Refusal> {
+    parse(words.iter().map(OsString::from), "/work".into())
+}
+
+fn run(words: &[&str]) -> RunOptions {
+    match parsed(words) {
+        Ok(Order::Run(options)) => options,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+fn argv(options: &RunOptions) -> Vec<String> {
+    options.command.argv.iter().map(Word::to_string_lossy).collect()
+}
+
+fn mistake_of(words: &[&str]) -> String {
+    match parsed(words) {
+        Err(Refusal::Mistake(text)) => text,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_first_word_that_is_no_option_starts_the_command() {
+    let options = run(&["--headless", "python", "train.py", "--headless", "--help", "--", "x"]);
+    assert!(options.headless);
+    assert_eq!(argv(&options), ["python", "train.py", "--headless", "--help", "--", "x"]);
+}
+
+#[test]
+fn a_double_dash_makes_any_word_the_command() {
+    assert_eq!(argv(&run(&["--", "replay", "x"])), ["replay", "x"]);
+    assert_eq!(argv(&run(&["--", "--odd"])), ["--odd"]);
+}
+
+#[test]
+fn run_is_the_same_spelled_out() {
+    let options = run(&["--no-probe", "run", "--no-nvml", "--interval", "0.5s", "--", "make", "-j"]);
+    assert!(!options.probe && !options.nvml);
+    assert_eq!(options.interval, Duration::from_millis(500));
+    assert_eq!(argv(&options), ["make", "-j"]);
+    assert_eq!(argv(&run(&["run", "python", "run"])), ["python", "run"]);
+}
+
+#[test]
+fn words_with_an_equals_sign_in_front_are_environment() {
+    let options = run(&["CUDA_VISIBLE_DEVICES=1", "A=b=c", "python", "x.py", "k=v"]);
+    assert_eq!(options.command.env.len(), 2);
+    assert_eq!(options.command.env_value("A").unwrap(), &Word::from("b=c"));
+    assert_eq!(argv(&options), ["python", "x.py", "k=v"]);
+    assert_eq!(argv(&run(&["./a=b", "x"])), ["./a=b", "x"]);
+}
+
+#[test]
+fn options_become_plain_values() {
+    let options = run(&[
+        "--record=/tmp/a.jsonl", "--on-oom", "exit", "--alloc-conf", "expandable_segments:True",
+        "--no-lines", "true",
+    ]);
+    assert_eq!(options.recording, Recording::To("/tmp/a.jsonl".into()));
+    assert_eq!(options.on_oom, Some(OnOom::Exit));
+    assert_eq!(options.alloc_conf.as_deref(), Some("expandable_segments:True"));
+    assert!(!options.lines);
+    assert_eq!(run(&["--no-record", "true"]).recording, Recording::Off);
+    assert_eq!(run(&["true"]).recording, Recording::InStateDirectory);
+}
+
+#[test]
+fn mistakes_are_one_line_with_the_mend() {
+    for (words, said) in [
+        (&["--headles", "python"][..], "--headless"),
+        (&["--interval", "soon", "python"], "100ms"),
+        (&["--interval", "1ms", "python"], "10ms"),
+        (&["--interval"], "needs a value"),
+        (&["--on-oom", "panic", "python"], "ask"),
+        (&["--record", "a", "--no-record", "python"], "--no-record"),
+        (&[], "no command"),
+        (&["A=b"], "no command"),
+        (&["run"], "no command"),
+        (&["replay"], "FILE"),
+    ] {
+        let text = mistake_of(words);
+        assert!(text.contains(said), "{words:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_mistakes() {
+    for words in [&["--help"][..], &["-h"], &["--version"], &["run", "--help"]] {
+        assert!(matches!(parsed(words), Err(Refusal::Shown(_))), "{words:?}");
+    }
+}
+
+#[test]
+fn replay_and_plan_have_words_of_their_own() {
+    assert_eq!(
+        parsed(&["replay", "a.jsonl"]),
+        Ok(Order::Replay(ReplayOrder { file: "a.jsonl".into(), headless: false }))
+    );
+    let Ok(Order::Plan(plan)) = parsed(&["plan", "--json", "--batch-scale", "0.25", "--", "python", "t.py", "--json"]) else {
+        panic!("no plan")
+    };
+    assert!(plan.json);
+    assert_eq!(plan.batch_scale, 0.25);
+    assert_eq!(plan.command.argv.len(), 3);
+}

@@ -1,0 +1,86 @@
+//! What happened and what to do about it, in plain words and commands to copy.
+
+use crate::command::CommandLine;
+use crate::diagnosis::Finding;
+use crate::remedy::{Availability, Plan, Remedy};
+use crate::state::{Outcome, State};
+use crate::units::clock_face;
+use std::fmt::Write;
+
+/// The diagnosis of the current run's out-of-memory: the cause, its numbers, the lines that held
+/// the most, and each remedy as a command to copy. Empty where no memory ran out.
+///
+/// Lines without a prefix and without a trailing newline; whoever prints them puts `oomph: ` in
+/// front.
+pub fn diagnosis(
+    state: &State,
+    findings: &[Finding],
+    remedies: &[Remedy],
+    command: &CommandLine,
+) -> Vec<String> {
+    let Some(first) = findings.first() else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("out of memory: {}", first.headline)];
+    lines.extend(some(&first.explanation));
+    if let Some(oom) = state.oom().and_then(|oom| oom.record.as_ref()) {
+        for held in oom.lines.iter().take(3) {
+            let mut line = format!(
+                "held by {}:{} {}: {} in {} blocks",
+                held.line.file, held.line.line, held.line.function, held.bytes, held.blocks
+            );
+            if let Some(inside) = &held.inside {
+                let _ = write!(line, " (inside {}:{})", inside.file, inside.line);
+            }
+            lines.push(line);
+        }
+    }
+    for other in findings.iter().skip(1) {
+        lines.push(format!("also: {}", other.headline));
+    }
+    lines.extend(first.advice.iter().map(|advice| format!("advice: {advice}")));
+    let offered: Vec<&Remedy> = remedies
+        .iter()
+        .filter(|remedy| remedy.availability == Availability::Offered)
+        .collect();
+    if !offered.is_empty() {
+        lines.push("to run it again:".into());
+    }
+    for remedy in offered {
+        let plan = Plan::of(command, &[remedy]);
+        lines.push(format!(
+            "  {} ({}; {}):",
+            remedy.title, remedy.expectation.words, remedy.cost
+        ));
+        lines.push(format!("    {}", plan.command.shown()));
+    }
+    lines
+}
+
+/// One line about the whole session, for the terminal that the screen gives back.
+pub fn summary(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let (ended, _) = run.ended?;
+    let mut line = match run.outcome() {
+        Outcome::Running => return None,
+        Outcome::Finished => "finished".to_string(),
+        Outcome::OutOfMemory => "ran out of memory".to_string(),
+        Outcome::Stopped => "stopped".to_string(),
+        Outcome::Failed(exit) => format!("ended with {exit}"),
+    };
+    let _ = write!(line, " after {}", clock_face(ended.since(run.started)));
+    if let Some(peak) = run.peak() {
+        let _ = write!(line, " · peak {peak}");
+    }
+    if run.steps() > 0 {
+        let _ = write!(line, " · {} steps", run.steps());
+    }
+    if state.runs.len() > 1 {
+        let _ = write!(line, " · run {}", run.number);
+    }
+    Some(line)
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_string())
+}

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""What oomph costs on this machine, without a GPU. Needs a release build, util-linux's `script`.
+
+    python3 tests/bench/run.py --oomph target/release/oomph [--only NAME ...]
+
+Every figure is a median with its range; a ratio is taken side by side, in turn, in one run.
+"""
+import argparse
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import fcntl
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BENCHES = []
+
+
+def bench(function):
+    BENCHES.append(function)
+    return function
+
+
+def spread(values, unit, digits=2):
+    return (
+        f"{statistics.median(values):.{digits}f} {unit} "
+        f"({min(values):.{digits}f}–{max(values):.{digits}f}, n={len(values)})"
+    )
+
+
+class Screen:
+    """A pseudo-terminal that is always read, with what came through it and when."""
+
+    def __init__(self, command, rows=45, columns=140, env=None):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            environment = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", **(env or {}))
+            environment.pop("CI", None)
+            os.execvpe(command[0], command, environment)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.text = b""
+        self.status = None
+
+    def read(self, seconds):
+        """Reads for at most `seconds`; False once the other side is gone."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return True
+        try:
+            chunk = os.read(self.fd, 1 << 16)
+        except OSError:
+            return False
+        self.text = (self.text + chunk)[-(1 << 20):]
+        return bool(chunk)
+
+    def wait_for(self, pattern, seconds):
+        """The moment at which a text had come through."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            alive = self.read(0.05)
+            if re.search(pattern, self.text):
+                return time.monotonic()
+            if not alive:
+                break
+        raise AssertionError(f"{pattern!r} not seen; last: {self.text[-2000:]!r}")
+
+    def press(self, keys):
+        os.write(self.fd, keys)
+
+    def end(self):
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+def first_instruction(prefix, script):
+    """Seconds from the spawn to the moment that the program says was its first."""
+    began = time.clock_gettime(time.CLOCK_MONOTONIC)
+    out = subprocess.run([*prefix, *script], stdout=subprocess.PIPE, check=True).stdout
+    return float(out) - began
+
+
+@bench
+def start_up(oomph):
+    """From the spawn to the program's first instruction, in turn with the bare program."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source = pathlib.Path(scratch) / "first.c"
+        source.write_text(
+            "#include <stdio.h>\n#include <time.h>\nint main(void){struct timespec t;"
+            "clock_gettime(CLOCK_MONOTONIC,&t);printf(\"%ld.%09ld\\n\",t.tv_sec,t.tv_nsec);}\n"
+        )
+        program = pathlib.Path(scratch) / "first"
+        subprocess.run(["cc", "-O1", "-o", program, source], check=True)
+        bare, wrapped = [], []
+        for _ in range(40):
+            bare.append(first_instruction([], [program]) * 1e3)
+            wrapped.append(first_instruction([oomph, "--headless", "--no-nvml"], [program]) * 1e3)
+    more = statistics.median(wrapped) - statistics.median(bare)
+    return f"bare {spread(bare, 'ms')}; oomph {spread(wrapped, 'ms')}; {more:.2f} ms more (≤ 15)"
+
+
+def seconds_of(command, **options):
+    began = time.monotonic()
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, **options)
+    return time.monotonic() - began
+
+
+def through_a_terminal(command):
+    """Seconds that a command takes whose terminal is read as fast as it can be."""
+    began = time.monotonic()
+    screen = Screen(command)
+    while screen.read(1.0):
+        pass
+    _, status = os.waitpid(screen.pid, 0)
+    os.close(screen.fd)
+    assert os.waitstatus_to_exitcode(status) == 0, screen.text[-500:]
+    return time.monotonic() - began
+
+
+GIB = 1 << 30
+YES = "yes '{}' | head -c {}".format("x" * 79, GIB)
+
+
+@bench
+def relay_on_a_terminal(oomph):
+    """1 GiB of short lines on a pty, headless, against `script -qc … /dev/null`."""
+    ours, theirs = [], []
+    for _ in range(3):
+        theirs.append(through_a_terminal(["script", "-qc", YES, "/dev/null"]))
+        ours.append(
+            through_a_terminal([oomph, "--headless", "--no-nvml", "--no-record", "sh", "-c", YES])
+        )
+    ratio = [a / b for a, b in zip(ours, theirs)]
+    return f"script {spread(theirs, 's')}; oomph {spread(ours, 's')}; ratio {spread(ratio, '×')} (≤ 1.3)"
+
+
+@bench
+def relay_behind_the_screen(oomph):
+    """The same with the screen up: frames are drawn, the program is not slowed."""
+    ours, theirs = [], []
+    for _ in range(3):
+        theirs.append(through_a_terminal(["script", "-qc", YES, "/dev/null"]))
+        ours.append(through_a_terminal([oomph, "--no-nvml", "--no-record", "sh", "-c", YES]))
+    ratio = [a / b for a, b in zip(ours, theirs)]
+    return f"script {spread(theirs, 's')}; oomph {spread(ours, 's')}; ratio {spread(ratio, '×')} (≤ 1.3)"
+
+
+@bench
+def relay_through_a_pipe(oomph):
+    """1 GiB through a pipe, headless, against the bare pipe."""
+    ours, bare = [], []
+    for _ in range(3):
+        bare.append(seconds_of(["sh", "-c", f"{YES} | cat > /dev/null"]))
+        line = f"'{oomph}' --headless --no-nvml --no-record sh -c \"{YES}\" | cat > /dev/null"
+        ours.append(seconds_of(["sh", "-c", line]))
+    ratio = [a / b for a, b in zip(ours, bare)]
+    return f"bare {spread(bare, 's')}; oomph {spread(ours, 's')}; ratio {spread(ratio, '×')}"
+
+
+DIES = """
+import sys, time
+print('CUDA out of memory is not what ended this; wait', flush=True)
+time.sleep(0.3)
+print('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total '
+      'capacity of 23.60 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this process '
+      'has 22.40 GiB memory in use. Of the allocated memory 21.50 GiB is allocated by PyTorch, and '
+      '310.00 MiB is reserved by PyTorch but unallocated.', file=sys.stderr, flush=True)
+open(sys.argv[1], 'w').write(repr(time.clock_gettime(time.CLOCK_MONOTONIC)))
+import os
+os._exit(1)
+"""
+
+
+@bench
+def dialog_after_death(oomph):
+    """From a dead child's last byte to the dialog on the screen."""
+    taken = []
+    with tempfile.TemporaryDirectory() as scratch:
+        mark = pathlib.Path(scratch) / "mark"
+        for _ in range(10):
+            screen = Screen(
+                [oomph, "--no-nvml", "--no-record", sys.executable, "-c", DIES, str(mark)]
+            )
+            seen = screen.wait_for(rb"relaunch", 20)
+            taken.append((seen - float(mark.read_text())) * 1e3)
+            screen.end()
+    return f"{spread(taken, 'ms', 0)} (≤ 100)"
+
+
+def ticks(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def resident(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def children(pid):
+    return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@bench
+def watching(oomph):
+    """Front and keeper while a simulated training goes on at 10 Hz with the screen up."""
+    screen = Screen(
+        [oomph, "--no-record", "--no-nvml", sys.executable, str(ROOT / "demo" / "train.py"),
+         "--simulated", "--scenario", "none", "--steps", "100000", "--batch-size", "32"]
+    )
+    try:
+        screen.wait_for(rb"step", 60)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            screen.read(0.1)
+        front, keeper = screen.pid, children(screen.pid)[0]
+        began, spent = time.monotonic(), {pid: ticks(pid) for pid in (front, keeper)}
+        until = began + 60
+        while time.monotonic() < until:
+            screen.read(0.1)
+        elapsed, hertz = time.monotonic() - began, os.sysconf("SC_CLK_TCK")
+        percent = {pid: (ticks(pid) - spent[pid]) / hertz / elapsed * 100 for pid in spent}
+        return (
+            f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front):.1f} MB (≤ 25); "
+            f"keeper {percent[keeper]:.2f} %, {resident(keeper):.1f} MB (≤ 5)"
+        )
+    finally:
+        screen.end()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--oomph", default=str(ROOT / "target" / "release" / "oomph"))
+    parser.add_argument("--only", nargs="*", default=[])
+    args = parser.parse_args()
+    oomph = str(pathlib.Path(args.oomph).resolve())
+    for function in BENCHES:
+        if not args.only or any(word in function.__name__ for word in args.only):
+            print(f"{function.__name__}: {function(oomph)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

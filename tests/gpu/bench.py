@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""What oomph costs a real training on a real GPU.
+
+    python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...]
+
+GPU-bound: whole processes in turn, bare and under oomph. Launch-bound: inside one process, the probe
+switched off and on in shuffled blocks. Watching: the front's and the keeper's own cost, screen up.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from terminal import Terminal  # noqa: E402
+
+PROGRAMS = HERE / "programs"
+PAIRS = 6
+
+
+def output_of(command):
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise SystemExit(f"{command}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def gpu_bound(oomph):
+    program = ["python3", str(PROGRAMS / "gpu_bound.py")]
+    output_of(program)  # the first process of a machine pays for a cold disk
+    bare, wrapped = [], []
+    for pair in range(PAIRS):
+        turns = [(bare, program), (wrapped, [oomph, "--headless", "--no-record", *program])]
+        for times, command in turns if pair % 2 else reversed(turns):
+            times.append(float(output_of(command)))
+    ratios = sorted(w / b for w, b in zip(wrapped, bare))
+    return (
+        f"bare {statistics.median(bare):.2f} ms ({min(bare):.2f}–{max(bare):.2f}), oomph "
+        f"{statistics.median(wrapped):.2f} ({min(wrapped):.2f}–{max(wrapped):.2f}); ratio of medians "
+        f"{statistics.median(wrapped) / statistics.median(bare):.4f}, of pairs "
+        f"{statistics.median(ratios):.4f} ({ratios[0]:.4f}–{ratios[-1]:.4f}), n={PAIRS} (≤ 1.005)"
+    )
+
+
+def launch_bound(oomph):
+    program = ["python3", str(PROGRAMS / "launch_bound.py")]
+    said = json.loads(output_of([oomph, "--headless", "--no-record", *program]).splitlines()[-1])
+    low, high = said["quartiles"]
+    return (
+        f"off {said['off']:.3f} ms, on {said['on']:.3f} ms; ratio {said['ratio']:.4f} "
+        f"(quartiles {low:.4f}–{high:.4f}, {said['blocks']} blocks) (≤ 1.01)"
+    )
+
+
+def ticks(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def resident(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def children(pid):
+    return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def processes_named(name):
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "comm").read_text().strip() == name:
+                yield int(entry.name)
+        except OSError:
+            pass
+
+
+def watching(oomph):
+    with tempfile.TemporaryDirectory() as scratch:
+        terminal = Terminal(
+            "watching", scratch,
+            [oomph, "--no-record", "python3", str(PROGRAMS / "exact.py"), "--out",
+             f"{scratch}/torch.json", "--steps", "1000"],
+        )
+        try:
+            terminal.wait_for("step", 60, "steps")
+            time.sleep(5)
+            front = min(processes_named("oomph"))
+            keeper = children(front)[0]
+            began, spent = time.monotonic(), {p: ticks(p) for p in (front, keeper)}
+            time.sleep(60)
+            elapsed, hertz = time.monotonic() - began, os.sysconf("SC_CLK_TCK")
+            percent = {p: (ticks(p) - spent[p]) / hertz / elapsed * 100 for p in spent}
+            return (
+                f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front):.1f} MB (≤ 25); "
+                f"keeper {percent[keeper]:.2f} %, {resident(keeper):.1f} MB (≤ 5)"
+            )
+        finally:
+            terminal.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--oomph", required=True)
+    parser.add_argument("--only", nargs="*", default=[])
+    args = parser.parse_args()
+    oomph = str(pathlib.Path(args.oomph).resolve())
+    for function in (gpu_bound, launch_bound, watching):
+        if not args.only or any(word in function.__name__ for word in args.only):
+            print(f"{function.__name__}: {function(oomph)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

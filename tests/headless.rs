@@ -1,0 +1,277 @@
+//! Without a screen: bytes, exit status and silence, and what is said when memory runs out.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+
+/// oomph with a state directory of its own and nothing of this machine's settings.
+fn oomph(state: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+    command
+        .env("XDG_STATE_HOME", state)
+        .env_remove("PYTORCH_CUDA_ALLOC_CONF")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let state = TempDir::new().expect("a directory");
+    oomph(state.path())
+        .args(arguments)
+        .output()
+        .expect("oomph runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn bytes_pass_unchanged_and_nothing_is_added() {
+    let script = r"import os; os.write(1, bytes(range(256)) * 300); os.write(2, b'\xff\x00err')";
+    let done = run(&["--no-nvml", "python3", "-c", script]);
+    let sent: Vec<u8> = (0..=255).cycle().take(256 * 300).collect();
+    assert_eq!(done.stdout, sent);
+    assert_eq!(done.stderr, b"\xff\x00err");
+    assert!(done.status.success());
+}
+
+#[test]
+fn exit_statuses_are_the_commands() {
+    for code in [0, 1, 3, 125, 126, 127, 255] {
+        let done = run(&["--no-nvml", "sh", "-c", &format!("exit {code}")]);
+        assert_eq!(done.status.code(), Some(code));
+        assert!(done.stderr.is_empty(), "{}", text(&done.stderr));
+    }
+    for signal in [9, 15, 6] {
+        let done = run(&["--no-nvml", "sh", "-c", &format!("kill -{signal} $$")]);
+        assert_eq!(done.status.signal(), Some(signal));
+    }
+}
+
+#[test]
+fn a_command_that_cannot_run_says_why_and_what_to_do() {
+    let place = TempDir::new().expect("a directory");
+    let file = place.path().join("plain");
+    fs::write(&file, "#!/bin/sh\n").expect("a file");
+    let script = place.path().join("script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a script");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).expect("permissions");
+    for (word, code, said) in [
+        ("no-such-command-here", 127, "no-such-command-here"),
+        ("/no/such/path", 127, "/no/such/path"),
+        (place.path().to_str().expect("text"), 126, "directory"),
+        (file.to_str().expect("text"), 126, "plain"),
+        (script.to_str().expect("text"), 127, "/no/such/interpreter"),
+    ] {
+        let done = run(&["--no-nvml", word]);
+        assert_eq!(
+            done.status.code(),
+            Some(code),
+            "{word}: {}",
+            text(&done.stderr)
+        );
+        let line = text(&done.stderr);
+        assert!(line.contains(said), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        assert!(done.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_mistake_in_our_own_options_is_125_and_one_line() {
+    for arguments in [
+        &["--headles", "true"][..],
+        &[],
+        &["--interval", "never", "true"],
+    ] {
+        let done = run(arguments);
+        assert_eq!(done.status.code(), Some(125));
+        assert_eq!(
+            text(&done.stderr).lines().count(),
+            1,
+            "{}",
+            text(&done.stderr)
+        );
+    }
+}
+
+#[test]
+fn words_before_the_command_are_its_environment() {
+    let done = run(&["--no-nvml", "A=b c", "sh", "-c", "printf %s \"$A\""]);
+    assert_eq!(text(&done.stdout), "b c");
+}
+
+#[test]
+fn standard_input_is_the_commands() {
+    let state = TempDir::new().expect("a directory");
+    let mut child = oomph(state.path())
+        .args(["--no-nvml", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("oomph runs");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(b"through and through")
+        .expect("written");
+    let done = child.wait_with_output().expect("an end");
+    assert_eq!(text(&done.stdout), "through and through");
+}
+
+#[test]
+fn an_out_of_memory_is_diagnosed_with_commands_to_copy() {
+    let state = TempDir::new().expect("a directory");
+    let done = oomph(state.path())
+        .args([
+            "--no-nvml",
+            "python3",
+            DEMO,
+            "--simulated",
+            "--batch-size",
+            "64",
+            "--grad-accum",
+            "1",
+        ])
+        .env("OOMPH_SIMULATED_SPEED", "0")
+        .output()
+        .expect("oomph runs");
+    assert_eq!(done.status.code(), Some(1));
+    let said = text(&done.stderr);
+    assert!(
+        said.contains("torch.OutOfMemoryError"),
+        "the program's own words: {said}"
+    );
+    let ours: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("oomph: "))
+        .collect();
+    let all = ours.join("\n");
+    assert!(all.contains("does not fit"), "{all}");
+    assert!(all.contains("--batch-size 32 --grad-accum 2"), "{all}");
+    assert!(all.contains("recorded in"), "{all}");
+}
+
+#[test]
+fn a_run_that_survives_its_out_of_memory_is_not_spoken_of() {
+    let script = "import sys\n\
+        print('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a \
+        total capacity of 8.00 GiB of which 1.00 GiB is free.', file=sys.stderr)\n\
+        print('went on')\n";
+    let done = run(&["--no-nvml", "python3", "-c", script]);
+    assert!(done.status.success());
+    assert!(
+        !text(&done.stderr).contains("oomph:"),
+        "{}",
+        text(&done.stderr)
+    );
+}
+
+#[test]
+fn no_place_for_state_costs_nothing_but_the_recording() {
+    let read_only = TempDir::new().expect("a directory");
+    for (name, value) in [("HOME", "/nonexistent"), ("XDG_STATE_HOME", "/proc/no")] {
+        let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+            .args(["--no-nvml", "sh", "-c", "echo ran; exit 4"])
+            .env_remove("HOME")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_RUNTIME_DIR")
+            .env(name, value)
+            .current_dir(read_only.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("oomph runs");
+        assert_eq!(
+            text(&done.stdout),
+            "ran\n",
+            "{name}: {}",
+            text(&done.stderr)
+        );
+        assert_eq!(done.status.code(), Some(4));
+        assert!(done.stderr.is_empty(), "{}", text(&done.stderr));
+    }
+}
+
+#[test]
+fn a_full_disk_costs_nothing_but_the_recording() {
+    let done = run(&[
+        "--no-nvml",
+        "--record=/dev/full",
+        "sh",
+        "-c",
+        "echo ran; exit 4",
+    ]);
+    assert_eq!(text(&done.stdout), "ran\n");
+    assert_eq!(done.status.code(), Some(4));
+}
+
+#[test]
+fn a_torch_that_fails_to_import_fails_as_without_us() {
+    let place = TempDir::new().expect("a directory");
+    let package = place.path().join("torch");
+    fs::create_dir(&package).expect("a package");
+    fs::write(
+        package.join("__init__.py"),
+        "raise OSError('libcudart.so.13: cannot open')\n",
+    )
+    .expect("a file");
+    let script = ["python3", "-c", "import torch"];
+    let bare = Command::new(script[0])
+        .args(&script[1..])
+        .env("PYTHONPATH", place.path())
+        .output()
+        .expect("python3 runs");
+    let state = TempDir::new().expect("a directory");
+    let done = oomph(state.path())
+        .arg("--no-nvml")
+        .args(script)
+        .env("PYTHONPATH", place.path())
+        .output()
+        .expect("oomph runs");
+    assert_eq!(text(&done.stderr), text(&bare.stderr));
+    assert_eq!(done.status.code(), bare.status.code());
+}
+
+#[test]
+fn the_recording_keeps_no_secret() {
+    let state = TempDir::new().expect("a directory");
+    let done = oomph(state.path())
+        .args([
+            "--no-nvml",
+            "WANDB_API_KEY=s3cr3t",
+            "sh",
+            "-c",
+            "true",
+            "--hf_token",
+            "hush",
+        ])
+        .env("MY_PASSWORD", "inherited")
+        .output()
+        .expect("oomph runs");
+    assert!(done.status.success());
+    let mut seen = 0;
+    for session in fs::read_dir(state.path().join("oomph/sessions")).expect("sessions") {
+        let session = session.expect("a session").path();
+        for file in fs::read_dir(&session).expect("files") {
+            let path = file.expect("a file").path();
+            let content = text(&fs::read(&path).expect("read"));
+            for secret in ["s3cr3t", "hush", "inherited"] {
+                assert!(!content.contains(secret), "{}: {content}", path.display());
+            }
+            let mode = std::os::unix::fs::PermissionsExt::mode(
+                &fs::metadata(&path).expect("there").permissions(),
+            );
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 1);
+}

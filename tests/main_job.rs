@@ -1,0 +1,252 @@
+//! The main job, driven as a person drives it: the real binary in a real terminal, the real probe
+//! in a real python3, a simulated GPU; from the command to the key to the run that finishes.
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use harness::{Key, Terminal};
+use oomph::event::{Event, Exit, What};
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+/// A training of some seconds on a machine with other things to do.
+const A_RUN: Duration = Duration::from_secs(120);
+
+/// A directory for the recording, and a terminal in which oomph runs the demo.
+struct Session {
+    directory: TempDir,
+    terminal: Terminal,
+}
+
+impl Session {
+    fn start(rows: u16, cols: u16, demo: &[&str]) -> Session {
+        let directory = TempDir::new().expect("a directory");
+        let recording = directory.path().join("events.jsonl");
+        let record = format!("--record={}", recording.display());
+        let mut argv = vec![OOMPH, &record, "--no-nvml", "python3", DEMO, "--simulated"];
+        argv.extend_from_slice(demo);
+        let state = directory.path().display().to_string();
+        let env = [
+            ("XDG_STATE_HOME", state.as_str()),
+            // Fast, but slow enough for the sampler to see the memory grow.
+            ("OOMPH_SIMULATED_SPEED", "0.2"),
+        ];
+        let terminal = Terminal::spawn(&argv, &env, rows, cols);
+        Session {
+            directory,
+            terminal,
+        }
+    }
+
+    fn events(&self) -> Vec<Event> {
+        events(&self.directory.path().join("events.jsonl"))
+    }
+}
+
+fn events(recording: &Path) -> Vec<Event> {
+    oomph::session::read(recording)
+        .expect("a recording")
+        .collect::<Result<_, _>>()
+        .expect("only events")
+}
+
+fn commands(events: &[Event]) -> Vec<String> {
+    events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Started(started) => Some(started.command.shown()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn from_the_command_to_a_run_that_fits_on_one_key() {
+    let mut session = Session::start(
+        45,
+        140,
+        &["--batch-size", "64", "--grad-accum", "1", "--steps", "6"],
+    );
+    let terminal = &mut session.terminal;
+    terminal.wait_for("simulated GPU", A_RUN);
+    let dialog = terminal.wait_for("out of memory", A_RUN);
+    assert!(dialog.contains("does not fit"), "{dialog}");
+    terminal.press("b");
+    let chosen = terminal.wait_for("--batch-size", A_RUN);
+    assert!(chosen.contains("32"), "{chosen}");
+    terminal.press(Key::Enter);
+    terminal.wait_for("run 2", A_RUN);
+    assert_eq!(terminal.exit(A_RUN), Exit::Code(0));
+    assert_eq!(
+        terminal.left_behind(),
+        [""; 0],
+        "{}",
+        terminal.post_mortem()
+    );
+    let screen = terminal.screen();
+    assert!(screen.contains("finished after"), "{screen}");
+
+    let events = session.events();
+    let commands = commands(&events);
+    assert_eq!(commands.len(), 2);
+    assert!(
+        commands[1].contains("--batch-size 32 --grad-accum 2"),
+        "the effective batch is kept: {}",
+        commands[1]
+    );
+    let of_probe = events
+        .iter()
+        .filter(|e| matches!(e.what, What::Oom(_)))
+        .count();
+    let of_text = events
+        .iter()
+        .filter(|e| matches!(e.what, What::OomText(_)))
+        .count();
+    assert!(
+        of_probe >= 1 && of_text >= 1,
+        "both witnesses: {of_probe}, {of_text}"
+    );
+    let samples = events
+        .iter()
+        .filter(|e| matches!(e.what, What::Sample(_)))
+        .count();
+    assert!(samples >= 10, "{samples} samples");
+}
+
+#[test]
+fn fragmentation_is_mended_by_expandable_segments() {
+    let mut session = Session::start(45, 140, &["--scenario", "fragmentation", "--steps", "20"]);
+    let terminal = &mut session.terminal;
+    let dialog = terminal.wait_for("out of memory", A_RUN);
+    assert!(dialog.to_lowercase().contains("fragment"), "{dialog}");
+    terminal.press("e");
+    terminal.press(Key::Enter);
+    terminal.wait_for("run 2", A_RUN);
+    assert_eq!(
+        terminal.exit(A_RUN),
+        Exit::Code(0),
+        "{}",
+        terminal.post_mortem()
+    );
+    let commands = commands(&session.events());
+    assert!(
+        commands[1].contains("expandable_segments:True"),
+        "{}",
+        commands[1]
+    );
+}
+
+#[test]
+fn leaving_the_dialog_keeps_the_failed_runs_status() {
+    let mut session = Session::start(24, 80, &["--batch-size", "64"]);
+    let terminal = &mut session.terminal;
+    terminal.wait_for("out of memory", A_RUN);
+    terminal.press("q");
+    assert_eq!(
+        terminal.exit(A_RUN),
+        Exit::Code(1),
+        "{}",
+        terminal.post_mortem()
+    );
+    assert_eq!(terminal.left_behind(), [""; 0]);
+    let screen = terminal.screen();
+    assert!(screen.contains("oomph:"), "the diagnosis stays: {screen}");
+}
+
+#[test]
+fn one_ctrl_c_reaches_the_training_once() {
+    let directory = TempDir::new().expect("a directory");
+    let count = directory.path().join("count");
+    let script = format!(
+        "import signal, time\n\
+         seen = 0\n\
+         def count(*_):\n    global seen\n    seen += 1\n    open({:?}, 'w').write(str(seen))\n\
+         signal.signal(signal.SIGINT, count)\n\
+         print('ready', flush=True)\n\
+         while not seen: time.sleep(0.01)\n\
+         time.sleep(0.5)\n",
+        count.display().to_string()
+    );
+    let argv = [OOMPH, "--no-nvml", "--no-record", "python3", "-c", &script];
+    let mut terminal = Terminal::spawn(&argv, &[], 30, 100);
+    terminal.wait_for("ready", A_RUN);
+    terminal.press(Key::Control('c'));
+    assert_eq!(
+        terminal.exit(A_RUN),
+        Exit::Code(0),
+        "{}",
+        terminal.post_mortem()
+    );
+    assert_eq!(std::fs::read_to_string(count).expect("a count"), "1");
+}
+
+#[test]
+fn quitting_asks_and_can_stop_the_training() {
+    let mut session = Session::start(30, 100, &["--scenario", "none", "--steps", "100000"]);
+    let terminal = &mut session.terminal;
+    terminal.wait_for("allocated", A_RUN);
+    terminal.press("q");
+    let question = terminal.wait_for("stop", A_RUN);
+    assert!(
+        question.contains("leave") || question.contains("running"),
+        "{question}"
+    );
+    terminal.press("s");
+    let exit = terminal.exit(A_RUN);
+    assert!(!exit.is_success(), "{exit:?}");
+    terminal.marker().wait_gone(A_RUN);
+    assert_eq!(terminal.left_behind(), [""; 0]);
+}
+
+#[test]
+fn the_command_can_be_edited_before_it_runs() {
+    let mut session = Session::start(
+        45,
+        140,
+        &["--batch-size", "64", "--grad-accum", "1", "--steps", "4"],
+    );
+    let terminal = &mut session.terminal;
+    terminal.wait_for("out of memory", A_RUN);
+    terminal.press("b");
+    terminal.press("v");
+    terminal.wait_for("--batch-size 32", A_RUN);
+    terminal.press(Key::End);
+    terminal.press(" --seed 7");
+    terminal.press(Key::Enter);
+    terminal.wait_for("run 2", A_RUN);
+    assert_eq!(
+        terminal.exit(A_RUN),
+        Exit::Code(0),
+        "{}",
+        terminal.post_mortem()
+    );
+    let commands = commands(&session.events());
+    assert!(commands[1].ends_with("--seed 7"), "{}", commands[1]);
+}
+
+#[test]
+fn a_recording_is_played_to_the_same_end() {
+    let mut session = Session::start(30, 100, &["--batch-size", "64"]);
+    session.terminal.wait_for("out of memory", A_RUN);
+    session.terminal.press("q");
+    session.terminal.exit(A_RUN);
+    let recording = session.directory.path().join("events.jsonl");
+
+    let path = recording.display().to_string();
+    let mut replayed = Terminal::spawn(&[OOMPH, "replay", &path], &[], 30, 100);
+    replayed.wait_for("replay", A_RUN);
+    replayed.wait_for("out of memory", A_RUN);
+    replayed.press("q");
+    assert_eq!(replayed.exit(A_RUN), Exit::Code(0));
+    assert_eq!(replayed.left_behind(), [""; 0]);
+
+    let mut state = oomph::state::State::default();
+    for event in events(&recording) {
+        state.apply(&event);
+    }
+    let findings = oomph::diagnosis::diagnose(&state);
+    assert_eq!(findings[0].cause, oomph::diagnosis::Cause::Capacity);
+}
