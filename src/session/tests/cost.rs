@@ -48,13 +48,13 @@ const MB: u64 = 1_000_000;
 #[test]
 fn a_week_of_eight_ranks_stays_under_fifty_megabytes_a_day() {
     // What a bucket costs does not depend on how many readings it saw: the week is sampled
-    // seldom, and then for ten minutes at the real 10 Hz.
+    // seldom, and then for two minutes at the real 10 Hz.
     let mut journal = Journal::new(Limits::default());
     let mut disk = Disk::default();
     let mut before = 0;
     for day in 0..7 {
         let from = f64::from(day) * DAY;
-        train(&mut disk, &mut journal, 8, 30.0, from, from + DAY);
+        train(&mut disk, &mut journal, 8, 60.0, from, from + DAY);
         assert!(
             disk.main - before + disk.most <= 50 * MB,
             "day {day}: {}",
@@ -73,7 +73,7 @@ fn a_week_of_eight_ranks_stays_under_fifty_megabytes_a_day() {
         8,
         0.1,
         7.0 * DAY,
-        7.0 * DAY + 600.0,
+        7.0 * DAY + 120.0,
     );
     let limits = Limits::default();
     let recent = 2 * (limits.generation.0 + limits.bucket_held.0);
