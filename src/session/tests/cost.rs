@@ -3,7 +3,7 @@
 use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::super::line::Line;
-use super::{device, oom, sample, step};
+use super::{device, exited, note, oom, sample, step};
 use crate::event::Event;
 
 /// What the journal would have put on the disk.
@@ -112,4 +112,26 @@ fn a_thousand_ranks_and_an_oom_in_every_step_stay_in_bounds() {
         disk.main,
         disk.most
     );
+}
+
+#[test]
+fn a_flood_of_notes_is_cut_and_said_and_what_counts_goes_on() {
+    let mut journal = Journal::new(Limits::default());
+    let mut main: Vec<Line> = Vec::new();
+    for i in 0..30_000 {
+        let flood = note(f64::from(i) / 100.0, &"the same trouble again ".repeat(5));
+        main.extend(journal.accept(&flood).unwrap().main);
+    }
+    main.extend(journal.accept(&exited(1_001.0)).unwrap().main);
+    main.extend(journal.finish().main);
+    let cost: u64 = main.iter().map(|line| line.cost().0).sum();
+    assert!(cost < 3 * MB, "{cost}");
+    let text: Vec<u8> = main.iter().flat_map(Line::text).copied().collect();
+    let text = String::from_utf8(text).unwrap();
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("were not recorded"))
+        .collect();
+    assert!((1..4).contains(&told.len()), "{told:?}");
+    assert!(text.contains("\"event\":\"exited\""));
 }
