@@ -4,6 +4,8 @@
 //! (quoted for a shell, secrets masked) is this module's business too, so that no place prints one
 //! without the mask. It knows nothing of programs, launchers or remedies.
 
+mod path_in_json;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -110,21 +112,6 @@ pub struct CommandLine {
     /// The working directory.
     #[serde(with = "path_in_json")]
     pub cwd: PathBuf,
-}
-
-/// A path as a [`Word`]: serde's own refuses one that is no UTF-8, and with it the whole event.
-mod path_in_json {
-    use super::Word;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::path::{Path, PathBuf};
-
-    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        Word::from(path).serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Word::deserialize(deserializer).map(|word| PathBuf::from(word.0))
-    }
 }
 
 impl CommandLine {

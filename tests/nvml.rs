@@ -7,8 +7,9 @@ use fake_nvml::{Fake, Lacking};
 use oomph::collect::nvml::{Options, Watch, watch};
 use oomph::event::{Clock, DeviceReading, Dropped, Event, NvmlState, What};
 use oomph::units::{Bytes, Pid, Uuid};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -27,7 +28,16 @@ fn options(library: PathBuf) -> Options {
         interval: Duration::from_millis(10),
         library: Some(library),
         retry: Duration::from_millis(50),
-        patience: Duration::from_millis(200),
+        // A machine that is busy with other things may take its time over a call.
+        patience: DEADLINE,
+    }
+}
+
+/// As [`options`], for tests in which a call really hangs.
+fn impatient(library: PathBuf) -> Options {
+    Options {
+        patience: Duration::from_millis(100),
+        ..options(library)
     }
 }
 
@@ -75,6 +85,11 @@ impl Watched {
             What::Nvml(state) => Some(state),
             _ => None,
         })
+    }
+
+    /// Waits for a state; others may come before it.
+    fn state_that_is(&mut self, wanted: &NvmlState) {
+        while self.state() != *wanted {}
     }
 
     fn reading_where(&mut self, fits: impl Fn(&DeviceReading) -> bool) -> DeviceReading {
@@ -301,20 +316,21 @@ fn slices_of_a_device_are_read_as_devices() {
 #[test]
 fn a_call_that_hangs_is_said_and_forgiven() {
     let fake = Fake::new();
-    let mut watched = Watched::over(&fake);
-    assert_eq!(watched.state(), live(1));
+    let mut watched = Watched::with(impatient(fake.library()));
+    watched.state_that_is(&live(1));
     fake.say("hang memory");
-    assert_eq!(watched.state(), NvmlState::Stale);
+    watched.state_that_is(&NvmlState::Stale);
     fake.say("");
-    assert_eq!(watched.state(), live(1));
+    watched.state_that_is(&live(1));
+    watched.reading();
 }
 
 #[test]
-fn a_call_that_hangs_does_not_hold_the_exit() {
+fn a_call_that_hangs_does_not_hold_the_watch_s_end() {
     let fake = Fake::new();
     fake.say("hang init");
-    let mut watched = Watched::over(&fake);
-    assert_eq!(watched.state(), NvmlState::Stale);
+    let mut watched = Watched::with(impatient(fake.library()));
+    watched.state_that_is(&NvmlState::Stale);
     let before = Instant::now();
     watched.watch = None;
     assert!(before.elapsed() < Duration::from_secs(1));
@@ -356,10 +372,47 @@ fn readings_that_find_no_room_are_counted() {
     }
 }
 
-/// A crash takes its process down, so this test is its own victim: it runs itself once more.
+/// What a process does whose end is to be seen: this test binary runs one test of its own once
+/// more, with the library to watch in its environment.
+const VICTIM: &str = "OOMPH_TEST_VICTIM_OF";
+
+fn victim(test: &str, fake: &Fake) -> ExitStatus {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(VICTIM, fake.library())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() >= deadline {
+            child.kill().unwrap();
+            panic!("{test}: the process does not end");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_call_that_hangs_does_not_hold_the_exit() {
+    if let Some(library) = std::env::var_os(VICTIM) {
+        let mut watched = Watched::with(impatient(library.into()));
+        watched.state_that_is(&NvmlState::Stale);
+        std::process::exit(7);
+    }
+    let fake = Fake::new();
+    fake.say("hang memory");
+    let status = victim("a_call_that_hangs_does_not_hold_the_exit", &fake);
+    assert_eq!(status.code(), Some(7));
+}
+
+/// Not a thing to be mended here, but to be known: it is why the training hangs on the keeper.
 #[test]
 fn a_crash_in_the_library_is_really_one() {
-    const VICTIM: &str = "OOMPH_TEST_CRASH_LIBRARY";
     if let Some(library) = std::env::var_os(VICTIM) {
         let mut watched = Watched::with(options(library.into()));
         loop {
@@ -368,11 +421,6 @@ fn a_crash_in_the_library_is_really_one() {
     }
     let fake = Fake::new();
     fake.say("crash memory");
-    let ended = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_crash_in_the_library_is_really_one"])
-        .env(VICTIM, fake.library())
-        .output()
-        .unwrap();
-    let signal = std::os::unix::process::ExitStatusExt::signal(&ended.status);
-    assert_eq!(signal, Some(nix::libc::SIGSEGV), "{ended:?}");
+    let status = victim("a_crash_in_the_library_is_really_one", &fake);
+    assert_eq!(status.signal(), Some(nix::libc::SIGSEGV));
 }

@@ -257,3 +257,76 @@ impl Sink {
         self.waiting_cost = held;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Level, Note, What};
+
+    fn line(at: u64, vital: bool) -> Line {
+        let note = Note {
+            level: Level::Info,
+            text: format!("{at} {}", "x".repeat(1_000)),
+        };
+        let event = Event {
+            at: Moment(at),
+            what: What::Note(note),
+        };
+        Line::of(&event, vital).unwrap()
+    }
+
+    /// A pipe stands for a disk that is full in the middle of a line and free again later.
+    #[test]
+    fn a_line_cut_off_by_a_full_disk_is_written_again_in_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut reader = File::options().read(true).write(true).open(&path).unwrap();
+        let file = open_to_append(&path, false).unwrap();
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let mut sink = Sink::new(path, file, Duration::from_secs(3_600));
+        let vital = |at| at % 2 == 0;
+        sink.push((0..100).map(|at| line(at, vital(at))));
+        let Standing::Failed(reason) = sink.flush(false) else {
+            panic!("the pipe takes less than that");
+        };
+        assert!(!reason.is_empty() && sink.is_failing());
+        assert_eq!(
+            sink.flush(false),
+            Standing::Unchanged,
+            "not before its time"
+        );
+
+        let mut text = vec![0; 1 << 20];
+        let n = reader.read(&mut text).unwrap();
+        let mut text = text[..n].to_vec();
+        let Standing::Recovered(gap) = sink.flush(true) else {
+            panic!("there is room again");
+        };
+        let mut rest = vec![0; 1 << 20];
+        let n = reader.read(&mut rest).unwrap();
+        text.extend_from_slice(&rest[..n]);
+
+        let mut seen = [0; 100];
+        let mut halves = 0;
+        for line in text
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            match serde_json::from_slice::<Event>(line) {
+                Ok(event) => seen[event.at.0 as usize] += 1,
+                Err(_) => halves += 1,
+            }
+        }
+        assert!(halves <= 1);
+        let missing = (0..100).filter(|at| seen[*at as usize] == 0);
+        let missing: Vec<u64> = missing.collect();
+        assert!(seen.iter().all(|times| *times <= 1));
+        assert!(
+            !missing.is_empty() && missing.iter().all(|at| !vital(*at)),
+            "{missing:?}"
+        );
+        assert_eq!(gap.events, missing.len() as u64);
+        assert_eq!(gap.to, Moment(99));
+    }
+}

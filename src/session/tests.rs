@@ -110,7 +110,7 @@ fn started(seconds: f64, words: &[&str]) -> Event {
     let command = CommandLine {
         argv: words.iter().map(Word::from).collect(),
         env: Vec::new(),
-        cwd: "/work".into(),
+        cwd: "/home/ada".into(),
     };
     let started = Started {
         run: RunNumber::FIRST,

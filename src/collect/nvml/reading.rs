@@ -37,7 +37,8 @@ pub(super) enum Answer {
 }
 
 impl Watched<'_> {
-    /// Asks the device for everything. About 60 µs on a real one, with the processes the dear part.
+    /// Asks the device for everything. The lists of processes are the dear part: 42 µs a call on an
+    /// H200, where no other call here takes 10.
     pub(super) fn ask(&self, owners: &mut Owners) -> Answer {
         let mut reading = self.silent(None);
         match self.device.memory_info() {

@@ -3,7 +3,7 @@
 use super::super::journal::Journal;
 use super::super::limits::Limits;
 use super::super::line::Line;
-use super::{device, oom, sample, step};
+use super::{device, exited, note, oom, sample, step};
 use crate::event::Event;
 
 /// What the journal would have put on the disk.
@@ -48,13 +48,13 @@ const MB: u64 = 1_000_000;
 #[test]
 fn a_week_of_eight_ranks_stays_under_fifty_megabytes_a_day() {
     // What a bucket costs does not depend on how many readings it saw: the week is sampled
-    // seldom, and then for ten minutes at the real 10 Hz.
+    // seldom, and then for two minutes at the real 10 Hz.
     let mut journal = Journal::new(Limits::default());
     let mut disk = Disk::default();
     let mut before = 0;
     for day in 0..7 {
         let from = f64::from(day) * DAY;
-        train(&mut disk, &mut journal, 8, 30.0, from, from + DAY);
+        train(&mut disk, &mut journal, 8, 60.0, from, from + DAY);
         assert!(
             disk.main - before + disk.most <= 50 * MB,
             "day {day}: {}",
@@ -73,7 +73,7 @@ fn a_week_of_eight_ranks_stays_under_fifty_megabytes_a_day() {
         8,
         0.1,
         7.0 * DAY,
-        7.0 * DAY + 600.0,
+        7.0 * DAY + 120.0,
     );
     let limits = Limits::default();
     let recent = 2 * (limits.generation.0 + limits.bucket_held.0);
@@ -112,4 +112,26 @@ fn a_thousand_ranks_and_an_oom_in_every_step_stay_in_bounds() {
         disk.main,
         disk.most
     );
+}
+
+#[test]
+fn a_flood_of_notes_is_cut_and_said_and_what_counts_goes_on() {
+    let mut journal = Journal::new(Limits::default());
+    let mut main: Vec<Line> = Vec::new();
+    for i in 0..30_000 {
+        let flood = note(f64::from(i) / 100.0, &"the same trouble again ".repeat(5));
+        main.extend(journal.accept(&flood).unwrap().main);
+    }
+    main.extend(journal.accept(&exited(1_001.0)).unwrap().main);
+    main.extend(journal.finish().main);
+    let cost: u64 = main.iter().map(|line| line.cost().0).sum();
+    assert!(cost < 3 * MB, "{cost}");
+    let text: Vec<u8> = main.iter().flat_map(Line::text).copied().collect();
+    let text = String::from_utf8(text).unwrap();
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("were not recorded"))
+        .collect();
+    assert!((1..4).contains(&told.len()), "{told:?}");
+    assert!(text.contains("\"event\":\"exited\""));
 }
