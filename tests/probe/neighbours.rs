@@ -1,1 +1,223 @@
+//! The probe beside others that want the same places: other sitecustomize files, other import
+//! hooks, code that looks for torch without importing it, and a torch that fails.
 
+use crate::front::{Front, Place};
+use crate::program::{Program, TRAINING};
+use std::path::PathBuf;
+
+/// Writes another tool's sitecustomize, in a directory of its own.
+fn foreign(place: &Place, text: &str) -> PathBuf {
+    let directory = place.path().join("foreign");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("sitecustomize.py"), text).unwrap();
+    directory
+}
+
+/// How others pass the word on (ddtrace, debugpy): out of the way, import, back again.
+const CHAINING: &str = "\
+import os, sys
+print('foreign')
+here = os.path.dirname(os.path.abspath(__file__))
+if here in sys.path:
+    place = sys.path.index(here)
+    ours = sys.modules.pop('sitecustomize')
+    del sys.path[place]
+    try:
+        import sitecustomize
+    except ImportError:
+        sys.modules['sitecustomize'] = ours
+    finally:
+        sys.path.insert(place, here)
+";
+
+#[test]
+fn another_sitecustomize_behind_ours_runs_once() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = foreign(&place, "print('foreign')");
+    let text = format!("{TRAINING}import sitecustomize\nprint(sitecustomize.__file__)");
+    let program = Program::new(["-c", &text]).with_path(&directory);
+    let ended = program.run(&place);
+    assert_eq!(ended, program.run_bare());
+    ended.expect(&format!(
+        "foreign\ndone\n{}",
+        directory.join("sitecustomize.py").display()
+    ));
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn one_in_front_of_ours_that_passes_the_word_on_does_so_once() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = foreign(&place, CHAINING);
+    let program = Program::new(["-c", TRAINING]);
+    let ended = program.run_behind(&directory, &place);
+    ended.expect("foreign\ndone");
+    front.wait_for_end_of(1);
+    // In the other order as well, and nobody twice.
+    let ended = program.with_path(&directory).run(&place);
+    ended.expect("foreign\ndone");
+    front.wait_for_end_of(2);
+}
+
+#[test]
+fn one_in_front_of_ours_that_keeps_the_word_costs_the_probe_alone() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = foreign(&place, "print('foreign')");
+    let ended = Program::new(["-c", TRAINING]).run_behind(&directory, &place);
+    ended.expect("foreign\ndone");
+    front.expect_silence(&place);
+}
+
+#[test]
+fn one_that_fails_fails_as_it_would_without_ours() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    for text in [
+        "raise RuntimeError('of the other tool')",
+        "import a_module_that_is_not_there",
+        "this is no Python",
+    ] {
+        let directory = foreign(&place, text);
+        let program = Program::new(["-c", "print('done')"]).with_path(&directory);
+        assert_eq!(program.run(&place), program.run_bare(), "{text}");
+    }
+    // This one Python tells with a traceback, in which our loader is one of the lines.
+    let directory = foreign(&place, "raise SystemExit(7)");
+    let program = Program::new(["-c", "print('done')"]).with_path(&directory);
+    let (ended, bare) = (program.run(&place), program.run_bare());
+    assert_eq!((ended.code, &ended.stdout), (bare.code, &bare.stdout));
+    assert_eq!(ended.stderr.lines().last(), bare.stderr.lines().last());
+    front.expect_silence(&place);
+}
+
+#[test]
+fn an_oomph_inside_an_oomph_reports_to_the_inner_one() {
+    let outer = Place::new();
+    let inner = Place::new();
+    let mut front = Front::listen(&inner);
+    let program = Program::new(["-c", TRAINING]).with_path(outer.loader());
+    program.run(&inner).expect("done");
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn torch_that_was_imported_before_us_is_found() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = foreign(&place, &format!("import torch\n{CHAINING}"));
+    let ended = Program::new(["-c", TRAINING]).run_behind(&directory, &place);
+    ended.expect("foreign\ndone");
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn looking_for_torch_does_not_use_up_the_hook() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = format!(
+        "\
+import importlib.util, sys
+for _ in range(3):
+    assert importlib.util.find_spec('torch') is not None
+assert 'torch' not in sys.modules
+{TRAINING}"
+    );
+    Program::new(["-c", &text]).run(&place).expect("done");
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn a_hook_of_the_same_kind_works_beside_ours() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    // Asks the whole of sys.meta_path again, as wrapt's and others' do.
+    let text = format!(
+        "\
+import importlib.util, sys
+class Finder:
+    asking = False
+    def find_spec(self, name, path=None, target=None):
+        if name != 'torch' or self.asking:
+            return None
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asking = False
+        execute = spec.loader.exec_module
+        def exec_module(module):
+            execute(module)
+            print('theirs')
+        spec.loader.exec_module = exec_module
+        return spec
+sys.meta_path.insert(0, Finder())
+{TRAINING}"
+    );
+    Program::new(["-c", &text])
+        .run(&place)
+        .expect("theirs\ndone");
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn a_failing_import_comes_through_unchanged() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    for how in ["import", "crash"] {
+        let program = Program::script(&place, "train.py", TRAINING).env("STUB_TORCH_FAILS", how);
+        let ended = program.run(&place);
+        assert_eq!(ended.code, Some(1));
+        assert!(!ended.stderr.contains("oomph"), "{}", ended.stderr);
+        assert_eq!(ended, program.run_bare(), "{how}");
+    }
+    let missing = Program::new([
+        "-c",
+        "import sys; sys.path.remove(__import__('os').environ['STUB_HOME']); import torch",
+    ]);
+    let ended = missing.run(&place);
+    assert!(ended.stderr.contains("No module named 'torch'"));
+    assert_eq!(ended, missing.run_bare());
+    front.expect_silence(&place);
+}
+
+#[test]
+fn an_import_that_fails_first_and_then_works_is_noticed() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = format!(
+        "\
+import os
+try:
+    import torch
+except ImportError as error:
+    print(error)
+del os.environ['STUB_TORCH_FAILS']
+{TRAINING}"
+    );
+    Program::new(["-c", &text])
+        .env("STUB_TORCH_FAILS", "import")
+        .run(&place)
+        .expect("libcudart.so.12: cannot open shared object file\ndone");
+    front.wait_for_end_of(1);
+}
+
+#[test]
+fn a_package_that_only_bears_the_name_is_left_alone() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let directory = place.path().join("other");
+    std::fs::create_dir_all(directory.join("torch")).unwrap();
+    // A directory without a file is a package as well, then a module that has no `cuda`.
+    let alone = "import os, sys; sys.path.remove(os.environ['STUB_HOME']); import torch; print(torch.__spec__.name)";
+    let program = Program::new(["-c", alone]).with_path(&directory);
+    program.run(&place).expect("torch");
+    std::fs::write(directory.join("torch/__init__.py"), "name = 'other'").unwrap();
+    Program::new(["-c", "import torch; print(torch.name)"])
+        .with_path(&directory)
+        .run(&place)
+        .expect("other");
+    front.expect_silence(&place);
+}

@@ -50,9 +50,20 @@ impl Ended {
     /// Asserts that the program printed this, nothing else, and ended well.
     #[track_caller]
     pub fn expect(&self, stdout: &str) {
+        self.expect_exactly(&format!("{stdout}\n"));
+    }
+
+    /// Asserts that the program printed nothing and ended well.
+    #[track_caller]
+    pub fn expect_silent(&self) {
+        self.expect_exactly("");
+    }
+
+    #[track_caller]
+    fn expect_exactly(&self, stdout: &str) {
         let expected = Ended {
             code: Some(0),
-            stdout: format!("{stdout}\n"),
+            stdout: stdout.to_string(),
             stderr: String::new(),
         };
         assert_eq!(*self, expected);
@@ -129,6 +140,13 @@ impl Program {
     pub fn start(&self, place: &Place) -> Running {
         let ours = place.environment(&self.path, self.lines);
         Running::start(self.command().envs(ours))
+    }
+
+    /// With a socket's path of its own.
+    pub fn start_with_socket(&self, place: &Place, socket: &Path) -> Running {
+        let ours = place.environment(&self.path, self.lines);
+        let command = &mut self.command();
+        Running::start(command.envs(ours).env("OOMPH_PROBE_SOCKET", socket))
     }
 
     /// With a directory in front of ours, as a command does that sets PYTHONPATH itself.

@@ -28,6 +28,8 @@ class Wire:
         self.first_sent = 0
         self.dropped = 0
         self.connections = 0
+        # The front's buffer was full at the last attempt: nobody waits for it a second time.
+        self.stalled = False
 
     def put(self, line, ns=None, keep=False):
         """Queues a line. One that is to be kept survives a lost connection."""
@@ -47,6 +49,8 @@ class Wire:
 
     def flush(self, timeout):
         """Sends what waits, connecting first; False where it could not within `timeout` seconds."""
+        if self.stalled:
+            timeout = 0.0
         deadline = time.monotonic() + timeout
         if not self.lock.acquire(True, timeout):
             return False
@@ -58,8 +62,10 @@ class Wire:
                 self.put({"event": "dropped", "samples": dropped})
             while self.waiting:
                 self.send_first(deadline)
+            self.stalled = False
             return True
         except socket.timeout:
+            self.stalled = True
             return False
         except BlockingIOError:
             return False
@@ -102,6 +108,7 @@ class Wire:
             self.socket = None
         self.first_sent = 0
         self.dropped = 0
+        self.stalled = False
         # One by one: another thread may be adding a record at this moment.
         for _ in range(len(self.waiting)):
             entry = self.waiting.popleft()
