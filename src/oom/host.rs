@@ -42,7 +42,8 @@ fn refused(text: &Text) -> Option<Found> {
     {
         let mut found = Found::whole(Kind::HostOom, form_at(text, at)?);
         if !figure.is_empty() {
-            found.report.requested = size_after(&text.squeezed, figure);
+            // Without its figure it is somebody's list of messages.
+            found.report.requested = Some(size_after(&text.squeezed, figure)?);
         }
         return Some(found);
     }
@@ -81,7 +82,7 @@ fn worker(text: &Text) -> Option<Found> {
 
 /// Those who kill for memory and say so.
 fn killer(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 10] = [
+    const WORDINGS: [&str; 14] = [
         // Linux mm/oom_kill.c, and cgroups' variant of it.
         "Outofmemory:Killedprocess",
         "Outofmemory:Killprocess",
@@ -91,14 +92,19 @@ fn killer(text: &Text) -> Option<Found> {
         "oom-killevent(s)in",
         "oom_killevent(s)in",
         ":OutOfMemory",
+        // SLURM before cgroups did it (jobacct_gather).
+        "Exceededjobmemorylimit",
+        "Exceededstepmemorylimit",
+        "exceededmemorylimit",
         // Ray's memory monitor: the class is named like torch's, the memory is the host's.
         "duetothenoderunninglowonmemory",
+        "killedduetomemorypressure(OOM)",
         // Kubernetes.
         "OOMKilled",
         // systemd-oomd and systemd's summary of a unit.
         "Failedwithresult'oom-kill'",
     ];
-    if !text.has_any(&["ill", "OutOfMemory", "lowonmemory"]) {
+    if !text.has_any(&["ill", "OutOfMemory", "lowonmemory", "memorylimit"]) {
         return None;
     }
     let (at, words) = WORDINGS
@@ -112,7 +118,7 @@ fn killer(text: &Text) -> Option<Found> {
 /// A process that SIGKILL ended, where nobody says why: the kernel's OOM killer, if no message of
 /// the device's explains the end.
 pub(super) fn read_killed(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 11] = [
+    const WORDINGS: [&str; 12] = [
         // torch/distributed/elastic: the agent's line and its summary.
         "failed(exitcode:-9)",
         "exitcode:-9(pid:",
@@ -128,6 +134,8 @@ pub(super) fn read_killed(text: &Text) -> Option<Found> {
         // accelerate and subprocess.
         "diedwith<Signals.SIGKILL:9>",
         "returnednon-zeroexitstatus-9",
+        // torch.multiprocessing.spawn.
+        "terminatedwithsignalSIGKILL",
     ];
     if !text.has_any(&["-9", "137", "SIGKILL", "Killed"]) {
         return None;
@@ -145,8 +153,12 @@ pub(super) fn read_killed(text: &Text) -> Option<Found> {
     Some(found)
 }
 
-/// bash, of a script's command: `job.sh: line 28:  8156 Killed   python3 main.py`.
+/// bash, of a script's command: `job.sh: line 28:  8156 Killed   python3 main.py`; of its own, the
+/// one word.
 fn shell_killed(text: &Text) -> Option<usize> {
+    if text.squeezed == "Killed" {
+        return Some(0);
+    }
     let at = text.squeezed.find(":line")?;
     let clause = &text.squeezed[at..];
     let line = number_after(clause, ":line")?;
@@ -211,6 +223,9 @@ mod tests {
             "slurmstepd-n7: error: Detected 2 oom-kill event(s) in StepId=17.0. Some of your processes may have been killed by the cgroup out-of-memory handler.",
             "slurmstepd: error: Detected 1 oom_kill event in StepId=17.batch. Some of the step tasks have been OOM Killed.",
             "srun: error: n7: task 0: Out Of Memory",
+            "slurmstepd: error: Exceeded job memory limit at some point.",
+            "slurmstepd: error: Step 17.0 exceeded memory limit (9 > 8), being killed",
+            "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons",
             "[99.5] Out of memory: Killed process 811 (python3) total-vm:9kB, anon-rss:8kB, file-rss:7kB",
             "[99.5] Memory cgroup out of memory: Killed process 811 (python3) total-vm:9kB",
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
@@ -233,6 +248,8 @@ mod tests {
             "/var/spool/job17/slurm_script: line 12:   811 Killed                  python3 train.py",
             "[launch.py:3:sigkill_handler] ['python', 'x.py'] exits with return code = -9",
             "trainer-1 exited with code 137",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
+            "Killed",
         ] {
             let expected = Report {
                 outcome: Outcome::Fatal,
@@ -254,6 +271,7 @@ mod tests {
             "OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x0, 4096, 0) failed; error='Cannot allocate memory' (errno=12)",
             "java.lang.OutOfMemoryError: Java heap space",
             "OSError: [Errno 122] Disk quota exceeded",
+            "    \"DefaultCPUAllocator: can't allocate memory\",",
             "OSError: [Errno 28] No space left on device",
             "    except MemoryError:",
             "[launch.py:3:sigkill_handler] Killing subprocess 811",

@@ -33,13 +33,16 @@ fn vllm(text: &Text) -> Option<Found> {
 /// `Out of memory allocating 1,024 bytes (allocated so far: 512 bytes[, limit set to: 2,048
 /// bytes]).` (cupy/cuda/memory.pyx; the commas are its).
 fn cupy(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find("Outofmemoryallocating")?;
+    // CuPy 5 and older: `out of memory to allocate 1024 bytes (total 2048 bytes)`.
+    let older = ("outofmemorytoallocate", "(total");
+    let newer = ("Outofmemoryallocating", "(allocatedsofar:");
+    let (at, words) = [newer, older].into_iter().find_map(|(words, after)| {
+        let at = text.squeezed.find(words)?;
+        text.squeezed[at..].contains(after).then_some((at, words))
+    })?;
     let clause = &text.squeezed[at..];
-    if !clause.contains("(allocatedsofar:") {
-        return None;
-    }
     let mut found = Found::whole(Kind::Cupy, form_at(text, at)?);
-    found.report.requested = size_after(clause, "allocating");
+    found.report.requested = size_after(clause, words);
     found.report.allocated = size_after(clause, "allocatedsofar:");
     found.report.limit = size_after(clause, "limitsetto:");
     Some(found)
@@ -87,6 +90,13 @@ mod tests {
             ..Report::default()
         };
         assert_eq!(one(text), expected);
+        let older = "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 1024 bytes (total 2048 bytes)";
+        let requested = Report {
+            kind: Kind::Cupy,
+            requested: size("1 KiB"),
+            ..Report::default()
+        };
+        assert_eq!(one(older), requested);
         let unlimited = text.replace(", limit set to: 2,147,483,648 bytes", "");
         assert_eq!(
             one(&unlimited),
