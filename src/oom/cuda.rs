@@ -22,11 +22,15 @@ const HEADS: [(&str, Kind); 3] = [
 const ASYNC_HEAD: &str = "Allocationondevice";
 const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = vec![ASYNC_WORDS, "OutOfMemoryError:"];
+    heads.extend(HEADS.iter().map(|(head, _)| head));
+    heads
+}
+
 /// The messages in `text`.
 pub(super) fn read(text: &Text) -> Vec<Found> {
-    if !text.has_any(&["outofmemory", ASYNC_WORDS, "OutOfMemoryError:"]) {
-        return Vec::new();
-    }
     let mut heads: Vec<(usize, usize, Kind)> = HEADS
         .iter()
         .flat_map(|&(head, kind)| {

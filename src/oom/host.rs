@@ -4,6 +4,19 @@ use super::report::{Kind, Outcome};
 use super::squeezed::{number_after, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = vec![
+        "DataLoaderworker(pid",
+        "Unexpectedbuserror",
+        "MemoryError",
+        "Killed",
+    ];
+    heads.extend(REFUSED.iter().map(|(words, _)| words));
+    heads.extend(KILLERS.iter().chain(&KILLED));
+    heads
+}
+
 /// The message in `text`, where the text alone says that it was memory.
 pub(super) fn read(text: &Text) -> Option<Found> {
     refused(text)
@@ -11,32 +24,30 @@ pub(super) fn read(text: &Text) -> Option<Found> {
         .or_else(|| killer(text))
 }
 
+/// Wordings of allocations that the host refused, squeezed, and the words that a figure follows.
+const REFUSED: [(&str, &str); 9] = [
+    // c10/core/impl/alloc_cpu.cpp (CPUAllocator.cpp until 1.6); "not enough" on Windows.
+    (
+        "DefaultCPUAllocator:can'tallocatememory",
+        "youtriedtoallocate",
+    ),
+    ("DefaultCPUAllocator:notenoughmemory", "youtriedtoallocate"),
+    // numpy/core/_exceptions.py, `_ArrayMemoryError`.
+    ("MemoryError:Unabletoallocate", "Unabletoallocate"),
+    ("ArrayMemoryError:Unabletoallocate", "Unabletoallocate"),
+    // glibc's words for errno 12 behind Python's OSError and torch's mmap (MapAllocator.cpp).
+    ("[Errno12]Cannotallocatememory", ""),
+    ("Cannotallocatememory(12)", "unabletommap"),
+    // MapAllocator.cpp: /dev/shm is full.
+    ("unabletowritetofile</torch_", ""),
+    // libstdc++.
+    ("instanceof'std::bad_alloc'", ""),
+    ("MemoryError:std::bad_alloc", ""),
+];
+
 /// Allocations that the host refused.
 fn refused(text: &Text) -> Option<Found> {
-    /// Wordings, squeezed, and the words that a figure follows.
-    const WORDINGS: [(&str, &str); 9] = [
-        // c10/core/impl/alloc_cpu.cpp (CPUAllocator.cpp until 1.6); "not enough" on Windows.
-        (
-            "DefaultCPUAllocator:can'tallocatememory",
-            "youtriedtoallocate",
-        ),
-        ("DefaultCPUAllocator:notenoughmemory", "youtriedtoallocate"),
-        // numpy/core/_exceptions.py, `_ArrayMemoryError`.
-        ("MemoryError:Unabletoallocate", "Unabletoallocate"),
-        ("ArrayMemoryError:Unabletoallocate", "Unabletoallocate"),
-        // glibc's words for errno 12 behind Python's OSError and torch's mmap (MapAllocator.cpp).
-        ("[Errno12]Cannotallocatememory", ""),
-        ("Cannotallocatememory(12)", "unabletommap"),
-        // MapAllocator.cpp: /dev/shm is full.
-        ("unabletowritetofile</torch_", ""),
-        // libstdc++.
-        ("instanceof'std::bad_alloc'", ""),
-        ("MemoryError:std::bad_alloc", ""),
-    ];
-    if !text.has_any(&["emory", "bad_alloc", "</torch_"]) {
-        return None;
-    }
-    if let Some((at, figure)) = WORDINGS
+    if let Some((at, figure)) = REFUSED
         .iter()
         .find_map(|&(words, figure)| Some((text.squeezed.find(words)?, figure)))
     {
@@ -54,9 +65,6 @@ fn refused(text: &Text) -> Option<Found> {
 
 /// DataLoader's workers (torch/csrc/DataLoader.cpp, torch/utils/data; four texts, 1.0 to 2.15).
 fn worker(text: &Text) -> Option<Found> {
-    if !text.has_any(&["worker"]) {
-        return None;
-    }
     let squeezed = &text.squeezed;
     let shared_memory = squeezed.find("Unexpectedbuserrorencounteredinworker.");
     let lost = squeezed.find("DataLoaderworker(pid").filter(|&at| {
@@ -80,34 +88,33 @@ fn worker(text: &Text) -> Option<Found> {
     Some(Found::whole(Kind::HostOom, form_at(text, at)?))
 }
 
+/// Wordings of those who kill for memory.
+const KILLERS: [&str; 14] = [
+    // Linux mm/oom_kill.c, and cgroups' variant of it.
+    "Outofmemory:Killedprocess",
+    "Outofmemory:Killprocess",
+    "Memorycgroupoutofmemory:Kill",
+    "oom-kill:constraint=",
+    // SLURM (task/cgroup) and srun's summary of a task.
+    "oom-killevent(s)in",
+    "oom_killevent(s)in",
+    ":OutOfMemory",
+    // SLURM before cgroups did it (jobacct_gather).
+    "Exceededjobmemorylimit",
+    "Exceededstepmemorylimit",
+    "exceededmemorylimit",
+    // Ray's memory monitor: the class is named like torch's, the memory is the host's.
+    "duetothenoderunninglowonmemory",
+    "killedduetomemorypressure(OOM)",
+    // Kubernetes.
+    "OOMKilled",
+    // systemd-oomd and systemd's summary of a unit.
+    "Failedwithresult'oom-kill'",
+];
+
 /// Those who kill for memory and say so.
 fn killer(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 14] = [
-        // Linux mm/oom_kill.c, and cgroups' variant of it.
-        "Outofmemory:Killedprocess",
-        "Outofmemory:Killprocess",
-        "Memorycgroupoutofmemory:Kill",
-        "oom-kill:constraint=",
-        // SLURM (task/cgroup) and srun's summary of a task.
-        "oom-killevent(s)in",
-        "oom_killevent(s)in",
-        ":OutOfMemory",
-        // SLURM before cgroups did it (jobacct_gather).
-        "Exceededjobmemorylimit",
-        "Exceededstepmemorylimit",
-        "exceededmemorylimit",
-        // Ray's memory monitor: the class is named like torch's, the memory is the host's.
-        "duetothenoderunninglowonmemory",
-        "killedduetomemorypressure(OOM)",
-        // Kubernetes.
-        "OOMKilled",
-        // systemd-oomd and systemd's summary of a unit.
-        "Failedwithresult'oom-kill'",
-    ];
-    if !text.has_any(&["ill", "OutOfMemory", "lowonmemory", "memorylimit"]) {
-        return None;
-    }
-    let (at, words) = WORDINGS
+    let (at, words) = KILLERS
         .iter()
         .find_map(|words| Some((text.squeezed.find(words)?, words)))?;
     let srun = *words != ":OutOfMemory" || text.squeezed.starts_with("srun:");
@@ -115,32 +122,31 @@ fn killer(text: &Text) -> Option<Found> {
     (srun && !is_prose(text, at, at + words.len())).then(|| Found::whole(Kind::HostOom, form))
 }
 
+/// Wordings of those who only see that SIGKILL ended a process.
+const KILLED: [&str; 12] = [
+    // torch/distributed/elastic: the agent's line and its summary.
+    "failed(exitcode:-9)",
+    "exitcode:-9(pid:",
+    "Signal9(SIGKILL)receivedbyPID",
+    // DeepSpeed's launcher.
+    "exitswithreturncode=-9",
+    // Docker, compose, schedulers and CI: 128 + 9.
+    "exitedwithcode137",
+    "exitcode137",
+    "exitcode:137",
+    "exitstatus137",
+    "exitedwithexitcode137",
+    // accelerate and subprocess.
+    "diedwith<Signals.SIGKILL:9>",
+    "returnednon-zeroexitstatus-9",
+    // torch.multiprocessing.spawn.
+    "terminatedwithsignalSIGKILL",
+];
+
 /// A process that SIGKILL ended, where nobody says why: the kernel's OOM killer, if no message of
 /// the device's explains the end.
 pub(super) fn read_killed(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 12] = [
-        // torch/distributed/elastic: the agent's line and its summary.
-        "failed(exitcode:-9)",
-        "exitcode:-9(pid:",
-        "Signal9(SIGKILL)receivedbyPID",
-        // DeepSpeed's launcher.
-        "exitswithreturncode=-9",
-        // Docker, compose, schedulers and CI: 128 + 9.
-        "exitedwithcode137",
-        "exitcode137",
-        "exitcode:137",
-        "exitstatus137",
-        "exitedwithexitcode137",
-        // accelerate and subprocess.
-        "diedwith<Signals.SIGKILL:9>",
-        "returnednon-zeroexitstatus-9",
-        // torch.multiprocessing.spawn.
-        "terminatedwithsignalSIGKILL",
-    ];
-    if !text.has_any(&["-9", "137", "SIGKILL", "Killed"]) {
-        return None;
-    }
-    let at = WORDINGS
+    let at = KILLED
         .iter()
         .find_map(|words| text.squeezed.find(words))
         .or_else(|| shell_killed(text))?;
