@@ -6,6 +6,27 @@
 use super::report::Kind;
 use super::wording::{Form, Found, Text, form_at, is_prose};
 
+/// Statuses of both libraries, squeezed.
+const STATUSES: [(&str, Kind); 2] = [
+    ("CUBLAS_STATUS_ALLOC_FAILED", Kind::Cublas),
+    ("CUDNN_STATUS_ALLOC_FAILED", Kind::Cudnn),
+];
+
+/// Sentences without a status, squeezed.
+const SENTENCES: [&str; 2] = [
+    // torch Conv_v7.cpp, 1.0 and later: no algorithm's workspace could be allocated.
+    "UnabletofindavalidcuDNNalgorithmtorunconvolution",
+    // torch 2.15, where cuDNN compiles kernels at run time.
+    "CUDAranoutofmemoryoutsidePyTorch'sallocator",
+];
+
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = SENTENCES.to_vec();
+    heads.extend(STATUSES.iter().map(|(status, _)| status));
+    heads
+}
+
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
     status(text).or_else(|| sentence(text))
@@ -14,12 +35,9 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 /// `CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling …` (torch CUDABlas.cpp / Exceptions.h, all
 /// versions), `cuDNN error: CUDNN_STATUS_ALLOC_FAILED` (cudnn/Exceptions.h).
 fn status(text: &Text) -> Option<Found> {
-    let (at, kind) = [
-        ("CUBLAS_STATUS_ALLOC_FAILED", Kind::Cublas),
-        ("CUDNN_STATUS_ALLOC_FAILED", Kind::Cudnn),
-    ]
-    .into_iter()
-    .find_map(|(status, kind)| Some((text.squeezed.find(status)?, kind)))?;
+    let (at, kind) = STATUSES
+        .iter()
+        .find_map(|&(status, kind)| Some((text.squeezed.find(status)?, kind)))?;
     // A table of names in somebody's source has no error in front.
     let before = text.squeezed[..at].to_ascii_lowercase();
     let reported =
@@ -32,16 +50,8 @@ fn status(text: &Text) -> Option<Found> {
     (reported && !is_prose(text, start, text.squeezed.len())).then(|| Found::whole(kind, form))
 }
 
-/// Sentences without a status.
 fn sentence(text: &Text) -> Option<Found> {
-    [
-        // torch Conv_v7.cpp, 1.0 and later: no algorithm's workspace could be allocated.
-        "UnabletofindavalidcuDNNalgorithmtorunconvolution",
-        // torch 2.15, where cuDNN compiles kernels at run time.
-        "CUDAranoutofmemoryoutsidePyTorch'sallocator",
-    ]
-    .iter()
-    .find_map(|words| {
+    SENTENCES.iter().find_map(|words| {
         let at = text.squeezed.find(words)?;
         let form = form_at(text, at)?;
         let told = is_prose(text, at, at + words.len());

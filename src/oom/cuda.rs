@@ -22,11 +22,15 @@ const HEADS: [(&str, Kind); 3] = [
 const ASYNC_HEAD: &str = "Allocationondevice";
 const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = vec![ASYNC_WORDS, "OutOfMemoryError:"];
+    heads.extend(HEADS.iter().map(|(head, _)| head));
+    heads
+}
+
 /// The messages in `text`.
 pub(super) fn read(text: &Text) -> Vec<Found> {
-    if !text.has_any(&["outofmemory", ASYNC_WORDS]) {
-        return Vec::new();
-    }
     let mut heads: Vec<(usize, usize, Kind)> = HEADS
         .iter()
         .flat_map(|&(head, kind)| {
@@ -53,7 +57,40 @@ pub(super) fn read(text: &Text) -> Vec<Found> {
         }
     }
     found.extend(read_async(text));
+    if found.is_empty() {
+        found.extend(read_class(text));
+    }
     found
+}
+
+/// A class that says it alone, whatever its message: `torch.OutOfMemoryError: Allocation on device`
+/// as ComfyUI shortens it, a framework's own words, or a head that was wrapped.
+fn read_class(text: &Text) -> Option<Found> {
+    // 2.4 (pull request 121702), 1.13 (83146).
+    let (at, end) = ["torch.OutOfMemoryError:", "torch.cuda.OutOfMemoryError:"]
+        .iter()
+        .find_map(|class| {
+            let at = text.squeezed.find(class)?;
+            Some((at, at + class.len()))
+        })?;
+    let before = &text.squeezed[..at];
+    // `except torch.OutOfMemoryError:` and other source; a message that was read and refused.
+    let source =
+        before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '(' | '\'' | '"'));
+    let refused = HEADS
+        .iter()
+        .any(|(head, _)| text.squeezed[end..].contains(head));
+    if source || refused || form_at(text, end)? != Form::Exception {
+        return None;
+    }
+    Some(Found {
+        report: Report {
+            device: number_after(&text.squeezed[end..], ASYNC_HEAD),
+            ..Report::default()
+        },
+        form: Form::Exception,
+        more: Some(More::Allocator),
+    })
 }
 
 /// What follows the head.

@@ -33,11 +33,13 @@ const WORDINGS: [(&str, Kind); 17] = [
     ("hiperror:hiperroroutofmemory", Kind::HipOom),
 ];
 
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    WORDINGS.iter().map(|(words, _)| *words).collect()
+}
+
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
-    if !text.has_any(&["outofmemory", "OUT_OF_MEMORY"]) {
-        return None;
-    }
     let lower = text.squeezed.to_ascii_lowercase();
     let (at, end, kind) = WORDINGS
         .iter()

@@ -4,6 +4,19 @@ use super::report::{Kind, Outcome};
 use super::squeezed::{number_after, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = vec![
+        "DataLoaderworker(pid",
+        "Unexpectedbuserror",
+        "MemoryError",
+        "Killed",
+    ];
+    heads.extend(REFUSED.iter().map(|(words, _)| words));
+    heads.extend(KILLERS.iter().chain(&KILLED));
+    heads
+}
+
 /// The message in `text`, where the text alone says that it was memory.
 pub(super) fn read(text: &Text) -> Option<Found> {
     refused(text)
@@ -11,38 +24,37 @@ pub(super) fn read(text: &Text) -> Option<Found> {
         .or_else(|| killer(text))
 }
 
+/// Wordings of allocations that the host refused, squeezed, and the words that a figure follows.
+const REFUSED: [(&str, &str); 9] = [
+    // c10/core/impl/alloc_cpu.cpp (CPUAllocator.cpp until 1.6); "not enough" on Windows.
+    (
+        "DefaultCPUAllocator:can'tallocatememory",
+        "youtriedtoallocate",
+    ),
+    ("DefaultCPUAllocator:notenoughmemory", "youtriedtoallocate"),
+    // numpy/core/_exceptions.py, `_ArrayMemoryError`.
+    ("MemoryError:Unabletoallocate", "Unabletoallocate"),
+    ("ArrayMemoryError:Unabletoallocate", "Unabletoallocate"),
+    // glibc's words for errno 12 behind Python's OSError and torch's mmap (MapAllocator.cpp).
+    ("[Errno12]Cannotallocatememory", ""),
+    ("Cannotallocatememory(12)", "unabletommap"),
+    // MapAllocator.cpp: /dev/shm is full.
+    ("unabletowritetofile</torch_", ""),
+    // libstdc++.
+    ("instanceof'std::bad_alloc'", ""),
+    ("MemoryError:std::bad_alloc", ""),
+];
+
 /// Allocations that the host refused.
 fn refused(text: &Text) -> Option<Found> {
-    /// Wordings, squeezed, and the words that a figure follows.
-    const WORDINGS: [(&str, &str); 9] = [
-        // c10/core/impl/alloc_cpu.cpp (CPUAllocator.cpp until 1.6); "not enough" on Windows.
-        (
-            "DefaultCPUAllocator:can'tallocatememory",
-            "youtriedtoallocate",
-        ),
-        ("DefaultCPUAllocator:notenoughmemory", "youtriedtoallocate"),
-        // numpy/core/_exceptions.py, `_ArrayMemoryError`.
-        ("MemoryError:Unabletoallocate", "Unabletoallocate"),
-        ("ArrayMemoryError:Unabletoallocate", "Unabletoallocate"),
-        // glibc's words for errno 12 behind Python's OSError and torch's mmap (MapAllocator.cpp).
-        ("[Errno12]Cannotallocatememory", ""),
-        ("Cannotallocatememory(12)", "unabletommap"),
-        // MapAllocator.cpp: /dev/shm is full.
-        ("unabletowritetofile</torch_", ""),
-        // libstdc++.
-        ("instanceof'std::bad_alloc'", ""),
-        ("MemoryError:std::bad_alloc", ""),
-    ];
-    if !text.has_any(&["emory", "bad_alloc", "</torch_"]) {
-        return None;
-    }
-    if let Some((at, figure)) = WORDINGS
+    if let Some((at, figure)) = REFUSED
         .iter()
         .find_map(|&(words, figure)| Some((text.squeezed.find(words)?, figure)))
     {
         let mut found = Found::whole(Kind::HostOom, form_at(text, at)?);
         if !figure.is_empty() {
-            found.report.requested = size_after(&text.squeezed, figure);
+            // Without its figure it is somebody's list of messages.
+            found.report.requested = Some(size_after(&text.squeezed, figure)?);
         }
         return Some(found);
     }
@@ -53,9 +65,6 @@ fn refused(text: &Text) -> Option<Found> {
 
 /// DataLoader's workers (torch/csrc/DataLoader.cpp, torch/utils/data; four texts, 1.0 to 2.15).
 fn worker(text: &Text) -> Option<Found> {
-    if !text.has_any(&["worker"]) {
-        return None;
-    }
     let squeezed = &text.squeezed;
     let shared_memory = squeezed.find("Unexpectedbuserrorencounteredinworker.");
     let lost = squeezed.find("DataLoaderworker(pid").filter(|&at| {
@@ -79,29 +88,33 @@ fn worker(text: &Text) -> Option<Found> {
     Some(Found::whole(Kind::HostOom, form_at(text, at)?))
 }
 
+/// Wordings of those who kill for memory.
+const KILLERS: [&str; 14] = [
+    // Linux mm/oom_kill.c, and cgroups' variant of it.
+    "Outofmemory:Killedprocess",
+    "Outofmemory:Killprocess",
+    "Memorycgroupoutofmemory:Kill",
+    "oom-kill:constraint=",
+    // SLURM (task/cgroup) and srun's summary of a task.
+    "oom-killevent(s)in",
+    "oom_killevent(s)in",
+    ":OutOfMemory",
+    // SLURM before cgroups did it (jobacct_gather).
+    "Exceededjobmemorylimit",
+    "Exceededstepmemorylimit",
+    "exceededmemorylimit",
+    // Ray's memory monitor: the class is named like torch's, the memory is the host's.
+    "duetothenoderunninglowonmemory",
+    "killedduetomemorypressure(OOM)",
+    // Kubernetes.
+    "OOMKilled",
+    // systemd-oomd and systemd's summary of a unit.
+    "Failedwithresult'oom-kill'",
+];
+
 /// Those who kill for memory and say so.
 fn killer(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 10] = [
-        // Linux mm/oom_kill.c, and cgroups' variant of it.
-        "Outofmemory:Killedprocess",
-        "Outofmemory:Killprocess",
-        "Memorycgroupoutofmemory:Kill",
-        "oom-kill:constraint=",
-        // SLURM (task/cgroup) and srun's summary of a task.
-        "oom-killevent(s)in",
-        "oom_killevent(s)in",
-        ":OutOfMemory",
-        // Ray's memory monitor: the class is named like torch's, the memory is the host's.
-        "duetothenoderunninglowonmemory",
-        // Kubernetes.
-        "OOMKilled",
-        // systemd-oomd and systemd's summary of a unit.
-        "Failedwithresult'oom-kill'",
-    ];
-    if !text.has_any(&["ill", "OutOfMemory", "lowonmemory"]) {
-        return None;
-    }
-    let (at, words) = WORDINGS
+    let (at, words) = KILLERS
         .iter()
         .find_map(|words| Some((text.squeezed.find(words)?, words)))?;
     let srun = *words != ":OutOfMemory" || text.squeezed.starts_with("srun:");
@@ -109,30 +122,31 @@ fn killer(text: &Text) -> Option<Found> {
     (srun && !is_prose(text, at, at + words.len())).then(|| Found::whole(Kind::HostOom, form))
 }
 
+/// Wordings of those who only see that SIGKILL ended a process.
+const KILLED: [&str; 12] = [
+    // torch/distributed/elastic: the agent's line and its summary.
+    "failed(exitcode:-9)",
+    "exitcode:-9(pid:",
+    "Signal9(SIGKILL)receivedbyPID",
+    // DeepSpeed's launcher.
+    "exitswithreturncode=-9",
+    // Docker, compose, schedulers and CI: 128 + 9.
+    "exitedwithcode137",
+    "exitcode137",
+    "exitcode:137",
+    "exitstatus137",
+    "exitedwithexitcode137",
+    // accelerate and subprocess.
+    "diedwith<Signals.SIGKILL:9>",
+    "returnednon-zeroexitstatus-9",
+    // torch.multiprocessing.spawn.
+    "terminatedwithsignalSIGKILL",
+];
+
 /// A process that SIGKILL ended, where nobody says why: the kernel's OOM killer, if no message of
 /// the device's explains the end.
 pub(super) fn read_killed(text: &Text) -> Option<Found> {
-    const WORDINGS: [&str; 11] = [
-        // torch/distributed/elastic: the agent's line and its summary.
-        "failed(exitcode:-9)",
-        "exitcode:-9(pid:",
-        "Signal9(SIGKILL)receivedbyPID",
-        // DeepSpeed's launcher.
-        "exitswithreturncode=-9",
-        // Docker, compose, schedulers and CI: 128 + 9.
-        "exitedwithcode137",
-        "exitcode137",
-        "exitcode:137",
-        "exitstatus137",
-        "exitedwithexitcode137",
-        // accelerate and subprocess.
-        "diedwith<Signals.SIGKILL:9>",
-        "returnednon-zeroexitstatus-9",
-    ];
-    if !text.has_any(&["-9", "137", "SIGKILL", "Killed"]) {
-        return None;
-    }
-    let at = WORDINGS
+    let at = KILLED
         .iter()
         .find_map(|words| text.squeezed.find(words))
         .or_else(|| shell_killed(text))?;
@@ -145,8 +159,12 @@ pub(super) fn read_killed(text: &Text) -> Option<Found> {
     Some(found)
 }
 
-/// bash, of a script's command: `job.sh: line 28:  8156 Killed   python3 main.py`.
+/// bash, of a script's command: `job.sh: line 28:  8156 Killed   python3 main.py`; of its own, the
+/// one word.
 fn shell_killed(text: &Text) -> Option<usize> {
+    if text.squeezed == "Killed" {
+        return Some(0);
+    }
     let at = text.squeezed.find(":line")?;
     let clause = &text.squeezed[at..];
     let line = number_after(clause, ":line")?;
@@ -211,6 +229,9 @@ mod tests {
             "slurmstepd-n7: error: Detected 2 oom-kill event(s) in StepId=17.0. Some of your processes may have been killed by the cgroup out-of-memory handler.",
             "slurmstepd: error: Detected 1 oom_kill event in StepId=17.batch. Some of the step tasks have been OOM Killed.",
             "srun: error: n7: task 0: Out Of Memory",
+            "slurmstepd: error: Exceeded job memory limit at some point.",
+            "slurmstepd: error: Step 17.0 exceeded memory limit (9 > 8), being killed",
+            "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons",
             "[99.5] Out of memory: Killed process 811 (python3) total-vm:9kB, anon-rss:8kB, file-rss:7kB",
             "[99.5] Memory cgroup out of memory: Killed process 811 (python3) total-vm:9kB",
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
@@ -233,6 +254,8 @@ mod tests {
             "/var/spool/job17/slurm_script: line 12:   811 Killed                  python3 train.py",
             "[launch.py:3:sigkill_handler] ['python', 'x.py'] exits with return code = -9",
             "trainer-1 exited with code 137",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
+            "Killed",
         ] {
             let expected = Report {
                 outcome: Outcome::Fatal,
@@ -254,6 +277,7 @@ mod tests {
             "OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x0, 4096, 0) failed; error='Cannot allocate memory' (errno=12)",
             "java.lang.OutOfMemoryError: Java heap space",
             "OSError: [Errno 122] Disk quota exceeded",
+            "    \"DefaultCPUAllocator: can't allocate memory\",",
             "OSError: [Errno 28] No space left on device",
             "    except MemoryError:",
             "[launch.py:3:sigkill_handler] Killing subprocess 811",

@@ -9,6 +9,22 @@ use super::squeezed::{number_after, size_after};
 use super::wording::{Found, Text, form_at};
 use crate::units::Bytes;
 
+/// XLA's words before the figure, squeezed.
+const JAX: [&str; 3] = [
+    "Outofmemorywhiletryingtoallocate",
+    "Outofmemoryallocating",
+    "Failedtoallocaterequestfor",
+];
+
+const TENSORFLOW: &str = "OOMwhenallocatingtensorwithshape[";
+
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    let mut heads = JAX.to_vec();
+    heads.push(TENSORFLOW);
+    heads
+}
+
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
     tensorflow(text).or_else(|| jax(text))
@@ -23,13 +39,7 @@ fn jax(text: &Text) -> Option<Found> {
         .iter()
         .find_map(|code| text.squeezed.find(code))?;
     let clause = &text.squeezed[code..];
-    let requested = [
-        "Outofmemorywhiletryingtoallocate",
-        "Outofmemoryallocating",
-        "Failedtoallocaterequestfor",
-    ]
-    .iter()
-    .find_map(|words| size_after(clause, words))?;
+    let requested = JAX.iter().find_map(|words| size_after(clause, words))?;
     let mut found = Found::whole(Kind::Jax, form_at(text, code)?);
     found.report.requested = Some(requested);
     found.report.device =
@@ -41,7 +51,7 @@ fn jax(text: &Text) -> Option<Found> {
 /// /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc` (TensorFlow's
 /// op_kernel.cc). `device:CPU:0 by allocator cpu` is the host's memory.
 fn tensorflow(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find("OOMwhenallocatingtensorwithshape[")?;
+    let at = text.squeezed.find(TENSORFLOW)?;
     let clause = &text.squeezed[at..];
     let on_host = clause.contains("device:CPU:") || clause.contains("byallocatorcpu");
     let kind = if on_host { Kind::HostOom } else { Kind::Tf };

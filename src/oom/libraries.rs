@@ -4,6 +4,20 @@ use super::report::Kind;
 use super::squeezed::{number_at_start, size_after};
 use super::wording::{Found, Text, form_at};
 
+const BITSANDBYTES: &str = "Erroroutofmemoryatline";
+const VLLM: &str = "Noavailablememoryforthecacheblocks.";
+/// The words before CuPy's figure, and those after it; CuPy 5 and older have `out of memory to
+/// allocate 1024 bytes (total 2048 bytes)`.
+const CUPY: [(&str, &str); 2] = [
+    ("Outofmemoryallocating", "(allocatedsofar:"),
+    ("outofmemorytoallocate", "(total"),
+];
+
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    vec![BITSANDBYTES, VLLM, CUPY[0].0, CUPY[1].0]
+}
+
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
     bitsandbytes(text)
@@ -14,9 +28,8 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 /// `Error out of memory at line 380 in file …/csrc/pythonInterface.c` (also ops.cu): bitsandbytes'
 /// CUDA_CHECK_RETURN prints `Error %s at line %d in file %s` and exits with 1, no traceback.
 fn bitsandbytes(text: &Text) -> Option<Found> {
-    let words = "Erroroutofmemoryatline";
-    let at = text.squeezed.find(words)?;
-    let (_, after) = number_at_start(&text.squeezed[at + words.len()..])?;
+    let at = text.squeezed.find(BITSANDBYTES)?;
+    let (_, after) = number_at_start(&text.squeezed[at + BITSANDBYTES.len()..])?;
     let form = form_at(text, at)?;
     after
         .starts_with("infile")
@@ -25,7 +38,7 @@ fn bitsandbytes(text: &Text) -> Option<Found> {
 
 /// vLLM's check before it lays out the cache (worker.py, gpu_worker.py, kv_cache_utils.py).
 fn vllm(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find("Noavailablememoryforthecacheblocks.")?;
+    let at = text.squeezed.find(VLLM)?;
     let form = form_at(text, at)?;
     Some(Found::whole(Kind::Vllm, form))
 }
@@ -33,13 +46,13 @@ fn vllm(text: &Text) -> Option<Found> {
 /// `Out of memory allocating 1,024 bytes (allocated so far: 512 bytes[, limit set to: 2,048
 /// bytes]).` (cupy/cuda/memory.pyx; the commas are its).
 fn cupy(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find("Outofmemoryallocating")?;
+    let (at, words) = CUPY.iter().find_map(|&(words, after)| {
+        let at = text.squeezed.find(words)?;
+        text.squeezed[at..].contains(after).then_some((at, words))
+    })?;
     let clause = &text.squeezed[at..];
-    if !clause.contains("(allocatedsofar:") {
-        return None;
-    }
     let mut found = Found::whole(Kind::Cupy, form_at(text, at)?);
-    found.report.requested = size_after(clause, "allocating");
+    found.report.requested = size_after(clause, words);
     found.report.allocated = size_after(clause, "allocatedsofar:");
     found.report.limit = size_after(clause, "limitsetto:");
     Some(found)
@@ -87,6 +100,13 @@ mod tests {
             ..Report::default()
         };
         assert_eq!(one(text), expected);
+        let older = "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 1024 bytes (total 2048 bytes)";
+        let requested = Report {
+            kind: Kind::Cupy,
+            requested: size("1 KiB"),
+            ..Report::default()
+        };
+        assert_eq!(one(older), requested);
         let unlimited = text.replace(", limit set to: 2,147,483,648 bytes", "");
         assert_eq!(
             one(&unlimited),

@@ -10,6 +10,8 @@ use super::{
     cublas_cudnn, cuda, cuda_runtime, host, jax_tf, libraries, mps, nccl, not_oom, nvml_assert,
 };
 use crate::units::Rank;
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// Lines that a wrapped message can have; narrower than 40 columns nobody wraps.
 const MOST_LINES: u32 = 24;
@@ -31,6 +33,23 @@ const LONGEST_TRACEBACK_LINES: u64 = 2_000;
 
 /// How far NCCL's reason may be above the allocation that it refused.
 const NCCL_REASON_LINES: u64 = 20;
+
+/// One of these is in every message, squeezed: asked before the families are, each of which has
+/// many wordings. Case is left aside, as the runtime's wordings leave it.
+static HEADS: LazyLock<Regex> = LazyLock::new(|| {
+    let heads = [
+        cuda::heads(),
+        vec![mps::HEAD, nvml_assert::HEAD],
+        nccl::heads(),
+        cublas_cudnn::heads(),
+        libraries::heads(),
+        jax_tf::heads(),
+        cuda_runtime::heads(),
+        host::heads(),
+    ];
+    let escaped: Vec<String> = heads.concat().into_iter().map(regex::escape).collect();
+    Regex::new(&format!("(?i-u){}", escaped.join("|"))).expect("escaped words are valid")
+});
 
 /// A message read, and what stood around it.
 #[derive(Debug)]
@@ -166,6 +185,9 @@ impl Messages {
 
     /// The messages in a line that begins none of its own with those unfinished.
     fn ask_families(&self, text: &Text, number: u64) -> Vec<Found> {
+        if !HEADS.is_match(&text.squeezed) {
+            return Vec::new();
+        }
         let mut found = cuda::read(text);
         if !found.is_empty() {
             return found;

@@ -6,7 +6,7 @@ use super::wording::{Form, Found, More, Text, form_at, is_prose};
 
 /// MPSAllocator.mm, 1.12 to 2.15. Units are `MB`/`GB` until about 2.7 and `MiB`/`GiB` after,
 /// powers of two both; the watermark's parts vanish when its ratio is 0.
-const HEAD: &str = "MPSbackendoutofmemory";
+pub(super) const HEAD: &str = "MPSbackendoutofmemory";
 
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {

@@ -4,16 +4,23 @@ use super::report::{Kind, Report};
 use super::squeezed::{number_at_start, size_after};
 use super::wording::{Form, Found, More, Text, form_at};
 
+/// checks.h: `Cuda failure 'out of memory'` (2.18), `Cuda failure 2 'out of memory'` (later).
+const FAILURES: [&str; 2] = ["Cudafailure'outofmemory'", "Cudafailure2'outofmemory'"];
+
+/// alloc.h: `Failed to CUDA calloc %ld bytes`, `malloc`, `host alloc`, `calloc async`.
+const REFUSED: &str = "FailedtoCUDA";
+
+/// One of these is in every message of the family.
+pub(super) fn heads() -> Vec<&'static str> {
+    vec![FAILURES[0], FAILURES[1], REFUSED]
+}
+
 /// The message in `text`: NCCL's own warnings, or the last error that PyTorch's
 /// `DistBackendError` repeats.
 pub(super) fn read(text: &Text) -> Option<Found> {
     let warning = text.squeezed.contains("NCCLWARN");
-    // checks.h: `Cuda failure 'out of memory'` (2.18), `Cuda failure 2 'out of memory'` (later).
-    let failure = ["Cudafailure'outofmemory'", "Cudafailure2'outofmemory'"]
-        .iter()
-        .find_map(|words| text.squeezed.find(words));
-    // alloc.h: `Failed to CUDA calloc %ld bytes`, `malloc`, `host alloc`, `calloc async`.
-    let refused = text.squeezed.find("FailedtoCUDA").filter(|_| warning);
+    let failure = FAILURES.iter().find_map(|words| text.squeezed.find(words));
+    let refused = text.squeezed.find(REFUSED).filter(|_| warning);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
     Some(Found {

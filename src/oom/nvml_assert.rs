@@ -4,12 +4,15 @@
 use super::report::Kind;
 use super::wording::{Found, Text, form_at};
 
+/// The beginning of the assertion's condition, squeezed.
+pub(super) const HEAD: &str = "NVML_SUCCESS==";
+
 /// The message in `text`.
 ///
 /// CUDACachingAllocator.cpp, torch 2.1 to 2.12 (gone in 2.15): `NVML_SUCCESS == r INTERNAL ASSERT
 /// FAILED at "…/c10/cuda/CUDACachingAllocator.cpp":830`, and the same with the driver's calls.
 pub(super) fn read(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find("NVML_SUCCESS==")?;
+    let at = text.squeezed.find(HEAD)?;
     let clause = &text.squeezed[at..];
     let asserted =
         clause.contains("INTERNALASSERTFAILED") && clause.contains("CUDACachingAllocator");

@@ -215,3 +215,6 @@ fn is_warning(before: &str) -> bool {
         .iter()
         .any(|level| before.contains(level))
 }
+
+#[cfg(test)]
+mod tests;

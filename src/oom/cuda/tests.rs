@@ -235,6 +235,12 @@ fn texts_of_the_same_class_without_the_shape() {
     assert_eq!(one(absurd), Report::default());
     let bare = "torch.OutOfMemoryError: CUDA out of memory.";
     assert_eq!(one(bare), Report::default());
+    let class = "torch.OutOfMemoryError: Allocation on device 2 \n\nGot an OOM, unloading";
+    let expected = Report {
+        device: Some(2),
+        ..Report::default()
+    };
+    assert_eq!(one(class), expected);
     let shortened = "RuntimeError: CUDA out of memory. Tried to allocate 96.00 MiB";
     assert_eq!(one(shortened).requested, size("96.00 MiB"));
 }
@@ -316,6 +322,9 @@ fn echoed_source_is_no_message() {
         "    raise RuntimeError(f\"CUDA out of memory. Tried to allocate {size}\")",
         "    if \"CUDA out of memory. Tried to allocate\" in str(error):",
         "    if 'out of memory' in str(e):",
+        "    except torch.cuda.OutOfMemoryError:",
+        "    except (RuntimeError, torch.OutOfMemoryError) as error:",
+        "torch.OutOfMemoryErrors",
         "    print(\"CUDA out of memory. Tried to allocate 3.00 GiB\")",
         "    with pytest.raises(RuntimeError, match=\"CUDA out of memory. Tried to allocate 3.00 GiB\"):",
         "    error = RuntimeError(\"CUDA out of memory. Tried to allocate 3.00 GiB (GPU 0; 8.00 GiB total capacity)\")",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::oom::fixture::{none, one, reports, reports_in_chunks, size};
-use crate::oom::{Kind, OtherProcess};
+use crate::oom::{Kind, OtherProcess, Transcript, read};
 use crate::units::{Pid, Rank};
 use proptest::prelude::*;
 
@@ -248,13 +248,13 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
             "[rank1]: ", "[default0]:", "[", "&gt;", "\\n", "\\x1b[0m", "'", "\"", "(", ":", "é", "█", "GiB", "7.5", "bytes",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..40),
-        1 => (1_usize..70_000).prop_map(|length| vec![b'x'; length]),
+        1 => (1_usize..30_000).prop_map(|length| vec![b'x'; length]),
     ];
     prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn however_the_stream_is_cut_the_answer_is_the_same(
@@ -277,6 +277,11 @@ proptest! {
         scanner.finish(&mut |report| found.push(report));
         prop_assert_eq!(&found, &whole);
         prop_assert_eq!(&reports_in_chunks(&stream, small), &whole);
+        let settled = read(&stream);
+        let mut transcript = Transcript::new();
+        stream.chunks(lengths[0]).for_each(|chunk| transcript.feed(chunk));
+        prop_assert_eq!(&transcript.finish(), &settled);
+        prop_assert_eq!(settled.len(), whole.len());
     }
 
     #[test]

@@ -1,0 +1,189 @@
+//! What follows a message, and what became of the program.
+
+use super::*;
+
+const MESSAGE: &str = "CUDA out of memory. Tried to allocate 640.00 MiB. GPU 1 has a total capacity of 23.50 GiB of which 96.75 MiB is free. Of the allocated memory 19.50 GiB is allocated by PyTorch, and 2.25 GiB is reserved by PyTorch but unallocated.";
+
+fn traceback(prefix: &str) -> String {
+    format!(
+        "{prefix}Traceback (most recent call last):\n{prefix}  File \"train.py\", line 7, in <module>\n{prefix}    loss.backward()\n{prefix}torch.OutOfMemoryError: {MESSAGE}\n"
+    )
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[Outcome]) {
+    let outcomes: Vec<_> = read(text.as_bytes())
+        .into_iter()
+        .map(|report| report.outcome)
+        .collect();
+    assert_eq!(outcomes, expected, "{text}");
+}
+
+#[test]
+fn a_traceback_that_ends_the_log_is_fatal() {
+    let text = traceback("");
+    check(&text, &[Outcome::Fatal]);
+    check(&format!("step 1\nstep 2\n{text}\n\n"), &[Outcome::Fatal]);
+    check(&traceback("[rank2]: "), &[Outcome::Fatal]);
+    let bar = format!("{text} 16%|█▌  | 32/200 [01:17<06:47,  2.43s/it]\n");
+    check(&bar, &[Outcome::Fatal]);
+    let effects = format!(
+        "{text}[rank0]:[W501 10:00:00.1 ProcessGroupNCCL.cpp:9] Warning: WARNING: process group has NOT been destroyed\nwandb: run ended\nsys:1: ResourceWarning: x\n"
+    );
+    check(&effects, &[Outcome::Fatal]);
+}
+
+#[test]
+fn words_alone_prove_nothing() {
+    check(MESSAGE, &[Outcome::Unknown]);
+    check(
+        &format!("torch.OutOfMemoryError: {MESSAGE}\n"),
+        &[Outcome::Unknown],
+    );
+    check(
+        &format!("{}Saved the mesh\n", traceback("")),
+        &[Outcome::Unknown],
+    );
+}
+
+#[test]
+fn an_exit_status_tells() {
+    for (end, outcome) in [
+        (
+            "E api:failed (exitcode: 1) local_rank: 0 (pid: 71) of binary: /usr/bin/python",
+            Outcome::Fatal,
+        ),
+        ("Process finished with exit code 1", Outcome::Fatal),
+        (
+            "[launch.py:3] [INFO] ['python'] exits with return code = 1",
+            Outcome::Fatal,
+        ),
+        ("Process finished with exit code 0", Outcome::Caught),
+        ("  exitcode  : -15 (pid: 72)", Outcome::Unknown),
+    ] {
+        check(
+            &format!("RuntimeError: {MESSAGE}\nclosing files\n{end}\n"),
+            &[outcome],
+        );
+    }
+}
+
+#[test]
+fn the_launcher_reports_every_rank_that_fell() {
+    let text = format!(
+        "{}{}============\ntrain.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 71)\n",
+        traceback("[rank0]: "),
+        traceback("[rank1]: ")
+    );
+    check(&text, &[Outcome::Fatal, Outcome::Fatal]);
+}
+
+#[test]
+fn progress_afterwards_is_survival() {
+    let bars = " 16%|█▌  | 33/200 [01:18<06:47]\r 17%|█▌  | 34/200 [01:19<06:47]\r 17%|█▌  | 35/200 [01:20<06:47]\n";
+    check(&format!("{}{bars}", traceback("")), &[Outcome::Caught]);
+    let steps = "step 11 loss 2.5\nstep 12 loss 2.4\nstep 13 loss 2.3\n";
+    check(&format!("{}{steps}", traceback("")), &[Outcome::Caught]);
+    check(
+        &format!(
+            "{}{steps}Process finished with exit code 1\n",
+            traceback("")
+        ),
+        &[Outcome::Caught],
+    );
+    let again = MESSAGE.replace("640.00", "644.00");
+    check(
+        &format!(
+            "ERROR: {MESSAGE}   | 1/90 [00:00<?, ?b/s]\nERROR: {again}   | 2/90 [00:01<00:53, 1.2s/b]\n"
+        ),
+        &[Outcome::Caught, Outcome::Caught],
+    );
+}
+
+#[test]
+fn another_ranks_progress_is_no_survival() {
+    let text = format!(
+        "{}[rank0]: step 11\n[rank0]: step 12\n[rank0]: step 13\n",
+        traceback("[rank1]: ")
+    );
+    check(&text, &[Outcome::Fatal]);
+}
+
+#[test]
+fn a_program_that_says_so_goes_on() {
+    for words in [
+        "Skipping batch",
+        "attempting to recover from OOM in forward/backward pass",
+        "Got an OOM, unloading all loaded models.",
+        "Decreasing batch size to: 16",
+        "retrying with half the batch",
+    ] {
+        check(&format!("ERROR: {MESSAGE}\n{words}\n"), &[Outcome::Caught]);
+    }
+    check(
+        &format!("ERROR: {MESSAGE}; skipping batch\n"),
+        &[Outcome::Caught],
+    );
+    check(
+        &format!("Runtime error during autotuning: \n{MESSAGE}. \nIgnoring this choice.\n"),
+        &[Outcome::Caught],
+    );
+    let much_later = "output\n".repeat(100);
+    check(
+        &format!("ERROR: {MESSAGE}\n{much_later}retrying\n"),
+        &[Outcome::Unknown],
+    );
+}
+
+#[test]
+fn a_warning_was_written_by_somebody_who_caught_it() {
+    check(&format!("WARNING:root:{MESSAGE}\n"), &[Outcome::Caught]);
+    check(
+        &format!("WARNING:root:{MESSAGE}\nProcess finished with exit code 1\n"),
+        &[Outcome::Fatal],
+    );
+}
+
+#[test]
+fn another_error_may_be_what_ended_it() {
+    let text = format!(
+        "{}Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'lr'\nProcess finished with exit code 1\n",
+        traceback("")
+    );
+    check(&text, &[Outcome::Unknown]);
+    let chained = format!(
+        "{}\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"x.py\", line 1\nRuntimeError: training failed\n",
+        traceback("")
+    );
+    check(&chained, &[Outcome::Fatal]);
+}
+
+#[test]
+fn chunks_do_not_matter() {
+    let text = format!(
+        "step 1\n{}step 2\nstep 3\nstep 4\n{}exitcode  : 1 (pid: 7)\n",
+        traceback("[rank0]: "),
+        traceback("[rank1]: ")
+    );
+    let whole = read(text.as_bytes());
+    for length in 1..80 {
+        let mut transcript = Transcript::new();
+        for chunk in text.as_bytes().chunks(length) {
+            transcript.feed(chunk);
+        }
+        assert_eq!(transcript.finish(), whole);
+    }
+}
+
+#[test]
+fn a_text_full_of_them_is_bounded() {
+    let mut transcript = Transcript::new();
+    for size in 0..2_000 {
+        let message = format!(
+            "RuntimeError: {}\n",
+            MESSAGE.replace("640.00", &format!("{size}.00"))
+        );
+        transcript.feed(message.as_bytes());
+    }
+    assert_eq!(transcript.finish().len(), MOST_REPORTS);
+}
