@@ -39,7 +39,7 @@ class Capacity(Scenario):
     """
 
     fill = 1.35
-    warm_up_steps = 12
+    warm_up_steps = 24
 
     def share(self, step):
         return 0.25 if step <= self.warm_up_steps else 1.0
