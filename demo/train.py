@@ -71,7 +71,7 @@ def train(args, simulated):
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda")
     card = torch.cuda.get_device_properties(0)
-    scenario = scenarios.SCENARIOS[args.scenario](card.total_memory, args.seed)
+    scenario = scenarios.SCENARIOS[args.scenario](card.total_memory, args.steps, args.seed)
     size = sizing.MODELS[args.model](card.total_memory, scenario.fill)
     model = models.MODELS[args.model](size).to(device)
     source = data.DATA[args.model](size, device)

@@ -6,7 +6,7 @@ import unittest
 from support import GIB, MIB, simulated
 
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-ENOUGH = ("--steps", "26")
+ENOUGH = ("--steps", "4")
 """Two steps past the warm-up of the capacity scenario."""
 
 
