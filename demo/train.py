@@ -31,7 +31,10 @@ def arguments(words=None):
     where.add_argument("--simulated", action="store_true", help="the simulated GPU, whatever there is")
     parser.add_argument("--card", type=gibibytes, metavar="GIB", help="the simulated card's size (default 24)")
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args(words)
+    args = parser.parse_args(words)
+    if args.real and args.card is not None:
+        parser.error("--card is the simulated card's size; it does not go with --real")
+    return args
 
 
 def positive(word):
@@ -68,7 +71,7 @@ def train(args, simulated):
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda")
     card = torch.cuda.get_device_properties(0)
-    scenario = scenarios.SCENARIOS[args.scenario](card.total_memory, args.seed)
+    scenario = scenarios.SCENARIOS[args.scenario](card.total_memory, args.steps, args.seed)
     size = sizing.MODELS[args.model](card.total_memory, scenario.fill)
     model = models.MODELS[args.model](size).to(device)
     source = data.DATA[args.model](size, device)
@@ -76,17 +79,22 @@ def train(args, simulated):
     print(
         "%s of %d layers, width %d, length %d; batch %d, %d forward(s) a step%s; on %s"
         % ((args.model, size.layers, size.width, size.length, args.batch_size, args.grad_accum)
-           + (", AMP" if args.amp else "", card.name))
+           + (", AMP" if args.amp else "", card.name)),
+        flush=True,
     )
     line = progress.Progress(args.steps, simulated)
+    step = 0
     try:
         for step in range(1, args.steps + 1):
             loss = train_step(args, model, source, optimizer, scenario, step)
             line.show(step, loss)
             if scenario.validates_after(step):
                 validate(args, model, source, scenario, line)
-    finally:
+    except BaseException:
         line.close()
+        print("ended in step %d of %d" % (step, args.steps), flush=True)
+        raise
+    line.close()
     print("finished %d steps, peak %.2f GiB allocated of %.2f GiB%s" % (
         args.steps,
         torch.cuda.max_memory_allocated() / sizing.GIB,

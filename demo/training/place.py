@@ -14,6 +14,8 @@ SIMULATED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 MARK = "OOMPH_DEMO_SIMULATED_BECAUSE"
 CARD = "OOMPH_SIMULATED_CARD_GIB"
 
+MIB = 1 << 20
+
 IN_USE_SHARE = 0.1
 """More than this share of the device in use before the start: somebody works there."""
 
@@ -26,22 +28,22 @@ def settle(real, simulated, card_gib):
     because = os.environ.pop(MARK, None)
     if because is None:
         if simulated:
-            because = "asked for"
+            because = "asked for with --simulated"
         elif real:
             because = reason_against_torch()
             if because:
                 raise SystemExit("train.py: --real, but %s; leave --real out to train on the simulated GPU" % because)
         else:
-            because = reason_against_device() or reason_against_torch()
+            because = reason_against_device() or reason_against_torch() or reason_against_memory()
         if because is None:
             return
-        if "torch" in sys.modules:
+        if any(name == "torch" or name.startswith("torch.") for name in sys.modules):
             start_anew(because)
     if card_gib is not None:
         os.environ[CARD] = "%g" % card_gib
     sys.path.insert(0, SIMULATED)
-    print("simulated GPU (%s GiB): %s; no figure below was measured on a GPU" % (os.environ.get(CARD, "24"), because))
-    sys.stdout.flush()
+    size = os.environ.get(CARD, "24")
+    print("simulated GPU (%s GiB): %s. No figure below was measured on a GPU." % (size, because), flush=True)
 
 
 def reason_against_torch():
@@ -54,13 +56,13 @@ def reason_against_torch():
         if torch.cuda.is_available():
             return None
         return "PyTorch %s finds no CUDA device here" % torch.__version__
-    except Exception as error:  # A torch that cannot be imported is no use, whatever the reason.
-        sys.modules.setdefault("torch", None)
-        return "PyTorch cannot be used here (%s: %s)" % (type(error).__name__, str(error).splitlines()[:1])
+    except Exception as error:  # Whatever it died of, a torch that cannot be imported is of no use here.
+        first_line = str(error).partition("\n")[0]
+        return "PyTorch cannot be used here (%s: %s)" % (type(error).__name__, first_line)
 
 
 def reason_against_device():
-    """Why the device should be left alone, or None: others work on it. Asked of nvidia-smi, which makes no context."""
+    """Why the device should be left alone, or None: others work on it. nvidia-smi is asked, for it makes no context."""
     if importlib.util.find_spec("torch") is None or shutil.which("nvidia-smi") is None:
         return None
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
@@ -77,9 +79,24 @@ def reason_against_device():
         used, total = (float(field) for field in answer.splitlines()[0].split(","))
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
         return None
-    if used > IN_USE_SHARE * total:
-        return "GPU %s is in use (%.0f of %.0f MiB; --real trains on it all the same)" % (first, used, total)
-    return None
+    return reason_if_used(first, used, total)
+
+
+def reason_against_memory():
+    """The same asked of torch, which makes a context for it: only where there is no nvidia-smi."""
+    if shutil.which("nvidia-smi") is not None:
+        return None
+    import torch
+
+    free, total = torch.cuda.mem_get_info(0)
+    return reason_if_used("0", (total - free) / MIB, total / MIB)
+
+
+def reason_if_used(device, used, total):
+    """In MiB."""
+    if used <= IN_USE_SHARE * total:
+        return None
+    return "GPU %s is in use (%.0f of %.0f MiB; --real trains on it all the same)" % (device, used, total)
 
 
 def start_anew(because):

@@ -12,8 +12,9 @@ class Scenario:
     """A training that fits."""
 
     fill = 0.6
-    def __init__(self, capacity, seed):
+    def __init__(self, capacity, steps, seed):
         self.capacity = capacity
+        self.steps = steps
 
     def share(self, step):
         """How much of a sample's full length this step uses."""
@@ -39,10 +40,10 @@ class Capacity(Scenario):
     """
 
     fill = 1.35
-    warm_up_steps = 12
+    warm_up_steps = 24
 
     def share(self, step):
-        return 0.25 if step <= self.warm_up_steps else 1.0
+        return 0.25 if step <= min(self.warm_up_steps, self.steps // 2) else 1.0
 
 
 class Leak(Scenario):
@@ -53,8 +54,8 @@ class Leak(Scenario):
 
     fill = 0.5
 
-    def __init__(self, capacity, seed):
-        super().__init__(capacity, seed)
+    def __init__(self, capacity, steps, seed):
+        super().__init__(capacity, steps, seed)
         self.history = []
 
     def after_backward(self, states):
@@ -87,8 +88,8 @@ class Fragmentation(Scenario):
     memory_share = 0.40
     lengths = (0.85, 0.88, 0.91, 0.94, 0.97, 1.0)
 
-    def __init__(self, capacity, seed):
-        super().__init__(capacity, seed)
+    def __init__(self, capacity, steps, seed):
+        super().__init__(capacity, steps, seed)
         self.memory = deque()
         self.random = random.Random(seed)
         self.kept = 0

@@ -4,6 +4,7 @@ CPython's reference counts decide that moment, here as in the real torch; so a t
 keeps its memory here for the same reason.
 """
 from . import _types
+from .cuda import _runtime
 
 
 class Storage:
@@ -17,8 +18,6 @@ class Storage:
         self._size = size
         self._device = device
         if device.type == "cuda" and size:
-            from .cuda import _runtime
-
             self._allocator = _runtime.allocator()
             self._block = self._allocator.allocate(size, _runtime.history.frames())
 

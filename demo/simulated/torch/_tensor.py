@@ -1,10 +1,12 @@
 """Tensor: a shape, a dtype and a storage. It holds no numbers; that is the whole simulation's bargain."""
+import weakref
+
 from . import _types
 from ._operation import added, operation, selection, split, view
 from ._storage import CPU, Storage
 from ._types import Size, float32, promoted
-from .autograd import grad_mode
 from .autograd.graph import AccumulateGrad
+from .cuda import _runtime
 
 
 def broadcast(first, second):
@@ -69,8 +71,6 @@ class Tensor:
             return None
         node = self._accumulate() if self._accumulate is not None else None
         if node is None:
-            import weakref
-
             node = AccumulateGrad(self)
             self._accumulate = weakref.ref(node)
         return node, 0
@@ -78,9 +78,10 @@ class Tensor:
     def _touch(self, *others):
         """Time passes as a kernel writes this tensor and reads the others."""
         if self._storage._device.type == "cuda":
-            from .cuda import _runtime
-
-            _runtime.card().touch(self.nbytes + sum(other.nbytes for other in others))
+            touched = self.nbytes
+            for other in others:
+                touched += other.nbytes
+            _runtime.card().touch(touched)
 
     # What a tensor says of itself.
 
@@ -143,8 +144,6 @@ class Tensor:
         """A made-up figure: a loss's decay for a loss, 0.0 for anything else."""
         if self.numel() != 1:
             raise RuntimeError("a Tensor with %d elements cannot be converted to Scalar" % self.numel())
-        from .cuda import _runtime
-
         if self.is_cuda:
             _runtime.card().wait()
         return 0.0 if self._start is None else _runtime.loss.value(self._start)
@@ -348,5 +347,3 @@ class Tensor:
 def is_tensor(candidate):
     return isinstance(candidate, Tensor)
 
-
-__all__ = ["Tensor", "broadcast", "grad_mode", "is_tensor"]

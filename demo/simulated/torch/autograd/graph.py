@@ -6,6 +6,7 @@ is why memory falls during backward. Nodes hold storages and never tensors, so n
 import heapq
 import itertools
 
+from ..cuda import _runtime
 from . import grad_mode
 
 _sequence = itertools.count(1)
@@ -55,8 +56,6 @@ def _engine_run_backward(root, gradient, retain_graph):
 
     An out-of-memory error comes out without the engine's own frames: the real engine is no Python and has none.
     """
-    from ..cuda import _runtime
-
     enabled = grad_mode._mode.enabled
     outer = _runtime.history.in_backward
     grad_mode._mode.enabled = False

@@ -131,7 +131,7 @@ class Allocator:
             if self.allowed is not None and self.settings.garbage_collection_threshold:
                 self._collect_garbage(size)
             block = self._new_block(pool, size, wanted, frames)
-        if block is None and self._release_available_cached_blocks(size, pool, wanted):
+        if block is None and self._release_available_cached_blocks(size, pool):
             block = self._new_block(pool, size, wanted, frames)
         if block is None:
             self._release_cached_blocks()
@@ -280,22 +280,23 @@ class Allocator:
                 excess -= block.size
                 self._release(block)
 
-    def _release_available_cached_blocks(self, size, pool, wanted):
+    def _release_available_cached_blocks(self, size, pool):
         """With max_split_size: give back oversize blocks, as many as the request needs. True where that was enough."""
         limit = self.settings.max_split_size
         if limit == UNLIMITED:
             return False
-        oversize = [block for block in pool.free.at_least(max(size, limit)) if block.expandable is None]
-        if oversize:
-            self._release(oversize[0])
-            return True
+        needed = max(size, limit)
+        for block in pool.free.at_least(needed):
+            if block.expandable is None:
+                self._release(block)
+                return True
         released = 0
         for block in reversed([b for b in pool.free if b.size >= limit and b.expandable is None]):
-            if released >= wanted:
+            if released >= needed:
                 break
             released += block.size
             self._release(block)
-        return released >= wanted
+        return released >= needed
 
     def _release_cached_blocks(self):
         """Every segment that is wholly free goes back to the driver, and every free granule."""

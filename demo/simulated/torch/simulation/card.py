@@ -14,7 +14,7 @@ GIB = 1 << 30
 CONTEXT_BYTES = 500 * MIB
 """What a CUDA context takes before the first tensor; on real cards of several generations 300 to 600 MiB."""
 
-SWEEPS_A_SECOND = 22.0
+SWEEPS_A_SECOND = 18.0
 """How often the card can read or write all of its memory in a second. Real cards do 20 to 60; the low end keeps a
 step long enough (about a third of a second) for a live chart to show its shape, on a card of any size."""
 
