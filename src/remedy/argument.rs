@@ -270,6 +270,9 @@ impl<'a> Arguments<'a> {
                 .filter(|hit| hit.form == Form::Glued)
                 .or_else(|| self.option_hit(token, k));
         }
+        if !self.is_positional(k) {
+            return None;
+        }
         if let Some((key, _)) = token.text.split_once('=') {
             let body = key.trim_start_matches('+');
             return self.hit(
@@ -330,7 +333,8 @@ impl<'a> Arguments<'a> {
                         && bare
                             .strip_suffix(body)
                             .is_some_and(|front| front.ends_with('.'));
-                (named && self.is_positional(k)).then(|| Hit {
+                // A dotted key is hardly ever the value of an option.
+                (named && (body.contains('.') || self.is_positional(k))).then(|| Hit {
                     name: key,
                     form: Form::KeyValue,
                     token: k,
@@ -354,7 +358,7 @@ impl<'a> Arguments<'a> {
                     }),
                 })
             }
-            Name::Pair(body) => (token.text == body && self.is_positional(k)).then(|| Hit {
+            Name::Pair(body) => (token.text == body).then(|| Hit {
                 name: token.text,
                 form: Form::Pair,
                 token: k,
@@ -395,7 +399,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Whether the token cannot be the value of an option in front of it.
-    fn is_positional(&self, k: usize) -> bool {
+    pub fn is_positional(&self, k: usize) -> bool {
         let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
             return true;
         };

@@ -50,6 +50,8 @@ fn is_sweep(arguments: &Arguments<'_>) -> bool {
             .any(|t| !t.is_option() && t.text.split_once('=').is_some_and(|(_, v)| v.contains(',')))
 }
 
+const NO_BF16: &str = "the device has no bf16, and the program does not scale its loss for fp16";
+
 struct Reader<'a> {
     command: &'a CommandLine,
     recognised: &'a Recognised,
@@ -72,24 +74,17 @@ impl<'a> Reader<'a> {
                 return Ok(draft);
             }
         }
-        let mut switched_off = None;
-        for name in &precision.on {
+        let mut switched_off: Vec<Hit<'_>> = Vec::new();
+        for name in precision.on.iter().chain(&precision.valued) {
             let Some(hit) = self.last(name) else { continue };
             match hit.value {
-                Some(value) if is_off(value.text) => switched_off = Some(hit),
-                _ => return Err(format!("already on: {}", shown(&hit))),
-            }
-        }
-        for name in &precision.valued {
-            let Some(hit) = self.last(name) else { continue };
-            match hit.value {
-                Some(value) if is_off(value.text) => switched_off = Some(hit),
+                Some(value) if is_off(value.text) => switched_off.push(hit),
                 _ => return Err(format!("already on: {}", shown(&hit))),
             }
         }
         let addition = self.addition();
-        if let Some(hit) = switched_off {
-            return self.turn_on(draft, &hit, addition);
+        if !switched_off.is_empty() {
+            return self.turn_on(draft, &switched_off, addition);
         }
         if precision.by_launcher
             && let Some(value) = self.of_launcher()
@@ -114,7 +109,7 @@ impl<'a> Reader<'a> {
             }
             Unsaid::Off => {}
         }
-        let words = addition.ok_or("the device has no bf16, and the program no fp16")?;
+        let words = addition.ok_or(NO_BF16)?;
         self.add(&mut draft, words)?;
         Ok(draft)
     }
@@ -138,37 +133,23 @@ impl<'a> Reader<'a> {
     fn turn_on(
         &self,
         mut draft: Draft,
-        hit: &Hit<'_>,
+        switched_off: &[Hit<'_>],
         addition: Option<&[String]>,
     ) -> Result<Draft, String> {
-        let words = addition.ok_or("the device has no bf16, and the program no fp16")?;
+        let words = addition.ok_or(NO_BF16)?;
         let (name, value) = match words {
-            [name, value] => (name.as_str(), Some(value.as_str())),
-            [one] => match one.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (one.as_str(), None),
-            },
-            _ => (words[0].as_str(), None),
+            [name, value] => (name.as_str(), value.as_str()),
+            _ => words[0].split_once('=').unwrap_or((&words[0], "True")),
         };
         let bare = |name: &str| name.trim_start_matches(['-', '+']).to_string();
-        let is_same = same(&bare(name), &bare(hit.name));
-        let Some(old) = hit.value else {
-            return Err(format!("{} says nothing", hit.name));
-        };
-        match value {
-            Some(value) if is_same => {
-                draft.set(hit.name, old, &in_case_of(old.text, value));
-                Ok(draft)
-            }
-            None if is_same => {
-                draft.set(hit.name, old, &in_case_of(old.text, "True"));
-                Ok(draft)
-            }
-            _ => {
-                self.add(&mut draft, words)?;
-                Ok(draft)
-            }
+        let same_name = switched_off
+            .iter()
+            .find(|hit| same(&bare(name), &bare(hit.name)));
+        match same_name.and_then(|hit| Some((hit, hit.value?))) {
+            Some((hit, old)) => draft.set(hit.name, old, &in_case_of(old.text, value)),
+            None => self.add(&mut draft, words)?,
         }
+        Ok(draft)
     }
 
     fn add(&self, draft: &mut Draft, words: &[String]) -> Result<(), String> {
@@ -180,8 +161,15 @@ impl<'a> Reader<'a> {
                 .iter()
                 .find(|launcher| launcher.name.starts_with("accelerate"))
                 .ok_or("only `accelerate launch` can be told a precision for this program")?;
-            if self.of_launcher().is_some() {
-                return Err("the launcher's precision is set already".into());
+            let options = Arguments::of_words(
+                &self.command.argv[launcher.words.clone()],
+                launcher.words.start,
+            );
+            if let Some(hit) = options.find(Name::new("--mixed_precision")).last()
+                && let (Some(value), Some(new)) = (hit.value, words.last())
+            {
+                draft.set(hit.name, value, new);
+                return Ok(());
             }
             launcher.options
         } else if self.arguments.nested {

@@ -30,6 +30,12 @@ pub struct Entry {
     #[serde(default = "one")]
     least: usize,
     #[serde(default)]
+    telling: Vec<String>,
+    #[serde(default)]
+    least_telling: usize,
+    #[serde(default)]
+    equals_only: bool,
+    #[serde(default)]
     all: Vec<String>,
     #[serde(default)]
     none: Vec<String>,
@@ -300,6 +306,15 @@ pub(super) struct Seen<'a> {
     pub arguments: &'a Arguments<'a>,
 }
 
+/// How much of an entry's shape a command has.
+struct Shape {
+    points: usize,
+    telling: usize,
+}
+
+/// What an argument counts for that hardly any other program has.
+const TELLING_WEIGHT: usize = 3;
+
 impl Entry {
     /// How well a command fits, or nothing where it does not.
     fn score(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<i32> {
@@ -324,10 +339,13 @@ impl Entry {
                 .iter()
                 .any(|launcher| is_any(&self.launchers, &launcher.name));
         let has_shape = !(self.any.is_empty()
+            && self.telling.is_empty()
             && self.all.is_empty()
             && self.valued.is_empty()
             && self.positional.is_empty());
-        let enough = of_shape >= self.least || self.any.is_empty();
+        let nothing_to_count = self.any.is_empty() && self.telling.is_empty();
+        let enough = nothing_to_count
+            || of_shape.points >= self.least && of_shape.telling >= self.least_telling;
         let base = if by_name {
             100
         } else if by_path(&self.scripts) && has_shape && enough {
@@ -337,24 +355,44 @@ impl Entry {
         } else {
             return None;
         };
-        Some(base + self.priority + of_shape.min(9) as i32)
+        Some(base + self.priority + of_shape.points.min(9) as i32)
     }
 
-    /// How many of the telling arguments are there; nothing where a condition fails.
-    fn shape(&self, seen: &Seen<'_>) -> Option<usize> {
-        let has = |spec: &String| seen.arguments.has(Name::new(spec));
-        let named_so = self.valued.iter().all(|(spec, pattern)| {
-            seen.arguments
+    /// How much of the shape is there; nothing where a condition fails.
+    fn shape(&self, seen: &Seen<'_>) -> Option<Shape> {
+        let arguments = seen.arguments;
+        let has = |spec: &String| arguments.has(Name::new(spec));
+        let count = |specs: &[String]| specs.iter().filter(|spec| has(spec)).count();
+        let is_any_of =
+            |text: &str, patterns: &str| patterns.split('|').any(|pattern| is_like(text, pattern));
+        let valued = self.valued.iter().all(|(spec, patterns)| {
+            arguments
                 .value_of(spec)
-                .is_some_and(|value| pattern.split('|').any(|p| is_like(value, p)))
+                .is_some_and(|value| is_any_of(value, patterns))
         });
-        let positional = self.positional.iter().all(|pattern| {
-            seen.arguments.tokens.iter().any(|token| {
-                !token.is_option() && pattern.split('|').any(|p| is_like(token.text, p))
+        let positional = self.positional.iter().all(|patterns| {
+            let mut tokens = arguments.tokens.iter().enumerate();
+            tokens.any(|(k, token)| {
+                !token.is_option() && arguments.is_positional(k) && is_any_of(token.text, patterns)
             })
         });
-        (self.all.iter().all(has) && !self.none.iter().any(has) && named_so && positional)
-            .then(|| self.any.iter().filter(|spec| has(spec)).count())
+        let spelled = !self.equals_only
+            || arguments
+                .tokens
+                .iter()
+                .all(|token| !token.is_option() || token.text.contains('='));
+        let fits = self.all.iter().all(has)
+            && !self.none.iter().any(has)
+            && valued
+            && positional
+            && spelled;
+        fits.then(|| {
+            let telling = count(&self.telling);
+            Shape {
+                points: TELLING_WEIGHT * telling + count(&self.any),
+                telling,
+            }
+        })
     }
 
     /// Whether the command names a config file that may say more.

@@ -4,7 +4,7 @@ use super::alloc_conf::{self, Inherited, TorchVersion};
 use super::argument::{Arguments, Name, Value, text};
 use super::context::Context;
 use super::draft::Draft;
-use super::launcher::Passage;
+use super::launcher::{Kind, Passage};
 use super::recognition::Recognised;
 use crate::command::{CommandLine, Word};
 
@@ -56,6 +56,17 @@ fn draft(
     key: &str,
     value: &str,
 ) -> Result<Draft, String> {
+    match recognised.anatomy.kind {
+        Kind::Remote => return Err("it is started on another machine".into()),
+        Kind::Missing => return Err("there is no program in this command".into()),
+        Kind::Script
+        | Kind::Module
+        | Kind::Code
+        | Kind::Executable
+        | Kind::ShellScript
+        | Kind::ShellString
+        | Kind::Image => {}
+    }
     let torch = context.torch.and_then(TorchVersion::parse);
     let set = Set::of(command, recognised, context.inherited);
     let merged = alloc_conf::merge(key, value, set.inherited(), torch)?;
