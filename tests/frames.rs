@@ -1,27 +1,27 @@
 //! The screen, frame by frame: sessions told as events, folded, drawn, and kept as text; README's
-//! picture is one of them.
+//! picture is one of them, and every key of the table is pressed.
 
+#[path = "frames/cases.rs"]
+mod cases;
+#[path = "frames/cost.rs"]
+mod cost;
+#[path = "frames/keys.rs"]
+mod keys;
+#[path = "frames/picture.rs"]
+mod picture;
 #[path = "frames/story.rs"]
 mod story;
 #[path = "frames/svg.rs"]
 mod svg;
 
+use cases::CASES;
 use oomph::ui::{self, Theme, View};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use story::{Shape, Story, remedies};
+use story::Story;
 
-const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
-
-const STEADY: Shape = Shape {
-    floor: 1.9,
-    peak: 14.7,
-    reserved: 15.2,
-    climb: 0.0,
-    rate: 6.3,
-};
-
+/// One frame of a session as a view shows it.
 fn draw(story: &Story, view: &View, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     story.scene(|scene| {
@@ -38,48 +38,98 @@ fn text(buf: &Buffer) -> String {
     rows.collect::<Vec<_>>().join("\n")
 }
 
-fn steady() -> Story {
-    let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
-    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
-    story.train(0, GPU, STEADY, 190.0);
-    story
+#[test]
+fn frames_are_as_they_were_accepted() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("frames/snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for case in CASES {
+            for (width, height) in [(80, 24), (140, 45)] {
+                let (story, view) = case.staged(Theme::full(), width, height);
+                let buf = draw(&story, &view, width, height);
+                keep_picture(case.name, &buf);
+                insta::assert_snapshot!(format!("{}-{width}x{height}", case.name), text(&buf));
+            }
+        }
+    });
+}
+
+/// With `OOMPH_PICTURES=DIR` every frame is left there as a picture too, to be looked at.
+fn keep_picture(name: &str, buf: &Buffer) {
+    if let Some(dir) = std::env::var_os("OOMPH_PICTURES") {
+        let file = format!("{name}-{}x{}.svg", buf.area.width, buf.area.height);
+        let path = std::path::Path::new(&dir).join(file);
+        std::fs::write(path, svg::render(buf, name)).unwrap();
+    }
 }
 
 #[test]
-fn look() {
-    let story = steady();
-    for (w, h) in [(80, 24), (120, 40), (140, 45)] {
-        let mut story = steady();
-        let view = story.view(Theme::full(), w, h);
-        let (rows, cols) = story.scene(|s| view.child_size(s));
-        story.child.resize(rows, cols);
-        story
-            .child
-            .feed(b"loading data ... \x1b[32mdone\x1b[0m\r\nepoch 3:  41%|\x1b[34m");
-        let buf = draw(&story, &view, w, h);
-        println!("{}", text(&buf));
-        std::fs::write(format!("/tmp/look-{w}.svg"), svg::render(&buf, "x")).unwrap();
+fn every_size_can_be_drawn() {
+    for case in CASES {
+        let sizes = [
+            (0, 0),
+            (1, 1),
+            (2, 60),
+            (20, 5),
+            (40, 12),
+            (41, 13),
+            (60, 16),
+            (109, 30),
+            (110, 12),
+            (120, 40),
+            (200, 60),
+            (300, 12),
+        ];
+        for (width, height) in sizes {
+            let (story, view) = case.staged(Theme::full(), width, height);
+            let buf = draw(&story, &view, width, height);
+            keep_picture(case.name, &buf);
+            if width >= 40 && height >= 12 {
+                let text = text(&buf);
+                assert!(text.contains("oomph"), "{} at {width}x{height}", case.name);
+            }
+        }
     }
-    let _ = story;
-    let mut story = Story::new("python train.py --batch-size 64");
-    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
-    story.train(
-        0,
-        GPU,
-        Shape {
-            peak: 22.6,
-            reserved: 22.9,
-            ..STEADY
-        },
-        20.0,
-    );
-    story.oom(|_| {});
-    story.find(oomph::diagnosis::Cause::Capacity, "It does not fit: 22.6 GiB allocated + 1.2 GiB asked for, 23.6 GiB on the card.", "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. 19.4 GiB of it are activations, which grow with the batch.");
-    story.remedies = remedies();
-    for (w, h) in [(80, 24), (120, 40)] {
-        let view = story.view(Theme::full(), w, h);
-        let buf = draw(&story, &view, w, h);
-        println!("{}", text(&buf));
-        std::fs::write(format!("/tmp/look-oom-{w}.svg"), svg::render(&buf, "x")).unwrap();
+}
+
+#[test]
+fn small_screens_say_what_counts() {
+    let steady = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let (story, view) = steady.staged(Theme::full(), 20, 5);
+    assert!(text(&draw(&story, &view, 20, 5)).starts_with("15.7/23.6 GiB"));
+    let (story, view) = steady.staged(Theme::full(), 40, 12);
+    let small = text(&draw(&story, &view, 40, 12));
+    for words in ["oomph", "GPU 0", "GiB free", "quit"] {
+        assert!(small.contains(words), "{words} in\n{small}");
+    }
+}
+
+#[test]
+fn terminals_without_colours_or_utf_8_get_neither() {
+    let variable = |name: &str| match name {
+        "NO_COLOR" => Some("1".to_string()),
+        "LANG" => Some("C".to_string()),
+        _ => None,
+    };
+    let plain = Theme::of_environment(variable);
+    for case in CASES {
+        let (story, view) = case.staged(plain, 100, 30);
+        let buf = draw(&story, &view, 100, 30);
+        for cell in buf.content() {
+            assert_eq!(cell.fg, ratatui::style::Color::Reset, "{}", case.name);
+            assert_eq!(cell.bg, ratatui::style::Color::Reset, "{}", case.name);
+        }
+        keep_picture(&format!("plain-{}", case.name), &buf);
+    }
+    let steady = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let (story, view) = steady.staged(plain, 100, 30);
+    let ascii = text(&draw(&story, &view, 100, 30));
+    // The program's own words are the program's.
+    let ours = ascii.lines().filter(|line| !line.starts_with("epoch"));
+    assert!(ours.clone().count() > 20);
+    for line in ours {
+        assert!(line.is_ascii(), "{line}");
     }
 }

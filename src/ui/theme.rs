@@ -174,7 +174,7 @@ const fn look(tone: Tone) -> (Hue, Modifier) {
         Tone::Unallocated => (Hue::new(0xe6a63c, 0xa86a00, 11), PLAIN),
         Tone::NonPytorch => (Hue::new(0x8a94a3, 0x7a8492, 7), PLAIN),
         Tone::Foreign => (Hue::new(0xcc79a7, 0xa03a74, 13), PLAIN),
-        Tone::Free => (Hue::new(0x39414d, 0xc8ced8, 8), PLAIN),
+        Tone::Free => (Hue::new(0x5a6473, 0xb4bcc8, 8), PLAIN),
     }
 }
 

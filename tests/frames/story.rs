@@ -57,6 +57,14 @@ const CONTEXT: f64 = 0.5;
 
 impl Story {
     pub fn new(text: &str) -> Story {
+        Story::with_probe(text, true)
+    }
+
+    pub fn without_probe(text: &str) -> Story {
+        Story::with_probe(text, false)
+    }
+
+    fn with_probe(text: &str, probe: bool) -> Story {
         let mut story = Story {
             state: State::default(),
             child: ChildScreen::new(24, 80),
@@ -74,7 +82,7 @@ impl Story {
             monotonic: 0,
             version: "0.1.0".into(),
             command: command(text),
-            probe: true,
+            probe,
             nvml: true,
         }));
         story
@@ -157,6 +165,36 @@ impl Story {
             resting: None,
         };
         self.tell(What::Hello(hello))
+    }
+
+    /// A device that nobody uses but the desktop.
+    pub fn bare_device(&mut self, uuid: &str, used: f64) -> &mut Story {
+        self.device(0, uuid, used, 0.0)
+    }
+
+    /// What the program prints: a line in colour, a bar that has overwritten itself.
+    pub fn print_output(&mut self) {
+        let Some(run) = self.state.run() else { return };
+        self.child
+            .feed(b"loading 124M parameters ... \x1b[32mdone\x1b[0m\r\n");
+        for epoch in 1..=2 {
+            let line = format!(
+                "epoch {epoch}: 100%|\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}| 2931/2931 [07:43<00:00, 6.32it/s, loss=2.{epoch}41]\r\n"
+            );
+            self.child.feed(line.as_bytes());
+        }
+        if run.ended.is_some() {
+            self.child.feed(
+                b"\r\nTraceback (most recent call last):\r\n  File \"train.py\", line 97, in <module>\r\n    main()\r\n\x1b[1;35mtorch.OutOfMemoryError\x1b[0m: CUDA out of memory.\r\n",
+            );
+        } else {
+            for done in [400, 804, 1_204] {
+                let line = format!(
+                    "\repoch 3:  41%|\x1b[36m\u{2588}\u{2588}\u{2588}\u{258e}    \x1b[0m| {done}/2931 [03:11<04:34, 6.31it/s, loss=2.114]"
+                );
+                self.child.feed(line.as_bytes());
+            }
+        }
     }
 
     pub fn device(&mut self, index: u32, uuid: &str, used: f64, foreign: f64) -> &mut Story {

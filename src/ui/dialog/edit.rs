@@ -44,7 +44,7 @@ pub fn draw(
     for (y, line) in (text_rows + 1..inside.height).zip(&below) {
         line.draw(buf, inside, y, theme);
     }
-    let at = Position::new(inside.x + col, inside.y + row - first);
+    let at = Position::new(inside.x + col, (inside.y + row).saturating_sub(first));
     inside.contains(at).then_some(at)
 }
 

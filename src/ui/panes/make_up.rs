@@ -180,7 +180,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     };
     let (make_up, instant) = shown(state, device);
     let (of, tone) = match instant {
-        Instant::RecentPeak => ("peak of 5 s", Tone::Dim),
+        Instant::RecentPeak => ("at the peak of 5 s", Tone::Dim),
         Instant::OutOfMemory => ("when memory ran out", Tone::Wrong),
     };
     let title = [

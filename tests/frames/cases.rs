@@ -1,0 +1,300 @@
+//! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
+
+use crate::story::{Shape, Story, remedies};
+use oomph::diagnosis::Cause;
+use oomph::event::{Level, Note, ProbeGone, What};
+use oomph::ui::{Theme, View};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A session up to an instant.
+pub struct Case {
+    /// Its name, and that of its frames.
+    pub name: &'static str,
+    tell: fn() -> Story,
+    keys: &'static [KeyCode],
+}
+
+impl Case {
+    /// The session on a screen, after its keys.
+    pub fn staged(&self, theme: Theme, width: u16, height: u16) -> (Story, View) {
+        let mut story = (self.tell)();
+        let mut view = story.view(theme, width, height);
+        for key in self.keys {
+            let key = KeyEvent::new(*key, KeyModifiers::NONE);
+            story.scene(|scene| view.key(key, scene));
+        }
+        let (rows, cols) = story.scene(|scene| view.child_size(scene));
+        story.child.resize(rows, cols);
+        story.print_output();
+        (story, view)
+    }
+}
+
+const fn case(name: &'static str, tell: fn() -> Story, keys: &'static [KeyCode]) -> Case {
+    Case { name, tell, keys }
+}
+
+/// All cases.
+pub const CASES: &[Case] = &[
+    case("waiting", waiting, &[]),
+    case("steady", steady, &[]),
+    case("climbing", climbing, &[]),
+    case("oom-capacity", oom_capacity, &[]),
+    case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
+    case(
+        "oom-combined",
+        oom_capacity,
+        &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' ')],
+    ),
+    case("oom-fragmentation", oom_fragmentation, &[]),
+    case("oom-foreign", oom_foreign, &[]),
+    case("oom-limit", oom_limit, &[]),
+    case(
+        "edit",
+        oom_capacity,
+        &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
+    ),
+    case("second-run", second_run, &[]),
+    case("runs", second_run, &[KeyCode::Tab]),
+    case("eight-ranks", eight_ranks, &[KeyCode::Tab, KeyCode::Tab]),
+    case("events", second_run, &[KeyCode::BackTab]),
+    case("lost-probe", lost_probe, &[]),
+    case("no-nvml", no_nvml, &[]),
+    case("no-probe", no_probe, &[]),
+    case("simulated", simulated, &[]),
+    case("quit", steady, &[KeyCode::Char('q')]),
+    case("stop", steady, &[KeyCode::Char('K')]),
+    case("help", steady, &[KeyCode::Char('?')]),
+    case("typing", steady, &[KeyCode::Char('i')]),
+    case("gate", gate, &[]),
+    case("week", week, &[KeyCode::Char('-'); 7]),
+];
+
+const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
+
+const STEADY: Shape = Shape {
+    floor: 1.9,
+    peak: 14.7,
+    reserved: 15.2,
+    climb: 0.0,
+    rate: 6.3,
+};
+
+const TOO_LARGE: Shape = Shape {
+    peak: 22.6,
+    reserved: 22.9,
+    ..STEADY
+};
+
+fn waiting() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64 --lr 3e-4");
+    story.with_nvml().start().wait(0.4).bare_device(GPU, 0.1);
+    story.wait(1.2).bare_device(GPU, 0.1);
+    story
+}
+
+fn steady() -> Story {
+    let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 190.0);
+    story
+}
+
+fn climbing() -> Story {
+    let mut story = Story::new("python train.py --batch-size 32");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        climb: 0.075,
+        ..STEADY
+    };
+    story.train(0, GPU, shape, 100.0);
+    story
+}
+
+fn first_run() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, TOO_LARGE, 18.0);
+    story.remedies = remedies();
+    story
+}
+
+fn oom_capacity() -> Story {
+    let mut story = first_run();
+    story.oom(|_| {}).find(
+        Cause::Capacity,
+        "It does not fit: 22.6 GiB allocated + 1.2 GiB asked for, 23.6 GiB on the card.",
+        "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. \
+         20.8 GiB of it are activations, which grow with the batch.",
+    );
+    story
+}
+
+fn oom_fragmentation() -> Story {
+    let mut story = first_run();
+    story
+        .oom(|record| {
+            record.sample = record.sample.clone();
+            record.sample.allocated = crate::story::gib(18.1);
+            record.largest_free = Some(crate::story::gib(0.4));
+        })
+        .find(
+            Cause::Fragmentation,
+            "Fragmented: 4.8 GiB lie unallocated, but the largest piece is 0.4 GiB and 1.2 GiB were asked for.",
+            "What is allocated and what was asked for would fit. Expandable segments let the \
+             allocator join its free pieces.",
+        );
+    story.remedies.rotate_left(1);
+    story.remedies[0].expectation.needs = Some(crate::story::gib(19.6));
+    story.remedies[0].expectation.fits = Some(true);
+    story.remedies[0].expectation.words = "needs 19.6 GiB, fits with 4.0 to spare".into();
+    story
+}
+
+fn oom_foreign() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 11.0,
+        reserved: 11.4,
+        ..STEADY
+    };
+    story.train(0, GPU, shape, 15.0);
+    story.device(0, GPU, 23.4, 11.5).wait(0.2);
+    story.remedies = remedies();
+    story
+        .oom(|record| {
+            record.sample.allocated = crate::story::gib(11.0);
+            record.sample.reserved = crate::story::gib(11.4);
+        })
+        .find(
+            Cause::ForeignProcess,
+            "Another process holds 11.5 GiB of this card: ollama (977, bob).",
+            "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
+        );
+    story
+}
+
+fn oom_limit() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 11.6,
+        reserved: 11.8,
+        ..STEADY
+    };
+    story.train(0, GPU, shape, 18.0);
+    story.remedies = remedies();
+    story
+        .oom(|record| {
+            record.limit = Some(crate::story::gib(12.0));
+            record.total = crate::story::gib(12.0);
+            record.free = crate::story::gib(11.3);
+            record.sample.allocated = crate::story::gib(11.6);
+            record.sample.reserved = crate::story::gib(11.8);
+            record.sample.limit = Some(crate::story::gib(12.0));
+        })
+        .find(
+            Cause::Limit,
+            "The program may use 12.0 GiB and no more: 11.6 GiB allocated + 1.2 GiB asked for.",
+            "The card has 11.3 GiB free. The limit is set by set_per_process_memory_fraction, or \
+             by per_process_memory_fraction in the allocator's settings.",
+        );
+    story
+}
+
+fn second_run() -> Story {
+    let mut story = oom_capacity();
+    story.findings.clear();
+    story.wait(6.0);
+    let command = crate::story::command("python train.py --batch-size 32 --grad-accum 2");
+    story.start_with(command, &["smaller batch"], Some(14.6));
+    story.wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 75.0);
+    story
+}
+
+fn gate() -> Story {
+    let mut story = oom_capacity();
+    story.wait(0.4);
+    story.waiting = Some("waiting until 21.4 GiB on GPU 0 are given back (0.4 s)".into());
+    story
+}
+
+fn eight_ranks() -> Story {
+    let mut story = Story::new("torchrun --nproc_per_node 8 train.py --batch-size 16");
+    story.with_nvml().start().wait(2.0);
+    for rank in 0..8 {
+        story.hello(rank, 8, &format!("4f2a9c1e-{rank}"));
+    }
+    for second in 0..60u32 {
+        for rank in 0..8 {
+            let more = if rank == 5 {
+                3.0
+            } else {
+                0.05 * f64::from(rank)
+            };
+            let peak = 14.0 + more;
+            let now = if second % 3 == 0 { 1.9 } else { peak };
+            story.sample(rank, now, peak + 0.5, peak);
+            story.device(rank, &format!("4f2a9c1e-{rank}"), peak + 1.0, 0.0);
+            story.step(rank, u64::from(second) + 1, 1.9, peak + 0.5, peak);
+        }
+        story.wait(1.0);
+    }
+    story
+}
+
+fn lost_probe() -> Story {
+    let mut story = steady();
+    let pid = story.pid(0);
+    story.tell(What::ProbeGone(ProbeGone { pid, reason: None }));
+    for _ in 0..20 {
+        story.wait(1.0).device(0, GPU, 15.7, 0.0);
+    }
+    story.tell(What::Note(Note {
+        level: Level::Warning,
+        text: "the probe's socket was closed; allocated and reserved are not known".into(),
+    }));
+    story
+}
+
+fn no_nvml() -> Story {
+    let mut story = Story::new("python train.py --batch-size 32");
+    story.without_nvml().start().wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 40.0);
+    story
+}
+
+fn no_probe() -> Story {
+    let mut story = Story::without_probe("python -I train.py --batch-size 32");
+    story.with_nvml().start();
+    for second in 0..50 {
+        let used = (f64::from(second) * 0.9).min(15.7);
+        story.wait(1.0).device(0, GPU, used.max(0.1), 0.0);
+    }
+    story
+}
+
+fn simulated() -> Story {
+    let mut story = Story::new("python3 demo/train.py --batch-size 64");
+    story.without_nvml().start().wait(0.4);
+    story.hello(0, 1, "SIM-24-0");
+    story.train(0, "SIM-24-0", STEADY, 25.0);
+    story
+}
+
+fn week() -> Story {
+    let mut story = Story::new("python train.py --epochs 900");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    for hour in 0..(7 * 24) {
+        for part in 0..12 {
+            let peak = if hour == 100 && part == 3 { 21.0 } else { 14.7 };
+            let now = if part % 2 == 0 { 1.9 } else { peak };
+            story.sample(0, now, 15.2_f64.max(peak), 21.0_f64.min(peak));
+            story.wait(290.0);
+            story.device(0, GPU, 15.7, 0.0).wait(10.0);
+        }
+    }
+    story
+}

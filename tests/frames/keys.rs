@@ -1,0 +1,238 @@
+//! Every key of the table does what it says, and does nothing where it is not offered.
+
+use crate::cases::CASES;
+use crate::story::Story;
+use oomph::remedy::RemedyId;
+use oomph::ui::keymap::{self, Mode};
+use oomph::ui::{Action, Effect, Scroll, Theme, View};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+fn staged(name: &str) -> (Story, View) {
+    let case = CASES.iter().find(|case| case.name == name).unwrap();
+    case.staged(Theme::full(), 100, 30)
+}
+
+fn press(story: &Story, view: &mut View, code: KeyCode) -> Option<Effect> {
+    story.scene(|scene| view.key(KeyEvent::new(code, KeyModifiers::NONE), scene))
+}
+
+fn control(story: &Story, view: &mut View, c: char) -> Option<Effect> {
+    let key = KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+    story.scene(|scene| view.key(key, scene))
+}
+
+/// Which case shows which mode.
+const MODES: [(&str, Mode); 9] = [
+    ("steady", Mode::Watching),
+    ("eight-ranks", Mode::Watching),
+    ("waiting", Mode::Watching),
+    ("oom-capacity", Mode::Oom),
+    ("edit", Mode::Editing),
+    ("quit", Mode::Quitting),
+    ("stop", Mode::Stopping),
+    ("help", Mode::Helping),
+    ("typing", Mode::Typing),
+];
+
+/// Keys that may find nothing to move: at the end of a list, or of time.
+fn may_be_at_its_end(action: Action) -> bool {
+    match action {
+        Action::Up
+        | Action::Down
+        | Action::PageUp
+        | Action::PageDown
+        | Action::ToStart
+        | Action::ToEnd
+        | Action::Time(_) => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn every_key_that_is_offered_does_something_and_no_other() {
+    for (name, mode) in MODES {
+        for binding in keymap::bindings(mode) {
+            for key in binding.keys {
+                let (story, mut view) = staged(name);
+                assert_eq!(view.mode(), mode, "{name}");
+                let offered = story.scene(|scene| view.is_available(binding.action, scene));
+                let before = format!("{view:?}");
+                let effect = story.scene(|scene| view.key(key.event(), scene));
+                let changed = effect.is_some() || format!("{view:?}") != before;
+                if offered && !may_be_at_its_end(binding.action) {
+                    assert!(changed, "{name}: {} {}", key.name(), binding.help);
+                }
+                if !offered {
+                    assert!(!changed, "{name}: {} is not offered", key.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_ask_for_something_ask_for_that() {
+    use KeyCode::{Char, Enter};
+    let relaunch = |remedies: &[RemedyId]| {
+        Some(Effect::Relaunch {
+            remedies: remedies.to_vec(),
+            command: None,
+        })
+    };
+    let quit = |stop_training| Some(Effect::Quit { stop_training });
+    for (name, keys, expected) in [
+        ("oom-capacity", &[Enter][..], relaunch(&[RemedyId::Batch])),
+        ("oom-capacity", &[Char('b')], relaunch(&[RemedyId::Batch])),
+        (
+            "oom-capacity",
+            &[Char('e')],
+            relaunch(&[RemedyId::ExpandableSegments]),
+        ),
+        ("oom-capacity", &[Char('a')], None),
+        (
+            "oom-capacity",
+            &[Char(' '), Char('j'), Char(' '), Enter],
+            relaunch(&[RemedyId::Batch, RemedyId::ExpandableSegments]),
+        ),
+        (
+            "oom-capacity",
+            &[Char(' '), Char('e')],
+            relaunch(&[RemedyId::Batch, RemedyId::ExpandableSegments]),
+        ),
+        (
+            "oom-capacity",
+            &[Char('v'), Enter],
+            relaunch(&[RemedyId::Batch]),
+        ),
+        ("oom-capacity", &[Char('q')], quit(true)),
+        ("steady", &[Char('q')], None),
+        ("steady", &[Char('q'), Char('s')], quit(true)),
+        ("steady", &[Char('q'), Char('l')], quit(false)),
+        ("steady", &[Char('q'), Char('q')], None),
+        ("steady", &[Char('K'), Char('s')], Some(Effect::Stop)),
+        ("steady", &[Char('K'), Char('k')], Some(Effect::Kill)),
+        ("steady", &[Char('r'), Enter], relaunch(&[])),
+        (
+            "steady",
+            &[Char('i'), Char('x')],
+            Some(Effect::Input(b"x".to_vec())),
+        ),
+        ("steady", &[Char('M')], Some(Effect::CaptureMouse(true))),
+        (
+            "steady",
+            &[Char('M'), Char('M')],
+            Some(Effect::CaptureMouse(false)),
+        ),
+        (
+            "steady",
+            &[Char('y')],
+            Some(Effect::Copy(
+                "python train.py --batch-size 32 --grad-accum 2".into(),
+            )),
+        ),
+        ("gate", &[Char('r')], None),
+    ] {
+        let (story, mut view) = staged(name);
+        let mut effect = None;
+        for key in keys {
+            effect = press(&story, &mut view, *key);
+        }
+        assert_eq!(effect, expected, "{name}: {keys:?}");
+    }
+}
+
+#[test]
+fn control_c_reaches_a_training_that_runs_once() {
+    for name in ["steady", "quit", "stop", "help"] {
+        let (story, mut view) = staged(name);
+        assert_eq!(
+            control(&story, &mut view, 'c'),
+            Some(Effect::Interrupt),
+            "{name}"
+        );
+    }
+    let (story, mut view) = staged("typing");
+    assert_eq!(
+        control(&story, &mut view, 'c'),
+        Some(Effect::Input(vec![3]))
+    );
+    assert_eq!(control(&story, &mut view, ']'), None);
+    assert_eq!(view.mode(), Mode::Watching);
+    let (story, mut view) = staged("oom-capacity");
+    assert_eq!(
+        control(&story, &mut view, 'c'),
+        Some(Effect::Quit {
+            stop_training: true
+        }),
+        "there is nothing left to interrupt"
+    );
+}
+
+#[test]
+fn an_edited_command_is_what_is_relaunched() {
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Char('v'));
+    for c in " --amp".chars() {
+        press(&story, &mut view, KeyCode::Char(c));
+    }
+    let Some(Effect::Relaunch { remedies, command }) = press(&story, &mut view, KeyCode::Enter)
+    else {
+        panic!("no relaunch");
+    };
+    assert_eq!(remedies, [RemedyId::Batch]);
+    let words = command.unwrap().argv;
+    assert_eq!(words.last().unwrap(), &"--amp");
+    assert_eq!(view.mode(), Mode::Watching);
+}
+
+#[test]
+fn a_command_that_cannot_be_read_is_not_relaunched() {
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Char('v'));
+    press(&story, &mut view, KeyCode::Char('"'));
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    assert_eq!(view.mode(), Mode::Editing);
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(text.contains("A quote is open"), "{text}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), Mode::Oom, "back where it came from");
+}
+
+#[test]
+fn the_dialog_opens_once_and_a_new_run_closes_it() {
+    let (mut story, mut view) = staged("oom-capacity");
+    assert_eq!(view.mode(), Mode::Oom);
+    press(&story, &mut view, KeyCode::Esc);
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), Mode::Watching, "not again unasked");
+    press(&story, &mut view, KeyCode::Char('o'));
+    assert_eq!(view.mode(), Mode::Oom);
+    story.start();
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), Mode::Watching);
+}
+
+#[test]
+fn output_is_scrolled_by_the_loop() {
+    let (mut story, mut view) = staged("steady");
+    for n in 0..100 {
+        story.child.feed(format!("line {n}\r\n").as_bytes());
+    }
+    let effect = press(&story, &mut view, KeyCode::Char('k'));
+    assert_eq!(effect, Some(Effect::Scroll(Scroll::Up(1))));
+    story.child.scroll(Scroll::Up(1));
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(text.contains("1 rows up"), "{text}");
+}
+
+#[test]
+fn the_terminals_size_for_the_program_does_not_change_with_a_dialog() {
+    let (story, mut view) = staged("steady");
+    let size = |view: &View| story.scene(|scene| view.child_size(scene));
+    let before = size(&view);
+    press(&story, &mut view, KeyCode::Char('?'));
+    assert_eq!(size(&view), before);
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('f'));
+    assert_eq!(size(&view), (27, 100), "alone on the screen");
+}
