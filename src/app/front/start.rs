@@ -63,7 +63,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         .probe
         .then(|| listen(&directories, clock, events_in.clone(), &mut notes))
         .flatten();
-    let place = socket.as_deref().zip(directories.runtime.as_deref());
+    let place = directories.runtime.as_deref().zip(socket.as_deref());
     let (surround, problem) = Surround::prepare(&options, &directories.id, place);
     notes.extend(problem);
 
