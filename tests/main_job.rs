@@ -15,6 +15,9 @@ const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
 /// A training of some seconds on a machine with other things to do.
 const A_RUN: Duration = Duration::from_secs(120);
 
+/// The dialog's footer: nothing else on the screen says this.
+const DIALOG: &str = "Space combine";
+
 /// A directory for the recording, and a terminal in which oomph runs the demo.
 struct Session {
     directory: TempDir,
@@ -31,8 +34,8 @@ impl Session {
         let state = directory.path().display().to_string();
         let env = [
             ("XDG_STATE_HOME", state.as_str()),
-            // Fast, but slow enough for the sampler to see the memory grow.
-            ("OOMPH_SIMULATED_SPEED", "0.2"),
+            // Twice as fast, and still slow enough for the sampler to see the memory grow.
+            ("OOMPH_SIMULATED_SPEED", "2"),
         ];
         let terminal = Terminal::spawn(&argv, &env, rows, cols);
         Session {
@@ -72,7 +75,7 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
     );
     let terminal = &mut session.terminal;
     terminal.wait_for("simulated GPU", A_RUN);
-    let dialog = terminal.wait_for("out of memory", A_RUN);
+    let dialog = terminal.wait_for(DIALOG, A_RUN);
     assert!(dialog.contains("does not fit"), "{dialog}");
     terminal.press("b");
     let chosen = terminal.wait_for("--batch-size", A_RUN);
@@ -118,9 +121,9 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
 
 #[test]
 fn fragmentation_is_mended_by_expandable_segments() {
-    let mut session = Session::start(45, 140, &["--scenario", "fragmentation", "--steps", "20"]);
+    let mut session = Session::start(45, 140, &["--scenario", "fragmentation"]);
     let terminal = &mut session.terminal;
-    let dialog = terminal.wait_for("out of memory", A_RUN);
+    let dialog = terminal.wait_for(DIALOG, A_RUN);
     assert!(dialog.to_lowercase().contains("fragment"), "{dialog}");
     terminal.press("e");
     terminal.press(Key::Enter);
@@ -143,7 +146,7 @@ fn fragmentation_is_mended_by_expandable_segments() {
 fn leaving_the_dialog_keeps_the_failed_runs_status() {
     let mut session = Session::start(24, 80, &["--batch-size", "64"]);
     let terminal = &mut session.terminal;
-    terminal.wait_for("out of memory", A_RUN);
+    terminal.wait_for(DIALOG, A_RUN);
     terminal.press("q");
     assert_eq!(
         terminal.exit(A_RUN),
@@ -173,7 +176,7 @@ fn one_ctrl_c_reaches_the_training_once() {
     let argv = [OOMPH, "--no-nvml", "--no-record", "python3", "-c", &script];
     let mut terminal = Terminal::spawn(&argv, &[], 30, 100);
     terminal.wait_for("ready", A_RUN);
-    terminal.press(Key::Control('c'));
+    terminal.press(Key::Ctrl('c'));
     assert_eq!(
         terminal.exit(A_RUN),
         Exit::Code(0),
@@ -209,7 +212,7 @@ fn the_command_can_be_edited_before_it_runs() {
         &["--batch-size", "64", "--grad-accum", "1", "--steps", "4"],
     );
     let terminal = &mut session.terminal;
-    terminal.wait_for("out of memory", A_RUN);
+    terminal.wait_for(DIALOG, A_RUN);
     terminal.press("b");
     terminal.press("v");
     terminal.wait_for("--batch-size 32", A_RUN);
@@ -230,7 +233,7 @@ fn the_command_can_be_edited_before_it_runs() {
 #[test]
 fn a_recording_is_played_to_the_same_end() {
     let mut session = Session::start(30, 100, &["--batch-size", "64"]);
-    session.terminal.wait_for("out of memory", A_RUN);
+    session.terminal.wait_for(DIALOG, A_RUN);
     session.terminal.press("q");
     session.terminal.exit(A_RUN);
     let recording = session.directory.path().join("events.jsonl");
