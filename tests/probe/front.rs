@@ -77,7 +77,7 @@ impl Front {
                 .build()
                 .unwrap();
             runtime.block_on(async move {
-                let listener = probe_socket::bind(&socket).unwrap();
+                let listener = bind(&socket).await;
                 ready.send(()).unwrap();
                 let (sender, mut receiver) = tokio::sync::mpsc::channel(10_000);
                 let serving = probe_socket::serve(listener, Clock::start(), sender);
@@ -193,6 +193,19 @@ impl Front {
 
     fn all<'a, T>(&'a self, pick: impl Fn(&'a What) -> Option<T>) -> Vec<T> {
         self.seen.iter().filter_map(pick).collect()
+    }
+}
+
+/// Binds, also where a front was just now: a child of another test that is between its fork and its
+/// exec holds that one's socket open for a moment.
+async fn bind(socket: &Path) -> tokio::net::UnixListener {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match probe_socket::bind(socket) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 

@@ -54,7 +54,7 @@ fn a_front_that_vanishes_leaves_the_program_unharmed() {
         let text = format!("{deadly}{UNTIL_TOLD}");
         let took = shortest_end(|| {
             let mut front = Front::listen(&place);
-            let mut program = Program::new(["-c", &text]).start(&place);
+            let mut program = Program::new(["-c", &text]).timed().start(&place);
             front.wait_until(|seen| seen.iter().any(|what| matches!(what, What::Step(_))));
             drop(front);
             program.tell("end");
@@ -91,7 +91,7 @@ fn a_front_that_comes_back_is_found_again() {
 fn without_a_front_the_program_runs_and_ends_as_ever() {
     let place = Place::new();
     let took = shortest_end(|| {
-        let mut program = Program::new(["-c", UNTIL_TOLD]).start(&place);
+        let mut program = Program::new(["-c", UNTIL_TOLD]).timed().start(&place);
         program.tell("end");
         let began = Instant::now();
         program.end().expect("ready\ncaught");

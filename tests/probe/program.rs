@@ -78,6 +78,7 @@ pub struct Program {
     environment: Vec<(OsString, OsString)>,
     path: OsString,
     lines: bool,
+    is_timed: bool,
 }
 
 impl Program {
@@ -92,6 +93,7 @@ impl Program {
             environment: Vec::new(),
             path: stub().into(),
             lines: true,
+            is_timed: false,
         }
     }
 
@@ -137,6 +139,12 @@ impl Program {
         self.start(place).end()
     }
 
+    /// With the time at its end that a user's program has.
+    pub fn timed(mut self) -> Program {
+        self.is_timed = true;
+        self
+    }
+
     pub fn start(&self, place: &Place) -> Running {
         let ours = place.environment(&self.path, self.lines);
         Running::start(self.command().envs(ours))
@@ -172,6 +180,10 @@ impl Program {
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("STUB_HOME", stub())
             .env("PYTHONDONTWRITEBYTECODE", "1");
+        if !self.is_timed {
+            // Its last lines are to be out on a machine of any load.
+            command.env("OOMPH_PROBE_FLUSH_MS", PATIENCE.as_millis().to_string());
+        }
         for name in ["RANK", "LOCAL_RANK", "WORLD_SIZE", "PYTHONSTARTUP"] {
             if !self.environment.iter().any(|(set, _)| set == name) {
                 command.env_remove(name);

@@ -48,11 +48,13 @@ class Sampler:
             pause = 0.002
             while not self.process.torch.cuda.is_initialized():
                 if self.sleep(pause):
-                    return
+                    break
                 pause = min(pause * 1.5, 1.0)
-            while not self.sleep(self.pause_now()):
+            while not self.stopping and not self.sleep(self.pause_now()):
                 self.tick()
-            self.tick()
+            # The last of it, of a program that was quickly done the first as well.
+            if self.process.torch.cuda.is_initialized():
+                self.tick()
         except BaseException:
             pass
         finally:
