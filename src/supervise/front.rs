@@ -13,6 +13,7 @@ use crate::units::Pid;
 use anyhow::Context;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::socket::{MsgFlags, send};
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsRawFd;
@@ -20,6 +21,7 @@ use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
@@ -147,7 +149,8 @@ impl Line {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes;
         if waiting.is_empty() {
-            match self.socket.try_write(rest) {
+            // Not tokio's try_write: before its driver has run once it knows of no readiness.
+            match self.write(rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -162,11 +165,18 @@ impl Line {
         Ok(())
     }
 
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        Ok(send(self.socket.as_raw_fd(), bytes, flags)?)
+    }
+
     /// Writes what waits, as far as the socket takes it; whether some still waits.
     fn flush(&self) -> io::Result<bool> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !waiting.is_empty() {
-            match self.socket.try_write(waiting.as_slices().0) {
+            let first = waiting.as_slices().0;
+            // By way of tokio, which must hear that the socket is full to wait for it.
+            match (self.socket).try_io(Interest::WRITABLE, || self.write(first)) {
                 Ok(n) => drop(waiting.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(error),

@@ -32,14 +32,21 @@ fn every_deadly_signal_comes_through() {
 
 #[test]
 fn a_stop_is_no_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let go = directory.path().join("go");
+    let script = format!(
+        "kill -STOP $$; while ! test -e {}; do sleep 0.02; done; exit 7",
+        go.display()
+    );
     let mut stage = Casting::silent().start();
-    let pid = stage.launch_and_see(&["sh", "-c", "kill -STOP $$; exit 7"]);
+    let pid = stage.launch_and_see(&["sh", "-c", &script]);
     stage.until(|report| match report {
         Report::Suspended { signal } => (*signal == libc::SIGSTOP).then_some(()),
         _ => None,
     });
     kill(pid.0, libc::SIGCONT);
     stage.until(|report| matches!(report, Report::Resumed).then_some(()));
+    std::fs::write(go, "").unwrap();
     assert_eq!(stage.outcome().exit, Some(Exit::Code(7)));
     stage.finish();
 }

@@ -1,8 +1,10 @@
 //! A keeper on a stage: streams in place of a user's, orders in, reports out, and a deadline on
 //! every wait.
 
+use nix::fcntl::{OFlag, open};
 use nix::libc;
-use nix::pty::openpty;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
 use oomph::command::{CommandLine, EnvChange, Word};
 use oomph::event::Exit;
 use oomph::supervise::{
@@ -11,7 +13,7 @@ use oomph::supervise::{
 use oomph::units::{Pid, RunNumber};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -66,6 +68,11 @@ impl Collected {
     }
 }
 
+/// A pipe of which no other test's keeper gets an end.
+pub fn pipe() -> (OwnedFd, OwnedFd) {
+    nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap()
+}
+
 /// A user's terminal.
 pub struct UsersTerminal {
     pub master: OwnedFd,
@@ -74,17 +81,15 @@ pub struct UsersTerminal {
 
 impl UsersTerminal {
     pub fn open() -> UsersTerminal {
-        let pair = openpty(None, None).unwrap();
-        for fd in [&pair.master, &pair.slave] {
-            nix::fcntl::fcntl(
-                fd,
-                nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
-            )
-            .unwrap();
-        }
+        // openpty(3) would let other tests' keepers inherit both ends.
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = posix_openpt(flags).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname_r(&master).unwrap();
         UsersTerminal {
-            master: pair.master,
-            slave: pair.slave,
+            slave: open(name.as_str(), flags, Mode::empty()).unwrap(),
+            master: master.as_fd().try_clone_to_owned().unwrap(),
         }
     }
 
@@ -102,6 +107,8 @@ pub struct Casting {
     pub stderr: Stdio,
     pub line: Option<LineSettings>,
     pub log: Option<PathBuf>,
+    /// Words of the shell that the keeper is started by: limits, descriptors.
+    pub before: Option<String>,
 }
 
 impl Casting {
@@ -115,6 +122,7 @@ impl Casting {
             stderr: Stdio::null(),
             line: None,
             log: None,
+            before: None,
         }
     }
 
@@ -135,7 +143,15 @@ impl Casting {
             .enable_all()
             .build()
             .unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+        let oomph = env!("CARGO_BIN_EXE_oomph");
+        let mut command = match &self.before {
+            None => Command::new(oomph),
+            Some(before) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), oomph]);
+                shell
+            }
+        };
         command
             .stdin(self.stdin)
             .stdout(self.stdout)

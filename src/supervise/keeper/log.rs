@@ -6,6 +6,7 @@
 //! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
 
 use super::sink::STACK;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,6 +18,11 @@ use std::time::{Duration, Instant};
 /// What waits to be written at most.
 const CAPACITY: usize = 1 << 20;
 
+/// How long the loop may wait for the thread in each second, when the ring is full: long enough for
+/// a thread that only needs its turn on a busy processor, too short to be felt where the disk is
+/// what is slow.
+const PATIENCE: Duration = Duration::from_millis(20);
+
 /// The most that goes into one write.
 const PIECE: usize = 64 << 10;
 
@@ -27,6 +33,7 @@ pub const PART: u64 = 256 << 20;
 /// The writing end, held by the loop.
 pub struct Log {
     shared: Arc<Shared>,
+    waited: Cell<(Instant, Duration)>,
 }
 
 struct Shared {
@@ -62,6 +69,11 @@ impl State {
     fn lose(&mut self, bytes: u64) {
         self.gap += bytes;
         self.unreported += bytes;
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        // With room for the line that tells of a gap.
+        self.ring.len() + bytes + 128 <= CAPACITY
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -103,7 +115,10 @@ impl Log {
             .name("oomph-log".into())
             .stack_size(STACK)
             .spawn(move || keep(&theirs, Parts::new(path, part)))?;
-        Ok(Log { shared })
+        Ok(Log {
+            shared,
+            waited: Cell::new((Instant::now(), Duration::ZERO)),
+        })
     }
 
     /// Takes a copy of some output, or counts it as missing.
@@ -115,11 +130,37 @@ impl Log {
             }
             state.failed = None;
         }
+        if !state.has_room(bytes.len()) {
+            state = self.wait_for_room(state, bytes.len());
+        }
         let idle = state.ring.is_empty();
         state.take(bytes);
         if idle {
             self.shared.more.notify_one();
         }
+    }
+
+    /// Waits for the thread, as long as there is patience left for this second.
+    fn wait_for_room<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        bytes: usize,
+    ) -> MutexGuard<'a, State> {
+        let now = Instant::now();
+        let (mut since, mut waited) = self.waited.get();
+        if now.duration_since(since) >= Duration::from_secs(1) {
+            (since, waited) = (now, Duration::ZERO);
+        }
+        let left = PATIENCE.saturating_sub(waited);
+        let (state, _) = self
+            .shared
+            .idle
+            .wait_timeout_while(state, left, |state| {
+                state.failed.is_none() && !state.has_room(bytes)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        self.waited.set((since, waited + now.elapsed()));
+        state
     }
 
     /// Bytes missing since this was last asked, and why, where a write failed.
@@ -170,6 +211,8 @@ fn keep(shared: &Shared, mut parts: Parts) {
             piece.clear();
             piece.extend(state.ring.drain(..n));
             state.in_hand = true;
+            // The loop may be waiting for room.
+            shared.idle.notify_all();
         }
         if let Err((written, error)) = parts.write(&piece) {
             let mut state = shared.lock();
