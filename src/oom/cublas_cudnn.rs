@@ -4,6 +4,7 @@
 //! labels out of range and unsupported types print the same, and the text cannot tell them apart.
 
 use super::report::Kind;
+use super::squeezed::find;
 use super::wording::{Form, Found, Text, form_at, is_prose};
 
 /// Statuses of both libraries, squeezed.
@@ -37,7 +38,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 fn status(text: &Text) -> Option<Found> {
     let (at, kind) = STATUSES
         .iter()
-        .find_map(|&(status, kind)| Some((text.squeezed.find(status)?, kind)))?;
+        .find_map(|&(status, kind)| Some((find(&text.squeezed, status)?, kind)))?;
     // A table of names in somebody's source has no error in front.
     let before = text.squeezed[..at].to_ascii_lowercase();
     let reported =
@@ -52,7 +53,7 @@ fn status(text: &Text) -> Option<Found> {
 
 fn sentence(text: &Text) -> Option<Found> {
     SENTENCES.iter().find_map(|words| {
-        let at = text.squeezed.find(words)?;
+        let at = find(&text.squeezed, words)?;
         let form = form_at(text, at)?;
         let told = is_prose(text, at, at + words.len());
         (form != Form::Logged || !told).then(|| Found::whole(Kind::Cudnn, form))

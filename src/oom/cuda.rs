@@ -1,7 +1,9 @@
 //! PyTorch's caching allocators: CUDA, HIP and XPU share one template, in all its versions.
 
 use super::report::{Kind, OtherProcess, Report};
-use super::squeezed::{number_after, number_at_start, size_after, size_at_start, size_before};
+use super::squeezed::{
+    find, number_after, number_at_start, size_after, size_at_start, size_before,
+};
 use super::wording::{Form, Found, More, Text, form_at, is_prose};
 use crate::units::{Bytes, Pid};
 
@@ -70,7 +72,7 @@ fn read_class(text: &Text) -> Option<Found> {
     let (at, end) = ["torch.OutOfMemoryError:", "torch.cuda.OutOfMemoryError:"]
         .iter()
         .find_map(|class| {
-            let at = text.squeezed.find(class)?;
+            let at = find(&text.squeezed, class)?;
             Some((at, at + class.len()))
         })?;
     let before = &text.squeezed[..at];
@@ -138,7 +140,7 @@ fn read_body(body: &str, kind: Kind, form: Form) -> Option<Found> {
 
 fn read_figures(clause: &str, report: &mut Report) {
     report.limit = size_before(clause, "allowed;");
-    if let Some(at) = clause.find("hasatotalcapac") {
+    if let Some(at) = find(clause, "hasatotalcapac") {
         // 2.1 and later. 2.1 itself prints `capacty` (pull request 99699).
         let after = &clause[at..];
         report.device = clause[..at]
@@ -156,7 +158,7 @@ fn read_figures(clause: &str, report: &mut Report) {
         if let (Some(allocated), Some(unallocated)) = (report.allocated, report.unallocated) {
             report.reserved = Some(allocated + unallocated);
         }
-    } else if let Some(at) = clause.find("(GPU") {
+    } else if let Some(at) = find(clause, "(GPU") {
         // 1.0 to 2.0.
         report.device = number_after(&clause[at..], "(GPU");
         report.total = size_before(clause, "totalcapacity");
@@ -194,7 +196,7 @@ fn other_processes(clause: &str) -> Vec<OtherProcess> {
 }
 
 fn read_async(text: &Text) -> Option<Found> {
-    let words = text.squeezed.find(ASYNC_WORDS)?;
+    let words = find(&text.squeezed, ASYNC_WORDS)?;
     let at = text.squeezed[..words].rfind(ASYNC_HEAD)?;
     let form = form_at(text, at)?;
     let clause = &text.squeezed[at..];

@@ -2,6 +2,7 @@
 //! modules, other libraries. These say no figure at all.
 
 use super::report::Kind;
+use super::squeezed::find;
 use super::wording::{Found, Text, form_at, is_prose};
 
 /// Wordings in lower case, squeezed, each with where it comes from.
@@ -43,7 +44,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     let lower = text.squeezed.to_ascii_lowercase();
     let (at, end, kind) = WORDINGS
         .iter()
-        .find_map(|&(words, kind)| lower.find(words).map(|at| (at, at + words.len(), kind)))?;
+        .find_map(|&(words, kind)| find(&lower, words).map(|at| (at, at + words.len(), kind)))?;
     let form = form_at(text, at)?;
     (!is_prose(text, at, end)).then(|| Found::whole(kind, form))
 }

@@ -1,17 +1,15 @@
 //! The host's memory, not the device's: allocations refused, workers and ranks killed.
 
 use super::report::{Kind, Outcome};
-use super::squeezed::{number_after, size_after};
+use super::squeezed::{find, number_after, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 
-/// One of these is in every message of the family.
+/// What a shell says of a command of a script, and of its own; an expression.
+pub(super) const SHELL_KILLED: &str = "^Killed$|:line[0-9]+:[0-9]+Killed";
+
+/// One of these, or [`SHELL_KILLED`], is in every message of the family.
 pub(super) fn heads() -> Vec<&'static str> {
-    let mut heads = vec![
-        "DataLoaderworker(pid",
-        "Unexpectedbuserror",
-        "MemoryError",
-        "Killed",
-    ];
+    let mut heads = vec!["DataLoaderworker(pid", "Unexpectedbuserror", "MemoryError"];
     heads.extend(REFUSED.iter().map(|(words, _)| words));
     heads.extend(KILLERS.iter().chain(&KILLED));
     heads
@@ -49,7 +47,7 @@ const REFUSED: [(&str, &str); 9] = [
 fn refused(text: &Text) -> Option<Found> {
     if let Some((at, figure)) = REFUSED
         .iter()
-        .find_map(|&(words, figure)| Some((text.squeezed.find(words)?, figure)))
+        .find_map(|&(words, figure)| Some((find(&text.squeezed, words)?, figure)))
     {
         let mut found = Found::whole(Kind::HostOom, form_at(text, at)?);
         if !figure.is_empty() {
@@ -116,7 +114,7 @@ const KILLERS: [&str; 14] = [
 fn killer(text: &Text) -> Option<Found> {
     let (at, words) = KILLERS
         .iter()
-        .find_map(|words| Some((text.squeezed.find(words)?, words)))?;
+        .find_map(|words| Some((find(&text.squeezed, words)?, words)))?;
     let srun = *words != ":OutOfMemory" || text.squeezed.starts_with("srun:");
     let form = form_at(text, at)?;
     (srun && !is_prose(text, at, at + words.len())).then(|| Found::whole(Kind::HostOom, form))
@@ -148,7 +146,7 @@ const KILLED: [&str; 12] = [
 pub(super) fn read_killed(text: &Text) -> Option<Found> {
     let at = KILLED
         .iter()
-        .find_map(|words| text.squeezed.find(words))
+        .find_map(|words| find(&text.squeezed, words))
         .or_else(|| shell_killed(text))?;
     if is_prose(text, at, at) {
         return None;
@@ -165,7 +163,7 @@ fn shell_killed(text: &Text) -> Option<usize> {
     if text.squeezed == "Killed" {
         return Some(0);
     }
-    let at = text.squeezed.find(":line")?;
+    let at = find(&text.squeezed, ":line")?;
     let clause = &text.squeezed[at..];
     let line = number_after(clause, ":line")?;
     let after = clause.strip_prefix(&format!(":line{line}:"))?;
@@ -255,7 +253,6 @@ mod tests {
             "[launch.py:3:sigkill_handler] ['python', 'x.py'] exits with return code = -9",
             "trainer-1 exited with code 137",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
-            "Killed",
         ] {
             let expected = Report {
                 outcome: Outcome::Fatal,

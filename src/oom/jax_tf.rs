@@ -5,7 +5,7 @@
 //! trying to allocate` (cuda_driver.cc, bfc_allocator.cc). None of those is an OOM of its own.
 
 use super::report::Kind;
-use super::squeezed::{number_after, size_after};
+use super::squeezed::{find, number_after, size_after};
 use super::wording::{Found, Text, form_at};
 use crate::units::Bytes;
 
@@ -37,7 +37,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 fn jax(text: &Text) -> Option<Found> {
     let code = ["RESOURCE_EXHAUSTED:", "Resourceexhausted:"]
         .iter()
-        .find_map(|code| text.squeezed.find(code))?;
+        .find_map(|code| find(&text.squeezed, code))?;
     let clause = &text.squeezed[code..];
     let requested = JAX.iter().find_map(|words| size_after(clause, words))?;
     let mut found = Found::whole(Kind::Jax, form_at(text, code)?);
@@ -51,7 +51,7 @@ fn jax(text: &Text) -> Option<Found> {
 /// /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc` (TensorFlow's
 /// op_kernel.cc). `device:CPU:0 by allocator cpu` is the host's memory.
 fn tensorflow(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find(TENSORFLOW)?;
+    let at = find(&text.squeezed, TENSORFLOW)?;
     let clause = &text.squeezed[at..];
     let on_host = clause.contains("device:CPU:") || clause.contains("byallocatorcpu");
     let kind = if on_host { Kind::HostOom } else { Kind::Tf };

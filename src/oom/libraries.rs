@@ -1,7 +1,7 @@
 //! Libraries on top of CUDA that have words of their own: bitsandbytes, vLLM, CuPy.
 
 use super::report::Kind;
-use super::squeezed::{number_at_start, size_after};
+use super::squeezed::{find, number_at_start, size_after};
 use super::wording::{Found, Text, form_at};
 
 const BITSANDBYTES: &str = "Erroroutofmemoryatline";
@@ -28,7 +28,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 /// `Error out of memory at line 380 in file …/csrc/pythonInterface.c` (also ops.cu): bitsandbytes'
 /// CUDA_CHECK_RETURN prints `Error %s at line %d in file %s` and exits with 1, no traceback.
 fn bitsandbytes(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find(BITSANDBYTES)?;
+    let at = find(&text.squeezed, BITSANDBYTES)?;
     let (_, after) = number_at_start(&text.squeezed[at + BITSANDBYTES.len()..])?;
     let form = form_at(text, at)?;
     after
@@ -38,7 +38,7 @@ fn bitsandbytes(text: &Text) -> Option<Found> {
 
 /// vLLM's check before it lays out the cache (worker.py, gpu_worker.py, kv_cache_utils.py).
 fn vllm(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find(VLLM)?;
+    let at = find(&text.squeezed, VLLM)?;
     let form = form_at(text, at)?;
     Some(Found::whole(Kind::Vllm, form))
 }
@@ -47,7 +47,7 @@ fn vllm(text: &Text) -> Option<Found> {
 /// bytes]).` (cupy/cuda/memory.pyx; the commas are its).
 fn cupy(text: &Text) -> Option<Found> {
     let (at, words) = CUPY.iter().find_map(|&(words, after)| {
-        let at = text.squeezed.find(words)?;
+        let at = find(&text.squeezed, words)?;
         text.squeezed[at..].contains(after).then_some((at, words))
     })?;
     let clause = &text.squeezed[at..];

@@ -5,6 +5,7 @@ use super::plain::{readable, strip_escapes};
 use super::prefix::pieces;
 use super::report::{Kind, Outcome, Report};
 use super::seen::Seen;
+use super::squeezed::find;
 use super::wording::{Form, Found, More, Text};
 use super::{
     cublas_cudnn, cuda, cuda_runtime, host, jax_tf, libraries, mps, nccl, not_oom, nvml_assert,
@@ -48,7 +49,8 @@ static HEADS: LazyLock<Regex> = LazyLock::new(|| {
         host::heads(),
     ];
     let escaped: Vec<String> = heads.concat().into_iter().map(regex::escape).collect();
-    Regex::new(&format!("(?i-u){}", escaped.join("|"))).expect("escaped words are valid")
+    let heads = escaped.join("|");
+    Regex::new(&format!("(?i-u){heads}|{}", host::SHELL_KILLED)).expect("escaped words are valid")
 });
 
 /// A message read, and what stood around it.
@@ -305,10 +307,8 @@ impl Messages {
 /// The line, joined to the end of the one before where the message's head itself was wrapped:
 /// `… CUDA out` / `of memory. Tried to allocate …`.
 fn with_wrapped_head(text: Text) -> Text {
-    let goes_on = text
-        .squeezed
-        .find("Triedtoallocate")
-        .is_some_and(|at| at < "CUDAoutofmemory.".len());
+    let goes_on =
+        find(&text.squeezed, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());
     if goes_on && !text.previous.is_empty() && cuda::read(&text).is_empty() {
         Text::new(format!("{}{}", text.previous, text.plain), "")
     } else {

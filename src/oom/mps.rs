@@ -1,7 +1,7 @@
 //! PyTorch on Apple's GPUs.
 
 use super::report::Kind;
-use super::squeezed::size_after;
+use super::squeezed::{find, size_after};
 use super::wording::{Form, Found, More, Text, form_at, is_prose};
 
 /// MPSAllocator.mm, 1.12 to 2.15. Units are `MB`/`GB` until about 2.7 and `MiB`/`GiB` after,
@@ -10,7 +10,7 @@ pub(super) const HEAD: &str = "MPSbackendoutofmemory";
 
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find(HEAD)?;
+    let at = find(&text.squeezed, HEAD)?;
     let form = form_at(text, at)?;
     let end = at + HEAD.len();
     let clause = &text.squeezed[end..];

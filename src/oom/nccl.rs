@@ -1,7 +1,7 @@
 //! NCCL, whose buffers lie outside PyTorch's allocator.
 
 use super::report::{Kind, Report};
-use super::squeezed::{number_at_start, size_after};
+use super::squeezed::{find, number_at_start, size_after};
 use super::wording::{Form, Found, More, Text, form_at};
 
 /// checks.h: `Cuda failure 'out of memory'` (2.18), `Cuda failure 2 'out of memory'` (later).
@@ -19,8 +19,10 @@ pub(super) fn heads() -> Vec<&'static str> {
 /// `DistBackendError` repeats.
 pub(super) fn read(text: &Text) -> Option<Found> {
     let warning = text.squeezed.contains("NCCLWARN");
-    let failure = FAILURES.iter().find_map(|words| text.squeezed.find(words));
-    let refused = text.squeezed.find(REFUSED).filter(|_| warning);
+    let failure = FAILURES
+        .iter()
+        .find_map(|words| find(&text.squeezed, words));
+    let refused = find(&text.squeezed, REFUSED).filter(|_| warning);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
     Some(Found {

@@ -2,6 +2,7 @@
 //! failed (MIG, containers, Jetson, a driver that does not match). Its figures are lost.
 
 use super::report::Kind;
+use super::squeezed::find;
 use super::wording::{Found, Text, form_at};
 
 /// The beginning of the assertion's condition, squeezed.
@@ -12,7 +13,7 @@ pub(super) const HEAD: &str = "NVML_SUCCESS==";
 /// CUDACachingAllocator.cpp, torch 2.1 to 2.12 (gone in 2.15): `NVML_SUCCESS == r INTERNAL ASSERT
 /// FAILED at "…/c10/cuda/CUDACachingAllocator.cpp":830`, and the same with the driver's calls.
 pub(super) fn read(text: &Text) -> Option<Found> {
-    let at = text.squeezed.find(HEAD)?;
+    let at = find(&text.squeezed, HEAD)?;
     let clause = &text.squeezed[at..];
     let asserted =
         clause.contains("INTERNALASSERTFAILED") && clause.contains("CUDACachingAllocator");

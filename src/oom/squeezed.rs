@@ -26,9 +26,14 @@ pub(super) fn squeeze(text: &str) -> String {
     out
 }
 
+/// Where the first `words` begin. Like [`str::find`], which prepares itself for much longer texts.
+pub(super) fn find(text: &str, words: &str) -> Option<usize> {
+    memchr::memmem::find(text.as_bytes(), words.as_bytes())
+}
+
 /// The figure right after the first `words`. `None` also for figures that mean "not available".
 pub(super) fn size_after(text: &str, words: &str) -> Option<Bytes> {
-    size_at_start(&text[text.find(words)? + words.len()..])?.0
+    size_at_start(&text[find(text, words)? + words.len()..])?.0
 }
 
 /// The figure right before the first `words` that have one.
@@ -82,7 +87,7 @@ fn parse(figure: &str) -> Option<Bytes> {
 
 /// The whole number right after the first `words`.
 pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
-    number_at_start(&text[text.find(words)? + words.len()..]).map(|(number, _)| number)
+    number_at_start(&text[find(text, words)? + words.len()..]).map(|(number, _)| number)
 }
 
 /// The whole number at the start of `text`, and what follows it.
