@@ -79,7 +79,7 @@ class Fragmentation(Scenario):
     A memory of hard examples keeps the states of 55 % of each batch. Each copy is cut from a cached block of a whole
     state; the rest of that block, 45 %, is too small for anything large of a later step, and because the copy lives
     the block cannot be given back. Emptying the cache after every step, as people do against just this, makes it
-    worse: the next step's blocks are all new. In use is never more than 90 % of the card; expandable segments give
+    worse: the next step's blocks are all new. In use is never more than 86 % of the card; expandable segments give
     the holes back.
     """
 

@@ -291,6 +291,37 @@ print(json.dumps(counts))
         # Four weights and x; in the graph the three inner inputs; after backward four gradients.
         self.assertEqual(got, [5, 5, 8, 9, 5])
 
+    def test_recomputation_keeps_inputs_alone_and_gives_the_same_gradients(self):
+        got = ask(
+            """
+from torch.utils.checkpoint import checkpoint
+unit = 2048 * 512 * 4
+def block():
+    return torch.nn.Sequential(*[torch.nn.Linear(512, 512, bias=False) for _ in range(4)]).to("cuda")
+blocks = [block() for _ in range(4)]
+x = torch.zeros(2048, 512, device="cuda")
+def measure(call):
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    y = x
+    for one in blocks:
+        y = call(one, y)
+    loss = y.mean()
+    del y
+    held = torch.cuda.memory_allocated() - before
+    loss.backward()
+    gradients = [p.grad is not None and p.grad.shape == p.shape for one in blocks for p in one.parameters()]
+    for one in blocks:
+        one.zero_grad()
+    return [held // unit, all(gradients), torch.cuda.max_memory_allocated() - before]
+plain = measure(lambda one, y: one(y))
+again = measure(lambda one, y: checkpoint(one, y, use_reentrant=False))
+print(json.dumps([plain[:2], again[:2], again[2] < plain[2]]))
+"""
+        )
+        # Inputs of 15 layers within the graph; of 3 blocks with recomputation (x is there anyway).
+        self.assertEqual(got, [[15, True], [3, True], True])
+
     def test_a_second_backward_is_refused_unless_the_graph_was_kept(self):
         status, _, errors = python(
             """

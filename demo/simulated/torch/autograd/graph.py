@@ -13,7 +13,7 @@ _sequence = itertools.count(1)
 
 
 class Node:
-    """One operation. `edges` lead to the inputs' nodes; `inputs` are their (shape, dtype, device, is a gradient wanted)."""
+    """One operation. `edges` lead to the inputs' nodes; `inputs` are (shape, dtype, device, is a gradient wanted)."""
 
     __slots__ = ("name", "sequence", "edges", "inputs", "saved", "rule", "outputs", "leaf", "__weakref__")
 
@@ -28,8 +28,8 @@ class Node:
         self.leaf = None
 
     def release(self):
-        """Drop what backward needed."""
-        self.saved = None
+        """Drop what backward needed; a rule may hold tensors, too."""
+        self.saved = self.rule = None
 
 
 class AccumulateGrad(Node):

@@ -6,7 +6,7 @@ that the demo shows.
 import math
 
 from .. import amp
-from .._operation import operation, view
+from .._operation import operation
 from .._types import Size, float32
 
 
@@ -81,15 +81,6 @@ def batch_norm(input, weight, bias):
     )
 
 
-def max_pool2d(input, kernel_size):
-    batch, channels, height, width = input.shape
-    shape = Size((batch, channels, height // kernel_size, width // kernel_size))
-    from .._types import int64
-
-    indices = input._sibling(shape, int64)
-    return operation("MaxPool2DWithIndicesBackward0", [input], shape, input.dtype, saved=[input, indices])
-
-
 def adaptive_avg_pool2d(input, output_size):
     if output_size not in (1, (1, 1)):
         raise NotImplementedError("adaptive_avg_pool2d to other sizes than 1 is not simulated")
@@ -114,7 +105,3 @@ def mse_loss(input, target):
     result = squares.mean()
     result._start = 1.0
     return result
-
-
-def flatten(input, start_dim):
-    return view("ViewBackward0", input, input.flatten(start_dim).shape)

@@ -1,2 +1,2 @@
 """torch.utils, as far as tools reach for it."""
-from . import hooks
+from . import checkpoint, hooks
