@@ -33,4 +33,5 @@ pub mod event;
 pub mod oom;
 pub mod remedy;
 pub mod state;
+pub mod surroundings;
 pub mod units;

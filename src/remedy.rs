@@ -17,8 +17,12 @@ mod draft;
 mod expectation;
 mod family;
 mod launcher;
+#[cfg(test)]
+mod laws;
 mod offer;
 mod outline;
+#[cfg(test)]
+mod pitfalls;
 mod plan;
 mod precision;
 mod program;
@@ -29,7 +33,7 @@ pub use argument::Form;
 pub use context::Context;
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
 pub use offer::remedies;
-pub use outline::plan_json;
+pub use outline::{plan_json, plan_text};
 pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};
 pub use recognition::{Recognised, recognise};

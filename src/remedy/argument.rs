@@ -193,7 +193,7 @@ impl<'a> Arguments<'a> {
     /// What a value holds when it is itself a list of arguments. `None` where quotes make it more
     /// than words between spaces.
     pub fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
-        if value.text.contains(['"', '\'', '\\', '$', '`']) {
+        if value.text.contains(['"', '\'', '\\', '$', '`']) || value.text.contains(OPAQUE) {
             return None;
         }
         let mut tokens = Vec::new();

@@ -1,0 +1,200 @@
+//! torch's version for an interpreter, read from what its installation left on the disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// torch's version as its installation says it: `2.11.0+cu130`.
+///
+/// The interpreter is asked nothing: an environment is a directory with `lib/pythonX.Y/site-packages`
+/// (Debian: `dist-packages`), beside the interpreter or, where it is a link out of no environment,
+/// beside what it links to.
+pub fn torch_version(interpreter: &Path) -> Option<String> {
+    let prefix = interpreter.parent()?.parent()?;
+    let mut prefixes = vec![prefix.to_path_buf()];
+    match base_of(prefix) {
+        // A virtual environment sees the packages of its base only where it was made so.
+        Some(base) => prefixes.extend(base),
+        None => prefixes.extend(linked(interpreter)),
+    }
+    prefixes
+        .iter()
+        .find_map(|prefix| in_prefix(prefix, interpreter))
+}
+
+/// Of a virtual environment, the prefix that it sees too, if any; nothing for other directories.
+fn base_of(prefix: &Path) -> Option<Option<PathBuf>> {
+    let config = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+    let value = |wanted: &str| {
+        config.lines().find_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == wanted).then(|| value.trim().to_string())
+        })
+    };
+    let sees_base =
+        value("include-system-site-packages").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    Some(
+        value("home")
+            .filter(|_| sees_base)
+            .and_then(|home| Path::new(&home).parent().map(Path::to_path_buf)),
+    )
+}
+
+fn linked(interpreter: &Path) -> Option<PathBuf> {
+    let real = fs::canonicalize(interpreter).ok()?;
+    Some(real.parent()?.parent()?.to_path_buf())
+}
+
+fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
+    // Debian's own interpreter looks into /usr/local first.
+    let mut roots = Vec::new();
+    if prefix == Path::new("/usr") {
+        roots.push(PathBuf::from("/usr/local/lib"));
+    }
+    roots.extend([prefix.join("lib"), prefix.join("lib64")]);
+    let wanted = minor_of(interpreter);
+    let mut libraries: Vec<PathBuf> = roots
+        .iter()
+        .filter_map(|root| fs::read_dir(root).ok())
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name == "python3"
+                || wanted
+                    .as_deref()
+                    .map_or(name.starts_with("python3."), |w| name == w)
+        })
+        .collect();
+    libraries.sort();
+    // Two versions of Python in one prefix and no word which it is: better no answer.
+    let versions: Vec<String> = libraries
+        .iter()
+        .flat_map(|library| ["site-packages", "dist-packages"].map(|name| library.join(name)))
+        .filter_map(|packages| in_packages(&packages))
+        .collect();
+    match versions.as_slice() {
+        [] => None,
+        [first, rest @ ..] => rest.iter().all(|v| v == first).then(|| first.clone()),
+    }
+}
+
+/// `python3.12` of an interpreter that is called so, or links to one that is.
+fn minor_of(interpreter: &Path) -> Option<String> {
+    let called = |path: &Path| {
+        let name = path.file_name()?.to_str()?.to_string();
+        let minor = name.strip_prefix("python3.")?;
+        minor.bytes().all(|b| b.is_ascii_digit()).then_some(name)
+    };
+    called(interpreter).or_else(|| called(&fs::canonicalize(interpreter).ok()?))
+}
+
+fn in_packages(packages: &Path) -> Option<String> {
+    let module = packages.join("torch");
+    // An installation that is gone may leave its metadata behind.
+    if !module.is_dir() {
+        return None;
+    }
+    from_version_file(&module.join("version.py")).or_else(|| from_metadata(packages))
+}
+
+/// `__version__ = '2.11.0+cu130'`.
+fn from_version_file(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| {
+        let value = line.strip_prefix("__version__")?.trim_start();
+        let value = value.split('=').nth(1)?.trim();
+        plausible(value.trim_matches(['\'', '"']))
+    })
+}
+
+fn from_metadata(packages: &Path) -> Option<String> {
+    fs::read_dir(packages).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name().to_str()?.to_string();
+        let version = name.strip_prefix("torch-")?.strip_suffix(".dist-info")?;
+        plausible(version)
+    })
+}
+
+fn plausible(version: &str) -> Option<String> {
+    let begins_so = version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.');
+    begins_so.then(|| version.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn file(path: PathBuf, text: &str) -> PathBuf {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_version_file_goes_before_the_metadata() {
+        let root = tempfile::tempdir().unwrap();
+        let packages = root.path().join("lib/python3.12/site-packages");
+        let python = file(root.path().join("bin/python"), "");
+        assert_eq!(torch_version(&python), None);
+        fs::create_dir_all(packages.join("torch-2.4.1.dist-info")).unwrap();
+        assert_eq!(torch_version(&python), None, "only metadata is left of it");
+        fs::create_dir_all(packages.join("torch")).unwrap();
+        assert_eq!(torch_version(&python).as_deref(), Some("2.4.1"));
+        file(
+            packages.join("torch/version.py"),
+            "from typing import Optional\n__version__ = '2.4.1+cu121'\ndebug = False\n",
+        );
+        assert_eq!(torch_version(&python).as_deref(), Some("2.4.1+cu121"));
+    }
+
+    #[test]
+    fn a_virtual_environment_sees_its_base_only_where_it_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let (base, venv) = (root.path().join("base"), root.path().join("venv"));
+        file(
+            base.join("lib/python3.11/site-packages/torch/version.py"),
+            "__version__ = \"2.9.1\"\n",
+        );
+        let real = file(base.join("bin/python3.11"), "");
+        fs::create_dir_all(venv.join("bin")).unwrap();
+        let python = venv.join("bin/python");
+        symlink(&real, &python).unwrap();
+        let config = |sees: &str| {
+            let home = base.join("bin");
+            let text = format!(
+                "home = {}\ninclude-system-site-packages = {sees}\n",
+                home.display()
+            );
+            file(venv.join("pyvenv.cfg"), &text);
+        };
+        config("false");
+        assert_eq!(torch_version(&python), None);
+        config("true");
+        assert_eq!(torch_version(&python).as_deref(), Some("2.9.1"));
+        fs::remove_file(venv.join("pyvenv.cfg")).unwrap();
+        assert_eq!(
+            torch_version(&python).as_deref(),
+            Some("2.9.1"),
+            "a link out of no environment"
+        );
+    }
+
+    #[test]
+    fn two_pythons_in_one_prefix_are_told_apart_or_not_answered() {
+        let root = tempfile::tempdir().unwrap();
+        for (minor, version) in [("10", "2.1.0"), ("12", "2.6.0")] {
+            file(
+                root.path().join(format!(
+                    "lib/python3.{minor}/site-packages/torch/version.py"
+                )),
+                &format!("__version__ = '{version}'\n"),
+            );
+        }
+        let named = file(root.path().join("bin/python3.10"), "");
+        let plain = file(root.path().join("bin/python3"), "");
+        assert_eq!(torch_version(&named).as_deref(), Some("2.1.0"));
+        assert_eq!(torch_version(&plain), None);
+    }
+}
