@@ -129,6 +129,10 @@ fn remedy(
         RemedyId::MaxSplitSize => ('m', "largest split"),
     };
     let (draft, availability) = match (draft, &recognised.part_of_a_job) {
+        (Ok(draft), _) if draft.edits.is_empty() => (
+            draft,
+            Availability::NotOffered("there is nothing to change".into()),
+        ),
         (Ok(draft), None) => (draft, Availability::Offered),
         (Ok(draft), Some(part)) => (
             draft,

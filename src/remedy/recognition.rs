@@ -98,6 +98,7 @@ pub(super) fn opened<'a>(arguments: Arguments<'a>, entry: &Entry) -> Result<Argu
         [hit] => hit
             .value
             .and_then(|value| Arguments::inside(value, entry.separator))
+            .filter(|inside| !inside.tokens.is_empty())
             .ok_or_else(|| format!("what is inside {} cannot be told apart", hit.name)),
         [one, two, ..] => Err(format!("{} and {} are both there", one.name, two.name)),
     }

@@ -89,6 +89,9 @@ pub(super) fn smaller(
         (Rule::Implicit, None) if accumulation.names.is_empty() => {
             "the program accumulates up to its nominal batch by itself".into()
         }
+        (Rule::Implicit, None) => {
+            "the total batch is what the program's default or configuration says".into()
+        }
         _ => cost(old, new, kept, unit),
     };
     Ok(Smaller {
