@@ -30,6 +30,7 @@ mod recognition;
 mod segments;
 
 pub use argument::Form;
+pub use batch::{Batch, batch_of};
 pub use context::Context;
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
 pub use offer::remedies;
@@ -37,3 +38,4 @@ pub use outline::{plan_json, plan_text};
 pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};
 pub use recognition::{Recognised, recognise};
+pub use segments::with_alloc_conf;

@@ -18,7 +18,7 @@ use crate::command::CommandLine;
 
 /// The batch of a command.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Batch {
+pub struct Batch {
     /// What it is.
     pub value: u64,
     /// What it counts for.
@@ -41,7 +41,7 @@ pub(super) struct Smaller {
 }
 
 /// The batch that a command says, if one can be read.
-pub(super) fn of(command: &CommandLine, recognised: &Recognised) -> Option<Batch> {
+pub fn batch_of(command: &CommandLine, recognised: &Recognised) -> Option<Batch> {
     let arguments = arguments_of(command, &recognised.anatomy);
     let read = |hit: Hit<'_>, scope| {
         Some(Batch {
@@ -86,6 +86,9 @@ pub(super) fn smaller(
     if let Some(reason) = &recognised.closed {
         return Err(reason.clone());
     }
+    if !(scale > 0.0 && scale < 1.0) {
+        return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
+    }
     let arguments = arguments_of(command, &recognised.anatomy);
     match recognised.known {
         Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, scale),
@@ -105,14 +108,14 @@ enum Kept {
 fn cost(old: u64, new: u64, kept: Kept, unit: Option<&str>) -> String {
     let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
     match kept {
-        Kept::By(a, b) if old * a == new * b => {
-            format!("same batch of {}{unit}, in {b} parts", old * a)
+        Kept::By(a, b) => {
+            let (before, after) = (old.saturating_mul(a), new.saturating_mul(b));
+            if before == after {
+                format!("same batch of {before}{unit}, in {b} parts")
+            } else {
+                format!("effective batch {before} → {after}{unit}, in {b} parts")
+            }
         }
-        Kept::By(a, b) => format!(
-            "effective batch {} → {}{unit}, in {b} parts",
-            old * a,
-            new * b
-        ),
         Kept::None => {
             format!("effective batch {old} → {new}{unit}: gradients and number of steps change")
         }

@@ -2,7 +2,7 @@
 //!
 //! The words are the caller's own and come back unmasked: they are there to be run.
 
-use super::batch;
+use super::batch::batch_of;
 use super::context::Context;
 use super::offer::remedies;
 use super::plan::{Availability, Edit, Plan, Remedy};
@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 /// the first words of each `argv`; what a remedy sets beside them is in its `env`.
 pub fn plan_json(command: &CommandLine, context: &Context<'_>) -> Value {
     let recognised = recognise(command);
-    let batch = batch::of(command, &recognised);
+    let batch = batch_of(command, &recognised);
     let program = command.argv.get(recognised.anatomy.program);
     json!({
         "program": {

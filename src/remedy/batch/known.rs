@@ -139,7 +139,7 @@ fn by_micro_size(
             ));
         }
     }
-    if !whole.is_multiple_of(new * shared.max(1)) {
+    if !whole.is_multiple_of(new.saturating_mul(shared.max(1))) {
         return Err(format!(
             "{} {whole} cannot be split into parts of {new}",
             batch.name

@@ -1,6 +1,6 @@
 //! The batch argument and the accumulation beside it.
 
-use super::{BATCH, check, check_in, command, remedy};
+use super::{BATCH, check, check_in, command, outcome, remedy};
 use crate::remedy::Context;
 
 #[test]
@@ -346,4 +346,16 @@ fn another_scale_keeps_the_effective_batch_as_well_as_it_can() {
             ("python a.py --batch-size 3", "python a.py --batch-size 1"),
         ],
     );
+}
+
+#[test]
+fn a_scale_that_is_none_is_refused() {
+    for batch_scale in [0.0, 1.0, -1.0, 2.0, f64::NAN] {
+        let context = Context {
+            batch_scale,
+            ..Context::default()
+        };
+        let got = outcome("python a.py --batch-size 8", BATCH, &context);
+        assert!(got.contains("no scale"), "{batch_scale}: {got}");
+    }
 }

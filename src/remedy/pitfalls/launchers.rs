@@ -300,7 +300,39 @@ fn allocator_settings_reach_the_training() {
             ),
             ("sudo python a.py", "!does not pass the environment on"),
             ("env -i python a.py", "!clears its environment"),
+            (
+                "env -u PYTORCH_CUDA_ALLOC_CONF python a.py",
+                "!clears its environment",
+            ),
+            (
+                "srun --export=HOME,A=1 python a.py",
+                "!clears its environment",
+            ),
             ("srun --export=NONE python a.py", "!clears its environment"),
         ],
     );
+}
+
+#[test]
+fn settings_of_the_users_own_go_where_the_training_sees_them() {
+    let inherited = crate::remedy::alloc_conf::Inherited {
+        cuda: Some("garbage_collection_threshold:0.8"),
+        ..Default::default()
+    };
+    let with = |line: &str, conf: &str| {
+        crate::remedy::with_alloc_conf(&command(line), conf, inherited, Some("2.6.0"))
+    };
+    let plain = with("python a.py", "expandable_segments:True").unwrap();
+    assert_eq!(
+        plain.env_value("PYTORCH_CUDA_ALLOC_CONF"),
+        Some(&Word::from(
+            "garbage_collection_threshold:0.8,expandable_segments:True"
+        ))
+    );
+    let boxed = with("docker run im", "expandable_segments:True").unwrap();
+    assert_eq!(
+        boxed.argv[3],
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    );
+    assert!(with("python a.py", "expandable_segments").is_err());
 }
