@@ -17,8 +17,12 @@ mod draft;
 mod expectation;
 mod family;
 mod launcher;
+#[cfg(test)]
+mod laws;
 mod offer;
 mod outline;
+#[cfg(test)]
+mod pitfalls;
 mod plan;
 mod precision;
 mod program;
@@ -26,10 +30,12 @@ mod recognition;
 mod segments;
 
 pub use argument::Form;
+pub use batch::{Batch, batch_of};
 pub use context::Context;
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
 pub use offer::remedies;
-pub use outline::plan_json;
+pub use outline::{plan_json, plan_text};
 pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};
 pub use recognition::{Recognised, recognise};
+pub use segments::with_alloc_conf;

@@ -5,6 +5,9 @@
 //! Names, keys and their versions were read in PyTorch's wheels 2.9.1 to 2.15.0; keys from before
 //! 2.9 whose first version is not certain carry a later one that is.
 
+mod keys;
+
+use keys::{check, check_together};
 use std::fmt;
 
 /// The variable that every version reads.
@@ -145,117 +148,6 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// What a key's value must look like.
-#[derive(Debug, Clone, Copy)]
-enum Takes {
-    Bool,
-    /// A whole number, at least this one.
-    Count(u64),
-    /// A fraction between 0 and 1; whether the ends belong to it.
-    Fraction(bool),
-    OneOf(&'static [&'static str]),
-    Anything,
-}
-
-/// Keys, the first version that certainly takes them, and their values.
-const KEYS: [(&str, (u32, u32), Takes); 20] = [
-    // At least 21 is accepted by every version: until 2.9 it must be more than 20.
-    ("max_split_size_mb", (1, 10), Takes::Count(21)),
-    ("roundup_power2_divisions", (1, 12), Takes::Anything),
-    (
-        "garbage_collection_threshold",
-        (1, 12),
-        Takes::Fraction(false),
-    ),
-    (
-        "backend",
-        (2, 0),
-        Takes::OneOf(&["native", "cudaMallocAsync"]),
-    ),
-    ("expandable_segments", (2, 1), Takes::Bool),
-    ("release_lock_on_cudamalloc", (2, 1), Takes::Bool),
-    ("release_lock_on_hipmalloc", (2, 1), Takes::Bool),
-    ("pinned_use_cuda_host_register", (2, 1), Takes::Bool),
-    ("pinned_use_hip_host_register", (2, 1), Takes::Bool),
-    ("pinned_num_register_threads", (2, 1), Takes::Count(1)),
-    ("pinned_use_background_threads", (2, 6), Takes::Bool),
-    ("max_non_split_rounding_mb", (2, 7), Takes::Count(21)),
-    ("graph_capture_record_stream_reuse", (2, 9), Takes::Bool),
-    (
-        "per_process_memory_fraction",
-        (2, 10),
-        Takes::Fraction(true),
-    ),
-    ("pinned_reserve_segment_size_mb", (2, 10), Takes::Count(1)),
-    ("large_segment_size_mb", (2, 12), Takes::Count(11)),
-    ("throw_on_cudamalloc_oom", (2, 12), Takes::Bool),
-    ("pinned_free_catch_all", (2, 12), Takes::Bool),
-    ("expandable_segments_reserve", (2, 15), Takes::Anything),
-    (
-        "expandable_segments_reserve_by_class",
-        (2, 15),
-        Takes::Anything,
-    ),
-];
-
-/// Whether this version takes `key:value`; the error says what it takes.
-fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Result<(), String> {
-    let Some((_, since, takes)) = KEYS.iter().find(|(name, _, _)| *name == key) else {
-        let near = KEYS
-            .iter()
-            .map(|(name, _, _)| *name)
-            .find(|name| name.contains(key) || key.contains(name));
-        let mend = near.map_or_else(
-            || format!("the keys are {}", KEYS.map(|(name, _, _)| name).join(", ")),
-            |near| format!("did you mean {near}?"),
-        );
-        return Err(format!(
-            "PyTorch's allocator has no setting `{key}`: {mend}"
-        ));
-    };
-    if let Some(torch) = torch
-        && !torch.is_at_least(*since)
-    {
-        return Err(format!(
-            "{key} needs torch {}.{}; the command has {}.{}",
-            since.0, since.1, torch.major, torch.minor
-        ));
-    }
-    let wrong = |takes: String| Err(format!("{key} takes {takes}, not `{value}`"));
-    match takes {
-        Takes::Bool if !matches!(value, "True" | "False") => wrong("True or False".into()),
-        Takes::Count(least) if value.parse::<u64>().map_or(true, |n| n < *least) => {
-            wrong(format!("a whole number of at least {least}"))
-        }
-        Takes::Fraction(ends) => match value.parse::<f64>() {
-            Ok(x) if x > 0.0 && x < 1.0 || *ends && (x == 0.0 || x == 1.0) => Ok(()),
-            _ => wrong("a fraction between 0 and 1".into()),
-        },
-        Takes::OneOf(names) if !names.contains(&value) => wrong(names.join(" or ")),
-        Takes::Bool | Takes::Count(_) | Takes::OneOf(_) | Takes::Anything => Ok(()),
-    }
-}
-
-/// Settings that do not go together.
-fn check_together(conf: &AllocConf) -> Result<(), String> {
-    if conf.value("expandable_segments") != Some("True") {
-        return Ok(());
-    }
-    if let Some(value) = conf.value("max_split_size_mb") {
-        // PyTorch issue 123548: cudaFree on a mapped block.
-        return Err(format!(
-            "expandable_segments does not go together with max_split_size_mb:{value}, which is set: take that out first"
-        ));
-    }
-    if conf.value("backend") == Some("cudaMallocAsync") {
-        return Err(
-            "expandable_segments does not go together with backend:cudaMallocAsync, which is set"
-                .into(),
-        );
-    }
-    Ok(())
-}
-
 /// A variable and its new value.
 pub type Assignment = (&'static str, String);
 
@@ -267,6 +159,14 @@ fn in_force(
     let cuda = inherited.cuda.map(|text| (CUDA, text));
     let hip = inherited.hip.map(|text| (HIP, text));
     let general = inherited.general.map(|text| (GENERAL, text));
+    if let (Some(torch), Some(_), Some(_)) = (torch, cuda, hip)
+        && torch.rocm
+        && !torch.is_at_least((2, 9))
+    {
+        return Err(format!(
+            "{CUDA} and {HIP} are both set; which of them counts is not known"
+        ));
+    }
     let chosen = match torch {
         Some(torch) if torch.is_at_least((2, 10)) => cuda.or(hip).or(general),
         Some(torch) if torch.is_at_least((2, 9)) => cuda,
@@ -298,16 +198,18 @@ fn assignments(
     torch: Option<TorchVersion>,
 ) -> Vec<Assignment> {
     let text = conf.to_string();
+    let Some(torch) = torch else {
+        return vec![(CUDA, text)];
+    };
+    if torch.rocm && source == Some(HIP) && !torch.is_at_least((2, 9)) {
+        return vec![(HIP, text)];
+    }
     let mut assignments = vec![(CUDA, text.clone())];
-    match torch {
-        // There the other name is not read, but without it a warning is printed.
-        Some(torch) if (torch.major, torch.minor) == (2, 9) => assignments.push((GENERAL, text)),
-        Some(torch) if torch.rocm && !torch.is_at_least((2, 9)) && source == Some(HIP) => {
-            assignments = vec![(HIP, text)];
-        }
-        // A value there would win or be read by another part: both say the same.
-        Some(_) | None if inherited.general.is_some() && inherited.cuda.is_some() => {}
-        Some(_) | None => {}
+    // 2.9 reads the first name alone but warns where the other does not say the same. What a user
+    // says there is theirs, though it has no effect.
+    let is_free = inherited.general.is_none() || inherited.general == inherited.cuda;
+    if (torch.major, torch.minor) == (2, 9) && is_free {
+        assignments.push((GENERAL, text));
     }
     assignments
 }
@@ -352,4 +254,189 @@ pub fn merge_user(
     }
     check_together(&merged)?;
     Ok(assignments(&merged, source, inherited, torch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn torch(text: &str) -> Option<TorchVersion> {
+        TorchVersion::parse(text)
+    }
+
+    fn set(cuda: Option<&'static str>, general: Option<&'static str>) -> Inherited<'static> {
+        Inherited {
+            cuda,
+            hip: None,
+            general,
+        }
+    }
+
+    fn expandable(inherited: Inherited<'_>, version: &str) -> Result<Vec<Assignment>, String> {
+        merge("expandable_segments", "True", inherited, torch(version))
+    }
+
+    #[test]
+    fn versions_are_read() {
+        let version = |text| TorchVersion::parse(text).map(|v| (v.major, v.minor, v.rocm));
+        assert_eq!(version("2.11.0+cu130"), Some((2, 11, false)));
+        assert_eq!(version("2.6.0+rocm6.2.4"), Some((2, 6, true)));
+        assert_eq!(version("2.4.0a0+git12ab"), Some((2, 4, false)));
+        assert_eq!(version("nightly"), None);
+    }
+
+    #[test]
+    fn settings_are_read_as_the_allocator_reads_them() {
+        let text = " max_split_size_mb : 64 ,roundup_power2_divisions:[256:1,>:4],";
+        let conf = AllocConf::parse(text).unwrap();
+        assert_eq!(conf.value("roundup_power2_divisions"), Some("[256:1,>:4]"));
+        assert_eq!(
+            conf.to_string(),
+            "max_split_size_mb:64,roundup_power2_divisions:[256:1,>:4]"
+        );
+        assert_eq!(AllocConf::parse("").unwrap(), AllocConf::default());
+        let error = AllocConf::parse("expandable_segments=True").unwrap_err();
+        assert!(
+            error.contains("write `expandable_segments:True`"),
+            "{error}"
+        );
+        assert!(AllocConf::parse("max_split_size_mb").is_err());
+    }
+
+    #[test]
+    fn the_name_that_counts_is_written_in_every_version() {
+        const ON: &str = "expandable_segments:True";
+        let both = vec![(CUDA, ON.to_string()), (GENERAL, ON.to_string())];
+        let one = vec![(CUDA, ON.to_string())];
+        assert_eq!(expandable(set(None, None), "2.4.1"), Ok(one.clone()));
+        assert_eq!(expandable(set(None, None), "2.9.1"), Ok(both));
+        assert_eq!(expandable(set(None, None), "2.11.0"), Ok(one.clone()));
+        assert_eq!(
+            merge("expandable_segments", "True", set(None, None), None),
+            Ok(one)
+        );
+        assert!(
+            expandable(set(None, None), "2.0.1")
+                .unwrap_err()
+                .contains("needs torch 2.1")
+        );
+    }
+
+    #[test]
+    fn what_the_user_set_stays() {
+        let merged = |inherited, version| expandable(inherited, version).unwrap()[0].1.clone();
+        let gc = "garbage_collection_threshold:0.7";
+        assert_eq!(
+            merged(set(Some(gc), None), "2.6"),
+            format!("{gc},expandable_segments:True")
+        );
+        // Since 2.10 the general name counts where the other is not set, and is hidden by it.
+        assert_eq!(
+            merged(set(None, Some(gc)), "2.10"),
+            format!("{gc},expandable_segments:True")
+        );
+        assert_eq!(
+            merged(set(None, Some(gc)), "2.8"),
+            "expandable_segments:True"
+        );
+        let on_2_9 = expandable(set(None, Some(gc)), "2.9.0").unwrap();
+        assert_eq!(on_2_9, [(CUDA, "expandable_segments:True".to_string())]);
+        let unknown = merge("expandable_segments", "True", set(None, Some(gc)), None);
+        assert!(unknown.unwrap_err().contains("depends on its version"));
+        assert_eq!(
+            merged(set(Some("expandable_segments:False"), None), "2.6"),
+            "expandable_segments:True"
+        );
+    }
+
+    #[test]
+    fn settings_that_do_not_go_together_are_refused() {
+        for conf in ["max_split_size_mb:64", "backend:cudaMallocAsync"] {
+            let refused = expandable(set(Some(conf), None), "2.6").unwrap_err();
+            assert!(refused.contains("does not go together"), "{refused}");
+        }
+        assert!(
+            expandable(set(Some("expandable_segments:True"), None), "2.6")
+                .unwrap_err()
+                .contains("already")
+        );
+        assert!(
+            expandable(set(Some("a=b"), None), "2.6")
+                .unwrap_err()
+                .contains("cannot be read")
+        );
+    }
+
+    #[test]
+    fn rocm_keeps_the_name_that_its_user_chose() {
+        let inherited = Inherited {
+            hip: Some("max_split_size_mb:64"),
+            ..Inherited::default()
+        };
+        let merged = merge(
+            "garbage_collection_threshold",
+            "0.8",
+            inherited,
+            torch("2.6.0+rocm6.2"),
+        );
+        assert_eq!(
+            merged,
+            Ok(vec![(
+                HIP,
+                "max_split_size_mb:64,garbage_collection_threshold:0.8".to_string()
+            )])
+        );
+    }
+
+    #[test]
+    fn a_users_own_settings_are_checked_with_the_mend() {
+        let given = |conf, version| {
+            merge_user(
+                conf,
+                set(Some("max_split_size_mb:64"), None),
+                torch(version),
+            )
+        };
+        assert_eq!(
+            given(
+                "garbage_collection_threshold:0.6,max_split_size_mb:128",
+                "2.6"
+            ),
+            Ok(vec![(
+                CUDA,
+                "max_split_size_mb:128,garbage_collection_threshold:0.6".to_string()
+            )])
+        );
+        for (conf, version, mend) in [
+            (
+                "expandable_segments=True",
+                "2.6",
+                "write `expandable_segments:True`",
+            ),
+            (
+                "expandable_segment:True",
+                "2.6",
+                "did you mean expandable_segments?",
+            ),
+            ("frobnicate:1", "2.6", "the keys are"),
+            ("expandable_segments:true", "2.6", "True or False"),
+            ("max_split_size_mb:20", "2.6", "at least 21"),
+            ("garbage_collection_threshold:1", "2.6", "between 0 and 1"),
+            ("backend:malloc", "2.6", "native or cudaMallocAsync"),
+            ("per_process_memory_fraction:0.5", "2.6", "needs torch 2.10"),
+            ("expandable_segments:True", "2.6", "does not go together"),
+            ("", "2.6", "KEY:VALUE"),
+        ] {
+            let error = given(conf, version).unwrap_err();
+            assert!(error.contains(mend), "{conf}: {error}");
+        }
+        assert!(
+            merge_user(
+                "per_process_memory_fraction:1.0",
+                set(None, None),
+                torch("2.12")
+            )
+            .is_ok()
+        );
+    }
 }

@@ -217,6 +217,7 @@ pub(super) enum Said<'a> {
 pub(super) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
     let mut off = None;
     let mut unclear = None;
+    let mut fp16_off = None;
     for hit in all(arguments) {
         let Some(leaf) = leaf(hit.name) else { continue };
         let value = hit.value.map(|value| value.text);
@@ -246,7 +247,7 @@ pub(super) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
                     let with = Some(with_case(value.unwrap_or_default()));
                     off = Some(OffSwitch { hit, with });
                 } else {
-                    unclear = Some(hit);
+                    fp16_off = Some(hit);
                 }
             }
             "mixedprecision" => match value {
@@ -275,10 +276,10 @@ pub(super) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
             _ => {}
         }
     }
-    match (off, unclear) {
-        (Some(off), None) => Said::Off(off),
-        (_, Some(hit)) => Said::Unclear(hit),
-        (None, None) => Said::Nothing,
+    match (off, unclear, fp16_off) {
+        (_, Some(hit), _) | (None, None, Some(hit)) => Said::Unclear(hit),
+        (Some(off), None, _) => Said::Off(off),
+        (None, None, None) => Said::Nothing,
     }
 }
 

@@ -93,14 +93,13 @@ fn smaller_batch(command: &CommandLine, recognised: &Recognised, context: &Conte
 
 fn expandable(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
     let draft = segments::expandable(command, recognised, context);
+    let cost = match context.torch {
+        Some(_) => "the same numbers; tensors shared between processes may fail",
+        None => "the same numbers; needs torch 2.1, and its version is not known here",
+    };
     Remedy {
         expectation: expectation::of_expandable(context),
-        ..remedy(
-            RemedyId::ExpandableSegments,
-            draft,
-            recognised,
-            "the same numbers; tensors shared between processes may fail",
-        )
+        ..remedy(RemedyId::ExpandableSegments, draft, recognised, cost)
     }
 }
 
@@ -130,6 +129,10 @@ fn remedy(
         RemedyId::MaxSplitSize => ('m', "largest split"),
     };
     let (draft, availability) = match (draft, &recognised.part_of_a_job) {
+        (Ok(draft), _) if draft.edits.is_empty() => (
+            draft,
+            Availability::NotOffered("there is nothing to change".into()),
+        ),
         (Ok(draft), None) => (draft, Availability::Offered),
         (Ok(draft), Some(part)) => (
             draft,

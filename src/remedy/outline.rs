@@ -2,19 +2,21 @@
 //!
 //! The words are the caller's own and come back unmasked: they are there to be run.
 
-use super::batch;
+use super::batch::batch_of;
 use super::context::Context;
 use super::offer::remedies;
 use super::plan::{Availability, Edit, Plan, Remedy};
 use super::recognition::recognise;
 use crate::command::{CommandLine, Word};
 use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 /// `{"program", "launcher", "batch", "remedies"}`. Variables that were typed before the command are
 /// the first words of each `argv`; what a remedy sets beside them is in its `env`.
 pub fn plan_json(command: &CommandLine, context: &Context<'_>) -> Value {
     let recognised = recognise(command);
-    let batch = batch::of(command, &recognised);
+    let batch = batch_of(command, &recognised);
     let program = command.argv.get(recognised.anatomy.program);
     json!({
         "program": {
@@ -78,13 +80,33 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
 }
 
 fn assignment(name: &Word, value: &Word) -> Value {
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.push(b'=');
-    bytes.extend_from_slice(value.as_bytes());
-    use std::os::unix::ffi::OsStringExt;
-    word(&Word(std::ffi::OsString::from_vec(bytes)))
+    let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    word(&Word(OsString::from_vec(bytes)))
 }
 
+/// Where a byte that is no UTF-8 is kept in a string until it is written: the last private plane,
+/// at the offset that Python's surrogate escapes have in theirs.
+const KEPT: u32 = 0x10_DC00;
+
 fn word(word: &Word) -> Value {
-    Value::String(word.to_string_lossy())
+    let mut text = String::new();
+    for chunk in word.as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        let kept = |byte: &u8| char::from_u32(KEPT + u32::from(*byte));
+        text.extend(chunk.invalid().iter().filter_map(kept));
+    }
+    Value::String(text)
+}
+
+/// The outline as text. Bytes that are no UTF-8 are written as Python reads them: as lone
+/// surrogates, `\udc80` to `\udcff`, which no Rust string can hold.
+pub fn plan_text(outline: &Value) -> String {
+    let mut text = String::new();
+    for c in format!("{outline:#}").chars() {
+        match (c as u32).checked_sub(KEPT) {
+            Some(byte @ 0x80..=0xff) => text.push_str(&format!("\\udc{byte:02x}")),
+            _ => text.push(c),
+        }
+    }
+    text
 }

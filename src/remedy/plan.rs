@@ -142,7 +142,7 @@ impl Plan {
 }
 
 /// The command with the edits made. Words that no edit names come out as they went in.
-fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
+pub(super) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
     let mut argv = Vec::with_capacity(command.argv.len() + 4);
     for at in 0..=command.argv.len() {
         for edit in edits {

@@ -38,16 +38,14 @@ pub(super) fn mixed(
     }
 }
 
-/// Hydra's `-m` with lists of values.
+/// Hydra's `-m`: several runs in one process, whose settings are nobody's single choice.
 fn is_sweep(arguments: &Arguments<'_>) -> bool {
-    arguments
+    let says = |wanted: &[&str]| arguments.tokens.iter().any(|t| wanted.contains(&t.text));
+    let has_overrides = arguments
         .tokens
         .iter()
-        .any(|t| matches!(t.text, "-m" | "--multirun"))
-        && arguments
-            .tokens
-            .iter()
-            .any(|t| !t.is_option() && t.text.split_once('=').is_some_and(|(_, v)| v.contains(',')))
+        .any(|t| !t.is_option() && t.text.contains('='));
+    says(&["-m", "--multirun"]) && has_overrides
 }
 
 const NO_BF16: &str = "the device has no bf16, and the program does not scale its loss for fp16";

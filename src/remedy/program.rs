@@ -409,3 +409,52 @@ impl Entry {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_in_the_binary_can_be_read_and_say_what_they_must() {
+        let catalogue = Catalogue::built_in();
+        let mut names: Vec<&str> = catalogue.names().collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count, "two entries have one name");
+        for entry in &catalogue.programs {
+            let precision = &entry.precision;
+            assert!(
+                precision.unsaid != Unsaid::Off || !precision.bf16.is_empty(),
+                "{}: nothing to add",
+                entry.name
+            );
+            let counts =
+                entry.accumulation.rule != Rule::None && entry.accumulation.rule != Rule::Implicit;
+            assert!(
+                !counts || !entry.accumulation.names.is_empty(),
+                "{}: accumulation has no name",
+                entry.name
+            );
+            for spec in entry.batch.names.iter().chain(&entry.accumulation.names) {
+                assert!(
+                    !matches!(Name::new(spec), Name::Pair(body) if !body.contains('.')),
+                    "{}: {spec}",
+                    entry.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_of_a_user_has_the_same_words_and_mistakes_are_named() {
+        let own = "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nany = [\"--n\"]\n[program.batch]\nnames = [\"--n\"]\n";
+        assert_eq!(
+            Catalogue::read(own).unwrap().names().collect::<Vec<_>>(),
+            ["mine"]
+        );
+        let wrong =
+            Catalogue::read("[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n").unwrap_err();
+        assert!(wrong.contains("script"), "{wrong}");
+    }
+}

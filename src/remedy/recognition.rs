@@ -1,7 +1,7 @@
 //! What a command is: its launchers, its program, the entry that knows it, its arguments.
 
 use super::argument::{Arguments, Name, text};
-use super::launcher::{Anatomy, Kind, Launcher, file_name, take_apart};
+use super::launcher::{Anatomy, Kind, Launcher, Passage, file_name, take_apart};
 use super::program::{Catalogue, Entry, Seen};
 use crate::command::{CommandLine, Word};
 
@@ -49,6 +49,23 @@ impl Recognised {
         &self.anatomy.launchers
     }
 
+    /// The place of the word that Python is started with: the interpreter, a launcher or a console
+    /// script. None where it is in a container, on another machine or inside a shell script.
+    pub fn python_word(&self) -> Option<usize> {
+        let elsewhere = |launcher: &Launcher| matches!(launcher.environment, Passage::Option(_));
+        if self.anatomy.launchers.iter().any(elsewhere) {
+            return None;
+        }
+        match self.anatomy.kind {
+            Kind::Script | Kind::Module | Kind::Code | Kind::Executable => {
+                Some(self.anatomy.interpreter.unwrap_or(self.anatomy.program))
+            }
+            Kind::ShellScript | Kind::ShellString | Kind::Image | Kind::Remote | Kind::Missing => {
+                None
+            }
+        }
+    }
+
     /// How many processes the launchers start on this machine, where they say it.
     pub(super) fn processes(&self) -> Option<u32> {
         self.anatomy
@@ -81,6 +98,7 @@ pub(super) fn opened<'a>(arguments: Arguments<'a>, entry: &Entry) -> Result<Argu
         [hit] => hit
             .value
             .and_then(|value| Arguments::inside(value, entry.separator))
+            .filter(|inside| !inside.tokens.is_empty())
             .ok_or_else(|| format!("what is inside {} cannot be told apart", hit.name)),
         [one, two, ..] => Err(format!("{} and {} are both there", one.name, two.name)),
     }

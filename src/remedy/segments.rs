@@ -5,7 +5,8 @@ use super::argument::{Arguments, Name, Value, text};
 use super::context::Context;
 use super::draft::Draft;
 use super::launcher::{Kind, Passage};
-use super::recognition::Recognised;
+use super::plan::edited;
+use super::recognition::{Recognised, recognise};
 use crate::command::{CommandLine, Word};
 
 /// The first version for which expandable segments are safe to offer.
@@ -36,7 +37,7 @@ pub(super) fn max_split(
     recognised: &Recognised,
     context: &Context<'_>,
 ) -> Result<Draft, String> {
-    let torch = context.torch.and_then(TorchVersion::parse);
+    let torch = torch(context);
     if torch.is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE) {
         return Err("expandable segments are the better way where torch has them".into());
     }
@@ -67,15 +68,39 @@ fn draft(
         | Kind::ShellString
         | Kind::Image => {}
     }
-    let torch = context.torch.and_then(TorchVersion::parse);
     let set = Set::of(command, recognised, context.inherited);
-    let merged = alloc_conf::merge(key, value, set.inherited(), torch)?;
+    let merged = alloc_conf::merge(key, value, set.inherited(), torch(context))?;
     let mut draft = Draft::default();
     for (name, new) in merged {
         place(&mut draft, command, recognised, &set, name, &new)?;
     }
     draft.shown = vec![format!("{key}:{value}")];
     Ok(draft)
+}
+
+/// torch's version: as the run itself said it, else as the disk says it.
+fn torch(context: &Context<'_>) -> Option<TorchVersion> {
+    hello(context)
+        .and_then(|hello| TorchVersion::parse(&hello.torch))
+        .or_else(|| context.torch.and_then(TorchVersion::parse))
+}
+
+/// The command with allocator settings of the user's own (`KEY:VALUE[,…]`) beside those that it has
+/// or inherits. The error says what is wrong with them and how it is written right.
+pub fn with_alloc_conf(
+    command: &CommandLine,
+    conf: &str,
+    inherited: Inherited<'_>,
+    torch: Option<&str>,
+) -> Result<CommandLine, String> {
+    let recognised = recognise(command);
+    let set = Set::of(command, &recognised, inherited);
+    let torch = torch.and_then(TorchVersion::parse);
+    let mut draft = Draft::default();
+    for (name, new) in alloc_conf::merge_user(conf, set.inherited(), torch)? {
+        place(&mut draft, command, &recognised, &set, name, &new)?;
+    }
+    Ok(edited(command, &draft.edits.iter().collect::<Vec<_>>()))
 }
 
 /// Where one of the variables is set.
@@ -223,7 +248,7 @@ fn place(
     if recognised
         .launchers()
         .iter()
-        .any(|l| clears(command, l.words.clone()))
+        .any(|l| clears(command, l.words.clone(), name))
     {
         return Err(
             "the command clears its environment (env -i, --cleanenv, --export=NONE)".into(),
@@ -237,15 +262,21 @@ fn place(
     Ok(())
 }
 
-/// Whether a launcher's own words say that nothing is inherited.
-fn clears(command: &CommandLine, words: std::ops::Range<usize>) -> bool {
+/// Whether a launcher's own words say that the variable is not inherited.
+fn clears(command: &CommandLine, words: std::ops::Range<usize>, variable: &str) -> bool {
     let words = &command.argv[words];
     let name = words.first().map_or("", text);
     words.iter().map(text).any(|word| {
-        matches!(
-            word,
-            "--ignore-environment" | "--export=NONE" | "--cleanenv" | "--containall"
-        ) || word == "-i" && name.ends_with("env")
+        let exported = word.strip_prefix("--export=").map(|names| {
+            let mut names = names.split(',');
+            names.any(|passed| passed == "ALL" || passed == variable)
+        });
+        matches!(word, "--ignore-environment" | "--cleanenv" | "--containall")
+            || exported == Some(false)
+            || name.ends_with("env")
+                && (word == "-i"
+                    || word == variable
+                    || word.strip_prefix("--unset=") == Some(variable))
     })
 }
 
