@@ -36,16 +36,16 @@ const MODES: [(&str, Mode); 9] = [
 
 /// Keys that may find nothing to move: at the end of a list, or of time.
 fn may_be_at_its_end(action: Action) -> bool {
-    match action {
+    matches!(
+        action,
         Action::Up
-        | Action::Down
-        | Action::PageUp
-        | Action::PageDown
-        | Action::ToStart
-        | Action::ToEnd
-        | Action::Time(_) => true,
-        _ => false,
-    }
+            | Action::Down
+            | Action::PageUp
+            | Action::PageDown
+            | Action::ToStart
+            | Action::ToEnd
+            | Action::Time(_)
+    )
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod offers;
 mod title;
 
 use super::paragraph::{self, Line};
-use super::place;
+use super::{place, width_within};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
 use crate::ui::difference;
@@ -171,12 +171,7 @@ struct Body {
 const WIDEST: u16 = 118;
 
 fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
-    // A margin of a column or two would only show scraps of what lies below.
-    let width = if area.width < WIDEST + 8 {
-        area.width
-    } else {
-        WIDEST
-    };
+    let width = width_within(area, WIDEST);
     let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
 
@@ -186,9 +181,8 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
         Details::Brief => evidence::brief(theme, scene, inner),
         Details::Full { scrolled } => {
             let all = evidence::full(theme, scene, inner);
-            let shown = room.saturating_sub(offers.len() + 1).max(1);
-            let first = scrolled.min(all.len().saturating_sub(shown));
-            all.into_iter().skip(first).take(shown).collect()
+            let shown = room.saturating_sub(offers.len() + next.len() + 1).max(1);
+            part_of(all, scrolled, shown)
         }
     };
     // The remedies are what the dialog is for; what else there is gives way to them.
@@ -213,6 +207,25 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
         lines,
         offers,
     }
+}
+
+/// So many lines from one on, the last of them saying where they lie if they are not all.
+fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
+    if all.len() <= shown {
+        return all;
+    }
+    let shown = shown.saturating_sub(1).max(1);
+    let first = from.min(all.len() - shown);
+    let place = format!(
+        "PgUp PgDn: lines {}-{} of {}",
+        first + 1,
+        first + shown,
+        all.len()
+    );
+    all.truncate(first + shown);
+    all.drain(..first);
+    all.push(Line::of(place, Tone::Dim));
+    all
 }
 
 /// What is expected of the selection, and the command that it makes.
