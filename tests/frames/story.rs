@@ -350,6 +350,8 @@ impl Story {
             structure: Some(self.structure_of(0)),
         };
         record(&mut oom);
+        oom.sample.allocated_peak = oom.sample.allocated;
+        oom.sample.reserved_peak = oom.sample.reserved;
         let (requested, sample) = (oom.requested, oom.sample.clone());
         let limit = oom.limit;
         self.tell(What::Oom(oom));

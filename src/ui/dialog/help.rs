@@ -37,7 +37,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &Hel
     let theme = &view.theme;
     let lines: Vec<(String, &str)> = keymap::bindings(Mode::Watching)
         .filter(|binding| view.is_available(binding.action, scene))
-        .map(|binding| (keymap::names(binding.keys), binding.help))
+        .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
         .collect();
     let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);
     let inside = boxed(buf, rect, theme, "keys", Tone::Accent);

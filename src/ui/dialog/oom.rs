@@ -167,6 +167,12 @@ struct Body {
     offers: std::ops::Range<usize>,
 }
 
+/// From this width on the next command is shown as a whole, below it what differs alone.
+const WIDTH_FOR_WHOLE: u16 = 60;
+
+/// Lines of the cause that stay on the smallest screen.
+const HEADLINE: usize = 2;
+
 /// Lines longer than this are tiring to read.
 const WIDEST: u16 = 118;
 
@@ -187,7 +193,7 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
     };
     // The remedies are what the dialog is for; what else there is gives way to them.
     let left = room.saturating_sub(offers.len());
-    next.truncate(left);
+    next.truncate(left.saturating_sub(evidence.len().min(HEADLINE)));
     evidence.truncate(left.saturating_sub(next.len()));
     let spare = left - next.len() - evidence.len();
 
@@ -254,7 +260,13 @@ fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) ->
     }
     match ((scene.plan)(&[]), (scene.plan)(&apply)) {
         (Some(now), Some(next)) => {
-            let pieces = difference::whole(theme, &now, &next);
+            let pieces = if width < WIDTH_FOR_WHOLE {
+                let (now, next) = (now.without_secrets(), next.without_secrets());
+                let changes = crate::command::difference(&now, &next);
+                difference::brief(theme, Some(&now), &changes)
+            } else {
+                difference::whole(theme, &now, &next)
+            };
             lines.extend(paragraph::difference("next run ", &pieces, width));
         }
         (_, None) => lines.push(Line::of("these do not go together", Tone::Warning)),

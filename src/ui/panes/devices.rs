@@ -57,10 +57,14 @@ pub fn length(state: &State) -> usize {
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
-    Pen::new(buf, area, 0).text(
-        "  GPU rank   alloc  reserv    peak    used    free  util   °C     W      step",
-        theme.style(Tone::Dim),
-    );
+    let heads = theme.style(Tone::Dim);
+    Pen::new(buf, area, 0)
+        .text(
+            "  GPU rank   alloc  reserv    peak    used    free  util   ",
+            heads,
+        )
+        .text(theme.glyphs.celsius, heads)
+        .text("     W      step", heads);
     let median = median_peak(state);
     let shown = usize::from(area.height.saturating_sub(1));
     let selected = rows(state).position(|row| row.number == view.device);

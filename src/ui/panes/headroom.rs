@@ -55,10 +55,11 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
             Some(share) if share < LITTLE => Tone::Warning,
             Some(_) | None => Tone::Strong,
         };
-        let of = device
-            .capacity
-            .map(|capacity| format!(" of {}", figures.gib(capacity)))
-            .unwrap_or_default();
+        let of = match (device.limit, device.capacity) {
+            (Some(limit), _) => format!(" under the limit of {}", figures.gib(limit)),
+            (None, Some(capacity)) => format!(" of {}", figures.gib(capacity)),
+            (None, None) => String::new(),
+        };
         let words = format!("{bound}{} GiB free{of}", figures.gib(room.bytes));
         pieces.push((words, tone));
     }
