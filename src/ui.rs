@@ -77,13 +77,21 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
     draw_side(buf, view, scene, &layout);
     let child_cursor = layout
         .pane
-        .and_then(|area| panes::draw_chosen(buf, area, view, scene));
+        .and_then(|area| panes::draw_chosen(buf, area, view, scene, panes_of(&layout)));
     if let Some(area) = layout.footer {
         panes::footer::draw(buf, area, view, scene);
     }
     match &view.dialog {
         Some(dialog) => dialog::draw(buf, area, view, scene, dialog),
         None => child_cursor.filter(|_| view.keyboard == Keyboard::Training),
+    }
+}
+
+/// The panes that Tab goes through on this screen.
+fn panes_of(layout: &layout::Layout) -> &'static [Pane] {
+    match layout.devices {
+        Some(_) => &[Pane::Output, Pane::Runs, Pane::Events],
+        None => &Pane::ALL,
     }
 }
 
@@ -94,7 +102,7 @@ fn draw_side(buf: &mut Buffer, view: &View, scene: &Scene, layout: &layout::Layo
     let list = view::List::default();
     if let Some(area) = layout.devices {
         let inside = pen::head(buf, area, theme, &[("devices and ranks", Tone::Strong)]);
-        panes::devices::draw(buf, inside, view, scene.state, list);
+        panes::devices::draw(buf, inside, view, scene.state);
     }
     if let Some(area) = layout.runs {
         let inside = pen::head(buf, area, theme, &[("runs", Tone::Strong)]);

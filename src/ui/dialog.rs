@@ -59,6 +59,16 @@ pub fn draw(
     }
 }
 
+/// The width of a dialog that wants so much: all of the screen where a margin of a few columns
+/// would only show scraps of what lies below.
+fn width_within(area: Rect, wanted: u16) -> u16 {
+    if area.width < wanted.saturating_add(8) {
+        area.width
+    } else {
+        wanted
+    }
+}
+
 /// A rectangle of at most this size in the lower part of the screen, between header and footer: so
 /// that the chart stays in sight where there is room.
 fn place(area: Rect, width: u16, height: u16) -> Rect {

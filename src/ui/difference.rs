@@ -57,7 +57,7 @@ pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<Piece> 
         for change in &changes {
             match change {
                 Change::Added { at: before, words } if *before == at => {
-                    pieces.extend(words.iter().map(|new| added(new)));
+                    pieces.extend(words.iter().map(added));
                 }
                 Change::Replaced {
                     at: place,
@@ -95,7 +95,7 @@ pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Ve
                 }
                 pieces.push(replaced(theme, from, to));
             }
-            Change::Added { words, .. } => pieces.extend(words.iter().map(|word| added(word))),
+            Change::Added { words, .. } => pieces.extend(words.iter().map(added)),
             Change::Removed { words, .. } => {
                 pieces.extend(words.iter().map(|word| removed(theme, word)));
             }

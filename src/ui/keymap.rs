@@ -6,6 +6,7 @@ mod table;
 pub use table::TABLE;
 
 use super::action::Action;
+use super::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
 
@@ -75,15 +76,16 @@ impl Key {
     }
 
     /// Its name for the eye.
-    pub fn name(self) -> String {
+    pub fn name(self, glyphs: &Glyphs) -> String {
+        let [up, down, left, right] = glyphs.arrow_keys;
         let name = match self.code {
             KeyCode::Char(' ') => String::from("Space"),
             KeyCode::Char(c) if self.control => return format!("Ctrl-{}", c.to_ascii_uppercase()),
             KeyCode::Char(c) => c.to_string(),
-            KeyCode::Left => String::from("←"),
-            KeyCode::Right => String::from("→"),
-            KeyCode::Up => String::from("↑"),
-            KeyCode::Down => String::from("↓"),
+            KeyCode::Left => String::from(left),
+            KeyCode::Right => String::from(right),
+            KeyCode::Up => String::from(up),
+            KeyCode::Down => String::from(down),
             KeyCode::BackTab => String::from("Shift-Tab"),
             KeyCode::PageUp => String::from("PgUp"),
             KeyCode::PageDown => String::from("PgDn"),
@@ -141,9 +143,9 @@ pub fn bindings(mode: Mode) -> impl Iterator<Item = &'static Binding> {
 }
 
 /// The keys of a line for the eye: `← h`.
-pub fn names(keys: &[Key]) -> String {
+pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
     keys.iter()
-        .map(|key| key.name())
+        .map(|key| key.name(glyphs))
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -164,7 +166,7 @@ pub fn markdown() -> String {
             let keys: Vec<String> = binding
                 .keys
                 .iter()
-                .map(|key| format!("`{}`", key.name()))
+                .map(|key| format!("`{}`", key.name(&UNICODE)))
                 .collect();
             let _ = writeln!(text, "| {} | {} |", keys.join(" "), binding.help);
         }
@@ -175,6 +177,7 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::theme::ASCII;
 
     #[test]
     fn no_key_means_two_things_in_one_mode() {
@@ -185,7 +188,7 @@ mod tests {
                         assert!(
                             !other.keys.contains(key),
                             "{} in {:?}: {} and {}",
-                            key.name(),
+                            key.name(&UNICODE),
                             binding.mode,
                             binding.help,
                             other.help
@@ -225,10 +228,12 @@ mod tests {
 
     #[test]
     fn keys_have_names() {
-        assert_eq!(names(&[Key::plain(' ')]), "Space");
-        assert_eq!(names(&[Key::control(']')]), "Ctrl-]");
-        assert_eq!(names(&[Key::code(KeyCode::Left), Key::plain('h')]), "← h");
-        assert_eq!(Key::code(KeyCode::Enter).name(), "Enter");
+        assert_eq!(names(&[Key::plain(' ')], &UNICODE), "Space");
+        assert_eq!(names(&[Key::control(']')], &UNICODE), "Ctrl-]");
+        let left = [Key::code(KeyCode::Left), Key::plain('h')];
+        assert_eq!(names(&left, &UNICODE), "← h");
+        assert_eq!(names(&left, &ASCII), "Left h");
+        assert_eq!(Key::code(KeyCode::Enter).name(&UNICODE), "Enter");
         assert!(markdown().contains("| `Enter` | relaunch with"));
     }
 }

@@ -21,10 +21,16 @@ use ratatui::layout::{Position, Rect};
 
 /// Draws the pane that the user has chosen, the others' names beside its own. Returns where the
 /// program's cursor stands.
-pub fn draw_chosen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
+pub fn draw_chosen(
+    buf: &mut Buffer,
+    area: Rect,
+    view: &View,
+    scene: &Scene,
+    panes: &[Pane],
+) -> Option<Position> {
     let theme = &view.theme;
     let mut title: Vec<(&str, Tone)> = Vec::new();
-    for pane in Pane::ALL {
+    for &pane in panes {
         if !title.is_empty() {
             title.push((theme.glyphs.separator, Tone::Faint));
         }
@@ -42,7 +48,7 @@ pub fn draw_chosen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> 
     );
     match (view.pane, view.keyboard) {
         (Pane::Output, Keyboard::Training) => {
-            title.push((" your keys go to the training", Tone::Accent));
+            title.push(("  your keys go to the training", Tone::Accent));
         }
         (Pane::Output, Keyboard::Oomph) if scene.child.scrolled() > 0 => {
             title.push((&scrolled, Tone::Accent));
@@ -53,7 +59,7 @@ pub fn draw_chosen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> 
     match view.pane {
         Pane::Output => return output::draw(buf, inside, theme, scene.child),
         Pane::Runs => runs::draw(buf, inside, theme, scene.state, view.list),
-        Pane::Devices => devices::draw(buf, inside, view, scene.state, view.list),
+        Pane::Devices => devices::draw(buf, inside, view, scene.state),
         Pane::Events => events::draw(buf, inside, theme, scene.state, view.list),
     }
     None

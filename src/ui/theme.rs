@@ -8,7 +8,7 @@ mod colour;
 mod glyphs;
 
 pub use colour::Depth;
-pub use glyphs::Glyphs;
+pub use glyphs::{ASCII, Glyphs, UNICODE};
 
 use colour::Hue;
 use ratatui::style::{Color, Modifier, Style};
@@ -100,7 +100,7 @@ impl Theme {
         Theme {
             depth: Depth::True,
             ground: Ground::Dark,
-            glyphs: &glyphs::UNICODE,
+            glyphs: &UNICODE,
         }
     }
 

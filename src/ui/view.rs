@@ -159,7 +159,7 @@ impl View {
         if run.ended.is_some() {
             self.keyboard = Keyboard::Oomph;
         }
-        let waits = !self.is_editing() && scene.replay.is_none();
+        let waits = !self.is_editing() && scene.replay.is_none() && scene.waiting.is_none();
         if run.outcome() == Outcome::OutOfMemory && self.offered != Some(run.number) && waits {
             self.offered = Some(run.number);
             self.select_device_of_oom(scene.state);

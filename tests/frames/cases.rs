@@ -3,7 +3,7 @@
 use crate::story::{Shape, Story, remedies};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
-use oomph::ui::{Theme, View};
+use oomph::ui::{ChildScreen, Theme, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A session up to an instant.
@@ -18,15 +18,27 @@ impl Case {
     /// The session on a screen, after its keys.
     pub fn staged(&self, theme: Theme, width: u16, height: u16) -> (Story, View) {
         let mut story = (self.tell)();
+        let view = self.show(&mut story, theme, width, height);
+        (story, view)
+    }
+
+    /// The session alone.
+    pub fn told(&self) -> Story {
+        (self.tell)()
+    }
+
+    /// A session of this case on a screen, after its keys; may be called with one screen after the
+    /// other.
+    pub fn show(&self, story: &mut Story, theme: Theme, width: u16, height: u16) -> View {
         let mut view = story.view(theme, width, height);
         for key in self.keys {
             let key = KeyEvent::new(*key, KeyModifiers::NONE);
             story.scene(|scene| view.key(key, scene));
         }
         let (rows, cols) = story.scene(|scene| view.child_size(scene));
-        story.child.resize(rows, cols);
+        story.child = ChildScreen::new(rows, cols);
         story.print_output();
-        (story, view)
+        view
     }
 }
 
@@ -78,6 +90,7 @@ const STEADY: Shape = Shape {
     reserved: 15.2,
     climb: 0.0,
     rate: 6.3,
+    limit: None,
 };
 
 const TOO_LARGE: Shape = Shape {
@@ -181,6 +194,7 @@ fn oom_limit() -> Story {
     let shape = Shape {
         peak: 11.6,
         reserved: 11.8,
+        limit: Some(12.0),
         ..STEADY
     };
     story.train(0, GPU, shape, 18.0);

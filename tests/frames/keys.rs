@@ -4,6 +4,7 @@ use crate::cases::CASES;
 use crate::story::Story;
 use oomph::remedy::RemedyId;
 use oomph::ui::keymap::{self, Mode};
+use oomph::ui::theme::UNICODE;
 use oomph::ui::{Action, Effect, Scroll, Theme, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -36,16 +37,16 @@ const MODES: [(&str, Mode); 9] = [
 
 /// Keys that may find nothing to move: at the end of a list, or of time.
 fn may_be_at_its_end(action: Action) -> bool {
-    match action {
+    matches!(
+        action,
         Action::Up
-        | Action::Down
-        | Action::PageUp
-        | Action::PageDown
-        | Action::ToStart
-        | Action::ToEnd
-        | Action::Time(_) => true,
-        _ => false,
-    }
+            | Action::Down
+            | Action::PageUp
+            | Action::PageDown
+            | Action::ToStart
+            | Action::ToEnd
+            | Action::Time(_)
+    )
 }
 
 #[test]
@@ -60,10 +61,10 @@ fn every_key_that_is_offered_does_something_and_no_other() {
                 let effect = story.scene(|scene| view.key(key.event(), scene));
                 let changed = effect.is_some() || format!("{view:?}") != before;
                 if offered && !may_be_at_its_end(binding.action) {
-                    assert!(changed, "{name}: {} {}", key.name(), binding.help);
+                    assert!(changed, "{name}: {} {}", key.name(&UNICODE), binding.help);
                 }
                 if !offered {
-                    assert!(!changed, "{name}: {} is not offered", key.name());
+                    assert!(!changed, "{name}: {} is not offered", key.name(&UNICODE));
                 }
             }
         }

@@ -37,6 +37,8 @@ pub struct Shape {
     pub climb: f64,
     /// Steps in a second.
     pub rate: f64,
+    /// A cap that the program set.
+    pub limit: Option<f64>,
 }
 
 /// A session in the making.
@@ -269,13 +271,16 @@ impl Story {
             };
             let reserved = reserved.max(allocated);
             peak = peak.max(allocated);
-            self.sample(rank, allocated, reserved, peak);
+            let mut sample = self.sample_of(rank, allocated, reserved, peak);
+            sample.limit = shape.limit.map(gib);
+            self.tell(What::Sample(sample));
             if tick % 10 == 0 && self.nvml {
                 self.device(rank, uuid, reserved + CONTEXT, 0.0);
             }
             let ended = ((t - load).max(0.0) * shape.rate) as u64;
             while steps < ended {
                 steps += 1;
+                self.now = begin + load + steps as f64 / shape.rate;
                 self.step(rank, steps, floor, reserved, peak);
             }
         }
@@ -345,6 +350,8 @@ impl Story {
             structure: Some(self.structure_of(0)),
         };
         record(&mut oom);
+        oom.sample.allocated_peak = oom.sample.allocated;
+        oom.sample.reserved_peak = oom.sample.reserved;
         let (requested, sample) = (oom.requested, oom.sample.clone());
         let limit = oom.limit;
         self.tell(What::Oom(oom));
@@ -505,7 +512,7 @@ pub fn remedies() -> Vec<Remedy> {
                 fits: Some(false),
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
             },
-            cost: "none".into(),
+            cost: "costs nothing".into(),
         },
         Remedy {
             id: RemedyId::Amp,

@@ -6,6 +6,7 @@ use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 /// Draws the marks of a device over its curves.
 pub fn draw(
@@ -40,19 +41,13 @@ fn relaunch(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, name: &str
     let style = theme.style(Tone::Dim);
     for y in plot.top()..plot.bottom() {
         if let Some(cell) = buf.cell_mut((plot.x + column, y))
-            && cell.symbol() == " "
+            && is_background(theme, cell.symbol())
         {
             cell.set_symbol(theme.glyphs.relaunch).set_style(style);
         }
     }
-    words(
-        buf,
-        plot,
-        plot.height.saturating_sub(1),
-        column + 1,
-        name,
-        style,
-    );
+    let bottom = plot.height.saturating_sub(1);
+    words(buf, plot, theme, &[bottom, 2, 0], column + 1, name, style);
 }
 
 fn out_of_memory(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, tone: Tone, name: &str) {
@@ -62,23 +57,37 @@ fn out_of_memory(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, tone:
     if let Some(cell) = buf.cell_mut((plot.x + column, plot.top() + row)) {
         cell.set_symbol(theme.glyphs.cross).set_style(style);
     }
-    words(buf, plot, row, column + 2, name, style);
+    words(buf, plot, theme, &[row], column + 2, name, style);
 }
 
-/// Writes beside a mark, if nothing is there yet.
+/// Writes beside a mark, on the first of these rows where no curve is in the way.
 fn words(
     buf: &mut Buffer,
     plot: Rect,
-    row: u16,
+    theme: &Theme,
+    rows: &[u16],
     column: u16,
     text: &str,
-    style: ratatui::style::Style,
+    style: Style,
 ) {
-    let y = plot.top() + row;
     let from = plot.x + column;
     let to = from + columns(text);
-    let free = (from..to + 1).all(|x| buf.cell((x, y)).is_some_and(|cell| cell.symbol() == " "));
-    if to <= plot.right() && free {
-        Pen::new(buf, plot, row).to(from).text(text, style);
+    if to > plot.right() {
+        return;
     }
+    let free = rows.iter().find(|row| {
+        let y = plot.top() + **row;
+        (from..to).all(|x| {
+            buf.cell((x, y))
+                .is_some_and(|cell| is_background(theme, cell.symbol()))
+        })
+    });
+    if let Some(row) = free {
+        Pen::new(buf, plot, *row).to(from).text(text, style);
+    }
+}
+
+/// Whether a mark's words may stand there: on nothing, or on a rule.
+fn is_background(theme: &Theme, symbol: &str) -> bool {
+    [" ", theme.glyphs.relaunch, theme.glyphs.dots].contains(&symbol)
 }

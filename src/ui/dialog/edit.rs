@@ -1,6 +1,6 @@
 //! The command being edited in place, with its cursor, and what it changes.
 
-use super::{paragraph, place};
+use super::{paragraph, place, width_within};
 use crate::state::Outcome;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
@@ -20,7 +20,7 @@ pub fn draw(
     editor: &Editor,
     scene: &Scene,
 ) -> Option<Position> {
-    let width = area.width.min(110);
+    let width = width_within(area, 110);
     let inner = width.saturating_sub(4).max(1);
     let (lines, (row, col)) = broken(editor, inner);
     let below = below(theme, editor, scene, inner);

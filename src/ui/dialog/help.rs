@@ -1,6 +1,6 @@
 //! All keys that do something now, from the table.
 
-use super::place;
+use super::{place, width_within};
 use crate::ui::action::Scroll;
 use crate::ui::keymap::{self, Mode};
 use crate::ui::pen::{Pen, boxed};
@@ -37,9 +37,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &Hel
     let theme = &view.theme;
     let lines: Vec<(String, &str)> = keymap::bindings(Mode::Watching)
         .filter(|binding| view.is_available(binding.action, scene))
-        .map(|binding| (keymap::names(binding.keys), binding.help))
+        .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
         .collect();
-    let rect = place(area, 76, lines.len() as u16 + 2);
+    let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);
     let inside = boxed(buf, rect, theme, "keys", Tone::Accent);
     let most = lines.len().saturating_sub(usize::from(inside.height));
     let shown = lines.iter().skip(help.scrolled.min(most));

@@ -7,7 +7,7 @@ mod offers;
 mod title;
 
 use super::paragraph::{self, Line};
-use super::place;
+use super::{place, width_within};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
 use crate::ui::difference;
@@ -167,16 +167,17 @@ struct Body {
     offers: std::ops::Range<usize>,
 }
 
+/// From this width on the next command is shown as a whole, below it what differs alone.
+const WIDTH_FOR_WHOLE: u16 = 60;
+
+/// Lines of the cause that stay on the smallest screen.
+const HEADLINE: usize = 2;
+
 /// Lines longer than this are tiring to read.
 const WIDEST: u16 = 118;
 
 fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
-    // A margin of a column or two would only show scraps of what lies below.
-    let width = if area.width < WIDEST + 8 {
-        area.width
-    } else {
-        WIDEST
-    };
+    let width = width_within(area, WIDEST);
     let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
 
@@ -186,14 +187,13 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
         Details::Brief => evidence::brief(theme, scene, inner),
         Details::Full { scrolled } => {
             let all = evidence::full(theme, scene, inner);
-            let shown = room.saturating_sub(offers.len() + 1).max(1);
-            let first = scrolled.min(all.len().saturating_sub(shown));
-            all.into_iter().skip(first).take(shown).collect()
+            let shown = room.saturating_sub(offers.len() + next.len() + 1).max(1);
+            part_of(all, scrolled, shown)
         }
     };
     // The remedies are what the dialog is for; what else there is gives way to them.
     let left = room.saturating_sub(offers.len());
-    next.truncate(left);
+    next.truncate(left.saturating_sub(evidence.len().min(HEADLINE)));
     evidence.truncate(left.saturating_sub(next.len()));
     let spare = left - next.len() - evidence.len();
 
@@ -213,6 +213,25 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
         lines,
         offers,
     }
+}
+
+/// So many lines from one on, the last of them saying where they lie if they are not all.
+fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
+    if all.len() <= shown {
+        return all;
+    }
+    let shown = shown.saturating_sub(1).max(1);
+    let first = from.min(all.len() - shown);
+    let place = format!(
+        "PgUp PgDn: lines {}-{} of {}",
+        first + 1,
+        first + shown,
+        all.len()
+    );
+    all.truncate(first + shown);
+    all.drain(..first);
+    all.push(Line::of(place, Tone::Dim));
+    all
 }
 
 /// What is expected of the selection, and the command that it makes.
@@ -241,7 +260,13 @@ fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) ->
     }
     match ((scene.plan)(&[]), (scene.plan)(&apply)) {
         (Some(now), Some(next)) => {
-            let pieces = difference::whole(theme, &now, &next);
+            let pieces = if width < WIDTH_FOR_WHOLE {
+                let (now, next) = (now.without_secrets(), next.without_secrets());
+                let changes = crate::command::difference(&now, &next);
+                difference::brief(theme, Some(&now), &changes)
+            } else {
+                difference::whole(theme, &now, &next)
+            };
             lines.extend(paragraph::difference("next run ", &pieces, width));
         }
         (_, None) => lines.push(Line::of("these do not go together", Tone::Warning)),

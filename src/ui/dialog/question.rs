@@ -32,7 +32,7 @@ fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, ti
     let answers: Vec<(String, &str)> = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
         .filter(|binding| view.is_available(binding.action, scene))
-        .map(|binding| (keymap::names(&binding.keys[..1]), binding.help))
+        .map(|binding| (binding.keys[0].name(theme.glyphs), binding.help))
         .collect();
     let widest = answers.iter().map(|(_, words)| columns(words)).max();
     let width = (widest.unwrap_or(0) + 12).max(columns(title) + 8);
@@ -40,9 +40,9 @@ fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, ti
     let inside = boxed(buf, rect, theme, title, Tone::Accent);
     let first = u16::from(inside.height > answers.len() as u16);
     for (row, (key, words)) in (first..).zip(&answers) {
-        Pen::new(buf, inside, row)
-            .text(key, theme.style(Tone::Accent))
-            .to(inside.x + 6)
-            .text(words, theme.style(Tone::Text));
+        let mut pen = Pen::new(buf, inside, row);
+        pen.text(key, theme.style(Tone::Accent)).to(inside.x + 6);
+        let room = pen.room();
+        pen.cut(words, room, theme, theme.style(Tone::Text));
     }
 }

@@ -49,14 +49,14 @@ pub static TABLE: &[Binding] = &[
 
     bind(Mode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies; a remedy's own key does so at once"),
     bind(Mode::Oom, &[Key::plain(' ')], Action::Combine, "combine", "combine the selected remedy with others"),
-    bind(Mode::Oom, &[Key::plain('v')], Action::EditCommand, "view and edit", "view and edit the command first"),
+    bind(Mode::Oom, &[Key::plain('v')], Action::EditCommand, "edit", "view and edit the command first"),
     bind(Mode::Oom, &[Key::plain('d')], Action::Details, "details", "the numbers, the lines that hold the memory, the stack"),
     bind(Mode::Oom, UP, Action::Up, "", "remedy above"),
     bind(Mode::Oom, DOWN, Action::Down, "", "remedy below"),
     bind(Mode::Oom, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "details: a page up"),
     bind(Mode::Oom, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "details: a page down"),
     bind(Mode::Oom, &[Key::plain('y')], Action::Copy, "copy", "copy the diagnosis and the command"),
-    bind(Mode::Oom, BACK, Action::Back, "look around", "back to the panes"),
+    bind(Mode::Oom, BACK, Action::Back, "back", "back to the panes, to look around"),
     bind(Mode::Oom, &[Key::control('l')], Action::Redraw, "", "draw the screen anew"),
     bind(Mode::Oom, &[Key::plain('q'), Key::control('c')], Action::Quit, "quit", "quit"),
 

@@ -22,13 +22,26 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let figures = Figures::of(device.capacity);
     let mut pen = Pen::new(buf, area, 0);
     let mut so_far = Bytes::ZERO;
-    for part in &parts {
+    let unknown = Part {
+        name: "not known",
+        short: "not known",
+        tone: Tone::NonPytorch,
+        fill: |glyphs| glyphs.shade,
+        letter: "?",
+        bytes: Some(whole - known),
+    };
+    // What is free stands at the right end, after what nobody can name.
+    let (free, held) = parts
+        .split_last()
+        .map_or((None, &[][..]), |(f, h)| (Some(f), h));
+    for part in held.iter().chain([&unknown]).chain(free) {
         let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
             continue;
         };
         let begin = edge(so_far, whole, area);
         so_far += bytes;
-        let end = edge(so_far, whole, area).max(begin + 1);
+        // Too little to be seen is still something, but for a rounding of what is not known.
+        let end = edge(so_far, whole, area).max(begin + u16::from(part.letter != "?"));
         draw_part(&mut pen, theme, part, &figures.gib(bytes), end);
     }
     pen.fill(" ", theme.style(Tone::Text));
@@ -49,10 +62,12 @@ fn draw_part(pen: &mut Pen, theme: &Theme, part: &Part, figure: &str, end: u16) 
     let style = match (theme.depth, part.tone) {
         (Depth::None, _) => theme.style(Tone::Text),
         (_, Tone::Free) => theme.style(Tone::Dim),
+        (_, _) if part.letter == "?" => theme.style(Tone::Dim),
         (_, tone) => theme.ground(tone).patch(theme.on_ground()),
     };
     let filler = match (theme.depth, part.tone) {
         (_, Tone::Free) => theme.glyphs.sparse_dots,
+        (_, _) if part.letter == "?" => theme.glyphs.shade,
         (Depth::None, _) => part.letter,
         (_, _) => " ",
     };

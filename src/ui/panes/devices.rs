@@ -5,7 +5,7 @@ use crate::state::{DeviceState, RankState, State};
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::{List, View};
+use crate::ui::view::View;
 use crate::units::Bytes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -54,16 +54,22 @@ pub fn length(state: &State) -> usize {
     rows(state).count()
 }
 
-/// Draws the table, its heads first.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State, list: List) {
+/// Draws the table, its heads first, scrolled so that the selected device is in sight.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
-    Pen::new(buf, area, 0).text(
-        "  GPU rank   alloc  reserv    peak    used    free  util   °C     W      step",
-        theme.style(Tone::Dim),
-    );
+    let heads = theme.style(Tone::Dim);
+    Pen::new(buf, area, 0)
+        .text(
+            "  GPU rank   alloc  reserv    peak    used    free  util   ",
+            heads,
+        )
+        .text(theme.glyphs.celsius, heads)
+        .text("     W      step", heads);
     let median = median_peak(state);
     let shown = usize::from(area.height.saturating_sub(1));
-    let first = list.first(length(state), shown);
+    let selected = rows(state).position(|row| row.number == view.device);
+    let most = length(state).saturating_sub(shown);
+    let first = selected.unwrap_or(0).saturating_sub(shown / 2).min(most);
     for (place, row) in (1..).zip(rows(state).skip(first).take(shown)) {
         let mut pen = Pen::new(buf, area, place);
         draw_row(
@@ -127,7 +133,7 @@ fn draw_row(
     }
     if odd {
         pen.text(
-            &format!("  {} above the others", theme.glyphs.climb),
+            &format!("  {} odd one out", theme.glyphs.climb),
             theme.style(Tone::Warning),
         );
     }

@@ -132,6 +132,7 @@ pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
 pub fn steps_per_second(run: &Run) -> Option<f64> {
     run.ranks
         .iter()
+        .filter(|rank| rank.gone.is_none())
         .filter_map(|rank| rank.steps.rate)
         .min_by(f64::total_cmp)
 }

@@ -1,9 +1,10 @@
 //! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
 
 use super::header::outcome_words;
-use crate::state::{DeviceState, Run, State};
+use crate::event::NvmlState;
+use crate::state::{DeviceState, ProbeState, Run, State};
 use crate::ui::figures::{Figures, count};
-use crate::ui::pen::Pen;
+use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::trend::{self, Trend};
@@ -14,6 +15,9 @@ use ratatui::layout::Rect;
 
 /// Below this share of the capacity the room is said to be little.
 const LITTLE: f64 = 0.05;
+
+/// A piece that has at least so many columns is cut rather than left out.
+const WORTH_CUTTING: u16 = 24;
 
 /// Draws the line.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
@@ -29,12 +33,12 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     };
     for (n, (text, tone)) in pieces(theme, scene.state, device).into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
-        let room = pen.room();
-        if crate::ui::pen::columns(&text) + crate::ui::pen::columns(separator) > room {
+        let room = pen.room().saturating_sub(columns(separator));
+        if columns(&text) > room && room < WORTH_CUTTING {
             break;
         }
         pen.text(separator, theme.style(Tone::Faint))
-            .text(&text, theme.style(tone));
+            .cut(&text, room, theme, theme.style(tone));
     }
 }
 
@@ -51,10 +55,11 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
             Some(share) if share < LITTLE => Tone::Warning,
             Some(_) | None => Tone::Strong,
         };
-        let of = device
-            .capacity
-            .map(|capacity| format!(" of {}", figures.gib(capacity)))
-            .unwrap_or_default();
+        let of = match (device.limit, device.capacity) {
+            (Some(limit), _) => format!(" under the limit of {}", figures.gib(limit)),
+            (None, Some(capacity)) => format!(" of {}", figures.gib(capacity)),
+            (None, None) => String::new(),
+        };
         let words = format!("{bound}{} GiB free{of}", figures.gib(room.bytes));
         pieces.push((words, tone));
     }
@@ -80,7 +85,34 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
         let dropped = format!("{} samples dropped", count(state.dropped.samples));
         pieces.push((dropped, Tone::Warning));
     }
+    pieces.extend(sources(state));
     pieces
+}
+
+/// Which of our sources says nothing, and why.
+fn sources(state: &State) -> impl Iterator<Item = (String, Tone)> {
+    let probe = match state.probe() {
+        ProbeState::Live(_) => None,
+        ProbeState::Off => Some(("probe off: allocated is not known".to_string(), Tone::Dim)),
+        ProbeState::Waiting => Some((
+            "waiting for the program to use the GPU".to_string(),
+            Tone::Dim,
+        )),
+        ProbeState::Resting(reason) => Some((format!("probe rests: {reason}"), Tone::Warning)),
+        ProbeState::Lost => {
+            let words = "probe lost: allocated is not known any more".to_string();
+            Some((words, Tone::Warning))
+        }
+    };
+    let nvml = match &state.nvml {
+        Some(NvmlState::Unavailable { reason }) => Some((format!("no NVML: {reason}"), Tone::Dim)),
+        Some(NvmlState::Stale) => Some((
+            "NVML has not answered for a while".to_string(),
+            Tone::Warning,
+        )),
+        Some(NvmlState::Live { .. } | NvmlState::Off) | None => None,
+    };
+    probe.into_iter().chain(nvml)
 }
 
 fn ranks_on<'a>(
@@ -108,7 +140,7 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
 }
 
 fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
-    let rank = ranks_on(run, device).next()?;
+    let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
     match trend::of(&rank.steps.floors, device.capacity)? {
         Trend::Steady => Some(("steady".to_string(), Tone::Good)),
         Trend::Climbing(per_step) => {

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// From this width on a run takes one row, below it two.
-const ONE_ROW: u16 = 78;
+const ONE_ROW: u16 = 100;
 
 /// How many runs there are.
 pub fn length(state: &State) -> usize {

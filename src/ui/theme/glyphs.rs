@@ -66,8 +66,10 @@ pub struct Glyphs {
     pub frame: [&'static str; 6],
     /// Words taken out of a command.
     pub minus: &'static str,
-    /// Up and down, left and right.
-    pub arrows: [&'static str; 2],
+    /// The keys up, down, left, right.
+    pub arrow_keys: [&'static str; 4],
+    /// Degrees Celsius.
+    pub celsius: &'static str,
 }
 
 impl Glyphs {
@@ -120,7 +122,8 @@ pub static UNICODE: Glyphs = Glyphs {
     playing: "▶",
     frame: ["╭", "╮", "╰", "╯", "─", "│"],
     minus: "−",
-    arrows: ["↑↓", "←→"],
+    arrow_keys: ["↑", "↓", "←", "→"],
+    celsius: "°C",
 };
 
 /// For all others.
@@ -156,7 +159,8 @@ pub static ASCII: Glyphs = Glyphs {
     playing: ">",
     frame: ["+", "+", "+", "+", "-", "|"],
     minus: "-",
-    arrows: ["up/down", "left/right"],
+    arrow_keys: ["Up", "Down", "Left", "Right"],
+    celsius: " C",
 };
 
 #[cfg(test)]

@@ -53,7 +53,8 @@ impl View {
     fn pane_scrolls(&self, scene: &Scene) -> bool {
         match self.pane {
             Pane::Output => scene.child.has_scrollback(),
-            Pane::Runs | Pane::Devices | Pane::Events => {
+            Pane::Devices => scene.state.devices.len() > 1,
+            Pane::Runs | Pane::Events => {
                 let shown = self.layout(scene).pane_rows();
                 self.pane_length(scene) > shown
             }

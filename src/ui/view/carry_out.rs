@@ -11,8 +11,8 @@ use crate::ui::scene::Scene;
 impl View {
     pub(super) fn carry_out(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         match action {
-            Action::NextPane => self.show(self.pane.next()),
-            Action::PreviousPane => self.show(self.pane.previous()),
+            Action::NextPane => self.step_pane(Pane::next, scene),
+            Action::PreviousPane => self.step_pane(Pane::previous, scene),
             Action::Spread => self.spread = toggled(self.spread, Spread::Pane),
             Action::SpreadChart => self.spread = toggled(self.spread, Spread::Chart),
             Action::NextDevice => self.step_device(1, scene),
@@ -89,6 +89,15 @@ impl View {
     fn show(&mut self, pane: Pane) {
         self.pane = pane;
         self.list = super::List::default();
+    }
+
+    fn step_pane(&mut self, step: fn(Pane) -> Pane, scene: &Scene) {
+        let mut pane = step(self.pane);
+        // What has a table of its own on this screen needs no pane.
+        if pane == Pane::Devices && self.layout(scene).devices.is_some() {
+            pane = step(pane);
+        }
+        self.show(pane);
     }
 
     fn step_device(&mut self, by: usize, scene: &Scene) {
@@ -201,7 +210,16 @@ impl View {
             Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop) => {}
             None => match self.pane {
                 Pane::Output => return Some(Effect::Scroll(scroll)),
-                Pane::Runs | Pane::Devices | Pane::Events => {
+                Pane::Devices => match scroll {
+                    Scroll::Up(_) => self.device = self.device.saturating_sub(1),
+                    Scroll::Down(_) => {
+                        let last = scene.state.devices.len().saturating_sub(1);
+                        self.device = (self.device + 1).min(last);
+                    }
+                    Scroll::Start => self.device = 0,
+                    Scroll::End => self.device = scene.state.devices.len().saturating_sub(1),
+                },
+                Pane::Runs | Pane::Events => {
                     let shown = self.layout(scene).pane_rows();
                     self.list.scroll(scroll, self.pane_length(scene), shown);
                 }
@@ -212,9 +230,8 @@ impl View {
 
     pub(super) fn pane_length(&self, scene: &Scene) -> usize {
         match self.pane {
-            Pane::Output => 0,
+            Pane::Output | Pane::Devices => 0,
             Pane::Runs => panes::runs::length(scene.state),
-            Pane::Devices => panes::devices::length(scene.state),
             Pane::Events => panes::events::length(scene.state),
         }
     }

@@ -5,7 +5,7 @@ use crate::remedy::{Availability, Expectation, Remedy};
 use crate::ui::dialog::paragraph::Line;
 use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::{Theme, Tone, UNICODE};
 
 /// Pointer, mark of the combination, key.
 const LEAD: u16 = 6;
@@ -29,6 +29,7 @@ pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Ve
 
 /// The columns' widths, the same for all rows.
 struct Widths {
+    form: Form,
     title: u16,
     changes: u16,
     expected: u16,
@@ -37,17 +38,20 @@ struct Widths {
 
 impl Widths {
     fn of(remedies: &[Remedy], width: u16) -> Widths {
-        let widest = |text: fn(&Remedy) -> String, most: u16| {
+        let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
             let widths = remedies.iter().map(|remedy| columns(&text(remedy)));
             widths.max().unwrap_or(0).min(most) + 2
         };
-        let title = widest(|remedy| remedy.title.clone(), 22);
-        let expected = widest(|remedy| expected(&remedy.expectation).0, 26);
-        let changes = widest(|remedy| remedy.changes.clone(), 50);
+        let form = Form::of(width);
+        let title = widest(&|remedy| remedy.title.clone(), 22);
+        let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 26);
+        let changes = widest(&|remedy| remedy.changes.clone(), 50);
+        let title = title.min(width.saturating_sub(LEAD + expected));
         let room = width.saturating_sub(LEAD + title + expected);
         let changes = changes.min(room);
         Widths {
             title,
+            form,
             changes,
             expected,
             cost: room - changes,
@@ -74,13 +78,13 @@ fn line(
                 (false, false) => (glyphs.unticked, Tone::Dim),
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
-            let (words, tone) = expected(&remedy.expectation);
+            let (words, tone) = expected(&remedy.expectation, widths.form);
             line.column(theme, mark, 2, mark_tone)
                 .column(theme, &remedy.key.to_string(), 2, Tone::Accent)
                 .column(theme, &remedy.title, widths.title, title_tone)
                 .column(
                     theme,
-                    &gap(&remedy.changes, widths.changes),
+                    &gap(theme, &remedy.changes, widths.changes),
                     widths.changes,
                     Tone::Text,
                 )
@@ -100,23 +104,47 @@ fn line(
 }
 
 /// Cut text keeps one column between itself and the next.
-fn gap(text: &str, width: u16) -> String {
-    if columns(text) < width {
-        return text.to_string();
+fn gap(theme: &Theme, text: &str, width: u16) -> String {
+    // The remedy's words are written for terminals with UTF-8.
+    let text = text.replace(UNICODE.arrow, theme.glyphs.arrow);
+    if columns(&text) < width {
+        return text;
     }
     let keep = usize::from(width.saturating_sub(2));
     let kept: String = text.chars().take(keep).collect();
-    format!("{kept}… ")
+    format!("{kept}{} ", theme.glyphs.ellipsis)
+}
+
+/// How much is said of an expectation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The figure, and whether it fits.
+    Full,
+    /// The figure alone; its colour says the rest, and the line below the table.
+    Short,
+}
+
+impl Form {
+    fn of(width: u16) -> Form {
+        if width < 50 { Form::Short } else { Form::Full }
+    }
 }
 
 /// The expectation in the least words.
-fn expected(expectation: &Expectation) -> (String, Tone) {
-    match (expectation.needs, expectation.fits) {
-        (Some(needs), Some(true)) => (format!("{needs} fits"), Tone::Good),
-        (Some(needs), Some(false)) => (format!("{needs} is too much"), Tone::Warning),
-        (Some(needs), None) => (format!("{needs} may fit"), Tone::Text),
-        (None, Some(true)) => ("fits".to_string(), Tone::Good),
-        (None, Some(false)) => ("does not fit".to_string(), Tone::Warning),
-        (None, None) => ("not known".to_string(), Tone::Dim),
-    }
+fn expected(expectation: &Expectation, form: Form) -> (String, Tone) {
+    let (verdict, tone) = match expectation.fits {
+        Some(true) => ("fits", Tone::Good),
+        Some(false) => ("is too much", Tone::Warning),
+        None => ("may fit", Tone::Text),
+    };
+    let words = match (expectation.needs, form) {
+        (Some(needs), Form::Full) => format!("{needs} {verdict}"),
+        (Some(needs), Form::Short) => needs.to_string(),
+        (None, _) => match expectation.fits {
+            Some(true) => "fits".to_string(),
+            Some(false) => "too much".to_string(),
+            None => "not known".to_string(),
+        },
+    };
+    (words, tone)
 }
