@@ -37,7 +37,7 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         "NVML_SUCCESS ==",
         "NCCL WARN",
         "Cuda failure",
-        "for the cache blocks",
+        "No available memory",
         "RESOURCE_EXHAUSTED",
         "Resource exhausted",
         "OOM when alloc",

@@ -25,20 +25,21 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     let refused = find(&text.squeezed, REFUSED).filter(|_| warning);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
+    let requested = refused.and_then(|at| {
+        let clause = &text.squeezed[at..];
+        ["async", "calloc", "malloc", "hostalloc"]
+            .iter()
+            .find_map(|verb| size_after(clause, verb))
+    });
     Some(Found {
         report: Report {
             kind: Kind::Nccl,
             device: device(&text.squeezed),
-            requested: refused.and_then(|at| {
-                let clause = &text.squeezed[at..];
-                ["async", "calloc", "malloc", "hostalloc"]
-                    .iter()
-                    .find_map(|verb| size_after(clause, verb))
-            }),
+            requested,
             ..Report::default()
         },
         form,
-        more: (warning && refused.is_none()).then_some(More::Nccl),
+        more: (warning && requested.is_none()).then_some(More::Nccl),
     })
 }
 

@@ -70,6 +70,8 @@ pub(super) enum More {
     Allocator,
     /// NCCL's second warning, with the size.
     Nccl,
+    /// The device of TensorFlow's tensor.
+    Tensor,
 }
 
 impl More {
@@ -111,7 +113,8 @@ impl More {
                     && !has(&["outofmemory"])
                     && !BEGINNINGS.iter().any(|b| line.squeezed.starts_with(b))
             }
-            More::Nccl => line.squeezed.contains("NCCL"),
+            More::Nccl => has(&["NCCL", "bytes"]),
+            More::Tensor => has(&["type", "job:", "task:", "device:", "allocator"]),
         }
     }
 }
