@@ -188,24 +188,38 @@ impl Messages {
             self.report(rank, number, message, after_traceback, &text, sink);
         }
         if let Some(message) = last {
-            match message.more {
-                Some(more) => self.wait(
-                    Unfinished {
-                        rank,
-                        number,
-                        plain: text.plain,
-                        previous: text.previous,
-                        found: message,
-                        more,
-                        lines: 1,
-                        between: 0,
-                        after_traceback,
-                    },
-                    sink,
-                ),
-                None => self.report(rank, number, message, after_traceback, &text, sink),
-            }
+            self.take(rank, number, message, text, sink);
         }
+    }
+
+    /// Reports a message, or waits for the rest of it.
+    fn take(
+        &mut self,
+        rank: Option<Rank>,
+        number: u64,
+        message: Found,
+        text: Text,
+        sink: &mut dyn Sink,
+    ) {
+        let after_traceback = self.is_after_traceback(number);
+        let Some(more) = message.more else {
+            return self.report(rank, number, message, after_traceback, &text, sink);
+        };
+        if self.unfinished.len() == MOST_UNFINISHED {
+            let oldest = self.unfinished.remove(0);
+            self.close(oldest, sink);
+        }
+        self.unfinished.push(Unfinished {
+            rank,
+            number,
+            plain: text.plain,
+            previous: text.previous,
+            found: message,
+            more,
+            lines: 1,
+            between: 0,
+            after_traceback,
+        });
     }
 
     fn is_after_traceback(&self, number: u64) -> bool {
@@ -235,14 +249,13 @@ impl Messages {
             previous: beginning.previous.clone(),
             ..Text::new(beginning.plain.clone(), "")
         };
-        let after_traceback = self.is_after_traceback(number);
         let Some(message) = self.ask_families(&joined, number).pop() else {
             let more = beginning.lines < MOST_LINES_OTHER && beginning.plain.len() < LONGEST_JOINED;
             self.beginning = Some(beginning).filter(|_| more);
             return false;
         };
         let (rank, number) = (beginning.rank, beginning.number);
-        self.report(rank, number, message, after_traceback, &joined, sink);
+        self.take(rank, number, message, joined, sink);
         true
     }
 
@@ -318,14 +331,6 @@ impl Messages {
         false
     }
 
-    fn wait(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
-        if self.unfinished.len() == MOST_UNFINISHED {
-            let oldest = self.unfinished.remove(0);
-            self.close(oldest, sink);
-        }
-        self.unfinished.push(unfinished);
-    }
-
     fn close(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
         let Unfinished {
             rank,
@@ -334,7 +339,7 @@ impl Messages {
             after_traceback,
             ..
         } = unfinished;
-        if cuda::stands_alone(&found) || found.report.kind == Kind::Nccl {
+        if unfinished.more != More::Allocator || cuda::stands_alone(&found) {
             let text = Text {
                 squeezed: super::squeezed::squeeze(&unfinished.plain),
                 plain: unfinished.plain,

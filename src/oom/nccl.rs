@@ -56,7 +56,9 @@ fn device(squeezed: &str) -> Option<u32> {
 /// Whether the line is a CUDA failure of NCCL with another reason: the refused allocation that it
 /// reports next is then no shortage (`Cuda failure 1 'invalid argument'`).
 pub(super) fn failed_otherwise(text: &Text) -> bool {
-    text.squeezed.contains("Cudafailure") && !text.squeezed.contains("'outofmemory'")
+    let reason = find(&text.squeezed, "Cudafailure").map(|at| &text.squeezed[at..]);
+    reason
+        .is_some_and(|reason| reason.matches('\'').count() > 1 && !reason.contains("'outofmemory'"))
 }
 
 /// Whether `found` is nothing but a refused allocation, whose reason the line before says.
