@@ -1,5 +1,7 @@
 //! Out-of-memory in text: a scanner over a byte stream, one file per family of wording.
 //!
+//! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes.
+//!
 //! ```text
 //! bytes ─ lines ─ plain ─ prefix ─ messages ─────────────── seen ─ reports
 //!         (words) (escapes) (ranks)    │ joins wrapped lines

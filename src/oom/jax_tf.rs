@@ -6,7 +6,7 @@
 
 use super::report::Kind;
 use super::squeezed::{find, number_after, size_after};
-use super::wording::{Found, Text, form_at};
+use super::wording::{Found, More, Text, form_at};
 use crate::units::Bytes;
 
 /// XLA's words before the figure, squeezed.
@@ -58,6 +58,7 @@ fn tensorflow(text: &Text) -> Option<Found> {
     let mut found = Found::whole(kind, form_at(text, at)?);
     found.report.requested = tensor_bytes(clause);
     found.report.device = number_after(clause, "device:GPU:");
+    found.more = (!clause.contains("byallocator")).then_some(More::Tensor);
     Some(found)
 }
 

@@ -2,7 +2,7 @@
 
 use super::lines::Line;
 use super::plain::{readable, strip_escapes};
-use super::prefix::pieces;
+use super::prefix::{behind_shared_prefix, pieces};
 use super::report::{Kind, Outcome, Report};
 use super::seen::Seen;
 use super::squeezed::find;
@@ -19,6 +19,9 @@ const MOST_LINES: u32 = 24;
 
 /// NCCL's two warnings stand side by side, with a blank or an INFO line between them.
 const MOST_LINES_NCCL: u32 = 6;
+
+/// Lines that any other message can be wrapped to.
+const MOST_LINES_OTHER: u32 = 4;
 
 /// Lines of others that may stand between two lines of a message.
 const MOST_BETWEEN: u32 = 8;
@@ -78,6 +81,7 @@ pub(super) trait Sink {
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     unfinished: Vec<Unfinished>,
+    beginning: Option<Beginning>,
     seen: Seen,
     traceback: Option<u64>,
     device_ran_out: bool,
@@ -98,10 +102,20 @@ struct Unfinished {
     after_traceback: bool,
 }
 
+/// A line that has one of the words and is no message: it may be the first of a wrapped one.
+#[derive(Debug)]
+struct Beginning {
+    rank: Option<Rank>,
+    number: u64,
+    plain: String,
+    previous: String,
+    lines: u32,
+}
+
 impl Messages {
     /// Whether a message waits for its next line.
     pub(super) fn are_unfinished(&self) -> bool {
-        !self.unfinished.is_empty()
+        !self.unfinished.is_empty() || self.beginning.is_some()
     }
 
     /// Takes a line.
@@ -143,7 +157,9 @@ impl Messages {
             return;
         }
         if !promising {
-            sink.line(rank, number, &text);
+            if !self.complete(rank, number, &text, sink) {
+                sink.line(rank, number, &text);
+            }
             return;
         }
         if text.squeezed.contains("Traceback(mostrecentcalllast)") {
@@ -155,34 +171,92 @@ impl Messages {
         let text = with_wrapped_head(text);
         let mut found = self.ask_families(&text, number);
         let last = found.pop();
-        if last.is_none() {
+        if last.is_none() && !self.complete(rank, number, &text, sink) {
             sink.line(rank, number, &text);
+            if self.beginning.is_none() {
+                self.beginning = Some(Beginning {
+                    rank,
+                    number,
+                    plain: text.plain.clone(),
+                    previous: text.previous.clone(),
+                    lines: 1,
+                });
+            }
         }
-        let after_traceback = self
-            .traceback
-            .is_some_and(|head| number - head <= LONGEST_TRACEBACK_LINES);
+        let after_traceback = self.is_after_traceback(number);
         for message in found {
             self.report(rank, number, message, after_traceback, &text, sink);
         }
         if let Some(message) = last {
-            match message.more {
-                Some(more) => self.wait(
-                    Unfinished {
-                        rank,
-                        number,
-                        plain: text.plain,
-                        previous: text.previous,
-                        found: message,
-                        more,
-                        lines: 1,
-                        between: 0,
-                        after_traceback,
-                    },
-                    sink,
-                ),
-                None => self.report(rank, number, message, after_traceback, &text, sink),
-            }
+            self.take(rank, number, message, text, sink);
         }
+    }
+
+    /// Reports a message, or waits for the rest of it.
+    fn take(
+        &mut self,
+        rank: Option<Rank>,
+        number: u64,
+        message: Found,
+        text: Text,
+        sink: &mut dyn Sink,
+    ) {
+        let after_traceback = self.is_after_traceback(number);
+        let Some(more) = message.more else {
+            return self.report(rank, number, message, after_traceback, &text, sink);
+        };
+        if self.unfinished.len() == MOST_UNFINISHED {
+            let oldest = self.unfinished.remove(0);
+            self.close(oldest, sink);
+        }
+        self.unfinished.push(Unfinished {
+            rank,
+            number,
+            plain: text.plain,
+            previous: text.previous,
+            found: message,
+            more,
+            lines: 1,
+            between: 0,
+            after_traceback,
+        });
+    }
+
+    fn is_after_traceback(&self, number: u64) -> bool {
+        self.traceback
+            .is_some_and(|head| number - head <= LONGEST_TRACEBACK_LINES)
+    }
+
+    /// Joins a line that is no message to the beginning before it; reports what both are together.
+    fn complete(
+        &mut self,
+        rank: Option<Rank>,
+        number: u64,
+        text: &Text,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let Some(mut beginning) = self.beginning.take() else {
+            return false;
+        };
+        if beginning.rank != rank && rank.is_some() {
+            return false;
+        }
+        let line = behind_shared_prefix(&beginning.plain, &text.plain);
+        beginning.plain.push('\n');
+        beginning.plain.push_str(line);
+        beginning.lines += 1;
+        let joined = Text {
+            previous: beginning.previous.clone(),
+            ..Text::new(beginning.plain.clone(), "")
+        };
+        let Some(message) = self.ask_families(&joined, number).pop() else {
+            let more = beginning.lines < MOST_LINES_OTHER && beginning.plain.len() < LONGEST_JOINED;
+            self.beginning = Some(beginning).filter(|_| more);
+            return false;
+        };
+        let (rank, number) = (beginning.rank, beginning.number);
+        self.take(rank, number, message, joined, sink);
+        true
     }
 
     /// The messages in a line that begins none of its own with those unfinished.
@@ -220,6 +294,14 @@ impl Messages {
         if self.unfinished.is_empty() {
             return false;
         }
+        // Nothing but a prefix: a blank line of the message's own.
+        let blank = self
+            .unfinished
+            .iter()
+            .any(|unfinished| behind_shared_prefix(&unfinished.plain, &text.plain).is_empty());
+        if blank {
+            return true;
+        }
         let next = self.unfinished.iter().position(|unfinished| {
             (unfinished.rank == rank || rank.is_none()) && unfinished.more.takes(text)
         });
@@ -238,7 +320,7 @@ impl Messages {
             let others = match unfinished.more {
                 More::Allocator => unfinished.rank != rank && unfinished.between <= MOST_BETWEEN,
                 // NCCL prefixes its lines itself; the next one is there or there is none.
-                More::Nccl => false,
+                More::Nccl | More::Tensor => false,
             };
             if others { &mut waiting } else { &mut ended }.push(unfinished);
         }
@@ -249,14 +331,6 @@ impl Messages {
         false
     }
 
-    fn wait(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
-        if self.unfinished.len() == MOST_UNFINISHED {
-            let oldest = self.unfinished.remove(0);
-            self.close(oldest, sink);
-        }
-        self.unfinished.push(unfinished);
-    }
-
     fn close(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
         let Unfinished {
             rank,
@@ -265,7 +339,7 @@ impl Messages {
             after_traceback,
             ..
         } = unfinished;
-        if cuda::stands_alone(&found) || found.report.kind == Kind::Nccl {
+        if unfinished.more != More::Allocator || cuda::stands_alone(&found) {
             let text = Text {
                 squeezed: super::squeezed::squeeze(&unfinished.plain),
                 plain: unfinished.plain,
@@ -319,17 +393,20 @@ fn with_wrapped_head(text: Text) -> Text {
 impl Unfinished {
     /// Takes the message's next line; says whether more can come.
     fn append(&mut self, text: &Text) -> bool {
+        let line = behind_shared_prefix(&self.plain, &text.plain);
         self.plain.push('\n');
-        self.plain.push_str(&text.plain);
+        self.plain.push_str(line);
         self.lines += 1;
         let joined = Text::new(self.plain.clone(), "");
         let read = match self.more {
             More::Allocator => cuda::read(&joined).pop().or_else(|| mps::read(&joined)),
             More::Nccl => nccl::read(&joined),
+            More::Tensor => jax_tf::read(&joined),
         };
         let most_lines = match self.more {
             More::Allocator => MOST_LINES,
             More::Nccl => MOST_LINES_NCCL,
+            More::Tensor => MOST_LINES_OTHER,
         };
         if let Some(read) = read {
             self.found = read;

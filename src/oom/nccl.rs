@@ -25,20 +25,21 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     let refused = find(&text.squeezed, REFUSED).filter(|_| warning);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
+    let requested = refused.and_then(|at| {
+        let clause = &text.squeezed[at..];
+        ["async", "calloc", "malloc", "hostalloc"]
+            .iter()
+            .find_map(|verb| size_after(clause, verb))
+    });
     Some(Found {
         report: Report {
             kind: Kind::Nccl,
             device: device(&text.squeezed),
-            requested: refused.and_then(|at| {
-                let clause = &text.squeezed[at..];
-                ["async", "calloc", "malloc", "hostalloc"]
-                    .iter()
-                    .find_map(|verb| size_after(clause, verb))
-            }),
+            requested,
             ..Report::default()
         },
         form,
-        more: (warning && refused.is_none()).then_some(More::Nccl),
+        more: (warning && requested.is_none()).then_some(More::Nccl),
     })
 }
 
@@ -55,7 +56,9 @@ fn device(squeezed: &str) -> Option<u32> {
 /// Whether the line is a CUDA failure of NCCL with another reason: the refused allocation that it
 /// reports next is then no shortage (`Cuda failure 1 'invalid argument'`).
 pub(super) fn failed_otherwise(text: &Text) -> bool {
-    text.squeezed.contains("Cudafailure") && !text.squeezed.contains("'outofmemory'")
+    let reason = find(&text.squeezed, "Cudafailure").map(|at| &text.squeezed[at..]);
+    reason
+        .is_some_and(|reason| reason.matches('\'').count() > 1 && !reason.contains("'outofmemory'"))
 }
 
 /// Whether `found` is nothing but a refused allocation, whose reason the line before says.

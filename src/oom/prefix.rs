@@ -86,6 +86,19 @@ fn leading_rank(text: &str) -> Option<(Rank, &str)> {
     Some((Rank(text[..end].parse().ok()?), &text[end..]))
 }
 
+/// `line` without the prefix that it shares with `first`, digits aside: loggers and actors put
+/// theirs in front of every line of a message.
+pub(super) fn behind_shared_prefix<'a>(first: &str, line: &'a str) -> &'a str {
+    let alike = |(a, b): &(u8, u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
+    let shared = first.bytes().zip(line.bytes()).take_while(alike).count();
+    // A prefix ends with something that no word goes on behind.
+    let end = line.as_bytes()[..shared]
+        .iter()
+        .rposition(|byte| matches!(byte, b' ' | b']' | b')' | b'|' | b'>'))
+        .map_or(0, |last| last + 1);
+    if end > 2 { &line[end..] } else { line }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +127,24 @@ mod tests {
             "[rankX]: [rank]: [rank9",
             &[(None, "[rankX]: [rank]: [rank9")],
         );
+    }
+
+    #[test]
+    fn a_shared_prefix_is_no_part_of_a_message() {
+        for (first, line, expected) in [
+            (
+                "10:00:01 E [x:3] CUDA out",
+                "10:00:02 E [x:3] 14.5 GiB",
+                "14.5 GiB",
+            ),
+            ("(W pid=71) CUDA out", "(W pid=71) ", ""),
+            ("CUDA out of", "memory", "memory"),
+            ("14.5 GiB", "12.7 GiB", "GiB"),
+            ("é é é x", "é é é y", "y"),
+            ("", "x", "x"),
+        ] {
+            assert_eq!(behind_shared_prefix(first, line), expected);
+        }
     }
 
     #[test]

@@ -48,9 +48,15 @@ pub fn read(text: &[u8]) -> Vec<Report> {
     transcript.finish()
 }
 
+/// How many lines after a message are all looked at. By then a program that went on has shown it;
+/// of what comes later only the words of an exit matter, which the scanner looks for anyway.
+const NEAR_LINES: u64 = 20_000;
+
 /// What the lines after each message have said so far.
 #[derive(Debug, Default)]
 struct Aftermath {
+    /// Lines since the last message.
+    lines: u64,
     cases: Vec<Case>,
     /// Counters seen since the first message, by rank of the line and word.
     counters: Vec<(Option<Rank>, Counter)>,
@@ -78,10 +84,11 @@ struct Case {
 
 impl Sink for Aftermath {
     fn wants_lines(&self) -> bool {
-        !self.cases.is_empty()
+        !self.cases.is_empty() && self.lines < NEAR_LINES
     }
 
     fn message(&mut self, message: Message<'_>) {
+        self.lines = 0;
         if self.cases.len() == MOST_REPORTS {
             return;
         }
@@ -106,6 +113,7 @@ impl Sink for Aftermath {
         if self.cases.is_empty() {
             return;
         }
+        self.lines += 1;
         let sign = signs::read(text);
         if let Sign::Progress(_) = sign {
             return self.count(rank, &text.plain);

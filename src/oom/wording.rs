@@ -70,6 +70,8 @@ pub(super) enum More {
     Allocator,
     /// NCCL's second warning, with the size.
     Nccl,
+    /// The device of TensorFlow's tensor.
+    Tensor,
 }
 
 impl More {
@@ -103,15 +105,18 @@ impl More {
             "unallocated",
         ];
         /// How another message, or something that is none, begins.
-        const BEGINNINGS: [&str; 5] = ["Traceback(", "File\"", "Theabove", "During", "outofmemory"];
+        const BEGINNINGS: [&str; 4] = ["Traceback(", "File\"", "Theabove", "During"];
+        /// Another message of an allocator.
+        const HEADS: [&str; 3] = ["CUDAoutof", "HIPoutof", "XPUoutof"];
         let has = |words: &[&str]| words.iter().any(|word| line.squeezed.contains(word));
         match self {
             More::Allocator => {
                 has(&CLAUSES)
-                    && !has(&["outofmemory"])
+                    && !has(&HEADS)
                     && !BEGINNINGS.iter().any(|b| line.squeezed.starts_with(b))
             }
-            More::Nccl => line.squeezed.contains("NCCL"),
+            More::Nccl => has(&["NCCL", "bytes"]),
+            More::Tensor => has(&["type", "job:", "task:", "device:", "allocator"]),
         }
     }
 }

@@ -110,6 +110,39 @@ fn wrapped_messages_are_joined_at_any_width() {
 }
 
 #[test]
+fn messages_of_other_families_are_joined_as_well() {
+    for text in [
+        "RuntimeError: NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED at \"../c10/cuda/CUDACachingAllocator.cpp\":963, please report a bug to PyTorch. ",
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 1073741824 bytes. Error code 12 (Cannot allocate memory)",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[32,3,1024,1024] and type float on /job:localhost/replica:0/task:0/device:GPU:2 by allocator GPU_2_bfc",
+        "OP_REQUIRES failed at x.h:1 : Resource exhausted: OOM when allocating tensor with shape[2,3] and type float on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 6442450944 bytes.",
+        "node7:811:902 [5] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\nnode7:811:902 [5] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 10485760 bytes",
+        "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB, max allowed: 18.13 GB). Tried to allocate 192.25 MB on private pool.",
+    ] {
+        let whole = one(text);
+        for width in [80, 100, 120, 132] {
+            let lines: Vec<String> = text
+                .lines()
+                .map(|line| wrap_at_words(line, width))
+                .collect();
+            assert_eq!(one(&lines.join("\n")), whole, "{width}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn loggers_repeat_their_prefix_on_every_line() {
+    let wrapped = wrap_at_words(&format!("torch.OutOfMemoryError: {MESSAGE}"), 61);
+    let lines: Vec<String> = wrapped
+        .lines()
+        .zip(10..)
+        .map(|(line, second)| format!("2026-05-01 10:00:{second},250 ERROR [trainer.py:7] {line}"))
+        .collect();
+    assert_eq!(one(&lines.join("\n")), expected(None));
+}
+
+#[test]
 fn wrapped_messages_with_prefixes_are_joined() {
     let wrapped = wrap_at_words(&format!("torch.OutOfMemoryError: {MESSAGE}"), 72);
     let ranked = wrapped.replace('\n', "\n[rank6]: ");

@@ -159,6 +159,20 @@ fn another_error_may_be_what_ended_it() {
 }
 
 #[test]
+fn an_exit_far_behind_is_still_seen() {
+    let filler = "output\n".repeat(NEAR_LINES as usize + 10);
+    for end in [
+        "Process finished with exit code 1",
+        "srun: error: n7: task 0: Exited with exit code 1",
+    ] {
+        check(
+            &format!("RuntimeError: {MESSAGE}\n{filler}{end}\n"),
+            &[Outcome::Fatal],
+        );
+    }
+}
+
+#[test]
 fn chunks_do_not_matter() {
     let text = format!(
         "step 1\n{}step 2\nstep 3\nstep 4\n{}exitcode  : 1 (pid: 7)\n",
