@@ -32,7 +32,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Frames of a session at a size, one after the other: allocations and time of each.
+/// Frames of a session at a size: allocations of each, and the time of the fastest batch, since
+/// what else the machine does only ever makes one slower.
 fn frames(name: &str, width: u16, height: u16) -> (u64, Duration) {
     let case = CASES.iter().find(|case| case.name == name).unwrap();
     let (story, view) = case.staged(Theme::full(), width, height);
@@ -51,10 +52,11 @@ fn frames(name: &str, width: u16, height: u16) -> (u64, Duration) {
         (allocations, begun.elapsed() / count)
     };
     frame(2);
-    frame(50)
+    let batches = (0..20).map(|_| frame(10));
+    batches.min_by_key(|(_, time)| *time).unwrap()
 }
 
-/// Twice what was counted when this was written (between 150 and 500 a frame).
+/// Twice what was counted when this was written (between 160 and 560 a frame).
 const MOST_ALLOCATIONS: u64 = 1_000;
 
 #[test]

@@ -7,8 +7,9 @@ use oomph::event::*;
 use oomph::oom::{Kind, Report};
 use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Scene, Theme, View};
+use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
+use std::path::PathBuf;
 
 /// Gibibytes, as written.
 pub fn gib(n: f64) -> Bytes {
@@ -48,6 +49,8 @@ pub struct Story {
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
     pub waiting: Option<String>,
+    pub replay: Option<Replay>,
+    pub recording: Option<PathBuf>,
     command: CommandLine,
     now: f64,
     run: u32,
@@ -73,6 +76,8 @@ impl Story {
             findings: Vec::new(),
             remedies: Vec::new(),
             waiting: None,
+            replay: None,
+            recording: None,
             command: command(text),
             now: 0.0,
             run: 0,
@@ -325,6 +330,11 @@ impl Story {
 
     /// Memory runs out, as the observer and the text say it, and the program ends by it.
     pub fn oom(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
+        self.oom_record(record).wait(0.6).exit(Exit::Code(1))
+    }
+
+    /// Memory runs out, and the program has not ended yet.
+    pub fn oom_record(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
         let mut oom = OomRecord {
             pid: self.pid(0),
             device: 0,
@@ -365,8 +375,7 @@ impl Story {
             limit,
             device: Some(0),
             ..Report::default()
-        }));
-        self.wait(0.6).exit(Exit::Code(1))
+        }))
     }
 
     pub fn exit(&mut self, exit: Exit) -> &mut Story {
@@ -411,8 +420,8 @@ impl Story {
             plan: &plan,
             child: &self.child,
             waiting: self.waiting.as_deref(),
-            recording: None,
-            replay: None,
+            recording: self.recording.as_deref(),
+            replay: self.replay,
         })
     }
 

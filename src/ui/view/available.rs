@@ -24,6 +24,7 @@ impl View {
             | Action::Redraw
             | Action::Help
             | Action::Quit
+            | Action::Interrupt
             | Action::Back
             | Action::QuitAndStop
             | Action::QuitAndLeave => true,
@@ -44,7 +45,7 @@ impl View {
                 .any(|remedy| matches!(remedy.availability, Availability::Offered)),
             Action::Details => true,
             Action::Copy => run.is_some(),
-            Action::TypeToTraining | Action::AskToStop | Action::Interrupt => running,
+            Action::TypeToTraining | Action::AskToStop => running,
             Action::Stop | Action::Kill => running,
             Action::PlayOrPause | Action::Faster | Action::Slower => !live,
         }
