@@ -7,6 +7,8 @@ mod cases;
 mod cost;
 #[path = "frames/keys.rs"]
 mod keys;
+#[path = "frames/monkey.rs"]
+mod monkey;
 #[path = "frames/picture.rs"]
 mod picture;
 #[path = "frames/story.rs"]
