@@ -10,11 +10,15 @@ mod make_up;
 mod oom;
 mod rank;
 mod run;
+#[cfg(test)]
+pub(crate) mod scene;
 mod series;
+#[cfg(test)]
+mod tests;
 
 pub use device::{DeviceState, MakeUp};
 pub use make_up::Headroom;
-pub use oom::OomIncident;
+pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
 pub use run::{Outcome, Run};
 pub use series::{Bucket, Series};
@@ -93,14 +97,14 @@ impl State {
         let Some(run) = self.run() else {
             return ProbeState::Waiting;
         };
-        let live = run.ranks.iter().filter(|rank| rank.gone.is_none()).count();
-        match (live, run.ranks.first()) {
-            (0, None) => ProbeState::Waiting,
-            (0, Some(_)) => ProbeState::Lost,
-            (_, Some(rank)) if rank.hello.resting.is_some() => {
-                ProbeState::Resting(rank.hello.resting.clone().unwrap_or_default())
-            }
-            (n, _) => ProbeState::Live(n),
+        let live = || run.ranks.iter().filter(|rank| rank.gone.is_none());
+        let sampled = live().filter(|rank| rank.hello.resting.is_none()).count();
+        let resting = live().find_map(|rank| rank.hello.resting.clone());
+        match (sampled, resting, run.ranks.is_empty()) {
+            (0, Some(reason), _) => ProbeState::Resting(reason),
+            (0, None, true) => ProbeState::Waiting,
+            (0, None, false) => ProbeState::Lost,
+            (n, _, _) => ProbeState::Live(n),
         }
     }
 }

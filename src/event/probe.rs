@@ -228,6 +228,10 @@ pub struct OomRecord {
     /// Where in the step.
     #[serde(default)]
     pub phase: Phase,
+    /// Whether gradients were recorded on the allocating thread (`torch.is_grad_enabled()`): in an
+    /// evaluation it tells one that builds the graph. In backward it is false.
+    #[serde(default)]
+    pub grad_enabled: Option<bool>,
     /// Optimizer steps that this process had ended.
     #[serde(default)]
     pub step: u64,

@@ -20,6 +20,8 @@ pub struct DeviceState {
     pub limit: Option<Bytes>,
     /// The processes of NVML's latest reading, and when each was first seen on the device.
     pub first_seen: Vec<(Pid, Moment)>,
+    /// What the training held outside PyTorch by the latest readings; bounded, oldest first.
+    pub(super) outside: Vec<Bytes>,
     /// NVML's latest reading.
     pub reading: Option<(Moment, DeviceReading)>,
     /// Used on the device, as NVML says it, over the session.
@@ -40,6 +42,7 @@ impl DeviceState {
             capacity: None,
             limit: None,
             first_seen: Vec::new(),
+            outside: Vec::new(),
             reading: None,
             used: Series::default(),
             allocated: Series::default(),

@@ -1,7 +1,7 @@
 //! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
 //! left unknown.
 
-use super::{DeviceState, MakeUp, RankState, State};
+use super::{DeviceState, MakeUp, RankState, State, Surroundings};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid};
 
@@ -40,29 +40,25 @@ impl DeviceState {
             parts.unallocated = Some(reserved - allocated);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
-        match self.fresh(state) {
-            Some((at, reading)) => {
-                let owners = self.owners(state, &ranks, at, reading);
-                parts.non_pytorch = owners.non_pytorch;
-                parts.foreign = owners.foreign;
-                // NVML and the probes read at different instants. What is reserved is newer than
-                // what is used, so that what is free is what the parts leave.
-                let outside = match (owners.non_pytorch, owners.foreign) {
-                    (Some(ours), Some(foreign)) => Some(ours + foreign),
-                    (_, _) => reading
-                        .used
-                        .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
-                };
-                parts.free = self
-                    .capacity
-                    .zip(outside)
-                    .map(|(capacity, outside)| capacity - known - outside);
-            }
-            // A simulated card has nobody on it but the training, which has no context there.
-            None if self.uuid.is_simulated() => {
-                parts.free = self.capacity.map(|capacity| capacity - known);
-            }
-            None => {}
+        // Where NVML says nothing nobody says what lies outside PyTorch's allocator, and so what is
+        // free is not known.
+        if let Some((at, reading)) = self.fresh(state) {
+            let mut owners = self.owners(state, &ranks, at, reading);
+            owners.non_pytorch = owners.non_pytorch.map(|outside| self.steady(outside));
+            parts.non_pytorch = owners.non_pytorch;
+            parts.foreign = owners.foreign;
+            // NVML and the probes read at different instants. What is reserved is newer than what
+            // is used, so that what is free is what the parts leave.
+            let outside = match (owners.non_pytorch, owners.foreign) {
+                (Some(ours), Some(foreign)) => Some(ours + foreign),
+                (_, _) => reading
+                    .used
+                    .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
+            };
+            parts.free = self
+                .capacity
+                .zip(outside)
+                .map(|(capacity, outside)| capacity - known - outside);
         }
         parts
     }
@@ -99,6 +95,54 @@ impl DeviceState {
         self.foreign_of(state, &self.ranks(state), reading)
     }
 
+    /// What the latest reading alone says of the training's memory outside PyTorch.
+    pub(super) fn outside_now(&self, state: &State) -> Option<Bytes> {
+        let (at, reading) = self.fresh(state)?;
+        self.owners(state, &self.ranks(state), at, reading)
+            .non_pytorch
+    }
+
+    /// The same by the median of the latest readings.
+    fn steady(&self, latest: Bytes) -> Bytes {
+        let mut readings = self.outside.clone();
+        readings.sort_unstable();
+        readings.get(readings.len() / 2).copied().unwrap_or(latest)
+    }
+
+    /// What NVML says of this device besides the process that ran out of memory on it.
+    pub(super) fn surroundings(&self, state: &State, pid: Option<Pid>) -> Option<Surroundings> {
+        let (at, reading) = self.fresh(state)?;
+        let ranks = self.ranks(state);
+        let alone = ranks.len() < 2;
+        let listed = |pid: Pid| {
+            let processes = reading.processes.as_ref()?;
+            processes.iter().find(|process| process.pid == pid)
+        };
+        let others = self
+            .foreign_of(state, &ranks, reading)
+            .map(|foreign| foreign.into_iter().cloned().collect::<Vec<_>>());
+        // Several ranks on one device are each other's neighbours.
+        let others = others.and_then(|mut others| {
+            let siblings = ranks.iter().map(|rank| rank.hello.pid);
+            if !alone {
+                let pid = pid?;
+                for sibling in siblings.filter(|sibling| *sibling != pid) {
+                    others.push(listed(sibling)?.clone());
+                }
+            }
+            Some(others)
+        });
+        let owners = self.owners(state, &ranks, at, reading);
+        Some(Surroundings {
+            at,
+            non_pytorch: owners
+                .non_pytorch
+                .filter(|_| alone)
+                .map(|outside| self.steady(outside)),
+            others,
+        })
+    }
+
     /// The current run's live processes with something to say of this device.
     fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
         let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
@@ -115,9 +159,8 @@ impl DeviceState {
         let structures: Vec<_> = ranks
             .iter()
             .filter_map(|rank| {
-                let structure = rank.structure.as_ref()?;
                 let holding = rank.holding_on(&self.uuid)?;
-                (holding.sample.device == structure.device).then_some(structure)
+                rank.structure_on(holding.sample.device)
             })
             .collect();
         let mut rest = allocated;

@@ -1,7 +1,7 @@
 //! One out-of-memory: what the probe's observer saw and what was read in the output, joined.
 
-use crate::event::OomRecord;
-use crate::oom::Report;
+use crate::event::{DeviceProcess, OomRecord};
+use crate::oom::{Outcome, Report};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
 /// An out-of-memory with one witness or both.
@@ -19,11 +19,40 @@ pub struct OomIncident {
     pub rank: Option<Rank>,
     /// The device, where it can be told.
     pub device: Option<Uuid>,
+    /// What NVML last said of the device when the first witness spoke.
+    pub surroundings: Option<Surroundings>,
     /// Whether the program survived it: it went on stepping, or ended well.
     pub caught: bool,
 }
 
+/// What NVML said of a device just before it ran out of memory. It is kept with the incident since
+/// afterwards the device looks different: the process has gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Surroundings {
+    /// When it was read.
+    pub at: Moment,
+    /// The process's memory outside PyTorch's allocator, where NVML's figures tell.
+    pub non_pytorch: Option<Bytes>,
+    /// The other processes on the device, further ranks of the same training among them; `None`
+    /// where they cannot be told from the one that ran out of memory.
+    pub others: Option<Vec<DeviceProcess>>,
+}
+
 impl OomIncident {
+    /// One of which only a text is known.
+    pub fn of_report(at: Moment, report: Report) -> OomIncident {
+        OomIncident {
+            at,
+            record: None,
+            pid: None,
+            rank: report.rank,
+            device: None,
+            surroundings: None,
+            caught: report.outcome == Outcome::Caught,
+            report: Some(report),
+        }
+    }
+
     /// Whose it is, as far as that is known: by this, incidents of two processes are told apart.
     pub(super) fn who(&self) -> (Option<Pid>, Option<Rank>) {
         (self.pid, self.rank)
@@ -47,18 +76,23 @@ impl OomIncident {
 
     /// Reserved by PyTorch at that moment, allocated included.
     pub fn reserved(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .map(|record| record.sample.reserved)
-            .or_else(|| self.report.as_ref()?.reserved)
+        if let Some(record) = &self.record {
+            return Some(record.sample.reserved);
+        }
+        // Texts since 2.1 say the two parts, those before it the sum.
+        let report = self.report.as_ref()?;
+        let parts = report.allocated.zip(report.unallocated);
+        report.reserved.or(parts.map(|(a, u)| a + u))
     }
 
     /// Reserved but unallocated.
     pub fn unallocated(&self) -> Option<Bytes> {
-        match (self.reserved(), self.allocated()) {
-            (Some(reserved), Some(allocated)) => Some(reserved - allocated),
-            _ => self.report.as_ref()?.unallocated,
+        if let Some(record) = &self.record {
+            return Some(record.sample.reserved - record.sample.allocated);
         }
+        let report = self.report.as_ref()?;
+        let difference = report.reserved.zip(report.allocated);
+        report.unallocated.or(difference.map(|(r, a)| r - a))
     }
 
     /// The device's capacity (never the cap).

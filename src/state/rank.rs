@@ -27,8 +27,10 @@ pub struct RankState {
     pub peak_step: Option<u64>,
     /// Its optimizer steps.
     pub steps: StepTrack,
-    /// What its memory is made of.
+    /// What its memory is made of, on the device that it uses most.
     pub structure: Option<Structure>,
+    /// The same for each device that it uses.
+    pub structures: Vec<Structure>,
     /// When its probe's connection ended.
     pub gone: Option<Moment>,
 }
@@ -59,6 +61,7 @@ impl RankState {
             peak_step: None,
             steps: StepTrack::default(),
             structure: None,
+            structures: Vec::new(),
             gone: None,
         }
     }
@@ -68,6 +71,13 @@ impl RankState {
         self.holdings
             .iter()
             .find(|holding| &holding.device == device)
+    }
+
+    /// What its memory is made of on the device with this ordinal.
+    pub fn structure_on(&self, ordinal: u32) -> Option<&Structure> {
+        self.structures
+            .iter()
+            .find(|structure| structure.device == ordinal)
     }
 
     /// The device with this ordinal, as this process counts them.

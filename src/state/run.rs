@@ -94,17 +94,24 @@ impl Run {
     /// Its decisive out-of-memory: of several processes that fail together, the one that failed
     /// first (the rest are collateral); of one that tried again and again, its last.
     pub fn oom(&self) -> Option<&OomIncident> {
-        let mut uncaught = self.ooms.iter().rev().filter(|oom| !oom.caught);
-        let last = uncaught.next()?;
+        let uncaught = || self.ooms.iter().rev().filter(|oom| !oom.caught);
+        let end = uncaught().next()?.at;
+        let mut burst = uncaught().filter(|oom| end.since(oom.at) <= BURST);
+        // What follows without figures (a library that finds no memory while the exception is
+        // handled) is a consequence.
+        let last = burst
+            .clone()
+            .find(|oom| oom.requested().is_some())
+            .or(burst.next())?;
         let mut decisive = last;
         let mut seen = vec![last.who()];
-        for earlier in uncaught {
+        for earlier in burst.filter(|oom| oom.at <= last.at) {
             // Who cannot be told apart may be the same process trying again.
-            if last.at.since(earlier.at) > BURST || seen.contains(&earlier.who()) {
+            if seen.contains(&earlier.who()) || seen.contains(&(None, None)) {
                 continue;
             }
             seen.push(earlier.who());
-            if earlier.who() != (None, None) && last.who() != (None, None) {
+            if earlier.who() != (None, None) {
                 decisive = earlier;
             }
         }

@@ -4,6 +4,9 @@ use crate::event::{DeviceReading, NvmlState};
 use crate::state::{DeviceState, State};
 use crate::units::{Bytes, Moment, Uuid};
 
+/// Readings whose median says what lies outside PyTorch: less than a second's, at 10 Hz.
+const OUTSIDE: usize = 7;
+
 impl State {
     pub(super) fn nvml_said(&mut self, at: Moment, nvml: &NvmlState) {
         self.nvml = Some(nvml.clone());
@@ -46,6 +49,27 @@ impl State {
                 .collect();
         }
         device.reading = Some((at, reading.clone()));
+        self.note_outside(&reading.uuid);
+    }
+
+    /// Keeps what this reading says of the training's memory outside PyTorch. A single one may be
+    /// far off: it is compared with a sample of some moments before, and a training that starts
+    /// reserves gigabytes in these.
+    fn note_outside(&mut self, uuid: &Uuid) {
+        let Some(place) = self.devices.iter().position(|d| &d.uuid == uuid) else {
+            return;
+        };
+        let outside = self.devices[place].outside_now(self);
+        let kept = &mut self.devices[place].outside;
+        match outside {
+            Some(outside) => {
+                if kept.len() >= OUTSIDE {
+                    kept.remove(0);
+                }
+                kept.push(outside);
+            }
+            None => kept.clear(),
+        }
     }
 
     pub(super) fn device_or_new(

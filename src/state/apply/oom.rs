@@ -3,13 +3,17 @@
 
 use crate::event::OomRecord;
 use crate::oom::{self, Kind, Report};
-use crate::state::{OomIncident, Run, State};
+use crate::state::{OomIncident, Run, State, Surroundings};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
 /// How far apart two witnesses of one out-of-memory may speak: the exception has to unwind, the
 /// traceback to be printed and, under a launcher, to be passed on.
 const TOGETHER: Duration = Duration::from_secs(10);
+
+/// The same where they agree on what was asked for and on what was allocated, to the last printed
+/// place: a program may save a checkpoint before it lets the exception through.
+const TOGETHER_BY_FIGURES: Duration = Duration::from_secs(120);
 
 /// Incidents kept of the beginning of a run, and altogether.
 const FIRST_KEPT: usize = 16;
@@ -18,6 +22,7 @@ const KEPT: usize = 128;
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
         let device = self.device_of(record.pid, record.device);
+        let surroundings = self.surroundings_of(device.as_ref(), Some(record.pid));
         let run = match self
             .runs
             .iter_mut()
@@ -39,13 +44,13 @@ impl State {
             rank.reserved_peak = rank.reserved_peak.max(record.sample.reserved_peak);
         }
         let rank = run.rank_with(record.pid).and_then(|rank| rank.hello.rank);
-        let twin = run.nearest(at, |oom| {
+        let twin = run.nearest(at, TOGETHER_BY_FIGURES, |oom| {
             oom.record.is_none()
                 && (oom.pid.is_none() || oom.pid == Some(record.pid))
                 && oom
                     .report
                     .as_ref()
-                    .is_some_and(|report| alike(record, rank, report))
+                    .is_some_and(|report| alike(record, rank, report, apart(oom.at, at)))
         });
         match twin {
             Some(twin) => {
@@ -54,6 +59,7 @@ impl State {
                 twin.pid = Some(record.pid);
                 twin.rank = rank.or(twin.rank);
                 twin.device = device.or(twin.device.take());
+                twin.surroundings = twin.surroundings.take().or(surroundings);
             }
             None => run.keep(OomIncident {
                 at,
@@ -62,6 +68,7 @@ impl State {
                 pid: Some(record.pid),
                 rank,
                 device,
+                surroundings,
                 caught: false,
             }),
         }
@@ -70,6 +77,7 @@ impl State {
 
     pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
         let (pid, device) = self.speaker(at, report);
+        let surroundings = self.surroundings_of(device.as_ref(), pid);
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -82,12 +90,11 @@ impl State {
             let known = ranks.iter().find(|(known, _)| *known == pid);
             known.and_then(|(_, rank)| *rank)
         };
-        let twin = run.nearest(at, |oom| {
+        let twin = run.nearest(at, TOGETHER_BY_FIGURES, |oom| {
             oom.report.is_none()
-                && oom
-                    .record
-                    .as_ref()
-                    .is_some_and(|record| alike(record, rank_of(record.pid), report))
+                && oom.record.as_ref().is_some_and(|record| {
+                    alike(record, rank_of(record.pid), report, apart(oom.at, at))
+                })
         });
         if let Some(twin) = twin {
             twin.report = Some(report.clone());
@@ -99,7 +106,7 @@ impl State {
         }
         // The same text once more: tracebacks are printed by the program, by its logger and by its
         // launcher. (Two witnesses of two equal failures have found their records above.)
-        let again = run.nearest(at, |oom| {
+        let again = run.nearest(at, TOGETHER, |oom| {
             oom.report.as_ref().is_some_and(|known| same(known, report))
         });
         if let Some(again) = again {
@@ -108,16 +115,19 @@ impl State {
         }
         run.keep(OomIncident {
             at,
-            record: None,
-            report: Some(report.clone()),
             pid,
             rank: report
                 .rank
                 .or_else(|| pid.and_then(|pid| run.rank_with(pid)?.hello.rank)),
             device,
-            caught: report.outcome == oom::Outcome::Caught,
+            surroundings,
+            ..OomIncident::of_report(at, report.clone())
         });
         run.settle_ooms();
+    }
+
+    fn surroundings_of(&self, device: Option<&Uuid>, pid: Option<Pid>) -> Option<Surroundings> {
+        self.device(device?)?.surroundings(self, pid)
     }
 
     /// The process and the device that a text speaks of, where that can be told.
@@ -164,13 +174,13 @@ impl Run {
     fn nearest(
         &mut self,
         at: Moment,
+        within: Duration,
         fits: impl Fn(&OomIncident) -> bool,
     ) -> Option<&mut OomIncident> {
-        let distance = |oom: &OomIncident| at.since(oom.at).max(oom.at.since(at));
         self.ooms
             .iter_mut()
-            .filter(|oom| distance(oom) <= TOGETHER && fits(oom))
-            .min_by_key(|oom| distance(oom))
+            .filter(|oom| apart(oom.at, at) <= within && fits(oom))
+            .min_by_key(|oom| apart(oom.at, at))
     }
 
     fn keep(&mut self, oom: OomIncident) {
@@ -200,8 +210,17 @@ impl Run {
     }
 }
 
-/// Whether a record and a text can be of one out-of-memory: what both say is alike.
-fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report) -> bool {
+fn apart(a: Moment, b: Moment) -> Duration {
+    a.since(b).max(b.since(a))
+}
+
+/// Whether a record and a text that came so long apart can be of one out-of-memory: what both say
+/// is alike.
+fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report, apart: Duration) -> bool {
+    let by_figures = report.requested.is_some() && report.allocated.is_some();
+    if apart > TOGETHER && !by_figures {
+        return false;
+    }
     let outside_the_allocator = match report.kind {
         Kind::CudaOom | Kind::HipOom | Kind::XpuOom | Kind::NvmlAssert => false,
         Kind::MpsOom
@@ -240,7 +259,7 @@ fn same(a: &Report, b: &Report) -> bool {
 /// is no objection.
 fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
     printed.is_none_or(|printed| {
-        let unit = match printed.0 {
+        let unit = match exact.0 {
             0..=0x400 => 1,
             0x401..=0x10_0000 => 1 << 10,
             0x10_0001..=0x4000_0000 => 1 << 20,

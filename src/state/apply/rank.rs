@@ -9,10 +9,22 @@ use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 /// starts again and again.
 const RANKS: usize = 256;
 
+/// Devices kept: more than one host has. NVML lists its own; a hello may list anything.
+const DEVICES: usize = 256;
+
 impl State {
     pub(super) fn hello(&mut self, at: Moment, hello: &Hello) {
+        let next = self.runs.last().map(|run| run.number.next());
+        let known = self.runs.iter().any(|run| run.number == hello.run);
+        if !known && next.is_some_and(|next| next != hello.run) {
+            // Of a run that never began: an environment that outlived its session.
+            return;
+        }
         for device in &hello.devices {
             let uuid = self.uuid_of(device);
+            if self.devices.len() >= DEVICES && self.device(&uuid).is_none() {
+                continue;
+            }
             let known = self.device_or_new(&uuid, &device.name, device.ordinal);
             known.capacity = known.capacity.or(Some(device.total));
         }
@@ -95,9 +107,22 @@ impl State {
     }
 
     pub(super) fn structure_read(&mut self, structure: &Structure) {
-        if let Some(rank) = self.rank_mut(structure.pid) {
-            rank.structure = Some(structure.clone());
+        let Some(rank) = self.rank_mut(structure.pid) else {
+            return;
+        };
+        // A process sees only the devices of its hello.
+        if rank.device_with(structure.device).is_none() {
+            return;
         }
+        match rank
+            .structures
+            .iter_mut()
+            .find(|known| known.device == structure.device)
+        {
+            Some(known) => *known = structure.clone(),
+            None => rank.structures.push(structure.clone()),
+        }
+        rank.choose_structure();
     }
 
     pub(super) fn probe_gone(&mut self, at: Moment, gone: &ProbeGone) {
@@ -196,7 +221,16 @@ impl RankState {
             }
             self.device = Some(device);
             self.sample = Some((at, sample));
+            self.choose_structure();
         }
+    }
+
+    fn choose_structure(&mut self) {
+        let ordinal = self.sample.as_ref().map(|(_, sample)| sample.device);
+        self.structure = match ordinal {
+            Some(ordinal) => self.structure_on(ordinal).cloned(),
+            None => self.structures.first().cloned(),
+        };
     }
 
     /// Takes in a peak that was seen while the step after the last ended one was going on.

@@ -14,6 +14,7 @@ impl State {
         self.spawn_failed = None;
         for device in &mut self.devices {
             device.limit = None;
+            device.outside.clear();
         }
         for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
             rank.allocated.thin(PAST);

@@ -1,0 +1,333 @@
+//! Capacity: what is allocated and what was asked for do not fit on the device together, whoever
+//! else is there and however well the pieces were laid.
+//!
+//! It is also the rule that speaks when the figures are missing, or explain nothing: then it says
+//! that, and no more.
+
+use super::case::{Case, USUAL_OUTSIDE, text};
+use super::foreign_process::{self, NOTABLE_UNNAMED};
+use super::{Cause, Certainty, Finding};
+use crate::event::{Phase, Structure};
+use crate::oom::Kind;
+use crate::units::Bytes;
+
+/// The least waste that the allocator was ever measured to have, as a share of what is allocated:
+/// expandable segments need 0.3 to 4 % more than the allocated peak. What would fit only with less
+/// than this does not fit.
+const LEAST_WASTE: f64 = 0.02;
+
+/// The share of the card from which PyTorch's own cache is why a library found no memory.
+const NEARLY_ALL: f64 = 0.8;
+
+/// The share of what is allocated from which a part is called the most of it.
+const MOST: f64 = 0.5;
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    match (case.kind, case.needed(), case.capacity, case.requested) {
+        (
+            Kind::CudaErrorOom
+            | Kind::Cublas
+            | Kind::Cudnn
+            | Kind::Nccl
+            | Kind::Bitsandbytes
+            | Kind::NvmlAssert,
+            None,
+            _,
+            _,
+        ) => Some(outside_the_allocator(case)),
+        (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
+        (_, _, Some(capacity), Some(requested)) if requested > capacity => {
+            Some(larger_than_the_card(case, requested, capacity))
+        }
+        (_, _, _, _) => Some(without_figures(case)),
+    }
+}
+
+fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
+    let (allocated, asked) = (case.allocated?, case.asked()?);
+    let own_room = case.own_room()?;
+    let spare = case.free.zip(case.unallocated).map(|(free, unallocated)| {
+        // What would be left if every free piece could be used.
+        (free + unallocated).0 as i128 - case.requested.unwrap_or_default().0 as i128
+    });
+    let tight = spare.is_some_and(|spare| spare < (allocated.0 as f64 * LEAST_WASTE) as i128);
+    let others_are_why = foreign_process::held(case) > USUAL_OUTSIDE;
+    let (certainty, opening) = if needed > own_room {
+        (Certainty::Certain, "It does not fit")
+    } else if others_are_why {
+        // With the card to itself it would have fitted: that is the other process's finding.
+        return None;
+    } else if case.limit.is_some_and(|limit| limit < capacity) {
+        // Under a cap the card's capacity decides nothing.
+        return None;
+    } else if spare.is_some_and(|spare| spare < 0) {
+        // Exact at that moment, and not enough; if it is not known who has the rest, it may be
+        // another process.
+        match case.elsewhere() {
+            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE => {
+                (Certainty::Certain, "It does not fit")
+            }
+            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE + capacity.scale(NOTABLE_UNNAMED) => {
+                (Certainty::Likely, "It does not fit")
+            }
+            Some(_) | None => (Certainty::Possible, "It does not fit"),
+        }
+    } else if tight {
+        (Certainty::Likely, "It would fit only without any waste")
+    } else if case.free.is_none() && case.others.is_none() {
+        // Nothing says what else is on the card; by what is known it should have fitted.
+        return Some(unexplained(case, needed, capacity));
+    } else if spare.is_some_and(|_| case.free > case.requested) {
+        return Some(unexplained(case, needed, capacity));
+    } else {
+        return None;
+    };
+    let outside = match (case.non_pytorch, case.elsewhere()) {
+        // Without it the sum is too much already.
+        (_, _) if needed > capacity => String::new(),
+        (Some(outside), _) => format!(" + {outside} outside PyTorch"),
+        (None, Some(elsewhere)) => format!(" + {elsewhere} held otherwise"),
+        (None, None) => String::new(),
+    };
+    let mut finding = case.finding(
+        Cause::Capacity,
+        certainty,
+        if case.kind == Kind::MpsOom {
+            // Apple's GPUs share the host's memory; MPS allows itself a part of it.
+            format!("{opening}: {allocated} allocated + {asked}, {capacity} allowed.")
+        } else {
+            format!("{opening}: {allocated} allocated + {asked}{outside}, {capacity} on the card.")
+        },
+    );
+    finding.explanation = text([
+        (case.kind != Kind::MpsOom).then(|| ruled_out(case)),
+        spilled(allocated, capacity),
+        case.place()
+            .map(|place| sentence(&format!("it happened {place}"))),
+        made_of(case, allocated),
+        case.caveat(),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = advice(case, allocated);
+    Some(finding)
+}
+
+/// "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card."
+fn ruled_out(case: &Case) -> String {
+    let fragments = match (case.unallocated, case.requested) {
+        (Some(unallocated), Some(requested)) => {
+            let with_free = unallocated + case.free.unwrap_or(Bytes::ZERO);
+            if with_free < requested {
+                format!("{unallocated} lies unallocated, so it is not fragmentation")
+            } else {
+                format!("{unallocated} lies unallocated")
+            }
+        }
+        (_, _) => "how much lies unallocated is not known".into(),
+    };
+    sentence(&format!("{fragments}; {}", foreign_process::sentence(case)))
+}
+
+/// More allocated than there is: Windows' driver moves what does not fit to the host's memory.
+fn spilled(allocated: Bytes, capacity: Bytes) -> Option<String> {
+    (allocated > capacity).then(|| {
+        "More is allocated than the card has, as where the driver moves memory to the host's \
+         (Windows)."
+            .into()
+    })
+}
+
+fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
+    if case.phase == Phase::Load {
+        return None;
+    }
+    let (structure, unnamed) = (case.structure?, case.unnamed()?);
+    let floor = kept(structure);
+    if unnamed.fraction_of(allocated)? >= MOST {
+        return Some(format!(
+            "{unnamed} of it are activations and the like, which grow with the batch."
+        ));
+    }
+    Some(format!(
+        "{floor} of it are parameters, gradients and optimizer state, which no smaller batch makes less."
+    ))
+}
+
+fn kept(structure: &Structure) -> Bytes {
+    structure.parameters + structure.gradients + structure.optimizer_state
+}
+
+fn advice(case: &Case, allocated: Bytes) -> Vec<String> {
+    let words: &[&str] = match (case.phase, case.structure.zip(case.unnamed())) {
+        (Phase::Load, _) => &[
+            "a smaller model, or the same one in lower precision (bf16, quantization)",
+            "more GPUs, the parameters spread over them (FSDP, ZeRO-3)",
+        ],
+        (Phase::Evaluation, _) => &[
+            "a smaller batch in evaluation",
+            "torch.inference_mode() around the evaluation",
+        ],
+        (_, Some((_, unnamed))) if unnamed.fraction_of(allocated).is_some_and(|f| f < MOST) => &[
+            "an optimizer with less state (8-bit, Adafactor), or its state spread over GPUs (ZeRO)",
+            "lower precision (bf16)",
+            "a smaller batch gives back only what is not parameters, gradients and state",
+        ],
+        (Phase::Optimizer, None) => &[
+            "an optimizer with less state (8-bit, Adafactor), or its state spread over GPUs (ZeRO)",
+            "foreach=False in the optimizer, which needs less in its step",
+        ],
+        (_, _) => &[
+            "a smaller batch, with gradient accumulation to keep the effective one",
+            "automatic mixed precision (bf16)",
+            "recomputing activations (torch.utils.checkpoint)",
+        ],
+    };
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+fn larger_than_the_card(case: &Case, requested: Bytes, capacity: Bytes) -> Finding {
+    let mut finding = case.finding(
+        Cause::Capacity,
+        Certainty::Certain,
+        format!("One allocation of {requested} is more than the card has: {capacity}."),
+    );
+    finding.explanation = "Nothing else had to be on the card for that.".into();
+    finding.evidence = case.evidence();
+    finding.advice = vec!["look at the sizes of the tensor at that line".into()];
+    finding
+}
+
+/// A library beside PyTorch (or PyTorch itself, where its message failed) found no memory.
+fn outside_the_allocator(case: &Case) -> Finding {
+    if case.kind == Kind::NvmlAssert {
+        return message_lost(case);
+    }
+    let who = match case.kind {
+        Kind::Cublas => "cuBLAS",
+        Kind::Cudnn => "cuDNN",
+        Kind::Nccl => "NCCL",
+        Kind::Bitsandbytes => "bitsandbytes",
+        Kind::CudaErrorOom
+        | Kind::NvmlAssert
+        | Kind::CudaOom
+        | Kind::HipOom
+        | Kind::XpuOom
+        | Kind::MpsOom
+        | Kind::Vllm
+        | Kind::Cupy
+        | Kind::Jax
+        | Kind::Tf
+        | Kind::HostOom => "CUDA",
+    };
+    let share = case
+        .reserved
+        .zip(case.capacity)
+        .and_then(|(reserved, capacity)| reserved.fraction_of(capacity));
+    let mut finding = match (share, case.reserved, case.capacity) {
+        (Some(share), Some(reserved), Some(capacity)) if share >= NEARLY_ALL => case.finding(
+            Cause::Capacity,
+            Certainty::Likely,
+            format!("PyTorch had reserved {reserved} of {capacity} and left too little for {who}."),
+        ),
+        (_, _, _) => case.finding(
+            Cause::Capacity,
+            Certainty::Possible,
+            format!("{who} found no memory on the card; its message has no figures."),
+        ),
+    };
+    finding.explanation = text([
+        Some("The allocation that failed was outside PyTorch's allocator.".into()),
+        Some(sentence(&foreign_process::sentence(case))),
+        case.caveat(),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec![
+        "a smaller batch".into(),
+        "leave room beside PyTorch: torch.cuda.set_per_process_memory_fraction(0.9)".into(),
+    ];
+    finding
+}
+
+/// torch 2.1 to 2.12 may fail on NVML while the message of an out-of-memory is put together.
+fn message_lost(case: &Case) -> Finding {
+    let headline = match (case.allocated, case.capacity) {
+        (Some(allocated), Some(capacity)) => {
+            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the card.")
+        }
+        (_, _) => "PyTorch ran out of memory.".into(),
+    };
+    let mut finding = case.finding(Cause::Capacity, Certainty::Possible, headline);
+    finding.explanation = text([
+        Some("It failed on NVML while it put its message together, so that the message and its figures are lost.".into()),
+        Some(sentence(&foreign_process::sentence(case))),
+        case.caveat(),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec!["a smaller batch".into()];
+    finding
+}
+
+fn without_figures(case: &Case) -> Finding {
+    let wanted = match case.asked() {
+        Some(asked) => format!("It ran out of memory: {asked}."),
+        None => "It ran out of memory.".into(),
+    };
+    let missing: Vec<&str> = [
+        ("what was asked for", case.requested),
+        ("what was allocated", case.allocated),
+        ("the card's capacity", case.capacity),
+    ]
+    .into_iter()
+    .filter(|(_, bytes)| bytes.is_none())
+    .map(|(what, _)| what)
+    .collect();
+    let mut finding = case.finding(Cause::Capacity, Certainty::Possible, wanted);
+    finding.explanation = text([
+        Some(sentence(&format!(
+            "{} {} not known, so that the cause cannot be told",
+            missing.join(" and "),
+            if missing.len() > 1 { "are" } else { "is" }
+        ))),
+        case.place()
+            .map(|place| sentence(&format!("it happened {place}"))),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec!["a smaller batch".into()];
+    finding
+}
+
+/// What is said where no rule has anything to say.
+pub(super) fn nothing_else(case: &Case) -> Finding {
+    match case.needed().zip(case.capacity) {
+        Some((needed, capacity)) => unexplained(case, needed, capacity),
+        None => without_figures(case),
+    }
+}
+
+/// All figures are there, and by them it should have fitted.
+fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
+    let mut finding = case.finding(
+        Cause::Capacity,
+        Certainty::Possible,
+        format!("The figures do not explain it: {needed} needed, {capacity} on the card."),
+    );
+    finding.explanation = text([
+        case.free.map(|free| {
+            format!("{free} were free when the message was put together; somebody may have held more a moment before.")
+        }),
+        Some(sentence(&foreign_process::sentence(case))),
+        case.caveat(),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec!["see who else is on the card (nvidia-smi on the host)".into()];
+    finding
+}
+
+/// A sentence: a capital in front, a stop behind.
+fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),
+        None => String::new(),
+    }
+}

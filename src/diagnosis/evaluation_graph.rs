@@ -1,0 +1,38 @@
+//! An evaluation that builds the graph: the model is in eval mode, but gradients are recorded, so
+//! that each forward keeps its activations for as long as its output is kept.
+
+use super::case::{Case, text};
+use super::{Cause, Certainty, Finding};
+use crate::event::Phase;
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    let record = case.oom.record.as_ref()?;
+    if case.phase != Phase::Evaluation || record.grad_enabled != Some(true) {
+        return None;
+    }
+    if case.unallocated? + case.free? >= case.requested? {
+        return None;
+    }
+    let allocated = case.allocated?;
+    let floor = case
+        .rank
+        .and_then(|rank| rank.steps.floors.last())
+        .map(|(_, floor)| *floor);
+    let headline = match floor.filter(|floor| *floor < allocated) {
+        Some(floor) => format!(
+            "An evaluation records gradients: {} has come on top of the {floor} that stay between steps.",
+            allocated - floor
+        ),
+        None => format!("An evaluation records gradients: {allocated} are allocated."),
+    };
+    let mut finding = case.finding(Cause::EvaluationGraph, Certainty::Likely, headline);
+    finding.explanation = text([
+        Some("The model is in eval mode, but gradients are on, so that every output that is kept keeps its activations.".into()),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec![
+        "with torch.inference_mode(): around the evaluation".into(),
+        ".item() or .detach() on what is kept of each batch".into(),
+    ];
+    Some(finding)
+}

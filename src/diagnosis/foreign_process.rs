@@ -1,0 +1,168 @@
+//! Another process on the device: somebody else's, a run of ours that did not end, or another rank
+//! of the same training that came to the same device by mistake.
+
+use super::case::{Case, Other, Relation, USUAL_OUTSIDE, number, text};
+use super::{Cause, Certainty, Finding};
+use crate::units::Bytes;
+
+/// The share of the card from which another process counts: less than that is a desktop or a
+/// monitor, and never the reason.
+const NOTABLE: f64 = 0.05;
+
+/// The share of the card that must be missing for a process that nobody names to be supposed.
+pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
+
+/// Room that a training needs beyond what it has allocated, for the allocator's rounding.
+const WASTE: f64 = 1.03;
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    match &case.others {
+        Some(others) => named(case, others),
+        None => unnamed(case),
+    }
+}
+
+fn named(case: &Case, others: &[Other]) -> Option<Finding> {
+    let foreign = case.foreign?;
+    let capacity = case.capacity?;
+    let share = foreign.fraction_of(capacity)?;
+    if share < NOTABLE {
+        return None;
+    }
+    let fits_alone = case
+        .needed()
+        .zip(case.own_room())
+        .map(|(needed, room)| (needed <= room, needed.scale(WASTE) <= room));
+    let would_do = case
+        .requested
+        .zip(case.free)
+        .map(|(requested, free)| free + foreign >= requested);
+    let certainty = match (fits_alone, would_do) {
+        (Some((true, true)), Some(true)) => Certainty::Certain,
+        (Some((true, _)), Some(true) | None) => Certainty::Likely,
+        (Some((false, _)), _) | (_, Some(false)) => Certainty::Possible,
+        // No figures of PyTorch's: the first CUDA call failed, say.
+        (None, Some(true) | None) if share >= 0.5 => Certainty::Likely,
+        (None, Some(true) | None) => Certainty::Possible,
+    };
+    let largest = others.iter().max_by_key(|other| other.bytes);
+    let who = match (others, largest) {
+        ([only], _) => name_of(only),
+        ([], _) | (_, None) => "A process that NVML does not list".into(),
+        (_, Some(largest)) => format!(
+            "{} and {} more",
+            name_of(largest),
+            match others.len() - 1 {
+                1 => "one".into(),
+                more => more.to_string(),
+            }
+        ),
+    };
+    let plural = if others.len() > 1 { "hold" } else { "holds" };
+    let headline = format!("{who} {plural} {foreign} of the card's {capacity}.");
+    let mut finding = case.finding(Cause::ForeignProcess, certainty, headline);
+    finding.foreign = largest.map(|other| other.pid);
+    finding.explanation = text([
+        match (fits_alone, case.needed(), case.asked()) {
+            (Some((true, _)), Some(needed), Some(_)) => Some(format!(
+                "With the card to itself the training would have had room for the {needed} it needed here."
+            )),
+            (Some((false, _)), Some(needed), Some(_)) => Some(format!(
+                "Even with the card to itself the training would not fit: it needed {needed} here."
+            )),
+            (_, _, _) => None,
+        },
+        case.caveat(),
+    ]);
+    finding.evidence = vec![number("foreign", foreign)];
+    finding.evidence.extend(case.evidence());
+    finding.advice = match largest.map(|other| other.relation) {
+        Some(Relation::Stranger) | None => vec![
+            "another GPU (CUDA_VISIBLE_DEVICES)".into(),
+            "wait until the other process has ended, or ask its owner".into(),
+        ],
+        Some(Relation::Rank(_)) => vec![
+            "give each rank a device of its own: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call".into(),
+        ],
+        Some(Relation::Earlier(_)) => vec!["end the process that is left of the earlier run".into()],
+    };
+    Some(finding)
+}
+
+fn name_of(other: &Other) -> String {
+    let pid = other.pid;
+    match other.relation {
+        Relation::Rank(Some(rank)) => {
+            format!("Rank {rank} of this same training (process {pid})")
+        }
+        Relation::Rank(None) => format!("Another process of this same training ({pid})"),
+        Relation::Earlier(run) => format!("Process {pid}, left over from run {run},"),
+        Relation::Stranger => match (&other.name, &other.user) {
+            (Some(name), Some(user)) => format!("{user}'s {name} (process {pid})"),
+            (Some(name), None) => format!("{name} (process {pid})"),
+            (None, Some(user)) => format!("{user}'s process {pid}"),
+            (None, None) => format!("Another process ({pid})"),
+        },
+    }
+}
+
+/// No list of processes, but the card holds more than PyTorch reserved: another process, or a
+/// great deal of memory of this one outside PyTorch.
+fn unnamed(case: &Case) -> Option<Finding> {
+    let (capacity, elsewhere) = (case.capacity?, case.elsewhere()?);
+    let requested = case.requested?;
+    let beyond_usual = elsewhere - case.non_pytorch.unwrap_or(USUAL_OUTSIDE);
+    let share = beyond_usual.fraction_of(capacity)?;
+    let would_do = case.free? + beyond_usual >= requested;
+    let fits_alone = case.needed()? <= capacity;
+    if share < NOTABLE_UNNAMED || !would_do || !fits_alone {
+        return None;
+    }
+    let certainty = if share >= 0.25 {
+        Certainty::Likely
+    } else {
+        Certainty::Possible
+    };
+    let mut finding = case.finding(
+        Cause::ForeignProcess,
+        certainty,
+        format!(
+            "{elsewhere} of the card's {capacity} is held by something other than this process's PyTorch."
+        ),
+    );
+    finding.explanation = text([
+        Some(
+            "Nobody says by whom: most likely another process, else libraries of this one.".into(),
+        ),
+        case.caveat(),
+    ]);
+    finding.evidence = vec![number("outside PyTorch", elsewhere)];
+    finding.evidence.extend(case.evidence());
+    finding.advice = vec![
+        "see who is on the card (nvidia-smi on the host)".into(),
+        "another GPU (CUDA_VISIBLE_DEVICES)".into(),
+    ];
+    Some(finding)
+}
+
+/// Whether nobody else is on the device, or so little that it does not matter, in words.
+pub(super) fn sentence(case: &Case) -> String {
+    match (&case.others, case.foreign, case.elsewhere()) {
+        (Some(others), _, _) if others.is_empty() => "no other process is on the card".into(),
+        (Some(others), Some(foreign), _) if others.len() == 1 => {
+            format!("another process holds {foreign}")
+        }
+        (Some(_), Some(foreign), _) => format!("other processes hold {foreign}"),
+        (Some(_), None, _) => "other processes are on the card".into(),
+        // The card's own arithmetic leaves no room for anybody.
+        (None, _, Some(elsewhere)) if elsewhere <= USUAL_OUTSIDE => {
+            format!("no more than {elsewhere} of the card is outside PyTorch")
+        }
+        (None, _, _) => "whether another process is on the card is not known".into(),
+    }
+}
+
+/// What others hold, for sums: nothing where it is not known.
+pub(super) fn held(case: &Case) -> Bytes {
+    case.foreign.unwrap_or(Bytes::ZERO)
+}

@@ -1,0 +1,21 @@
+//! The host's memory, not the device's: nothing that is changed on the GPU helps.
+
+use super::case::Case;
+use super::{Cause, Certainty, Finding};
+
+pub(super) fn examine(case: &Case) -> Finding {
+    let headline = match case.requested {
+        Some(requested) => {
+            format!("The host ran out of memory, not the GPU: {requested} asked for.")
+        }
+        None => "The host ran out of memory, not the GPU.".into(),
+    };
+    let mut finding = case.finding(Cause::HostMemory, Certainty::Certain, headline);
+    finding.explanation =
+        "The kernel, the job's memory limit or shared memory (/dev/shm) ended it.".into();
+    finding.advice = vec![
+        "fewer DataLoader workers, or less prefetched by each".into(),
+        "a larger memory limit of the job or container, or a larger /dev/shm".into(),
+    ];
+    finding
+}

@@ -1,0 +1,64 @@
+//! A cap: the program or its environment allows itself less than the device has.
+//!
+//! `set_per_process_memory_fraction`, or `per_process_memory_fraction` in the allocator's settings
+//! (torch ≥ 2.10). The device's free memory is then no help: the allocator refuses by itself.
+
+use super::case::{Case, number, text};
+use super::{Cause, Certainty, Finding};
+use crate::units::Bytes;
+
+/// A text gives figures to a hundredth of a GiB; three of them are compared.
+const ROUNDING: Bytes = Bytes::mib(16);
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    let limit = case.limit?;
+    if case.capacity.is_some_and(|capacity| limit >= capacity) {
+        // A fraction of 1.0 is printed as a limit too.
+        return None;
+    }
+    let reached = case
+        .reserved
+        .zip(case.requested)
+        .map(|(reserved, requested)| reserved + requested + ROUNDING > limit);
+    let room_beyond = case
+        .free
+        .zip(case.requested)
+        .map(|(free, requested)| free >= requested);
+    let certainty = match (reached, room_beyond) {
+        (Some(false), _) => return None,
+        (Some(true), Some(true)) => Certainty::Certain,
+        (Some(true), None) | (None, Some(true)) => Certainty::Likely,
+        (None, None) | (_, Some(false)) => Certainty::Possible,
+    };
+    let of_the_card = case
+        .capacity
+        .map(|capacity| format!(" of the card's {capacity}"))
+        .unwrap_or_default();
+    let held = match (case.reserved, case.asked()) {
+        (Some(reserved), Some(asked)) => format!(": {reserved} reserved + {asked}"),
+        (_, _) => String::new(),
+    };
+    let mut finding = case.finding(
+        Cause::Limit,
+        certainty,
+        format!("A cap allows the program only {limit}{of_the_card}{held}."),
+    );
+    finding.explanation = text([
+        match (room_beyond, case.free) {
+            (Some(true), Some(free)) => Some(format!("{free} are free on the card.")),
+            (Some(false), Some(free)) => Some(format!(
+                "Only {free} are free on the card, so that without the cap it would not have fitted either."
+            )),
+            (_, _) => None,
+        },
+        Some(
+            "The cap comes from set_per_process_memory_fraction in the program or from \
+             per_process_memory_fraction in the allocator's settings."
+                .into(),
+        ),
+    ]);
+    finding.evidence = case.evidence();
+    finding.evidence.insert(0, number("limit", limit));
+    finding.advice = vec!["raise the cap or take it out".into()];
+    Some(finding)
+}

@@ -1,0 +1,37 @@
+//! Out-of-memories made by hand, and what is said of each: the causes in tables, the words kept as
+//! a snapshot.
+
+mod climbs;
+mod messages;
+mod trainings;
+
+use super::*;
+use messages::{explained, messages};
+use std::fmt::Write;
+use trainings::scenes;
+
+#[test]
+fn the_words() {
+    let mut words = String::new();
+    let cases = messages()
+        .into_iter()
+        .map(|(what, report, ..)| (format!("text: {what}"), explained(&report)))
+        .chain(
+            scenes()
+                .into_iter()
+                .map(|(what, scene, ..)| (format!("probe: {what}"), diagnose(&scene.state))),
+        );
+    for (what, findings) in cases {
+        let _ = writeln!(words, "# {what}");
+        for finding in findings {
+            let (certainty, cause) = (finding.certainty, finding.cause);
+            let _ = writeln!(words, "{certainty:?} {cause:?}: {}", finding.headline);
+            let _ = writeln!(words, "    {}", finding.explanation);
+            for advice in finding.advice {
+                let _ = writeln!(words, "    > {advice}");
+            }
+        }
+        words.push('\n');
+    }
+    insta::assert_snapshot!(words);
+}

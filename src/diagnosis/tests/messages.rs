@@ -1,0 +1,324 @@
+//! Texts alone, with figures of our own, and the first finding of each.
+
+use crate::diagnosis::*;
+use crate::oom::{OtherProcess, Report};
+use crate::state::scene::*;
+use crate::units::{Bytes, Moment, Pid};
+use proptest::prelude::*;
+
+/// A text alone: total, free, allocated, unallocated, requested, in GiB.
+fn message(total: f64, free: f64, allocated: f64, unallocated: f64, requested: f64) -> Report {
+    Report {
+        device: Some(0),
+        requested: Some(gib(requested)),
+        total: Some(gib(total)),
+        free: Some(gib(free)),
+        allocated: Some(gib(allocated)),
+        unallocated: Some(gib(unallocated)),
+        ..Report::default()
+    }
+}
+
+fn with_process(report: Report, used: f64, others: &[(i32, f64)]) -> Report {
+    Report {
+        process_used: Some(gib(used)),
+        others: others
+            .iter()
+            .map(|(pid, used)| OtherProcess {
+                pid: Pid(*pid),
+                used: Some(gib(*used)),
+            })
+            .collect(),
+        ..report
+    }
+}
+
+pub(super) fn explained(report: &Report) -> Vec<Finding> {
+    let incident = OomIncident::of_report(Moment::ZERO, report.clone());
+    diagnose_incident(&State::default(), None, &incident)
+}
+
+/// Messages with figures of our own, and the first finding of each.
+pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
+    use Cause::*;
+    use Certainty::*;
+    vec![
+        (
+            "full, alone on the card",
+            with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[]),
+            Capacity,
+            Certain,
+        ),
+        (
+            "full, no process listed",
+            message(23.57, 0.31, 22.41, 0.33, 1.16),
+            Capacity,
+            Certain,
+        ),
+        (
+            "the last bit of a full card",
+            with_process(message(15.77, 0.01, 14.92, 0.29, 0.02), 15.76, &[]),
+            Capacity,
+            Likely,
+        ),
+        (
+            "fragmented",
+            with_process(message(39.39, 0.62, 27.05, 11.21, 4.5), 38.77, &[]),
+            Fragmentation,
+            Likely,
+        ),
+        (
+            "fragmented, enough only with what is free",
+            with_process(message(39.39, 1.41, 34.06, 3.41, 4.5), 37.98, &[]),
+            Fragmentation,
+            Likely,
+        ),
+        (
+            "another process",
+            with_process(
+                message(23.57, 0.14, 6.02, 0.2, 2.0),
+                6.74,
+                &[(4_021, 16.69)],
+            ),
+            ForeignProcess,
+            Certain,
+        ),
+        (
+            "another process that matters little",
+            with_process(message(23.57, 0.1, 22.3, 0.11, 1.5), 22.92, &[(977, 0.55)]),
+            Capacity,
+            Certain,
+        ),
+        (
+            "two others, without either of which it would not fit",
+            with_process(
+                message(23.57, 0.1, 20.3, 0.11, 9.5),
+                20.92,
+                &[(977, 1.5), (978, 1.05)],
+            ),
+            Capacity,
+            Certain,
+        ),
+        (
+            "somebody whom nobody names (torch 1.x)",
+            Report {
+                unallocated: None,
+                reserved: Some(gib(9.1)),
+                ..message(15.78, 0.2, 8.9, 0.0, 1.0)
+            },
+            ForeignProcess,
+            Likely,
+        ),
+        (
+            "itself under the host's id, in a container",
+            Report {
+                others: with_process(Report::default(), 0.0, &[(31_007, 23.26)]).others,
+                ..message(23.57, 0.31, 22.41, 0.33, 1.16)
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "a cap",
+            Report {
+                limit: Some(gib(8.0)),
+                ..with_process(message(79.1, 70.2, 7.31, 0.25, 1.0), 8.1, &[])
+            },
+            Limit,
+            Certain,
+        ),
+        (
+            "a cap that one allocation alone is larger than",
+            Report {
+                limit: Some(gib(5.59)),
+                reserved: Some(Bytes::ZERO),
+                ..message(11.17, 10.9, 0.0, 0.0, 5.59)
+            },
+            Limit,
+            Certain,
+        ),
+        (
+            "under the host's id, and much of it outside PyTorch",
+            Report {
+                others: with_process(Report::default(), 0.0, &[(31_007, 79.2)]).others,
+                ..message(79.25, 0.05, 68.6, 0.11, 0.25)
+            },
+            NonPytorch,
+            Likely,
+        ),
+        (
+            "an old message of a full card",
+            Report {
+                unallocated: None,
+                reserved: Some(gib(3.41)),
+                ..message(4.0, 0.0, 3.35, 0.0, 0.07)
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "a fraction of 1.0 is no cap",
+            Report {
+                limit: Some(gib(23.57)),
+                ..with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[])
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "memory outside PyTorch",
+            with_process(message(23.57, 0.2, 14.0, 0.4, 1.5), 22.9, &[]),
+            NonPytorch,
+            Likely,
+        ),
+        (
+            "Windows has moved some to the host",
+            message(7.99, 0.0, 17.4, 0.5, 0.2),
+            Capacity,
+            Certain,
+        ),
+        (
+            "cached (torch 1.0), the rest of the line cut off",
+            Report {
+                total: None,
+                free: None,
+                ..message(0.0, 0.0, 9.3, 0.4, 0.05)
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "no figures but what was asked for",
+            Report {
+                requested: Some(Bytes::mib(512)),
+                ..Report::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "no figures at all",
+            Report {
+                kind: Kind::CudaErrorOom,
+                ..Report::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "the message itself failed",
+            Report {
+                kind: Kind::NvmlAssert,
+                ..Report::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "more than any card",
+            Report {
+                total: Some(gib(23.57)),
+                requested: Some(gib(800.0)),
+                kind: Kind::Jax,
+                ..Report::default()
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "the host",
+            Report {
+                kind: Kind::HostOom,
+                ..Report::default()
+            },
+            HostMemory,
+            Certain,
+        ),
+        (
+            "MPS and its own ceiling",
+            Report {
+                kind: Kind::MpsOom,
+                requested: Some(gib(1.0)),
+                allocated: Some(gib(17.6)),
+                limit: Some(gib(18.1)),
+                ..Report::default()
+            },
+            Capacity,
+            Certain,
+        ),
+        (
+            "more free than asked for when the message was made",
+            with_process(message(23.57, 9.0, 12.0, 1.0, 2.0), 13.6, &[]),
+            Capacity,
+            Possible,
+        ),
+    ]
+}
+
+#[test]
+fn each_message_has_its_cause() {
+    for (what, report, cause, certainty) in messages() {
+        let findings = explained(&report);
+        let first = findings.first().map(|f| (f.cause, f.certainty));
+        let said: Vec<_> = findings.iter().map(|f| &f.headline).collect();
+        assert_eq!(first, Some((cause, certainty)), "{what}: {said:#?}");
+        assert!(
+            findings.is_sorted_by_key(|f| std::cmp::Reverse(f.certainty)),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_message_is_never_given_a_figure_that_it_lacks() {
+    for (what, report, ..) in messages() {
+        for finding in explained(&report) {
+            for Evidence { what: name, .. } in &finding.evidence {
+                let known = match name.as_str() {
+                    "requested" => report.requested.is_some(),
+                    "allocated" => report.allocated.is_some(),
+                    "capacity" => report.total.is_some() || report.limit.is_some(),
+                    "free" => report.free.is_some(),
+                    _ => true,
+                };
+                assert!(known, "{what}: {name} made up");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the figures: no panic, the words are there, and every finding has its numbers.
+    #[test]
+    fn any_figures_are_explained(
+        total in proptest::option::of(0..100u64 << 30),
+        free in proptest::option::of(0..100u64 << 30),
+        allocated in proptest::option::of(0..100u64 << 30),
+        unallocated in proptest::option::of(0..100u64 << 30),
+        requested in proptest::option::of(0..100u64 << 30),
+        limit in proptest::option::of(0..100u64 << 30),
+        process_used in proptest::option::of(0..100u64 << 30),
+        others in proptest::collection::vec(proptest::option::of(0..100u64 << 30), 0..3),
+    ) {
+        let report = Report {
+            total: total.map(Bytes),
+            free: free.map(Bytes),
+            allocated: allocated.map(Bytes),
+            unallocated: unallocated.map(Bytes),
+            requested: requested.map(Bytes),
+            limit: limit.map(Bytes),
+            process_used: process_used.map(Bytes),
+            others: others
+                .into_iter()
+                .map(|used| OtherProcess { pid: Pid(7), used: used.map(Bytes) })
+                .collect(),
+            ..Report::default()
+        };
+        for finding in explained(&report) {
+            prop_assert!(finding.headline.ends_with('.'), "{}", finding.headline);
+            prop_assert!(!finding.explanation.contains("  "), "{}", finding.explanation);
+        }
+    }
+}

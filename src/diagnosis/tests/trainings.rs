@@ -1,0 +1,267 @@
+//! Trainings with a probe, and the first finding of each.
+
+use crate::diagnosis::*;
+use crate::event::*;
+use crate::oom::{OtherProcess, Report};
+use crate::state::scene::*;
+use crate::units::{Bytes, Pid, Rank};
+
+/// An out-of-memory of a training with a probe.
+fn failing(record: OomRecord) -> Scene {
+    let mut scene = Scene::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    scene.add(3.0, What::Device(reading(&[(100, gib(2.0))])));
+    scene.add(20.0, What::Oom(record));
+    scene
+}
+
+fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Structure> {
+    Some(Structure {
+        pid: Pid(100),
+        device: 0,
+        parameters: gib(parameters),
+        gradients: gib(gradients),
+        optimizer_state: gib(optimizer_state),
+    })
+}
+
+fn full_card() -> OomRecord {
+    OomRecord {
+        phase: Phase::Backward,
+        step: 1,
+        structure: made_of(0.5, 0.5, 1.0),
+        largest_free: Some(Bytes::mib(20)),
+        ..record(100, gib(22.2), gib(22.5), gib(1.2), gib(0.2))
+    }
+}
+
+fn fragmented() -> OomRecord {
+    OomRecord {
+        phase: Phase::Forward,
+        step: 40,
+        largest_free: Some(Bytes::mib(1_900)),
+        ..record(100, gib(17.0), gib(22.6), gib(2.5), gib(0.3))
+    }
+}
+
+fn leaking(per_step: Bytes, steps: u64) -> Scene {
+    let mut scene = Scene::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    for n in 1..=steps {
+        // A scatter of some MiB, as varying lengths leave.
+        let scatter = Bytes::mib((n * 7) % 5);
+        let floor = gib(3.0) + per_step.scale(n as f64) + scatter;
+        scene.add(2.0 + n as f64, step(100, n, floor, floor + gib(8.0)));
+    }
+    let floor = gib(3.0) + per_step.scale(steps as f64);
+    scene.add(
+        2_000.0,
+        What::Oom(OomRecord {
+            phase: Phase::Forward,
+            step: steps,
+            ..record(100, floor + gib(8.0), floor + gib(8.2), gib(0.5), gib(0.1))
+        }),
+    );
+    scene
+}
+
+pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
+    use Cause::*;
+    use Certainty::*;
+    let mut foreign = Scene::training();
+    let mut card = reading(&[(100, gib(2.0)), (4_021, gib(15.0))]);
+    if let Some(other) = card.processes.as_mut().and_then(|list| list.get_mut(1)) {
+        other.name = Some("python".into());
+        other.user = Some("ada".into());
+    }
+    foreign.sampled(2.0, 1.0, 1.5).add(3.0, What::Device(card));
+    foreign.add(
+        20.0,
+        What::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
+    );
+    foreign.add(21.0, exited(1, Exit::Code(1)));
+    // Afterwards the card is empty: that is not what it looked like.
+    foreign.add(22.0, What::Device(reading(&[])));
+
+    let mut left_over = Scene::training();
+    left_over
+        .add(8.0, exited(1, Exit::Code(1)))
+        .add(9.0, started(2, 200, "python train.py --batch-size 32"))
+        .add(10.0, hello(2, 200, None))
+        .add(10.5, What::Sample(sample(200, 0, gib(1.0), gib(1.5))))
+        .add(
+            11.0,
+            What::Device(reading(&[(200, gib(2.0)), (100, gib(20.0))])),
+        )
+        .add(
+            12.0,
+            What::Oom(record(200, gib(1.3), gib(1.5), gib(1.9), gib(1.6))),
+        );
+
+    let mut same_device = Scene::default();
+    same_device
+        .add(0.0, started(1, 99, "torchrun train.py"))
+        .add(1.0, hello(1, 100, Some(0)))
+        .add(1.0, hello(1, 101, Some(1)))
+        .add(2.0, What::Sample(sample(100, 0, gib(11.0), gib(11.5))))
+        .add(2.0, What::Sample(sample(101, 0, gib(10.0), gib(10.5))));
+    let mut text = text_of(&record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6)));
+    text.rank = Some(Rank(0));
+    text.process_used = Some(gib(12.0));
+    text.others = vec![OtherProcess {
+        pid: Pid(101),
+        used: Some(gib(11.0)),
+    }];
+    same_device.add(3.0, What::OomText(text));
+
+    let mut same_device_by_nvml = Scene::default();
+    same_device_by_nvml
+        .add(0.0, started(1, 99, "torchrun train.py"))
+        .add(1.0, hello(1, 100, Some(0)))
+        .add(1.0, hello(1, 101, Some(1)))
+        .add(2.0, What::Sample(sample(100, 0, gib(11.0), gib(11.5))))
+        .add(2.0, What::Sample(sample(101, 0, gib(10.0), gib(10.5))))
+        .add(
+            2.1,
+            What::Device(reading(&[(100, gib(12.0)), (101, gib(11.0))])),
+        )
+        .add(
+            3.0,
+            What::Oom(record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6))),
+        );
+
+    let mut by_sample = Scene::training();
+    by_sample.sampled(2.0, 21.0, 22.0).add(
+        3.0,
+        What::OomText(Report {
+            kind: Kind::Cublas,
+            ..Report::default()
+        }),
+    );
+
+    let mut expandable = Scene::default();
+    expandable.add(0.0, started(1, 100, "python train.py"));
+    if let What::Hello(mut hello) = hello(1, 100, None) {
+        hello.expandable_segments = Some(true);
+        expandable.add(1.0, What::Hello(hello));
+    }
+    expandable.add(20.0, What::Oom(fragmented()));
+
+    vec![
+        (
+            "full card, second step",
+            failing(full_card()),
+            Capacity,
+            Certain,
+        ),
+        (
+            "model load",
+            failing(OomRecord {
+                phase: Phase::Load,
+                structure: None,
+                step: 0,
+                ..full_card()
+            }),
+            Capacity,
+            Certain,
+        ),
+        (
+            "what stays is the most of it",
+            failing(OomRecord {
+                step: 9,
+                structure: made_of(5.0, 5.0, 10.0),
+                ..full_card()
+            }),
+            Capacity,
+            Certain,
+        ),
+        ("fragmented", failing(fragmented()), Fragmentation, Certain),
+        ("fragmented, expandable", expandable, Fragmentation, Likely),
+        ("another process", foreign, ForeignProcess, Certain),
+        ("left over from run 1", left_over, ForeignProcess, Certain),
+        (
+            "two ranks on one device",
+            same_device,
+            ForeignProcess,
+            Certain,
+        ),
+        (
+            "two ranks on one device, by NVML",
+            same_device_by_nvml,
+            ForeignProcess,
+            Certain,
+        ),
+        (
+            "a cap",
+            failing(OomRecord {
+                total: gib(8.0),
+                limit: Some(gib(8.0)),
+                ..record(100, gib(7.1), gib(7.4), gib(1.0), gib(15.5))
+            }),
+            Limit,
+            Certain,
+        ),
+        (
+            "first optimizer step",
+            failing(OomRecord {
+                phase: Phase::Optimizer,
+                step: 0,
+                structure: made_of(7.0, 7.0, 0.0),
+                ..record(100, gib(21.6), gib(21.7), gib(2.0), gib(1.0))
+            }),
+            OptimizerState,
+            Likely,
+        ),
+        (
+            "second step, on top of the state",
+            failing(OomRecord {
+                structure: made_of(3.0, 3.0, 6.0),
+                ..full_card()
+            }),
+            OptimizerState,
+            Likely,
+        ),
+        (
+            "evaluation with gradients",
+            failing(OomRecord {
+                phase: Phase::Evaluation,
+                grad_enabled: Some(true),
+                step: 100,
+                ..full_card()
+            }),
+            EvaluationGraph,
+            Likely,
+        ),
+        (
+            "evaluation without gradients",
+            failing(OomRecord {
+                phase: Phase::Evaluation,
+                grad_enabled: Some(false),
+                step: 100,
+                ..full_card()
+            }),
+            Capacity,
+            Certain,
+        ),
+        ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
+        ("cuBLAS, no figures", by_sample, Capacity, Likely),
+    ]
+}
+
+#[test]
+fn each_training_has_its_cause() {
+    for (what, scene, cause, certainty) in scenes() {
+        let findings = diagnose(&scene.state);
+        let first = findings.first().map(|f| (f.cause, f.certainty));
+        let said: Vec<_> = findings.iter().map(|f| &f.headline).collect();
+        assert_eq!(first, Some((cause, certainty)), "{what}: {said:#?}");
+    }
+}
+
+#[test]
+fn there_is_nothing_to_say_while_nothing_failed() {
+    assert_eq!(diagnose(&State::default()), []);
+    let mut scene = failing(full_card());
+    scene.add(25.0, step(100, 2, gib(3.0), gib(22.0)));
+    assert_eq!(diagnose(&scene.state), [], "it was caught");
+}

@@ -1,0 +1,13 @@
+//! Tables of events in, state out.
+
+mod devices;
+mod make_up;
+mod ooms;
+mod runs;
+mod sequences;
+
+use crate::units::Moment;
+
+fn at(seconds: f64) -> Moment {
+    Moment::from_secs_f64(seconds)
+}

@@ -1,0 +1,151 @@
+//! What a device is made of, and whose it is.
+
+use crate::event::*;
+use crate::state::scene::*;
+use crate::state::*;
+use crate::units::{Bytes, Pid};
+
+#[test]
+fn the_parts_add_up_to_the_capacity() {
+    let mut scene = Scene::training();
+    scene
+        .sampled(2.0, 10.0, 12.0)
+        .add(
+            2.0,
+            What::Structure(Structure {
+                pid: Pid(100),
+                device: 0,
+                parameters: gib(1.0),
+                gradients: gib(1.0),
+                optimizer_state: gib(2.0),
+            }),
+        )
+        .add(
+            2.1,
+            What::Device(reading(&[(100, gib(12.5)), (7, gib(3.0))])),
+        );
+    let made_of = |scene: &Scene| scene.state.devices[0].make_up(&scene.state);
+    let parts = made_of(&scene);
+    assert_eq!(parts.parameters, Some(gib(1.0)));
+    assert_eq!(parts.optimizer_state, Some(gib(2.0)));
+    assert_eq!(parts.gradients, Some(gib(1.0)));
+    assert_eq!(parts.activations_and_rest, Some(gib(6.0)));
+    assert_eq!(parts.unallocated, Some(gib(2.0)));
+    assert_eq!(parts.non_pytorch, Some(gib(0.5)));
+    assert_eq!(parts.foreign, Some(gib(3.0)));
+    assert_eq!(parts.free, Some(CAPACITY - gib(15.5)));
+    // The allocator has moved on since NVML was read: the context does not shrink for it.
+    scene.sampled(2.2, 13.0, 14.0);
+    let parts = made_of(&scene);
+    assert_eq!(parts.non_pytorch, Some(gib(0.5)));
+    assert_eq!(sum(&parts), CAPACITY);
+    // Gradients freed: less is allocated than the structure says.
+    scene.sampled(2.3, 3.5, 14.0);
+    let parts = made_of(&scene);
+    assert_eq!(parts.gradients, Some(gib(0.5)));
+    assert_eq!(parts.activations_and_rest, Some(Bytes::ZERO));
+    assert_eq!(sum(&parts), CAPACITY);
+    let room = scene.state.devices[0].headroom(&scene.state).unwrap();
+    assert_eq!((Some(room.bytes), room.at_most), (parts.free, false));
+}
+
+fn sum(parts: &MakeUp) -> Bytes {
+    let parts = [
+        parts.parameters,
+        parts.gradients,
+        parts.optimizer_state,
+        parts.activations_and_rest,
+        parts.unallocated,
+        parts.non_pytorch,
+        parts.foreign,
+        parts.free,
+    ];
+    parts.iter().map(|part| part.expect("known")).sum()
+}
+
+#[test]
+fn what_nobody_knows_is_not_made_up() {
+    // Before anything is known.
+    let mut scene = Scene::training();
+    assert_eq!(
+        scene.state.devices[0].make_up(&scene.state),
+        MakeUp::default()
+    );
+    // The probe alone: nothing outside PyTorch is known, so nothing is known to be free.
+    scene.sampled(2.0, 4.0, 5.0);
+    let parts = scene.state.devices[0].make_up(&scene.state);
+    assert_eq!(parts.activations_and_rest, Some(gib(4.0)));
+    assert_eq!((parts.parameters, parts.non_pytorch), (None, None));
+    assert_eq!((parts.foreign, parts.free), (None, None));
+    let room = scene.state.devices[0].headroom(&scene.state).unwrap();
+    assert_eq!((room.bytes, room.at_most), (CAPACITY - gib(5.0), true));
+}
+
+#[test]
+fn processes_are_ours_or_others_or_not_to_be_told() {
+    // NVML's list, whether its figures come with it; non-PyTorch and foreign of a rank (process
+    // 100) that reserved 5 GiB.
+    type Row = (
+        &'static str,
+        &'static [(i32, f64)],
+        Option<f64>,
+        Option<f64>,
+    );
+    let rows: [Row; 5] = [
+        ("ours alone", &[(100, 5.5)], Some(0.5), Some(0.0)),
+        (
+            "ours and another",
+            &[(100, 5.5), (7, 9.0)],
+            Some(0.5),
+            Some(9.0),
+        ),
+        (
+            "the host's id in a container",
+            &[(31_007, 5.5)],
+            Some(0.5),
+            Some(0.0),
+        ),
+        (
+            "two of the host's ids",
+            &[(31_007, 5.5), (31_008, 9.0)],
+            None,
+            None,
+        ),
+        ("one that cannot be ours", &[(31_007, 2.0)], None, None),
+    ];
+    for (what, processes, non_pytorch, foreign) in rows {
+        let mut scene = Scene::training();
+        let processes: Vec<_> = processes.iter().map(|(p, g)| (*p, gib(*g))).collect();
+        scene.sampled(2.0, 4.0, 5.0);
+        scene.add(2.1, What::Device(reading(&processes)));
+        let parts = scene.state.devices[0].make_up(&scene.state);
+        assert_eq!(parts.non_pytorch, non_pytorch.map(gib), "{what}");
+        assert_eq!(parts.foreign, foreign.map(gib), "{what}");
+        assert!(parts.free.is_some(), "{what}: what is used is known");
+    }
+    let mut scene = Scene::training();
+    let mut silent = reading(&[(100, gib(5.5))]);
+    silent.processes = None;
+    scene.sampled(2.0, 4.0, 5.0).add(2.1, What::Device(silent));
+    let parts = scene.state.devices[0].make_up(&scene.state);
+    assert_eq!((parts.non_pytorch, parts.foreign), (None, None));
+    assert_eq!(parts.free, Some(CAPACITY - gib(5.5)));
+}
+
+#[test]
+fn without_a_probe_only_who_was_there_before_is_surely_another() {
+    let mut scene = Scene::default();
+    scene
+        .add(0.0, What::Device(reading(&[(7, gib(3.0))])))
+        .add(1.0, started(1, 100, "torchrun train.py"))
+        .add(2.0, What::Device(reading(&[(7, gib(3.0))])));
+    let foreign = |scene: &Scene| scene.state.devices[0].make_up(&scene.state).foreign;
+    assert_eq!(foreign(&scene), Some(gib(3.0)));
+    scene.add(
+        3.0,
+        What::Device(reading(&[(7, gib(3.0)), (104, gib(2.0))])),
+    );
+    assert_eq!(foreign(&scene), None, "104 may be a rank of torchrun's");
+    scene.add(4.0, exited(1, Exit::Code(0)));
+    assert_eq!(foreign(&scene), Some(gib(5.0)), "the run is over");
+}

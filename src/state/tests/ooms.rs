@@ -1,0 +1,213 @@
+//! Out-of-memories: two witnesses, survival, which one counts.
+
+use super::*;
+use crate::event::*;
+use crate::oom;
+use crate::state::scene::*;
+use crate::state::*;
+use crate::units::{Bytes, Pid};
+
+pub(super) fn small_record() -> OomRecord {
+    record(
+        100,
+        gib(22.1),
+        gib(22.4),
+        Bytes::mib(1_229),
+        Bytes::mib(310),
+    )
+}
+
+#[test]
+fn two_witnesses_are_one_incident_in_either_order() {
+    let text = text_of(&small_record());
+    let told = [
+        vec![
+            (20.0, What::Oom(small_record())),
+            (20.8, What::OomText(text.clone())),
+        ],
+        vec![
+            (20.8, What::OomText(text.clone())),
+            (20.0, What::Oom(small_record())),
+        ],
+        // The traceback is printed once more by the launcher.
+        vec![
+            (20.0, What::Oom(small_record())),
+            (20.8, What::OomText(text.clone())),
+            (21.9, What::OomText(text.clone())),
+        ],
+    ];
+    let incidents: Vec<Vec<OomIncident>> = told
+        .into_iter()
+        .map(|events| {
+            let mut scene = Scene::training();
+            scene.sampled(2.0, 4.0, 5.0);
+            for (seconds, what) in events {
+                scene.add(seconds, what);
+            }
+            scene.state.run().unwrap().ooms.clone()
+        })
+        .collect();
+    assert_eq!(incidents[0].len(), 1);
+    assert_eq!(incidents[0], incidents[1]);
+    assert_eq!(incidents[0], incidents[2]);
+    let incident = &incidents[0][0];
+    assert!(incident.record.is_some() && incident.report.is_some());
+    assert_eq!((incident.at, incident.pid), (at(20.0), Some(Pid(100))));
+    assert_eq!(incident.device, Some(uuid(0)));
+}
+
+#[test]
+fn a_figure_just_above_a_unit_is_printed_in_that_unit() {
+    // 1 GiB and a little is "1.00 GiB", which read back is a figure that MiB would print exactly.
+    for requested in [(1 << 30) + 6_992, (1 << 20) + 5, (1 << 10) + 3, 1 << 30, 1] {
+        let record = record(100, gib(22.1), gib(22.4), Bytes(requested), Bytes::ZERO);
+        let mut scene = Scene::training();
+        scene.add(20.0, What::OomText(text_of(&record)));
+        scene.add(20.0, What::Oom(record));
+        assert_eq!(scene.state.run().unwrap().ooms.len(), 1, "{requested}");
+    }
+}
+
+#[test]
+fn witnesses_that_differ_are_two_incidents() {
+    let near = text_of(&small_record());
+    let other_request = oom::Report {
+        requested: Some(Bytes::mib(1_300)),
+        ..near.clone()
+    };
+    let other_device = oom::Report {
+        device: Some(1),
+        ..near.clone()
+    };
+    let without_figures = oom::Report {
+        allocated: None,
+        ..near.clone()
+    };
+    let other_kind = oom::Report {
+        kind: oom::Kind::Cublas,
+        ..oom::Report::default()
+    };
+    for (seconds, text, count) in [
+        (21.0, near.clone(), 1),
+        (40.0, near.clone(), 1),
+        (400.0, near.clone(), 2),
+        (40.0, without_figures, 2),
+        (21.0, other_request, 2),
+        (21.0, other_device, 2),
+        (21.0, other_kind, 2),
+    ] {
+        let mut scene = Scene::training();
+        scene.add(20.0, What::Oom(small_record()));
+        scene.add(seconds, What::OomText(text.clone()));
+        assert_eq!(scene.state.run().unwrap().ooms.len(), count, "{text:?}");
+    }
+}
+
+#[test]
+fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
+    let mut scene = Scene::training();
+    scene
+        .add(5.0, step(100, 1, gib(1.0), gib(9.0)))
+        .add(6.0, What::Oom(small_record()));
+    assert!(scene.state.oom().is_some());
+    // A step that ended before it and is told late changes nothing.
+    scene.add(5.5, step(100, 2, gib(1.0), gib(9.0)));
+    assert!(scene.state.oom().is_some());
+    scene.add(8.0, step(100, 3, gib(1.0), gib(9.0)));
+    assert!(scene.state.oom().is_none());
+    // It fails again, and the program ends well all the same.
+    scene.add(9.0, What::Oom(small_record()));
+    assert!(scene.state.oom().is_some());
+    scene.add(10.0, exited(1, Exit::Code(0)));
+    assert!(scene.state.oom().is_none());
+    assert_eq!(scene.state.run().unwrap().outcome(), Outcome::Finished);
+    // The text was still in the pipe.
+    scene.add(10.1, What::OomText(oom::Report::default()));
+    assert!(scene.state.oom().is_none());
+}
+
+#[test]
+fn the_first_rank_to_fail_is_the_cause() {
+    let mut scene = Scene::default();
+    scene
+        .add(0.0, started(1, 99, "torchrun train.py"))
+        .add(1.0, hello(1, 100, Some(0)))
+        .add(1.0, hello(1, 101, Some(1)));
+    let of = |pid| {
+        let mut record = small_record();
+        (record.pid, record.sample.pid) = (Pid(pid), Pid(pid));
+        What::Oom(record)
+    };
+    // Rank 1 caught one long before; then both fail, rank 1 first.
+    scene
+        .add(5.0, of(101))
+        .add(100.0, step(101, 1, gib(1.0), gib(2.0)))
+        .add(201.0, of(100))
+        .add(200.0, of(101))
+        .add(203.0, exited(1, Exit::Code(1)));
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.oom().unwrap().rank.unwrap().0, 1);
+    assert_eq!(run.oom().unwrap().at, at(200.0));
+    assert_eq!(run.outcome(), Outcome::OutOfMemory);
+    // A text with a rank in front goes to that rank's record.
+    let mut text = text_of(&small_record());
+    text.rank = Some(crate::units::Rank(0));
+    scene.add(202.0, What::OomText(text));
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.ooms.len(), 3);
+    assert!(run.ooms[2].report.is_some() && run.ooms[1].report.is_none());
+}
+
+#[test]
+fn of_one_that_tries_again_and_again_the_last_counts() {
+    let mut scene = Scene::training();
+    for i in 0..5_000u32 {
+        let mut record = small_record();
+        record.requested = Bytes::mib(u64::from(5_100 - i));
+        scene.add(10.0 + f64::from(i), What::Oom(record));
+    }
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.oom().unwrap().requested(), Some(Bytes::mib(101)));
+    assert_eq!(run.oom_count, 5_000);
+    assert!(run.ooms.len() <= 128);
+    assert_eq!(
+        run.ooms[0].requested(),
+        Some(Bytes::mib(5_100)),
+        "the first is kept"
+    );
+}
+
+#[test]
+fn what_follows_without_figures_is_a_consequence() {
+    let mut scene = Scene::training();
+    let consequence = oom::Report {
+        kind: oom::Kind::Cublas,
+        ..oom::Report::default()
+    };
+    scene
+        .add(20.0, What::Oom(small_record()))
+        .add(21.0, What::OomText(consequence.clone()));
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.ooms.len(), 2);
+    assert!(run.oom().unwrap().record.is_some());
+    // Long after, it is one of its own.
+    scene.add(90.0, What::OomText(consequence));
+    assert!(scene.state.oom().unwrap().record.is_none());
+}
+
+#[test]
+fn who_stops_a_run_that_has_failed_did_not_end_it() {
+    let stop = || {
+        What::StopRequested(StopRequested {
+            signal: 2,
+            from_keyboard: true,
+        })
+    };
+    for (stopped, outcome) in [(19.0, Outcome::Stopped), (21.0, Outcome::OutOfMemory)] {
+        let mut scene = Scene::training();
+        scene.add(stopped, stop());
+        scene.add(20.0, What::Oom(small_record()));
+        scene.add(22.0, exited(1, Exit::Signal(2)));
+        assert_eq!(scene.state.run().unwrap().outcome(), outcome);
+    }
+}

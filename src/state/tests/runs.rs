@@ -1,0 +1,167 @@
+//! Runs, their processes and their steps.
+
+use super::*;
+use crate::command::{Change, Word};
+use crate::event::*;
+use crate::state::scene::*;
+use crate::state::*;
+use crate::units::{Pid, RunNumber};
+
+#[test]
+fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
+    let mut scene = Scene::training();
+    scene
+        .sampled(2.0, 4.0, 5.0)
+        .add(9.0, exited(1, Exit::Code(1)))
+        .add(10.0, started(2, 200, "python train.py --batch-size 32"))
+        .add(11.0, hello(2, 200, None))
+        .add(11.5, What::Sample(sample(200, 0, gib(1.0), gib(1.5))))
+        .add(8.9, What::Sample(sample(100, 0, gib(7.0), gib(7.5))))
+        .add(8.95, step(100, 3, gib(1.0), gib(8.0)));
+    let state = &scene.state;
+    let first = state.run_numbered(RunNumber(1)).unwrap();
+    assert_eq!(first.peak(), Some(gib(8.0)));
+    assert_eq!(first.steps(), 3);
+    assert_eq!(state.run().unwrap().peak(), Some(gib(1.0)));
+    assert_eq!(state.devices[0].allocated.current(), Some(gib(1.0)));
+    assert_eq!(
+        state.run().unwrap().changes,
+        [Change::Replaced {
+            at: 3,
+            from: Word::from("64"),
+            to: Word::from("32"),
+        }]
+    );
+    assert_eq!(state.now, at(11.5));
+}
+
+#[test]
+fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
+    let mut scene = Scene::training();
+    for (count, seconds) in [(1, 2.0), (2, 2.5), (3, 3.0), (4, 3.5), (5, 63.5), (6, 64.0)] {
+        scene.add(
+            seconds,
+            step(100, count, gib(1.5), gib(6.0 + count as f64 * 0.001)),
+        );
+    }
+    let rank = &scene.state.run().unwrap().ranks[0];
+    assert_eq!(rank.steps.count, 6);
+    assert_eq!(rank.steps.rate, Some(2.0));
+    assert_eq!(rank.steps.floors.len(), 6);
+    assert_eq!(rank.steps.floors[1], (2, gib(1.5)));
+    assert_eq!(rank.peak_step, Some(6));
+    for count in 7..3_000 {
+        scene.add(64.0 + count as f64, step(100, count, gib(1.5), gib(6.0)));
+    }
+    let steps = &scene.state.run().unwrap().ranks[0].steps;
+    assert!(steps.floors.len() <= 512 && steps.recent.len() <= 64);
+    assert_eq!(steps.floors.last().unwrap().0, 2_999);
+}
+
+#[test]
+fn the_peak_has_its_step() {
+    // Each row: samples and steps as (seconds, step or none, peak), and the peak's step.
+    type Row = (&'static [(f64, Option<u64>, f64)], Option<u64>);
+    let rows: [Row; 4] = [
+        (&[(1.0, None, 3.0)], None),
+        (&[(1.0, None, 3.0), (2.0, Some(1), 3.0)], Some(1)),
+        (
+            &[(1.0, Some(1), 3.0), (2.0, None, 4.0), (3.0, Some(2), 4.0)],
+            Some(2),
+        ),
+        (
+            &[
+                (1.0, Some(1), 3.0),
+                (2.0, Some(2), 5.0),
+                (3.0, Some(3), 5.0),
+            ],
+            Some(2),
+        ),
+    ];
+    for (events, expected) in rows {
+        let mut scene = Scene::training();
+        for (seconds, count, peak) in events {
+            match count {
+                Some(count) => scene.add(*seconds, step(100, *count, gib(1.0), gib(*peak))),
+                None => scene.sampled(*seconds, *peak, *peak),
+            };
+        }
+        let rank = &scene.state.run().unwrap().ranks[0];
+        assert_eq!(rank.peak_step, expected, "{events:?}");
+    }
+}
+
+#[test]
+fn the_probe_rests_only_where_no_process_is_sampled() {
+    let mut scene = Scene::training();
+    let What::Hello(mut resting) = hello(1, 101, None) else {
+        unreachable!()
+    };
+    resting.resting = Some("a pluggable allocator".into());
+    scene.add(2.0, What::Hello(resting));
+    assert_eq!(scene.state.probe(), ProbeState::Live(1));
+    let gone = ProbeGone {
+        pid: Pid(100),
+        reason: None,
+    };
+    scene.add(3.0, What::ProbeGone(gone));
+    let reason = "a pluggable allocator".to_string();
+    assert_eq!(scene.state.probe(), ProbeState::Resting(reason));
+}
+
+#[test]
+fn a_beginning_that_was_missed_costs_no_figures() {
+    let mut scene = Scene::default();
+    scene.add(1.0, hello(2, 100, None)).sampled(2.0, 4.0, 5.0);
+    scene.add(3.0, What::Oom(super::ooms::small_record()));
+    let run = scene.state.run().unwrap();
+    assert_eq!((run.number, run.ooms.len()), (RunNumber(2), 1));
+    assert_eq!(run.peak(), Some(gib(22.1)));
+    // Its start is told late.
+    scene.add(0.5, started(2, 100, "python train.py"));
+    assert_eq!(scene.state.runs.len(), 1);
+    assert_eq!(scene.state.run().unwrap().command.argv.len(), 2);
+}
+
+#[test]
+fn a_hello_of_no_run_of_ours_is_not_believed() {
+    let mut scene = Scene::training();
+    scene.add(2.0, hello(77, 300, None));
+    assert_eq!(scene.state.runs.len(), 1);
+    let What::Hello(mut endless) = hello(1, 301, None) else {
+        unreachable!()
+    };
+    for ordinal in 0..10_000 {
+        let device = ProbeDevice {
+            ordinal,
+            uuid: Some(uuid(ordinal)),
+            name: String::new(),
+            total: CAPACITY,
+        };
+        endless.devices.push(device);
+    }
+    scene.add(3.0, What::Hello(endless));
+    assert_eq!(scene.state.devices.len(), 256);
+}
+
+#[test]
+fn lines_and_losses_are_bounded_and_counted() {
+    let mut scene = Scene::default();
+    for i in 0..1_000 {
+        let note = Note {
+            level: Level::Info,
+            text: i.to_string(),
+        };
+        scene.add(f64::from(i), What::Note(note));
+        let dropped = Dropped {
+            samples: 2,
+            malformed: 1,
+            ..Dropped::default()
+        };
+        scene.add(f64::from(i), What::Dropped(dropped));
+    }
+    assert_eq!(scene.state.notes.len(), 200);
+    assert_eq!(scene.state.notes.last().unwrap().1.text, "999");
+    assert_eq!(scene.state.dropped.samples, 2_000);
+    assert_eq!(scene.state.dropped.malformed, 1_000);
+}
