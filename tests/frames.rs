@@ -9,6 +9,8 @@ mod cost;
 mod keys;
 #[path = "frames/monkey.rs"]
 mod monkey;
+#[path = "frames/offers.rs"]
+mod offers;
 #[path = "frames/picture.rs"]
 mod picture;
 #[path = "frames/story.rs"]

@@ -1,6 +1,7 @@
 //! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
 
-use crate::story::{Shape, Story, remedies};
+use crate::offers::remedies;
+use crate::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};

@@ -2,7 +2,7 @@
 
 use crate::cases::CASES;
 use crate::story::Story;
-use oomph::remedy::RemedyId;
+use oomph::remedy::{Availability, Edit, RemedyId};
 use oomph::ui::keymap::{self, Mode};
 use oomph::ui::theme::UNICODE;
 use oomph::ui::{Action, Effect, ReplayControl, Scroll, Theme, View};
@@ -310,4 +310,35 @@ fn a_click_selects_a_remedy_and_the_wheel_zooms() {
     assert_ne!(chart(&view), before);
     mouse(&story, &mut view, MouseEventKind::ScrollDown, 30, 5);
     assert_eq!(chart(&view), before);
+}
+
+#[test]
+fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "oom-capacity")
+        .unwrap();
+    let mut story = case.told();
+    story.remedies[2].availability =
+        Availability::NotOffered("this run is part of a job of two nodes".into());
+    story.remedies[2].edits = vec![Edit::Insert {
+        at: 4,
+        words: vec!["--amp".into()],
+    }];
+    let mut view = case.show(&mut story, Theme::full(), 100, 30);
+    press(&story, &mut view, KeyCode::Down);
+    press(&story, &mut view, KeyCode::Down);
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(
+        text.contains("y copies python train.py --batch-size 64 +--amp"),
+        "{text}"
+    );
+    let Some(Effect::Copy(copied)) = press(&story, &mut view, KeyCode::Char('y')) else {
+        panic!("nothing copied");
+    };
+    assert!(
+        copied.ends_with("python train.py --batch-size 64 --amp\n"),
+        "{copied}"
+    );
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
 }

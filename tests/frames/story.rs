@@ -1,11 +1,12 @@
 //! Sessions told as events and folded into a state, as a recording would be: what the frames are
 //! drawn from. Figures are made up, times are fixed.
 
+use crate::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
 use oomph::event::*;
 use oomph::oom::{Kind, Report};
-use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
+use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -357,6 +358,7 @@ impl Story {
             ],
             phase: Phase::Backward,
             step: 1,
+            grad_enabled: None,
             structure: Some(self.structure_of(0)),
         };
         record(&mut oom);
@@ -412,7 +414,7 @@ impl Story {
     }
 
     pub fn scene<R>(&self, with: impl FnOnce(&Scene) -> R) -> R {
-        let plan = |ids: &[RemedyId]| Some(planned(&self.command, &self.remedies, ids));
+        let plan = |ids: &[RemedyId]| Some(planned(&self.command, ids));
         with(&Scene {
             state: &self.state,
             findings: &self.findings,
@@ -439,23 +441,6 @@ fn wave(tick: u32) -> f64 {
     f64::from(mixed % 1_000) / 1_000.0
 }
 
-/// What the remedies' edits make of a command.
-fn planned(command: &CommandLine, remedies: &[Remedy], ids: &[RemedyId]) -> CommandLine {
-    let mut made = command.clone();
-    let chosen = remedies.iter().filter(|remedy| ids.contains(&remedy.id));
-    for edit in chosen.flat_map(|remedy| &remedy.edits) {
-        match edit {
-            Edit::Replace { at, with } => made.argv[*at] = with.clone(),
-            Edit::Insert { words, .. } => made.argv.extend(words.iter().cloned()),
-            Edit::Remove { at, count } => {
-                made.argv.drain(*at..at + count);
-            }
-            Edit::Env { name, value } => made.set_env(name, value.clone()),
-        }
-    }
-    made
-}
-
 fn evidence(what: &str, n: f64) -> Evidence {
     Evidence {
         what: what.into(),
@@ -478,64 +463,4 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         bytes: gib(n),
         blocks,
     }
-}
-
-/// The remedies of the main job, for `python train.py --batch-size 64`.
-pub fn remedies() -> Vec<Remedy> {
-    vec![
-        Remedy {
-            id: RemedyId::Batch,
-            key: 'b',
-            title: "smaller batch".into(),
-            availability: Availability::Offered,
-            edits: vec![
-                Edit::Replace {
-                    at: 3,
-                    with: Word::from("32"),
-                },
-                Edit::Insert {
-                    at: 4,
-                    words: vec![Word::from("--grad-accum"), Word::from("2")],
-                },
-            ],
-            changes: "--batch-size 64→32 +--grad-accum 2".into(),
-            expectation: Expectation {
-                needs: Some(gib(14.6)),
-                fits: Some(true),
-                words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
-            },
-            cost: "same batch of 64".into(),
-        },
-        Remedy {
-            id: RemedyId::ExpandableSegments,
-            key: 'e',
-            title: "expandable segments".into(),
-            availability: Availability::Offered,
-            edits: vec![Edit::Env {
-                name: "PYTORCH_CUDA_ALLOC_CONF".into(),
-                value: Some(Word::from("expandable_segments:True")),
-            }],
-            changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
-            expectation: Expectation {
-                needs: Some(gib(24.2)),
-                fits: Some(false),
-                words: "needs 24.2 GiB, 0.6 more than there is".into(),
-            },
-            cost: "costs nothing".into(),
-        },
-        Remedy {
-            id: RemedyId::Amp,
-            key: 'a',
-            title: "AMP (bf16)".into(),
-            availability: Availability::NotOffered("train.py has no such option".into()),
-            edits: Vec::new(),
-            changes: String::new(),
-            expectation: Expectation {
-                needs: None,
-                fits: None,
-                words: "unknown".into(),
-            },
-            cost: String::new(),
-        },
-    ]
 }
