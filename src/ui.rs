@@ -15,12 +15,12 @@
 //! ```
 
 pub mod action;
-pub mod chart;
+mod chart;
 mod child;
 mod dialog;
 mod difference;
 mod editor;
-pub mod figures;
+mod figures;
 pub mod keymap;
 mod layout;
 mod panes;
@@ -33,6 +33,7 @@ mod typing;
 mod view;
 
 pub use action::{Action, Effect, ReplayControl, Scroll};
+pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use scene::{Pace, Replay, Scene};
@@ -110,6 +111,6 @@ fn draw_side(buf: &mut Buffer, view: &View, scene: &Scene, layout: &layout::Layo
     }
     if let Some(area) = layout.events {
         let inside = pen::head(buf, area, theme, &[("events", Tone::Strong)]);
-        panes::events::draw(buf, inside, theme, scene.state, list);
+        panes::events::draw(buf, inside, theme, scene, list);
     }
 }

@@ -7,6 +7,10 @@ mod cases;
 mod cost;
 #[path = "frames/keys.rs"]
 mod keys;
+#[path = "frames/monkey.rs"]
+mod monkey;
+#[path = "frames/offers.rs"]
+mod offers;
 #[path = "frames/picture.rs"]
 mod picture;
 #[path = "frames/story.rs"]

@@ -49,7 +49,7 @@ pub enum Action {
     Quit,
     /// Asks whether to stop the training.
     AskToStop,
-    /// Sends one SIGINT to the training.
+    /// Sends one SIGINT to the training; quits where it has ended.
     Interrupt,
     /// Puts oomph itself in the background.
     Suspend,

@@ -22,7 +22,7 @@ use super::figures::Figures;
 use super::pen::{Pen, columns};
 use super::theme::{Theme, Tone};
 use crate::state::{Bucket, DeviceState, Series, State};
-use crate::units::{Bytes, Moment};
+use crate::units::{Bytes, Moment, Uuid};
 use plot::Stroke;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -148,7 +148,7 @@ pub fn draw(
             theme,
             &scale,
             rule.at,
-            rule.tone,
+            rule.tone(),
             rule.glyph(theme),
         );
     }
@@ -185,39 +185,60 @@ pub fn draw(
     }
 }
 
+/// What a rule stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Capacity,
+    Limit,
+    Predicted,
+}
+
 /// A rule of the chart.
 struct Rule {
     at: Bytes,
-    name: &'static str,
-    tone: Tone,
+    mark: Mark,
 }
 
 impl Rule {
+    fn name(&self) -> &'static str {
+        match self.mark {
+            Mark::Capacity => "capacity",
+            Mark::Limit => "limit",
+            Mark::Predicted => "predicted",
+        }
+    }
+
+    fn tone(&self) -> Tone {
+        match self.mark {
+            Mark::Capacity => Tone::Capacity,
+            Mark::Limit => Tone::Limit,
+            Mark::Predicted => Tone::Predicted,
+        }
+    }
+
     fn glyph(&self, theme: &Theme) -> &'static str {
-        match self.tone {
-            Tone::Predicted => theme.glyphs.sparse_dots,
-            _ => theme.glyphs.dots,
+        match self.mark {
+            Mark::Capacity | Mark::Limit => theme.glyphs.dots,
+            Mark::Predicted => theme.glyphs.sparse_dots,
         }
     }
 }
 
 /// The rules that lie on the chart, the weightiest first.
 fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
+    // The prediction is of one device: it says nothing of a rank's that lies elsewhere.
+    let here = |uuid: Option<&Uuid>| uuid.is_none_or(|uuid| *uuid == device.uuid);
     let predicted = state
         .run()
-        .filter(|run| {
-            run.ranks
-                .iter()
-                .all(|rank| rank.device.as_ref().is_none_or(|uuid| *uuid == device.uuid))
-        })
+        .filter(|run| run.ranks.iter().all(|rank| here(rank.device.as_ref())))
         .and_then(|run| run.predicted_peak);
     [
-        (device.capacity, "capacity", Tone::Capacity),
-        (device.limit, "limit", Tone::Limit),
-        (predicted, "predicted", Tone::Predicted),
+        (device.capacity, Mark::Capacity),
+        (device.limit, Mark::Limit),
+        (predicted, Mark::Predicted),
     ]
     .into_iter()
-    .filter_map(|(at, name, tone)| at.filter(|at| *at <= top).map(|at| Rule { at, name, tone }))
+    .filter_map(|(at, mark)| at.filter(|at| *at <= top).map(|at| Rule { at, mark }))
     .collect()
 }
 

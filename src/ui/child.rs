@@ -12,9 +12,9 @@ use cut::Cutter;
 use std::num::NonZeroU16;
 use vt100::Parser;
 
-/// Rows kept beyond the screen. At 200 columns they take about 13 MB at the very most, since
-/// vt100 keeps 32 bytes a cell; programs fill a fraction of that.
-const SCROLLBACK: usize = 2_000;
+/// Rows kept beyond the screen. vt100 keeps 32 bytes for each cell of each row, blank or not: at 140
+/// columns this is 4.5 MB. The log has everything.
+const SCROLLBACK: usize = 1_000;
 
 /// A terminal smaller than this is of no use to a program, and some divide by its width.
 const SMALLEST: u16 = 2;
@@ -150,6 +150,11 @@ mod tests {
 
     fn text(screen: &ChildScreen) -> String {
         screen.screen().contents()
+    }
+
+    #[test]
+    fn scrollback_costs_what_was_reckoned() {
+        assert_eq!(std::mem::size_of::<vt100::Cell>(), 32);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub fn draw_chosen(
         Pane::Output => return output::draw(buf, inside, theme, scene.child),
         Pane::Runs => runs::draw(buf, inside, theme, scene.state, view.list),
         Pane::Devices => devices::draw(buf, inside, view, scene.state),
-        Pane::Events => events::draw(buf, inside, theme, scene.state, view.list),
+        Pane::Events => events::draw(buf, inside, theme, scene, view.list),
     }
     None
 }

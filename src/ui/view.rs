@@ -7,8 +7,8 @@ mod list;
 
 pub use list::List;
 
-use super::action::Effect;
-use super::chart::{Height, TimeView};
+use super::action::{Action, Effect};
+use super::chart::{Height, Move, TimeView};
 use super::dialog::{Dialog, OomDialog};
 use super::keymap::{self, Mode};
 use super::layout::{self, Layout};
@@ -153,8 +153,10 @@ impl View {
         match &self.dialog {
             Some(Dialog::Oom(open)) if open.run != run.number => self.dialog = None,
             Some(Dialog::Stop) if run.ended.is_some() => self.dialog = None,
-            Some(Dialog::Oom(_) | Dialog::Stop | Dialog::Quit | Dialog::Help(_)) | None => {}
-            Some(Dialog::Edit(_)) => {}
+            Some(
+                Dialog::Oom(_) | Dialog::Stop | Dialog::Quit | Dialog::Help(_) | Dialog::Edit(_),
+            )
+            | None => {}
         }
         if run.ended.is_some() {
             self.keyboard = Keyboard::Oomph;
@@ -235,8 +237,6 @@ impl View {
     /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
     /// zooms the chart.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
-        use super::action::Action;
-        use super::chart::Move;
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
         let on_chart = self.dialog.is_none() && layout.chart.is_some_and(|area| area.contains(at));

@@ -1,9 +1,10 @@
 //! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
 
-use crate::story::{Shape, Story, remedies};
+use crate::offers::remedies;
+use crate::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
-use oomph::ui::{ChildScreen, Theme, View};
+use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A session up to an instant.
@@ -49,6 +50,7 @@ const fn case(name: &'static str, tell: fn() -> Story, keys: &'static [KeyCode])
 /// All cases.
 pub const CASES: &[Case] = &[
     case("waiting", waiting, &[]),
+    case("no-device", no_device, &[]),
     case("steady", steady, &[]),
     case("climbing", climbing, &[]),
     case("oom-capacity", oom_capacity, &[]),
@@ -79,6 +81,19 @@ pub const CASES: &[Case] = &[
     case("help", steady, &[KeyCode::Char('?')]),
     case("typing", steady, &[KeyCode::Char('i')]),
     case("gate", gate, &[]),
+    case("hanging", hanging, &[KeyCode::Char('o')]),
+    case("replay", replay, &[]),
+    case(
+        "paused",
+        second_run,
+        &[
+            KeyCode::Char('+'),
+            KeyCode::Char(' '),
+            KeyCode::Left,
+            KeyCode::Char('z'),
+        ],
+    ),
+    case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 7]),
 ];
 
@@ -217,9 +232,35 @@ fn oom_limit() -> Story {
     story
 }
 
+fn no_device() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64");
+    story.without_nvml().start().wait(3.0);
+    story
+}
+
+/// One rank has run out of memory, and the launcher has not noticed.
+fn hanging() -> Story {
+    let mut story = Story::new("torchrun train.py --batch-size 64");
+    story.with_nvml().start().wait(1.5).hello(0, 2, GPU);
+    story.train(0, GPU, TOO_LARGE, 18.0);
+    story.oom_record(|_| {}).wait(4.0);
+    story.remedies = remedies();
+    story
+}
+
+fn replay() -> Story {
+    let mut story = second_run();
+    story.replay = Some(Replay {
+        speed: 4.0,
+        pace: Pace::Playing,
+    });
+    story
+}
+
 fn second_run() -> Story {
     let mut story = oom_capacity();
     story.findings.clear();
+    story.recording = Some("/home/ada/.local/state/oomph/2026-11-20-0914-gpt.jsonl".into());
     story.wait(6.0);
     let command = crate::story::command("python train.py --batch-size 32 --grad-accum 2");
     story.start_with(command, &["smaller batch"], Some(14.6));

@@ -32,8 +32,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Frames of a session at a size, one after the other: allocations and time of each.
-fn frames(name: &str, width: u16, height: u16) -> (u64, Duration) {
+/// Frames of a session at a size: allocations of each, and the time of the fastest batch, since
+/// what else the machine does only ever makes one slower.
+fn frames(name: &str, width: u16, height: u16, batches: u32) -> (u64, Duration) {
     let case = CASES.iter().find(|case| case.name == name).unwrap();
     let (story, view) = case.staged(Theme::full(), width, height);
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -51,16 +52,17 @@ fn frames(name: &str, width: u16, height: u16) -> (u64, Duration) {
         (allocations, begun.elapsed() / count)
     };
     frame(2);
-    frame(50)
+    let batches = (0..batches).map(|_| frame(10));
+    batches.min_by_key(|(_, time)| *time).unwrap()
 }
 
-/// Twice what was counted when this was written (between 150 and 500 a frame).
+/// Twice what was counted when this was written (between 160 and 560 a frame).
 const MOST_ALLOCATIONS: u64 = 1_000;
 
 #[test]
 fn a_frame_allocates_little() {
     for name in ["steady", "eight-ranks", "oom-capacity", "week"] {
-        let (allocations, _) = frames(name, 200, 60);
+        let (allocations, _) = frames(name, 200, 60, 1);
         assert!(
             allocations < MOST_ALLOCATIONS,
             "{name}: {allocations} allocations a frame"
@@ -73,7 +75,7 @@ fn a_frame_allocates_little() {
 #[ignore = "a measurement: wants a release build and a quiet machine"]
 fn a_frame_takes_two_milliseconds_at_most() {
     for case in CASES {
-        let (allocations, time) = frames(case.name, 200, 60);
+        let (allocations, time) = frames(case.name, 200, 60, 20);
         println!(
             "{:18} {time:>10.1?}  {allocations:>5} allocations",
             case.name

@@ -2,11 +2,13 @@
 
 use crate::cases::CASES;
 use crate::story::Story;
-use oomph::remedy::RemedyId;
+use oomph::remedy::{Availability, Edit, RemedyId};
 use oomph::ui::keymap::{self, Mode};
 use oomph::ui::theme::UNICODE;
-use oomph::ui::{Action, Effect, Scroll, Theme, View};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use oomph::ui::{Action, Effect, ReplayControl, Scroll, Theme, View};
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 fn staged(name: &str) -> (Story, View) {
     let case = CASES.iter().find(|case| case.name == name).unwrap();
@@ -52,9 +54,11 @@ fn may_be_at_its_end(action: Action) -> bool {
 #[test]
 fn every_key_that_is_offered_does_something_and_no_other() {
     for (name, mode) in MODES {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        let mut story = case.told();
         for binding in keymap::bindings(mode) {
             for key in binding.keys {
-                let (story, mut view) = staged(name);
+                let mut view = case.show(&mut story, Theme::full(), 100, 30);
                 assert_eq!(view.mode(), mode, "{name}");
                 let offered = story.scene(|scene| view.is_available(binding.action, scene));
                 let before = format!("{view:?}");
@@ -159,6 +163,9 @@ fn control_c_reaches_a_training_that_runs_once() {
     );
     assert_eq!(control(&story, &mut view, ']'), None);
     assert_eq!(view.mode(), Mode::Watching);
+    let (story, mut view) = staged("hanging");
+    assert_eq!(view.mode(), Mode::Oom);
+    assert_eq!(control(&story, &mut view, 'c'), Some(Effect::Interrupt));
     let (story, mut view) = staged("oom-capacity");
     assert_eq!(
         control(&story, &mut view, 'c'),
@@ -236,4 +243,102 @@ fn the_terminals_size_for_the_program_does_not_change_with_a_dialog() {
     press(&story, &mut view, KeyCode::Esc);
     press(&story, &mut view, KeyCode::Char('f'));
     assert_eq!(size(&view), (27, 100), "alone on the screen");
+}
+
+#[test]
+fn a_recording_that_is_played_can_be_steered_and_nothing_else() {
+    let (story, mut view) = staged("replay");
+    for (key, control) in [
+        ('p', ReplayControl::PlayOrPause),
+        ('>', ReplayControl::Faster),
+        ('<', ReplayControl::Slower),
+    ] {
+        let effect = press(&story, &mut view, KeyCode::Char(key));
+        assert_eq!(effect, Some(Effect::Replay(control)));
+    }
+    for key in ['r', 'K', 'i'] {
+        assert_eq!(press(&story, &mut view, KeyCode::Char(key)), None);
+        assert_eq!(view.mode(), Mode::Watching, "{key}");
+    }
+    let quit = control(&story, &mut view, 'c');
+    assert!(matches!(quit, Some(Effect::Quit { .. })));
+    let quit = press(&story, &mut view, KeyCode::Char('q'));
+    assert!(
+        matches!(quit, Some(Effect::Quit { .. })),
+        "without a question"
+    );
+}
+
+fn mouse(story: &Story, view: &mut View, kind: MouseEventKind, column: u16, row: u16) {
+    let event = MouseEvent {
+        kind,
+        column,
+        row,
+        modifiers: KeyModifiers::NONE,
+    };
+    story.scene(|scene| view.mouse(event, scene));
+}
+
+#[test]
+fn a_click_selects_a_remedy_and_the_wheel_zooms() {
+    let (story, mut view) = staged("oom-capacity");
+    let frame = |view: &View| crate::text(&crate::draw(&story, view, 100, 30));
+    let before = frame(&view);
+    let row = before
+        .lines()
+        .position(|line| line.contains("e expandable"));
+    let row = row.unwrap() as u16;
+    mouse(
+        &story,
+        &mut view,
+        MouseEventKind::Down(MouseButton::Left),
+        30,
+        row,
+    );
+    let effect = press(&story, &mut view, KeyCode::Enter);
+    let remedies = vec![RemedyId::ExpandableSegments];
+    let command = None;
+    assert_eq!(effect, Some(Effect::Relaunch { remedies, command }));
+
+    let (story, mut view) = staged("steady");
+    let chart = |view: &View| {
+        let text = crate::text(&crate::draw(&story, view, 100, 30));
+        text.lines().take(17).collect::<Vec<_>>().join("\n")
+    };
+    let before = chart(&view);
+    mouse(&story, &mut view, MouseEventKind::ScrollUp, 30, 5);
+    assert_ne!(chart(&view), before);
+    mouse(&story, &mut view, MouseEventKind::ScrollDown, 30, 5);
+    assert_eq!(chart(&view), before);
+}
+
+#[test]
+fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "oom-capacity")
+        .unwrap();
+    let mut story = case.told();
+    story.remedies[2].availability =
+        Availability::NotOffered("this run is part of a job of two nodes".into());
+    story.remedies[2].edits = vec![Edit::Insert {
+        at: 4,
+        words: vec!["--amp".into()],
+    }];
+    let mut view = case.show(&mut story, Theme::full(), 100, 30);
+    press(&story, &mut view, KeyCode::Down);
+    press(&story, &mut view, KeyCode::Down);
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(
+        text.contains("y copies python train.py --batch-size 64 +--amp"),
+        "{text}"
+    );
+    let Some(Effect::Copy(copied)) = press(&story, &mut view, KeyCode::Char('y')) else {
+        panic!("nothing copied");
+    };
+    assert!(
+        copied.ends_with("python train.py --batch-size 64 --amp\n"),
+        "{copied}"
+    );
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
 }

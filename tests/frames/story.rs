@@ -1,14 +1,16 @@
 //! Sessions told as events and folded into a state, as a recording would be: what the frames are
 //! drawn from. Figures are made up, times are fixed.
 
+use crate::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
 use oomph::event::*;
 use oomph::oom::{Kind, Report};
-use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
+use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Scene, Theme, View};
+use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
+use std::path::PathBuf;
 
 /// Gibibytes, as written.
 pub fn gib(n: f64) -> Bytes {
@@ -48,6 +50,8 @@ pub struct Story {
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
     pub waiting: Option<String>,
+    pub replay: Option<Replay>,
+    pub recording: Option<PathBuf>,
     command: CommandLine,
     now: f64,
     run: u32,
@@ -73,6 +77,8 @@ impl Story {
             findings: Vec::new(),
             remedies: Vec::new(),
             waiting: None,
+            replay: None,
+            recording: None,
             command: command(text),
             now: 0.0,
             run: 0,
@@ -325,6 +331,11 @@ impl Story {
 
     /// Memory runs out, as the observer and the text say it, and the program ends by it.
     pub fn oom(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
+        self.oom_record(record).wait(0.6).exit(Exit::Code(1))
+    }
+
+    /// Memory runs out, and the program has not ended yet.
+    pub fn oom_record(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
         let mut oom = OomRecord {
             pid: self.pid(0),
             device: 0,
@@ -347,6 +358,7 @@ impl Story {
             ],
             phase: Phase::Backward,
             step: 1,
+            grad_enabled: None,
             structure: Some(self.structure_of(0)),
         };
         record(&mut oom);
@@ -365,8 +377,7 @@ impl Story {
             limit,
             device: Some(0),
             ..Report::default()
-        }));
-        self.wait(0.6).exit(Exit::Code(1))
+        }))
     }
 
     pub fn exit(&mut self, exit: Exit) -> &mut Story {
@@ -403,7 +414,7 @@ impl Story {
     }
 
     pub fn scene<R>(&self, with: impl FnOnce(&Scene) -> R) -> R {
-        let plan = |ids: &[RemedyId]| Some(planned(&self.command, &self.remedies, ids));
+        let plan = |ids: &[RemedyId]| Some(planned(&self.command, ids));
         with(&Scene {
             state: &self.state,
             findings: &self.findings,
@@ -411,8 +422,8 @@ impl Story {
             plan: &plan,
             child: &self.child,
             waiting: self.waiting.as_deref(),
-            recording: None,
-            replay: None,
+            recording: self.recording.as_deref(),
+            replay: self.replay,
         })
     }
 
@@ -428,23 +439,6 @@ impl Story {
 fn wave(tick: u32) -> f64 {
     let mixed = tick.wrapping_mul(2_654_435_761) >> 20;
     f64::from(mixed % 1_000) / 1_000.0
-}
-
-/// What the remedies' edits make of a command.
-fn planned(command: &CommandLine, remedies: &[Remedy], ids: &[RemedyId]) -> CommandLine {
-    let mut made = command.clone();
-    let chosen = remedies.iter().filter(|remedy| ids.contains(&remedy.id));
-    for edit in chosen.flat_map(|remedy| &remedy.edits) {
-        match edit {
-            Edit::Replace { at, with } => made.argv[*at] = with.clone(),
-            Edit::Insert { words, .. } => made.argv.extend(words.iter().cloned()),
-            Edit::Remove { at, count } => {
-                made.argv.drain(*at..at + count);
-            }
-            Edit::Env { name, value } => made.set_env(name, value.clone()),
-        }
-    }
-    made
 }
 
 fn evidence(what: &str, n: f64) -> Evidence {
@@ -469,64 +463,4 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         bytes: gib(n),
         blocks,
     }
-}
-
-/// The remedies of the main job, for `python train.py --batch-size 64`.
-pub fn remedies() -> Vec<Remedy> {
-    vec![
-        Remedy {
-            id: RemedyId::Batch,
-            key: 'b',
-            title: "smaller batch".into(),
-            availability: Availability::Offered,
-            edits: vec![
-                Edit::Replace {
-                    at: 3,
-                    with: Word::from("32"),
-                },
-                Edit::Insert {
-                    at: 4,
-                    words: vec![Word::from("--grad-accum"), Word::from("2")],
-                },
-            ],
-            changes: "--batch-size 64→32 +--grad-accum 2".into(),
-            expectation: Expectation {
-                needs: Some(gib(14.6)),
-                fits: Some(true),
-                words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
-            },
-            cost: "same batch of 64".into(),
-        },
-        Remedy {
-            id: RemedyId::ExpandableSegments,
-            key: 'e',
-            title: "expandable segments".into(),
-            availability: Availability::Offered,
-            edits: vec![Edit::Env {
-                name: "PYTORCH_CUDA_ALLOC_CONF".into(),
-                value: Some(Word::from("expandable_segments:True")),
-            }],
-            changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
-            expectation: Expectation {
-                needs: Some(gib(24.2)),
-                fits: Some(false),
-                words: "needs 24.2 GiB, 0.6 more than there is".into(),
-            },
-            cost: "costs nothing".into(),
-        },
-        Remedy {
-            id: RemedyId::Amp,
-            key: 'a',
-            title: "AMP (bf16)".into(),
-            availability: Availability::NotOffered("train.py has no such option".into()),
-            edits: Vec::new(),
-            changes: String::new(),
-            expectation: Expectation {
-                needs: None,
-                fits: None,
-                words: "unknown".into(),
-            },
-            cost: String::new(),
-        },
-    ]
 }

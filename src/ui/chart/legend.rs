@@ -33,8 +33,8 @@ pub fn draw(
         .iter()
         .map(|rule| Label {
             at: rule.at,
-            name: rule.name,
-            tone: rule.tone,
+            name: rule.name(),
+            tone: rule.tone(),
         })
         .collect();
     let latest = &curves.latest;

@@ -96,19 +96,14 @@ impl TimeView {
                 let most = fitting(now.0 / 1_000_000, u64::MAX);
                 self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
             }
-            Move::Back | Move::Forward => {
-                let step_us = SPANS[at] * 1_000_000 / 8;
+            Move::Back => {
                 let earliest = Moment(SPANS[at] * 1_000_000).min(now);
-                let edge = self.edge_at(now);
-                let moved = match step {
-                    Move::Back => Moment(edge.0.saturating_sub(step_us)).max(earliest),
-                    _ => Moment(edge.0 + step_us),
-                };
-                self.edge = if moved >= now {
-                    Edge::Following
-                } else {
-                    Edge::Held(moved)
-                };
+                let moved = Moment(self.edge_at(now).0.saturating_sub(step_us(at)));
+                self.edge = edge_unless_now(moved.max(earliest), now);
+            }
+            Move::Forward => {
+                let moved = Moment(self.edge_at(now).0 + step_us(at));
+                self.edge = edge_unless_now(moved, now);
             }
             Move::PauseOrGoOn => {
                 self.edge = match self.edge {
@@ -151,6 +146,20 @@ impl TimeView {
             }
         }
     }
+}
+
+/// Who pans to the end follows again.
+fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
+    if edge >= now {
+        Edge::Following
+    } else {
+        Edge::Held(edge)
+    }
+}
+
+/// How far one press pans: an eighth of what is shown.
+fn step_us(span_number: usize) -> u64 {
+    SPANS[span_number] * 1_000_000 / 8
 }
 
 /// The shortest span that is longer than `seconds`, but none longer than `most`.

@@ -81,6 +81,16 @@ impl OomDialog {
         }
     }
 
+    /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
+    /// that is not offered here but has edits, to be made elsewhere (a run that is part of a job).
+    fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+        let apply = self.to_apply(remedies);
+        match remedies.get(self.selected) {
+            Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
+            Some(_) | None => apply,
+        }
+    }
+
     /// Takes these remedies as chosen.
     pub fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
         if let [one] = chosen {
@@ -151,7 +161,7 @@ impl OomDialog {
             text.push_str(&finding.explanation);
             text.push('\n');
         }
-        if let Some(command) = (scene.plan)(&self.to_apply(scene.remedies)) {
+        if let Some(command) = (scene.plan)(&self.to_show(scene.remedies)) {
             text.push_str(&command.shown());
             text.push('\n');
         }
@@ -236,10 +246,15 @@ fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
 
 /// What is expected of the selection, and the command that it makes.
 fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
-    let apply = dialog.to_apply(scene.remedies);
-    if apply.is_empty() {
+    let show = dialog.to_show(scene.remedies);
+    if show.is_empty() {
         return Vec::new();
     }
+    let label = if dialog.to_apply(scene.remedies).is_empty() {
+        "y copies "
+    } else {
+        "next run "
+    };
     let mut lines = Vec::new();
     if let Some(remedy) = scene
         .remedies
@@ -258,7 +273,7 @@ fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) ->
                 .take(2),
         );
     }
-    match ((scene.plan)(&[]), (scene.plan)(&apply)) {
+    match ((scene.plan)(&[]), (scene.plan)(&show)) {
         (Some(now), Some(next)) => {
             let pieces = if width < WIDTH_FOR_WHOLE {
                 let (now, next) = (now.without_secrets(), next.without_secrets());
@@ -267,7 +282,7 @@ fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) ->
             } else {
                 difference::whole(theme, &now, &next)
             };
-            lines.extend(paragraph::difference("next run ", &pieces, width));
+            lines.extend(paragraph::difference(label, &pieces, width));
         }
         (_, None) => lines.push(Line::of("these do not go together", Tone::Warning)),
         (None, Some(_)) => {}

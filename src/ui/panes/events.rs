@@ -2,8 +2,9 @@
 
 use super::header::outcome_words;
 use crate::event::Level;
-use crate::state::{Outcome, State};
+use crate::state::Outcome;
 use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::List;
 use crate::units::{Moment, clock_face};
@@ -16,9 +17,14 @@ struct Line {
     text: String,
 }
 
-fn lines(state: &State) -> Vec<Line> {
+fn lines(scene: &Scene) -> Vec<Line> {
+    let state = scene.state;
     let mut lines: Vec<Line> = Vec::new();
     let mut push = |at, tone, text| lines.push(Line { at, tone, text });
+    if let Some(path) = scene.recording {
+        let text = format!("recording to {}", path.display());
+        push(Moment::ZERO, Tone::Dim, text);
+    }
     for run in &state.runs {
         let remedies = match run.remedies.is_empty() {
             true => String::new(),
@@ -75,7 +81,8 @@ fn lines(state: &State) -> Vec<Line> {
 }
 
 /// How many lines there are.
-pub fn length(state: &State) -> usize {
+pub fn length(scene: &Scene) -> usize {
+    let state = scene.state;
     let of_runs = state.runs.iter().map(|run| {
         let gone = run.ranks.iter().filter(|rank| rank.gone.is_some()).count();
         1 + run.ooms.len()
@@ -83,12 +90,12 @@ pub fn length(state: &State) -> usize {
             + usize::from(run.ended.is_some())
             + if run.ended.is_none() { gone } else { 0 }
     });
-    of_runs.sum::<usize>() + state.notes.len()
+    of_runs.sum::<usize>() + state.notes.len() + usize::from(scene.recording.is_some())
 }
 
 /// Draws the list.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, state: &State, list: List) {
-    let lines = lines(state);
+pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, scene: &Scene, list: List) {
+    let lines = lines(scene);
     let shown = usize::from(area.height);
     let first = list.first(lines.len(), shown);
     for (row, line) in (0..).zip(lines.iter().skip(first).take(shown)) {

@@ -112,6 +112,10 @@ fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
         Outcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
             Some(("stopping".to_string(), Tone::Warning))
         }
+        // Ranks may hang for minutes after one of them has run out of memory.
+        Outcome::Running if run.oom().is_some() => {
+            Some(("memory ran out".to_string(), Tone::Wrong))
+        }
         Outcome::Running => None,
         outcome => Some(outcome_words(outcome)),
     }

@@ -22,13 +22,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) ->
             let Some(cell) = screen.cell(first + y, x) else {
                 break;
             };
+            // Most of a terminal is empty, and the buffer is so already.
+            if cell.is_wide_continuation() || is_blank(cell) {
+                continue;
+            }
             let Some(target) = buf.cell_mut((area.x + x, area.y + y)) else {
                 continue;
             };
-            if cell.is_wide_continuation() {
-                target.reset();
-                continue;
-            }
             // A wide character whose second half has no room would spill over the edge.
             let spills = cell.is_wide() && x + 1 >= area.width;
             if cell.has_contents() && !spills {
@@ -43,6 +43,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) ->
     );
     let in_view = child.scrolled() == 0 && area.contains(at) && cursor_row >= first;
     (in_view && !screen.hide_cursor()).then_some(at)
+}
+
+fn is_blank(cell: &vt100::Cell) -> bool {
+    !cell.has_contents() && cell.bgcolor() == vt100::Color::Default && !cell.inverse()
 }
 
 fn style_of(cell: &vt100::Cell, theme: &Theme) -> Style {

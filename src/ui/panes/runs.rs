@@ -99,7 +99,8 @@ fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>
         return;
     }
     for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {
-        pen.text(&piece.text, theme.style(piece.fate.tone()))
+        let room = pen.room();
+        pen.cut(&piece.text, room, theme, theme.style(piece.fate.tone()))
             .skip(1);
     }
 }

@@ -1,8 +1,10 @@
 //! Raw mode and the screen's modes, and the one string that undoes all of them.
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, Once, PoisonError};
 
 /// What takes the screen: alternate screen, cursor hidden, bracketed paste. The mouse stays the
@@ -14,6 +16,9 @@ pub const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[2J";
 /// scroll region whole, ASCII drawn as such, the primary screen, the cursor's shape and the cursor.
 pub const RESET: &str = "\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1015l\x1b[?1005l\x1b[?1003l\x1b[?1002l\
 \x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b(B\x1b[?1049l\x1b[0 q\x1b[?25h";
+
+/// How long a terminal that takes nothing is waited for when it is left.
+const PATIENCE_MS: u16 = 200;
 
 /// What the terminal was like before, while it is ours: for the ways out that have no `Screen` at
 /// hand (a panic on any thread).
@@ -28,7 +33,7 @@ impl Raw {
         let before = tcgetattr(&tty)?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
-        tcsetattr(&tty, SetArg::TCSADRAIN, &raw)?;
+        tcsetattr(&tty, SetArg::TCSANOW, &raw)?;
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some((tty, before));
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -52,8 +57,12 @@ impl Raw {
 pub fn leave_from_anywhere() {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((mut tty, before)) = taken {
-        let _ = tty.write_all(RESET.as_bytes());
-        let _ = tcsetattr(&tty, SetArg::TCSADRAIN, &before);
+        // Neither write nor drain may wait for ever on a terminal that is stopped or hangs.
+        let mut fds = [PollFd::new(tty.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut fds, PollTimeout::from(PATIENCE_MS)).is_ok_and(|ready| ready > 0) {
+            let _ = tty.write_all(RESET.as_bytes());
+        }
+        let _ = tcsetattr(&tty, SetArg::TCSANOW, &before);
     }
 }
 

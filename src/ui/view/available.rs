@@ -1,6 +1,6 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
-use super::{Mouse, Pane, View};
+use super::{Pane, View};
 use crate::remedy::Availability;
 use crate::state::Outcome;
 use crate::ui::action::Action;
@@ -24,10 +24,12 @@ impl View {
             | Action::Redraw
             | Action::Help
             | Action::Quit
+            | Action::Mouse
+            | Action::Details
+            | Action::Interrupt
             | Action::Back
             | Action::QuitAndStop
             | Action::QuitAndLeave => true,
-            Action::Mouse => matches!(self.mouse, Mouse::Terminal | Mouse::Oomph),
             Action::NextDevice | Action::PreviousDevice => devices > 1,
             Action::Time(Move::Reset) => charted && self.time.is_chosen(),
             Action::Time(_) | Action::OtherHeight => charted && devices > 0,
@@ -42,9 +44,8 @@ impl View {
                 .remedies
                 .iter()
                 .any(|remedy| matches!(remedy.availability, Availability::Offered)),
-            Action::Details => true,
             Action::Copy => run.is_some(),
-            Action::TypeToTraining | Action::AskToStop | Action::Interrupt => running,
+            Action::TypeToTraining | Action::AskToStop => running,
             Action::Stop | Action::Kill => running,
             Action::PlayOrPause | Action::Faster | Action::Slower => !live,
         }

@@ -42,7 +42,7 @@ impl View {
             Action::Help => self.dialog = Some(Dialog::Help(HelpDialog::default())),
             Action::Quit => return self.quit(scene),
             Action::AskToStop => self.dialog = Some(Dialog::Stop),
-            Action::Interrupt => return Some(Effect::Interrupt),
+            Action::Interrupt => return Some(interrupt(scene)),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),
             Action::Mouse => return Some(self.hand_over_mouse()),
@@ -232,7 +232,19 @@ impl View {
         match self.pane {
             Pane::Output | Pane::Devices => 0,
             Pane::Runs => panes::runs::length(scene.state),
-            Pane::Events => panes::events::length(scene.state),
+            Pane::Events => panes::events::length(scene),
+        }
+    }
+}
+
+/// Ctrl-C goes to a training that runs; where there is none it means what it means everywhere.
+fn interrupt(scene: &Scene) -> Effect {
+    let run = scene.state.run();
+    if scene.replay.is_none() && run.is_some_and(|run| run.outcome() == Outcome::Running) {
+        Effect::Interrupt
+    } else {
+        Effect::Quit {
+            stop_training: true,
         }
     }
 }

@@ -25,7 +25,13 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     if let Some(rank) = oom.and_then(|oom| oom.rank) {
         parts.push(format!("rank {rank}"));
     }
-    parts.push(format!("run {number}"));
+    parts.push(match run.map(|run| run.outcome()) {
+        Some(Outcome::Running) => format!("run {number}, which has not ended yet"),
+        Some(Outcome::Finished | Outcome::Stopped | Outcome::Failed(_)) => {
+            format!("run {number}, which went on")
+        }
+        Some(Outcome::OutOfMemory) | None => format!("run {number}"),
+    });
     if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
         // The record counts the steps that had ended.
         let step = format!("step {}", count(record.step + 1));
@@ -33,9 +39,6 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
             Some(phase) => format!("{step}, {phase}"),
             None => step,
         });
-    }
-    if run.is_some_and(|run| run.outcome() != Outcome::OutOfMemory) {
-        parts.push("the program went on".to_string());
     }
     parts.join(separator)
 }

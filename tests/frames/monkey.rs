@@ -1,0 +1,77 @@
+//! Any keys in any order on any screen: nothing panics, Esc always leads back, and what keys ask for
+//! is never asked unseen.
+
+use crate::cases::CASES;
+use crate::draw;
+use oomph::ui::keymap::Mode;
+use oomph::ui::{Effect, Theme};
+use proptest::prelude::*;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+fn keys() -> impl Strategy<Value = KeyEvent> {
+    let code = prop_oneof![
+        8 => prop::char::range(' ', '~').prop_map(KeyCode::Char),
+        1 => any::<char>().prop_map(KeyCode::Char),
+        4 => prop::sample::select(vec![
+            KeyCode::Enter,
+            KeyCode::Esc,
+            KeyCode::Tab,
+            KeyCode::BackTab,
+            KeyCode::Backspace,
+            KeyCode::Delete,
+            KeyCode::Left,
+            KeyCode::Right,
+            KeyCode::Up,
+            KeyCode::Down,
+            KeyCode::PageUp,
+            KeyCode::PageDown,
+            KeyCode::Home,
+            KeyCode::End,
+            KeyCode::F(1),
+        ]),
+    ];
+    let modifiers = prop_oneof![
+        6 => Just(KeyModifiers::NONE),
+        1 => Just(KeyModifiers::CONTROL),
+        1 => Just(KeyModifiers::ALT),
+    ];
+    (code, modifiers).prop_map(|(code, modifiers)| KeyEvent::new(code, modifiers))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_keys_on_any_screen_do_no_harm(
+        case in 0..CASES.len(),
+        presses in prop::collection::vec((keys(), 1u16..160, 1u16..50), 1..40),
+    ) {
+        let case = &CASES[case];
+        prop_assume!(case.name != "week");
+        let mut story = case.told();
+        let mut view = case.show(&mut story, Theme::full(), 100, 30);
+        for (key, width, height) in presses {
+            let mode = view.mode();
+            let effect = story.scene(|scene| view.key(key, scene));
+            // What ends or starts something is asked for in a dialog, or by a key that says so.
+            match effect {
+                Some(Effect::Kill | Effect::Stop) => prop_assert_eq!(mode, Mode::Stopping),
+                Some(Effect::Relaunch { .. }) => {
+                    prop_assert!(matches!(mode, Mode::Oom | Mode::Editing));
+                }
+                Some(_) | None => {}
+            }
+            view.resize(width, height);
+            let (rows, cols) = story.scene(|scene| view.child_size(scene));
+            story.child.resize(rows, cols);
+            draw(&story, &view, width, height);
+        }
+        for key in [KeyCode::Esc, KeyCode::Esc] {
+            let key = KeyEvent::new(key, KeyModifiers::NONE);
+            if view.mode() != Mode::Typing {
+                story.scene(|scene| view.key(key, scene));
+            }
+        }
+        prop_assert!(matches!(view.mode(), Mode::Watching | Mode::Typing));
+    }
+}

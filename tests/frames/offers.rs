@@ -1,0 +1,86 @@
+//! Remedies as the screen gets them, and the commands that they make.
+
+use crate::story::gib;
+use oomph::command::{CommandLine, Word};
+use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
+
+/// What the remedies make of a command; the edits themselves are the remedies' tests' business.
+pub fn planned(command: &CommandLine, ids: &[RemedyId]) -> CommandLine {
+    let mut made = command.clone();
+    if ids.contains(&RemedyId::Batch) {
+        for word in &mut made.argv {
+            if *word == "64" {
+                *word = Word::from("32");
+            }
+        }
+        made.argv.extend(["--grad-accum", "2"].map(Word::from));
+    }
+    if ids.contains(&RemedyId::Amp) {
+        made.argv.push(Word::from("--amp"));
+    }
+    if ids.contains(&RemedyId::ExpandableSegments) {
+        let value = Word::from("expandable_segments:True");
+        made.set_env("PYTORCH_CUDA_ALLOC_CONF", Some(value));
+    }
+    made
+}
+
+/// The remedies of the main job, for `python train.py --batch-size 64`.
+pub fn remedies() -> Vec<Remedy> {
+    vec![
+        Remedy {
+            id: RemedyId::Batch,
+            key: 'b',
+            title: "smaller batch".into(),
+            availability: Availability::Offered,
+            edits: vec![
+                Edit::Replace {
+                    at: 3,
+                    with: Word::from("32"),
+                },
+                Edit::Insert {
+                    at: 4,
+                    words: vec![Word::from("--grad-accum"), Word::from("2")],
+                },
+            ],
+            changes: "--batch-size 64→32 +--grad-accum 2".into(),
+            expectation: Expectation {
+                needs: Some(gib(14.6)),
+                fits: Some(true),
+                words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
+            },
+            cost: "same batch of 64".into(),
+        },
+        Remedy {
+            id: RemedyId::ExpandableSegments,
+            key: 'e',
+            title: "expandable segments".into(),
+            availability: Availability::Offered,
+            edits: vec![Edit::Env {
+                name: "PYTORCH_CUDA_ALLOC_CONF".into(),
+                value: Some(Word::from("expandable_segments:True")),
+            }],
+            changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
+            expectation: Expectation {
+                needs: Some(gib(24.2)),
+                fits: Some(false),
+                words: "needs 24.2 GiB, 0.6 more than there is".into(),
+            },
+            cost: "costs nothing".into(),
+        },
+        Remedy {
+            id: RemedyId::Amp,
+            key: 'a',
+            title: "AMP (bf16)".into(),
+            availability: Availability::NotOffered("train.py has no such option".into()),
+            edits: Vec::new(),
+            changes: String::new(),
+            expectation: Expectation {
+                needs: None,
+                fits: None,
+                words: "unknown".into(),
+            },
+            cost: String::new(),
+        },
+    ]
+}
