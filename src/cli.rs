@@ -45,21 +45,15 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             cwd,
         )?)),
         Some(Subcommand::Replay(replay)) => Ok(Order::Replay(replay.into())),
-        Some(Subcommand::Plan(plan)) => {
-            Ok(Order::Plan(PlanOrder {
-                command: command_line(parts.command, cwd)?,
-                json: plan.json,
-                batch_scale: plan.batch_scale,
-            }))
-        }
+        Some(Subcommand::Plan(plan)) => Ok(Order::Plan(PlanOrder {
+            command: command_line(parts.command, cwd)?,
+            json: plan.json,
+            batch_scale: plan.batch_scale,
+        })),
     }
 }
 
-fn run_options(
-    common: Common,
-    words: Vec<OsString>,
-    cwd: PathBuf,
-) -> Result<RunOptions, Refusal> {
+fn run_options(common: Common, words: Vec<OsString>, cwd: PathBuf) -> Result<RunOptions, Refusal> {
     common
         .into_options(command_line(words, cwd)?)
         .map_err(|text| mistake(&text))
@@ -100,7 +94,10 @@ fn refusal(error: &clap::Error) -> Refusal {
                 .map(str::trim)
                 .take_while(|line| !line.starts_with("Usage:"))
                 .filter(|line| !line.is_empty())
-                .map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: "))
+                .map(|line| {
+                    line.trim_start_matches("error: ")
+                        .trim_start_matches("tip: ")
+                })
                 .collect();
             let mut said = said.join("; ").replace(":; ", ": ");
             if kind == ErrorKind::UnknownArgument {

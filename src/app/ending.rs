@@ -74,7 +74,10 @@ fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {
     if let Some(path) = words.recording
         && (ran_out || (on_screen && failed))
     {
-        lines.push(format!("recorded in {} (oomph replay plays it)", path.display()));
+        lines.push(format!(
+            "recorded in {} (oomph replay plays it)",
+            path.display()
+        ));
     }
     lines
 }

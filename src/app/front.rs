@@ -314,9 +314,7 @@ impl Front {
     }
 
     fn run_number(&self) -> RunNumber {
-        self.state
-            .run()
-            .map_or(RunNumber::FIRST, |run| run.number)
+        self.state.run().map_or(RunNumber::FIRST, |run| run.number)
     }
 }
 

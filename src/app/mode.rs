@@ -106,9 +106,15 @@ mod tests {
         assert_eq!(choose(false, &terminal()), Mode::Screen);
         assert_eq!(choose(true, &terminal()), Mode::Headless(Reason::Asked));
         for (mode, reason) in [
-            (without(|s| s.stdout_is_terminal = false), Reason::NoTerminal),
+            (
+                without(|s| s.stdout_is_terminal = false),
+                Reason::NoTerminal,
+            ),
             (without(|s| s.term = None), Reason::DumbTerminal),
-            (without(|s| s.term = Some("dumb".into())), Reason::DumbTerminal),
+            (
+                without(|s| s.term = Some("dumb".into())),
+                Reason::DumbTerminal,
+            ),
             (without(|s| s.foreground = false), Reason::Background),
             (without(|s| s.ci = true), Reason::Ci),
             (without(|s| s.notebook = true), Reason::Notebook),

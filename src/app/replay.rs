@@ -46,7 +46,10 @@ fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
         }
     }
     if corrupt > 0 {
-        eprintln!("oomph: {corrupt} lines of {} are no events and were passed over", file.display());
+        eprintln!(
+            "oomph: {corrupt} lines of {} are no events and were passed over",
+            file.display()
+        );
     }
     anyhow::ensure!(
         !events.is_empty(),
@@ -88,7 +91,10 @@ async fn play(events: &[Event], file: &Path) -> anyhow::Result<()> {
         let until = player.position;
         while let Some(event) = events.get(played).filter(|event| event.at <= until) {
             state.apply(event);
-            if matches!(event.what, What::Oom(_) | What::OomText(_) | What::Exited(_)) {
+            if matches!(
+                event.what,
+                What::Oom(_) | What::OomText(_) | What::Exited(_)
+            ) {
                 findings = diagnosis::diagnose(&state);
             }
             played += 1;

@@ -141,7 +141,10 @@ mod tests {
 
     #[test]
     fn the_terminals_own_signals_stay_here() {
-        assert_eq!(rules(false).answer(Signal::SIGHUP, false), Answer::DropScreen);
+        assert_eq!(
+            rules(false).answer(Signal::SIGHUP, false),
+            Answer::DropScreen
+        );
         assert_eq!(rules(false).answer(Signal::SIGWINCH, false), Answer::Resize);
     }
 

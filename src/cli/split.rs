@@ -26,7 +26,10 @@ impl fmt::Display for SplitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SplitError::ValueMissing(option) => {
-                write!(f, "{option} needs a value; write {option} VALUE or {option}=VALUE")
+                write!(
+                    f,
+                    "{option} needs a value; write {option} VALUE or {option}=VALUE"
+                )
             }
         }
     }
@@ -47,16 +50,19 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
             parts.ours.push(word.clone());
             at += 1;
             if takes_separate_value(scope, word) {
-                let value = words.get(at).ok_or_else(|| {
-                    SplitError::ValueMissing(word.to_string_lossy().into_owned())
-                })?;
+                let value = words
+                    .get(at)
+                    .ok_or_else(|| SplitError::ValueMissing(word.to_string_lossy().into_owned()))?;
                 parts.ours.push(value.clone());
                 at += 1;
             }
             continue;
         }
         let subcommand = std::ptr::eq(scope, definition)
-            .then(|| word.to_str().and_then(|name| definition.find_subcommand(name)))
+            .then(|| {
+                word.to_str()
+                    .and_then(|name| definition.find_subcommand(name))
+            })
             .flatten();
         match subcommand {
             Some(subcommand) if wraps_a_command(subcommand) => {
@@ -79,8 +85,7 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
 
 /// Subcommands that are followed by a command to wrap take no words of their own.
 fn wraps_a_command(subcommand: &Command) -> bool {
-    subcommand.get_positionals().next().is_none()
-        && matches!(subcommand.get_name(), "run" | "plan")
+    subcommand.get_positionals().next().is_none() && matches!(subcommand.get_name(), "run" | "plan")
 }
 
 fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
@@ -91,8 +96,12 @@ fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
         .get_arguments()
         .filter(|argument| argument.get_action().takes_values())
         .any(|argument| {
-            argument.get_long().is_some_and(|long| text.strip_prefix("--") == Some(long))
-                || argument.get_short().is_some_and(|short| text == format!("-{short}"))
+            argument
+                .get_long()
+                .is_some_and(|long| text.strip_prefix("--") == Some(long))
+                || argument
+                    .get_short()
+                    .is_some_and(|short| text == format!("-{short}"))
         })
 }
 
@@ -101,7 +110,9 @@ pub fn assignment(word: &Word) -> Option<EnvChange> {
     let bytes = word.as_bytes();
     let equals = memchr::memchr(b'=', bytes)?;
     let (name, value) = (&bytes[..equals], &bytes[equals + 1..]);
-    let is_name = name.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+    let is_name = name
+        .first()
+        .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
         && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
     is_name.then(|| EnvChange {
         name: Word(OsString::from_vec(name.to_vec())),

@@ -16,7 +16,12 @@ fn run(words: &[&str]) -> RunOptions {
 }
 
 fn argv(options: &RunOptions) -> Vec<String> {
-    options.command.argv.iter().map(Word::to_string_lossy).collect()
+    options
+        .command
+        .argv
+        .iter()
+        .map(Word::to_string_lossy)
+        .collect()
 }
 
 fn mistake_of(words: &[&str]) -> String {
@@ -28,9 +33,20 @@ fn mistake_of(words: &[&str]) -> String {
 
 #[test]
 fn the_first_word_that_is_no_option_starts_the_command() {
-    let options = run(&["--headless", "python", "train.py", "--headless", "--help", "--", "x"]);
+    let options = run(&[
+        "--headless",
+        "python",
+        "train.py",
+        "--headless",
+        "--help",
+        "--",
+        "x",
+    ]);
     assert!(options.headless);
-    assert_eq!(argv(&options), ["python", "train.py", "--headless", "--help", "--", "x"]);
+    assert_eq!(
+        argv(&options),
+        ["python", "train.py", "--headless", "--help", "--", "x"]
+    );
 }
 
 #[test]
@@ -41,7 +57,16 @@ fn a_double_dash_makes_any_word_the_command() {
 
 #[test]
 fn run_is_the_same_spelled_out() {
-    let options = run(&["--no-probe", "run", "--no-nvml", "--interval", "0.5s", "--", "make", "-j"]);
+    let options = run(&[
+        "--no-probe",
+        "run",
+        "--no-nvml",
+        "--interval",
+        "0.5s",
+        "--",
+        "make",
+        "-j",
+    ]);
     assert!(!options.probe && !options.nvml);
     assert_eq!(options.interval, Duration::from_millis(500));
     assert_eq!(argv(&options), ["make", "-j"]);
@@ -60,12 +85,20 @@ fn words_with_an_equals_sign_in_front_are_environment() {
 #[test]
 fn options_become_plain_values() {
     let options = run(&[
-        "--record=/tmp/a.jsonl", "--on-oom", "exit", "--alloc-conf", "expandable_segments:True",
-        "--no-lines", "true",
+        "--record=/tmp/a.jsonl",
+        "--on-oom",
+        "exit",
+        "--alloc-conf",
+        "expandable_segments:True",
+        "--no-lines",
+        "true",
     ]);
     assert_eq!(options.recording, Recording::To("/tmp/a.jsonl".into()));
     assert_eq!(options.on_oom, Some(OnOom::Exit));
-    assert_eq!(options.alloc_conf.as_deref(), Some("expandable_segments:True"));
+    assert_eq!(
+        options.alloc_conf.as_deref(),
+        Some("expandable_segments:True")
+    );
     assert!(!options.lines);
     assert_eq!(run(&["--no-record", "true"]).recording, Recording::Off);
     assert_eq!(run(&["true"]).recording, Recording::InStateDirectory);
@@ -102,9 +135,21 @@ fn help_and_version_are_no_mistakes() {
 fn replay_and_plan_have_words_of_their_own() {
     assert_eq!(
         parsed(&["replay", "a.jsonl"]),
-        Ok(Order::Replay(ReplayOrder { file: "a.jsonl".into(), headless: false }))
+        Ok(Order::Replay(ReplayOrder {
+            file: "a.jsonl".into(),
+            headless: false
+        }))
     );
-    let Ok(Order::Plan(plan)) = parsed(&["plan", "--json", "--batch-scale", "0.25", "--", "python", "t.py", "--json"]) else {
+    let Ok(Order::Plan(plan)) = parsed(&[
+        "plan",
+        "--json",
+        "--batch-scale",
+        "0.25",
+        "--",
+        "python",
+        "t.py",
+        "--json",
+    ]) else {
         panic!("no plan")
     };
     assert!(plan.json);

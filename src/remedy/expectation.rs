@@ -243,6 +243,8 @@ mod tests {
                 ..StepTrack::default()
             },
             structure: None,
+            structures: Default::default(),
+            holdings: Default::default(),
             gone: None,
         };
         State {
@@ -257,6 +259,7 @@ mod tests {
                 left: Vec::new(),
                 ranks: vec![rank],
                 ooms: Vec::new(),
+                oom_count: 0,
                 stop_requested: None,
                 predicted_peak: None,
             }],
@@ -286,10 +289,13 @@ mod tests {
                 lines: Vec::new(),
                 stack: Vec::new(),
                 phase: Phase::Forward,
+                grad_enabled: None,
                 step: 0,
                 structure: None,
             }),
             report: None,
+            pid: None,
+            surroundings: Default::default(),
             rank: None,
             device: None,
             caught: false,

@@ -38,7 +38,12 @@ pub fn diagnosis(
     for other in findings.iter().skip(1) {
         lines.push(format!("also: {}", other.headline));
     }
-    lines.extend(first.advice.iter().map(|advice| format!("advice: {advice}")));
+    lines.extend(
+        first
+            .advice
+            .iter()
+            .map(|advice| format!("advice: {advice}")),
+    );
     let offered: Vec<&Remedy> = remedies
         .iter()
         .filter(|remedy| remedy.availability == Availability::Offered)

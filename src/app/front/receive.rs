@@ -181,9 +181,8 @@ impl Front {
             Effect::Interrupt => {
                 self.stop_requested(Signal::SIGINT, true);
                 self.order(Order::Interrupt);
-                self.waiting = Some(
-                    "the training was asked to stop (Ctrl-C); torchrun may take 30 s".into(),
-                );
+                self.waiting =
+                    Some("the training was asked to stop (Ctrl-C); torchrun may take 30 s".into());
             }
             Effect::Stop => {
                 self.stop_requested(Signal::SIGTERM, true);
@@ -228,7 +227,10 @@ impl Front {
     }
 
     fn words_of_release(&self) -> String {
-        let pid = self.state.run().map_or("?".to_string(), |run| run.pid.to_string());
+        let pid = self
+            .state
+            .run()
+            .map_or("?".to_string(), |run| run.pid.to_string());
         match &self.recording {
             Some(path) => format!(
                 "the training goes on without a screen (pid {pid}); its output is in {}",

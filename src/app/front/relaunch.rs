@@ -30,7 +30,8 @@ impl Front {
         }
         self.diagnose();
         self.waiting = None;
-        let Phase::Settling { after, .. } = std::mem::replace(&mut self.phase, Phase::Asking { exit })
+        let Phase::Settling { after, .. } =
+            std::mem::replace(&mut self.phase, Phase::Asking { exit })
         else {
             return;
         };
@@ -115,10 +116,8 @@ impl Front {
                 self.order(Order::Stop);
             }
             Phase::Settling { after, .. } => *after = After::Relaunch(next),
-            Phase::Starting
-            | Phase::Sweeping { .. }
-            | Phase::Gating { .. }
-            | Phase::Leaving(_) => {}
+            Phase::Starting | Phase::Sweeping { .. } | Phase::Gating { .. } | Phase::Leaving(_) => {
+            }
         }
     }
 
@@ -163,7 +162,11 @@ impl Front {
             .iter()
             .flat_map(|rank| &rank.hello.devices)
             .filter_map(|device| device.uuid.clone())
-            .filter(|uuid| run.ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid)))
+            .filter(|uuid| {
+                run.ranks
+                    .iter()
+                    .any(|rank| rank.device.as_ref() == Some(uuid))
+            })
             .collect();
         devices.sort();
         devices.dedup();

@@ -55,7 +55,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }
 
     let program = command.argv.first().context("no command given")?;
-    let directories = Directories::create(program, Zoned::now().datetime(), &Places::of_this_user());
+    let directories =
+        Directories::create(program, Zoned::now().datetime(), &Places::of_this_user());
     let mut notes = directories.notes.clone();
     let recorder = record(&options.recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);

@@ -81,7 +81,6 @@ proptest! {
                 device.make_up(&state);
                 device.headroom(&state);
             }
-            crate::diagnosis::diagnose(&state);
             state.probe();
         }
         for run in &state.runs {
