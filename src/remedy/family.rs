@@ -18,10 +18,12 @@ pub(super) enum Level {
     Divided,
     /// A total over devices and accumulation.
     Total,
+    /// A part of the batch or the batch itself, by the program.
+    Unsure,
 }
 
 /// Names without `-`, `_` and capitals.
-const MICRO: [&str; 20] = [
+const MICRO: [&str; 21] = [
     "perdevicetrainbatchsize",
     "pergputrainbatchsize",
     "perdevicebatchsize",
@@ -31,6 +33,7 @@ const MICRO: [&str; 20] = [
     "microbatchsize",
     "microbatch",
     "localbatchsize",
+    "localbs",
     "devicebatchsize",
     "devicetrainmicrobatchsize",
     "devicetrainbatchsize",
@@ -66,7 +69,11 @@ const TOTAL: [&str; 6] = [
     "globalbatch",
 ];
 
-const ACCUMULATION: [&str; 23] = [
+const UNSURE: [&str; 4] = ["minibatchsize", "minibatch", "minibs", "ppobatchsize"];
+
+/// `--update-freq` is none of these: where no entry knows the program it may well be how often a
+/// target network is updated.
+const ACCUMULATION: [&str; 22] = [
     "gradientaccumulationsteps",
     "gradaccumsteps",
     "gradientaccumulation",
@@ -75,7 +82,6 @@ const ACCUMULATION: [&str; 23] = [
     "accumiter",
     "accumsteps",
     "accumulationsteps",
-    "updatefreq",
     "accumfreq",
     "gradaccumulationsteps",
     "accumgrad",
@@ -162,6 +168,8 @@ pub(super) fn batch_level(name: &str) -> Option<Level> {
         Some(Level::Divided)
     } else if TOTAL.contains(&leaf) {
         Some(Level::Total)
+    } else if UNSURE.contains(&leaf) {
+        Some(Level::Unsure)
     } else {
         None
     }
@@ -319,6 +327,8 @@ mod tests {
         }
         assert_eq!(batch_level("--global_batch_size"), Some(Level::Total));
         assert_eq!(batch_level("--train_batch_size"), Some(Level::Divided));
+        assert_eq!(batch_level("--mini_batch_size"), Some(Level::Unsure));
+        assert!(is_accumulation("--grad-accum") && !is_accumulation("--update-freq"));
     }
 
     #[test]

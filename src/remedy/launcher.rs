@@ -312,27 +312,37 @@ impl Reader<'_> {
                 break;
             }
             starts_command |= is(&grammar.command);
-            let width = if glued.is_some() || is(&grammar.flags) || is(&grammar.command) {
-                1
-            } else if is(&grammar.pairs) {
-                3
-            } else if is(&grammar.values) {
-                2
-            } else {
-                match grammar.unknown {
-                    Unknown::Flag => 1,
-                    // `-n8`, `-N2`: a letter and its value in one word.
-                    Unknown::Value
-                        if !name.starts_with("--")
-                            && name.get(2..).is_some_and(|v| {
-                                !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit())
-                            }) =>
-                    {
-                        1
+            // `-itd`: several switches in one word.
+            let is_switches = !name.starts_with("--")
+                && name.len() > 2
+                && name[1..].chars().all(|letter| {
+                    grammar.flags.iter().any(|flag| {
+                        flag.strip_prefix('-')
+                            .is_some_and(|f| f.chars().eq([letter]))
+                    })
+                });
+            let width =
+                if glued.is_some() || is_switches || is(&grammar.flags) || is(&grammar.command) {
+                    1
+                } else if is(&grammar.pairs) {
+                    3
+                } else if is(&grammar.values) {
+                    2
+                } else {
+                    match grammar.unknown {
+                        Unknown::Flag => 1,
+                        // `-n8`, `-N2`: a letter and its value in one word.
+                        Unknown::Value
+                            if !name.starts_with("--")
+                                && name.get(2..).is_some_and(|v| {
+                                    !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit())
+                                }) =>
+                        {
+                            1
+                        }
+                        Unknown::Value => 2,
                     }
-                    Unknown::Value => 2,
-                }
-            };
+                };
             let value = match glued {
                 Some(value) => Some(value),
                 None if width == 2 => self.text(k + 1),

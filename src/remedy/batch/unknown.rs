@@ -27,6 +27,12 @@ pub(super) fn smaller(
             assigned[0].name, found[0].1.name
         ));
     }
+    if let Some((_, part)) = found.iter().find(|(level, _)| *level == Level::Unsure) {
+        return Err(format!(
+            "whether {} is a part of the batch or the batch itself is not known",
+            part.name
+        ));
+    }
     let program = command
         .argv
         .get(recognised.anatomy.program)

@@ -186,6 +186,10 @@ fn arguments_that_do_not_count_are_not_touched() {
             ("python a.py --global-batch-size 8", "!total"),
             ("python a.py --run-name batch_size=8", "!no batch size"),
             (
+                "python a.py --batch_size 8 --mini_batch_size 2",
+                "!--mini_batch_size",
+            ),
+            (
                 "python a.py --test-batch-size 8 --batch_type x --norm batch",
                 "!no batch size",
             ),

@@ -42,6 +42,10 @@ fn options_of_launchers_are_never_the_programs() {
                 "docker run --gpus 6 -v /a:/b --rm im:6 --batch-size 3",
             ),
             (
+                "docker run -itd im python a.py --bs 6",
+                "docker run -itd im python a.py --bs 3",
+            ),
+            (
                 "docker run im python a.py --bs 6",
                 "docker run im python a.py --bs 3",
             ),
