@@ -11,11 +11,6 @@ use crate::event::{Phase, Structure};
 use crate::oom::Kind;
 use crate::units::Bytes;
 
-/// The least waste that the allocator was ever measured to have, as a share of what is allocated:
-/// expandable segments need 0.3 to 4 % more than the allocated peak. What would fit only with less
-/// than this does not fit.
-const LEAST_WASTE: f64 = 0.02;
-
 /// The share of the card from which PyTorch's own cache is why a library found no memory.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -46,11 +41,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let (allocated, asked) = (case.allocated?, case.asked()?);
     let own_room = case.own_room()?;
-    let spare = case.free.zip(case.unallocated).map(|(free, unallocated)| {
-        // What would be left if every free piece could be used.
-        (free + unallocated).0 as i128 - case.requested.unwrap_or_default().0 as i128
-    });
-    let tight = spare.is_some_and(|spare| spare < (allocated.0 as f64 * LEAST_WASTE) as i128);
+    let (spare, tight) = (case.spare(), case.is_full() == Some(true));
     let others_are_why = foreign_process::held(case) > USUAL_OUTSIDE;
     let (certainty, opening) = if needed > own_room {
         (Certainty::Certain, "It does not fit")

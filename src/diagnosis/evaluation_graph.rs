@@ -10,7 +10,9 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     if case.phase != Phase::Evaluation || record.grad_enabled != Some(true) {
         return None;
     }
-    if case.unallocated? + case.free? >= case.requested? {
+    // Fragments or another process's memory would have been enough: those are the cause. What they
+    // would do only without any waste, they would not have done.
+    if !case.is_full()? {
         return None;
     }
     let allocated = case.allocated?;

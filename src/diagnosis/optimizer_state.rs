@@ -15,10 +15,10 @@ const NOTABLE: f64 = 0.25;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let record = case.oom.record.as_ref()?;
-    let (allocated, requested) = (case.allocated?, case.requested?);
+    let allocated = case.allocated?;
     let (needed, room) = (case.needed()?, case.own_room()?);
     // Fragments or another process's memory would have been enough: those are the cause.
-    if case.unallocated? + case.free? >= requested {
+    if !case.is_full()? {
         return None;
     }
     let state = case.structure.map_or(Bytes::ZERO, |s| s.optimizer_state);

@@ -233,6 +233,19 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             Likely,
         ),
         (
+            // As on the card that it was first seen on: what is left would just about do.
+            "evaluation with gradients, tiny pieces",
+            failing(OomRecord {
+                phase: Phase::Evaluation,
+                grad_enabled: Some(true),
+                step: 10,
+                largest_free: Some(Bytes::mib(13)),
+                ..record(100, gib(23.0), gib(23.1), Bytes::mib(78), Bytes::mib(3))
+            }),
+            EvaluationGraph,
+            Likely,
+        ),
+        (
             "evaluation without gradients",
             failing(OomRecord {
                 phase: Phase::Evaluation,
