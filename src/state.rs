@@ -8,6 +8,7 @@ mod apply;
 mod device;
 mod make_up;
 mod oom;
+mod outside;
 mod rank;
 mod run;
 #[cfg(test)]

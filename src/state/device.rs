@@ -1,6 +1,7 @@
 //! One device: NVML's view and the sum of what the probes hold on it.
 
 use super::Series;
+use super::outside::Outside;
 use crate::event::DeviceReading;
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -20,8 +21,8 @@ pub struct DeviceState {
     pub limit: Option<Bytes>,
     /// The processes of NVML's latest reading, and when each was first seen on the device.
     pub first_seen: Vec<(Pid, Moment)>,
-    /// What the training held outside PyTorch by the latest readings; bounded, oldest first.
-    pub(super) outside: Vec<Bytes>,
+    /// What the training holds outside PyTorch, by NVML's readings and the probes' samples.
+    pub(super) outside: Outside,
     /// NVML's latest reading.
     pub reading: Option<(Moment, DeviceReading)>,
     /// Used on the device, as NVML says it, over the session.
@@ -42,7 +43,7 @@ impl DeviceState {
             capacity: None,
             limit: None,
             first_seen: Vec::new(),
-            outside: Vec::new(),
+            outside: Outside::default(),
             reading: None,
             used: Series::default(),
             allocated: Series::default(),

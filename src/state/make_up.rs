@@ -1,8 +1,8 @@
 //! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
 //! left unknown.
 
-use super::{DeviceState, MakeUp, RankState, State, Surroundings};
-use crate::event::{DeviceProcess, DeviceReading, NvmlState};
+use super::{DeviceState, MakeUp, OomIncident, RankState, State, Surroundings};
+use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::units::{Bytes, Moment, Pid};
 
 /// How much more than what the allocator reserved a process may hold for it to be taken for ours
@@ -25,8 +25,34 @@ pub struct Headroom {
 
 /// Whose memory NVML's figures are.
 struct Owners {
-    non_pytorch: Option<Bytes>,
+    /// The training's, PyTorch's included; `None` also where no process of it is known.
+    ours: Option<Bytes>,
     foreign: Option<Bytes>,
+}
+
+impl MakeUp {
+    /// PyTorch's parts: what optimizers hold is named, the rest of what is allocated is activations,
+    /// buffers, batches. Parts were read at different instants (gradients come and go), so that
+    /// together they may say more than is allocated: then the surest are believed first.
+    fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> MakeUp {
+        let mut parts = MakeUp {
+            unallocated: Some(reserved - allocated),
+            ..MakeUp::default()
+        };
+        let mut rest = allocated;
+        if !structures.is_empty() {
+            let mut take = |bytes: Bytes| {
+                let taken = bytes.min(rest);
+                rest = rest - taken;
+                Some(taken)
+            };
+            parts.parameters = take(structures.iter().map(|s| s.parameters).sum());
+            parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
+            parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
+        }
+        parts.activations_and_rest = Some(rest);
+        parts
+    }
 }
 
 impl DeviceState {
@@ -36,31 +62,65 @@ impl DeviceState {
         let ranks = self.ranks(state);
         let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
         if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
-            self.name_parts(&ranks, allocated, &mut parts);
-            parts.unallocated = Some(reserved - allocated);
+            parts = MakeUp::of_allocator(&self.structures(&ranks), allocated, reserved);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
         // Where NVML says nothing nobody says what lies outside PyTorch's allocator, and so what is
         // free is not known.
         if let Some((at, reading)) = self.fresh(state) {
-            let mut owners = self.owners(state, &ranks, at, reading);
-            owners.non_pytorch = owners.non_pytorch.map(|outside| self.steady(outside));
-            parts.non_pytorch = owners.non_pytorch;
-            parts.foreign = owners.foreign;
-            // NVML and the probes read at different instants. What is reserved is newer than what
-            // is used, so that what is free is what the parts leave.
-            let outside = match (owners.non_pytorch, owners.foreign) {
-                (Some(ours), Some(foreign)) => Some(ours + foreign),
-                (_, _) => reading
-                    .used
-                    .map(|used| used - self.reserved_at(at).unwrap_or(Bytes::ZERO)),
+            let owners = self.owners(state, &ranks, reading);
+            let used_otherwise = match (owners.ours, owners.foreign) {
+                (Some(ours), Some(foreign)) => {
+                    // NVML and the probes read at different instants, and what is reserved may have
+                    // grown by most of the card between them: the parts never hold more than it.
+                    let before = self.reserved_at(at);
+                    let rest = self.capacity.map(|capacity| capacity - known);
+                    let within = |bytes: Bytes, room: Option<Bytes>| {
+                        room.map_or(bytes, |room| bytes.min(room))
+                    };
+                    let outside = within(self.outside.estimate().unwrap_or(ours - before), rest);
+                    let foreign = within(foreign, rest.map(|rest| rest - outside));
+                    parts.non_pytorch = Some(outside);
+                    parts.foreign = Some(foreign);
+                    Some(outside + foreign)
+                }
+                (ours, foreign) => {
+                    parts.non_pytorch = ours.map(|ours| ours - self.reserved_at(at));
+                    parts.foreign = foreign;
+                    reading.used.map(|used| used - self.reserved_at(at))
+                }
             };
             parts.free = self
                 .capacity
-                .zip(outside)
-                .map(|(capacity, outside)| capacity - known - outside);
+                .zip(used_otherwise)
+                .map(|(capacity, otherwise)| capacity - known - otherwise);
         }
         parts
+    }
+
+    /// What filled the device when memory ran out on it, from the observer's record: exact, at the
+    /// moment. `None` without a record, and for an out-of-memory of another device.
+    pub fn make_up_at(&self, oom: &OomIncident) -> Option<MakeUp> {
+        let record = oom.record.as_ref()?;
+        if oom.device.as_ref() != Some(&self.uuid) {
+            return None;
+        }
+        let structures: Vec<&Structure> = record.structure.iter().collect();
+        let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
+        let mut parts = MakeUp::of_allocator(&structures, allocated, reserved);
+        parts.free = Some(record.free);
+        let capacity = oom.capacity().or(self.capacity);
+        let surroundings = oom.surroundings.as_ref();
+        // What nobody else holds is this process's own, outside PyTorch.
+        let others = surroundings.and_then(|surroundings| surroundings.others.as_ref());
+        let others = others.and_then(|others| others.iter().map(|other| other.used).sum());
+        if let (Some(capacity), Some(others)) = (capacity, others) {
+            let elsewhere: Bytes = capacity - reserved - record.free;
+            let foreign = Bytes::min(others, elsewhere);
+            parts.foreign = Some(foreign);
+            parts.non_pytorch = Some(elsewhere - foreign);
+        }
+        Some(parts)
     }
 
     /// How much more the training could reserve on this device: up to its capacity, or to the cap
@@ -95,18 +155,11 @@ impl DeviceState {
         self.foreign_of(state, &self.ranks(state), reading)
     }
 
-    /// What the latest reading alone says of the training's memory outside PyTorch.
-    pub(super) fn outside_now(&self, state: &State) -> Option<Bytes> {
+    /// What the training's processes hold together by the latest reading, and when it was taken.
+    pub(super) fn ours_now(&self, state: &State) -> Option<(Moment, Bytes)> {
         let (at, reading) = self.fresh(state)?;
-        self.owners(state, &self.ranks(state), at, reading)
-            .non_pytorch
-    }
-
-    /// The same by the median of the latest readings.
-    fn steady(&self, latest: Bytes) -> Bytes {
-        let mut readings = self.outside.clone();
-        readings.sort_unstable();
-        readings.get(readings.len() / 2).copied().unwrap_or(latest)
+        let owners = self.owners(state, &self.ranks(state), reading);
+        Some((at, owners.ours?))
     }
 
     /// What NVML says of this device besides the process that ran out of memory on it.
@@ -132,13 +185,9 @@ impl DeviceState {
             }
             Some(others)
         });
-        let owners = self.owners(state, &ranks, at, reading);
         Some(Surroundings {
             at,
-            non_pytorch: owners
-                .non_pytorch
-                .filter(|_| alone)
-                .map(|outside| self.steady(outside)),
+            non_pytorch: self.outside.estimate().filter(|_| alone),
             others,
         })
     }
@@ -152,40 +201,20 @@ impl DeviceState {
             .collect()
     }
 
-    /// Names what optimizers hold; the rest is activations, buffers, batches. Parts were read at
-    /// different instants (gradients come and go), so that together they may say more than is
-    /// allocated: then the surest are believed first.
-    fn name_parts(&self, ranks: &[&RankState], allocated: Bytes, parts: &mut MakeUp) {
-        let structures: Vec<_> = ranks
+    /// What the processes' optimizers hold together, where any is known.
+    fn structures<'a>(&self, ranks: &[&'a RankState]) -> Vec<&'a Structure> {
+        ranks
             .iter()
             .filter_map(|rank| {
                 let holding = rank.holding_on(&self.uuid)?;
                 rank.structure_on(holding.sample.device)
             })
-            .collect();
-        let mut rest = allocated;
-        if !structures.is_empty() {
-            let mut take = |bytes: Bytes| {
-                let taken = bytes.min(rest);
-                rest = rest - taken;
-                Some(taken)
-            };
-            parts.parameters = take(structures.iter().map(|s| s.parameters).sum());
-            parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
-            parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
-        }
-        parts.activations_and_rest = Some(rest);
+            .collect()
     }
 
-    fn owners(
-        &self,
-        state: &State,
-        ranks: &[&RankState],
-        at: Moment,
-        reading: &DeviceReading,
-    ) -> Owners {
+    fn owners(&self, state: &State, ranks: &[&RankState], reading: &DeviceReading) -> Owners {
         let unknown = Owners {
-            non_pytorch: None,
+            ours: None,
             foreign: None,
         };
         let (Some(used), Some(processes)) = (reading.used, &reading.processes) else {
@@ -206,16 +235,15 @@ impl DeviceState {
             return unknown;
         };
         let unlisted = used - ours - theirs;
-        let outside = ours - self.reserved_at(at).unwrap_or(Bytes::ZERO);
         if unlisted <= OVERHEAD && !ranks.is_empty() {
             Owners {
-                non_pytorch: Some(outside + unlisted),
+                ours: Some(ours + unlisted),
                 foreign: Some(theirs),
             }
         } else {
             // Somebody holds it, and NVML lists all of ours.
             Owners {
-                non_pytorch: (!ranks.is_empty()).then_some(outside),
+                ours: (!ranks.is_empty()).then_some(ours),
                 foreign: Some(theirs + unlisted),
             }
         }
@@ -269,7 +297,7 @@ impl DeviceState {
         (processes.len() == ranks.len() && plausible).then(Vec::new)
     }
 
-    fn reserved_at(&self, at: Moment) -> Option<Bytes> {
-        self.reserved.value_at(at)
+    fn reserved_at(&self, at: Moment) -> Bytes {
+        self.reserved.value_at(at).unwrap_or(Bytes::ZERO)
     }
 }

@@ -1,11 +1,9 @@
 //! What NVML says of the devices, and the sums of what the probes hold on them.
 
 use crate::event::{DeviceReading, NvmlState};
+use crate::state::outside::Outside;
 use crate::state::{DeviceState, State};
 use crate::units::{Bytes, Moment, Uuid};
-
-/// Readings whose median says what lies outside PyTorch: less than a second's, at 10 Hz.
-const OUTSIDE: usize = 7;
 
 impl State {
     pub(super) fn nvml_said(&mut self, at: Moment, nvml: &NvmlState) {
@@ -52,23 +50,18 @@ impl State {
         self.note_outside(&reading.uuid);
     }
 
-    /// Keeps what this reading says of the training's memory outside PyTorch. A single one may be
-    /// far off: it is compared with a sample of some moments before, and a training that starts
-    /// reserves gigabytes in these.
+    /// Keeps what this reading says of the training's memory outside PyTorch: for now a bound.
     fn note_outside(&mut self, uuid: &Uuid) {
         let Some(place) = self.devices.iter().position(|d| &d.uuid == uuid) else {
             return;
         };
-        let outside = self.devices[place].outside_now(self);
-        let kept = &mut self.devices[place].outside;
-        match outside {
-            Some(outside) => {
-                if kept.len() >= OUTSIDE {
-                    kept.remove(0);
-                }
-                kept.push(outside);
+        match self.devices[place].ours_now(self) {
+            Some((at, ours)) => {
+                let device = &mut self.devices[place];
+                let before = device.reserved.value_at(at).unwrap_or(Bytes::ZERO);
+                device.outside.read(at, ours, before);
             }
-            None => kept.clear(),
+            None => self.devices[place].outside = Outside::default(),
         }
     }
 
@@ -95,11 +88,14 @@ impl State {
             .iter()
             .filter(|rank| rank.gone.is_none())
             .filter_map(|rank| rank.holding_on(uuid))
-            .map(|holding| &holding.sample)
             .peekable();
         let known = held.peek().is_some();
         let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
-        for sample in held {
+        // As of this instant all of them have been heard.
+        let mut heard = at;
+        for holding in held {
+            let sample = &holding.sample;
+            heard = heard.min(holding.at);
             allocated += sample.allocated;
             reserved += sample.reserved;
             limit = match (limit, sample.limit) {
@@ -114,6 +110,7 @@ impl State {
             device.allocated.push(at, allocated);
             device.reserved.push(at, reserved);
             device.limit = limit;
+            device.outside.sampled(heard, reserved);
         } else {
             device.allocated.gap(at);
             device.reserved.gap(at);

@@ -2,6 +2,7 @@
 
 use crate::command::{CommandLine, difference};
 use crate::event::{Exited, Started};
+use crate::state::outside::Outside;
 use crate::state::{Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
@@ -14,7 +15,7 @@ impl State {
         self.spawn_failed = None;
         for device in &mut self.devices {
             device.limit = None;
-            device.outside.clear();
+            device.outside = Outside::default();
         }
         for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
             rank.allocated.thin(PAST);

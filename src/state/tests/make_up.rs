@@ -10,16 +10,7 @@ fn the_parts_add_up_to_the_capacity() {
     let mut scene = Scene::training();
     scene
         .sampled(2.0, 10.0, 12.0)
-        .add(
-            2.0,
-            What::Structure(Structure {
-                pid: Pid(100),
-                device: 0,
-                parameters: gib(1.0),
-                gradients: gib(1.0),
-                optimizer_state: gib(2.0),
-            }),
-        )
+        .add(2.0, What::Structure(made_of_one()))
         .add(
             2.1,
             What::Device(reading(&[(100, gib(12.5)), (7, gib(3.0))])),
@@ -47,6 +38,74 @@ fn the_parts_add_up_to_the_capacity() {
     assert_eq!(sum(&parts), CAPACITY);
     let room = scene.state.devices[0].headroom(&scene.state).unwrap();
     assert_eq!((Some(room.bytes), room.at_most), (parts.free, false));
+}
+
+#[test]
+fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
+    let made_of = |scene: &Scene| scene.state.devices[0].make_up(&scene.state);
+    let mut scene = Scene::training();
+    scene
+        .add(1.0, What::Structure(made_of_one()))
+        .sampled(2.0, 4.0, 5.0)
+        .add(2.1, What::Device(reading(&[(100, gib(5.5))])))
+        .sampled(2.2, 4.0, 5.0);
+    // NVML sees the jump first, again and again, and the samples come behind.
+    for (n, reserved) in [11.0, 17.0, 22.0].into_iter().enumerate() {
+        let at = 2.3 + n as f64 / 5.0;
+        scene.add(at, What::Device(reading(&[(100, gib(reserved + 0.5))])));
+        let parts = made_of(&scene);
+        assert_eq!(parts.non_pytorch, Some(gib(0.5)));
+        assert_eq!(sum(&parts), CAPACITY);
+        scene.sampled(at + 0.1, reserved - 1.0, reserved);
+        let parts = made_of(&scene);
+        assert_eq!(parts.non_pytorch, Some(gib(0.5)));
+        assert_eq!(sum(&parts), CAPACITY);
+    }
+    // The sample sees it first: what NVML counts is less than what is reserved.
+    scene
+        .sampled(3.0, 23.0, 23.2)
+        .add(3.05, What::Device(reading(&[(100, gib(22.5))])));
+    let parts = made_of(&scene);
+    assert_eq!(parts.free, Some(Bytes::ZERO));
+    assert_eq!(sum(&parts), CAPACITY);
+}
+
+#[test]
+fn what_filled_the_card_when_memory_ran_out_is_exact() {
+    let mut scene = Scene::training();
+    scene
+        .sampled(2.0, 4.0, 5.0)
+        .add(
+            2.1,
+            What::Device(reading(&[(100, gib(5.5)), (7, gib(3.0))])),
+        )
+        .add(
+            3.0,
+            What::Oom(OomRecord {
+                structure: Some(made_of_one()),
+                ..record(100, gib(18.0), gib(19.0), gib(2.0), gib(0.4))
+            }),
+        );
+    let device = &scene.state.devices[0];
+    let parts = device.make_up_at(scene.state.oom().unwrap()).unwrap();
+    assert_eq!(parts.activations_and_rest, Some(gib(14.0)));
+    assert_eq!(parts.unallocated, Some(gib(1.0)));
+    assert_eq!(parts.foreign, Some(gib(3.0)));
+    assert_eq!(parts.free, Some(gib(0.4)));
+    assert_eq!(sum(&parts), CAPACITY);
+    let other = &scene.state.devices[1];
+    assert_eq!(other.make_up_at(scene.state.oom().unwrap()), None);
+}
+
+/// Parameters of 1 GiB, and what belongs to them.
+fn made_of_one() -> Structure {
+    Structure {
+        pid: Pid(100),
+        device: 0,
+        parameters: gib(1.0),
+        gradients: gib(1.0),
+        optimizer_state: gib(2.0),
+    }
 }
 
 fn sum(parts: &MakeUp) -> Bytes {

@@ -78,8 +78,13 @@ proptest! {
         for event in &events {
             state.apply(event);
             for device in &state.devices {
-                device.make_up(&state);
+                let parts = device.make_up(&state);
                 device.headroom(&state);
+                if let (Some(capacity), Some(reserved)) = (device.capacity, device.reserved.current()) {
+                    let outside = [parts.non_pytorch, parts.foreign].into_iter().flatten();
+                    let outside: Bytes = outside.sum();
+                    prop_assert!(parts.non_pytorch.zip(parts.foreign).is_none() || outside <= capacity - reserved);
+                }
             }
             state.probe();
         }

@@ -144,31 +144,13 @@ pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, Instant) {
     (make_up, Instant::RecentPeak)
 }
 
-/// What filled the device when memory ran out, from the observer's record.
+/// What filled the device when the run that is over ran out of memory on it.
 fn at_oom(state: &State, device: &DeviceState) -> Option<MakeUp> {
     let run = state.run()?;
     let oom = run
         .oom()
         .filter(|_| run.outcome() == Outcome::OutOfMemory)?;
-    let record = oom.record.as_ref()?;
-    if oom.device.as_ref() != Some(&device.uuid) {
-        return None;
-    }
-    let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
-    let structure = record.structure.as_ref();
-    let named: Bytes = structure
-        .map(|s| s.parameters + s.gradients + s.optimizer_state)
-        .unwrap_or_default();
-    Some(MakeUp {
-        parameters: structure.map(|s| s.parameters),
-        gradients: structure.map(|s| s.gradients),
-        optimizer_state: structure.map(|s| s.optimizer_state),
-        activations_and_rest: Some(allocated - named),
-        unallocated: Some(reserved - allocated),
-        non_pytorch: None,
-        foreign: None,
-        free: Some(record.free),
-    })
+    device.make_up_at(oom)
 }
 
 /// Draws the list.

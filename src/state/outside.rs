@@ -1,0 +1,148 @@
+//! What the training holds of a device outside PyTorch's allocator: the context, libraries, NCCL.
+//!
+//! Nobody says it; it is what NVML counts less what the probes say is reserved. But these are read
+//! at different instants, and a training that starts reserves most of a card between two of them.
+//! So a reading counts as exact only if what was reserved before and after it is the same, and what
+//! the exact ones said is kept while it is not: the figure itself hardly moves. It knows neither
+//! devices nor processes.
+
+use crate::units::{Bytes, Moment};
+
+/// Exact readings kept, whose median is the estimate: less than a second's at 10 Hz, so that a
+/// library that comes later is soon counted, and one wrong reading is not.
+const EXACT: usize = 7;
+
+/// Bounds kept while no reading was exact.
+const BOUNDS: usize = 16;
+
+/// By how much the samples around an exact reading may differ: one segment for small tensors or
+/// for middling ones, which is far less than a context.
+const STILL: Bytes = Bytes::mib(20);
+
+/// What NVML's readings and the probes' samples say together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outside {
+    /// By the latest exact readings, oldest first.
+    exact: Vec<Bytes>,
+    /// What it was at most by the latest readings, oldest first.
+    bounds: Vec<Bytes>,
+    /// The latest reading, until a sample of every process has come after it.
+    open: Option<Reading>,
+}
+
+/// One reading of NVML's between two samples.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Moment,
+    /// What the training held by it, PyTorch's part included.
+    ours: Bytes,
+    /// What was reserved by the samples before it.
+    before: Bytes,
+}
+
+impl Outside {
+    /// Takes in a reading of what the training's processes hold, and what was reserved before it.
+    pub(super) fn read(&mut self, at: Moment, ours: Bytes, before: Bytes) {
+        self.open = Some(Reading { at, ours, before });
+        keep(&mut self.bounds, ours - before, BOUNDS);
+    }
+
+    /// Takes in what is reserved, `heard` being the oldest of the processes' latest samples.
+    pub(super) fn sampled(&mut self, heard: Moment, reserved: Bytes) {
+        let Some(reading) = self.open.filter(|reading| heard >= reading.at) else {
+            return;
+        };
+        self.open = None;
+        let (least, most) = (reading.before.min(reserved), reading.before.max(reserved));
+        if most - least <= STILL && reading.ours >= most {
+            keep(&mut self.exact, reading.ours - most, EXACT);
+        } else if let Some(bound) = self.bounds.last_mut() {
+            // The cache may have been given back before NVML was read.
+            *bound = (*bound).max(reading.ours - least);
+        }
+    }
+
+    /// The best that is known of it; `None` before any reading.
+    pub(super) fn estimate(&self) -> Option<Bytes> {
+        let mut exact = self.exact.clone();
+        exact.sort_unstable();
+        let median = exact.get(exact.len() / 2).copied();
+        median.or_else(|| self.bounds.iter().min().copied())
+    }
+}
+
+fn keep(list: &mut Vec<Bytes>, value: Bytes, bound: usize) {
+    if list.len() >= bound {
+        list.remove(0);
+    }
+    list.push(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds readings (`Err`: what the training holds) and samples (`Ok`: what is reserved) in
+    /// order, in MiB, and says what is known in the end.
+    fn after(events: &[Result<u64, u64>]) -> Option<u64> {
+        let mut outside = Outside::default();
+        let mut reserved = Bytes::ZERO;
+        for (at, event) in (0u64..).zip(events) {
+            let at = Moment(at * 50_000);
+            match event {
+                Ok(mib) => {
+                    reserved = Bytes::mib(*mib);
+                    outside.sampled(at, reserved);
+                }
+                Err(mib) => outside.read(at, Bytes::mib(*mib), reserved),
+            }
+        }
+        outside.estimate().map(|bytes| bytes.0 >> 20)
+    }
+
+    #[test]
+    fn a_reading_between_two_equal_samples_is_exact() {
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&[Ok(5_000)]), None);
+        assert_eq!(after(&[Ok(5_000), Err(5_518), Ok(5_000)]), Some(518));
+        assert_eq!(after(&[Ok(5_000), Err(5_538), Ok(5_020)]), Some(518));
+    }
+
+    #[test]
+    fn a_jump_before_or_after_a_reading_moves_nothing() {
+        let still = [Ok(5_000), Err(5_518), Ok(5_000)];
+        // Reserved has jumped when NVML is read, and the sample comes later; then the reverse.
+        let late = [Err(90_518), Ok(90_000)];
+        let early = [Ok(120_000), Err(90_518), Ok(120_000)];
+        assert_eq!(after(&[still.to_vec(), late.to_vec()].concat()), Some(518));
+        assert_eq!(
+            after(&[still.to_vec(), late[..1].to_vec()].concat()),
+            Some(518)
+        );
+        assert_eq!(after(&[still.to_vec(), early.to_vec()].concat()), Some(518));
+    }
+
+    #[test]
+    fn while_nothing_is_still_the_least_bound_holds() {
+        let growing = [
+            Ok(1_000),
+            Err(9_518),
+            Ok(12_000),
+            Err(13_518),
+            Ok(30_000),
+            Err(60_518),
+        ];
+        assert_eq!(after(&growing), Some(1_518));
+        // What was given back before NVML was read makes no bound of nothing.
+        assert_eq!(after(&[Ok(30_000), Err(5_518), Ok(4_000)]), Some(1_518));
+    }
+
+    #[test]
+    fn what_comes_later_is_counted_soon() {
+        let mut events = vec![Ok(5_000)];
+        for outside in [518, 518, 518, 518, 740, 740, 740, 740] {
+            events.extend([Err(5_000 + outside), Ok(5_000)]);
+        }
+        assert_eq!(after(&events), Some(740));
+    }
+}
