@@ -139,7 +139,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     );
     finding.explanation = text([
         Some(format!(
-            "What is allocated between steps has climbed steadily over the last {} steps. A smaller batch only delays the end.",
+            "What is allocated between steps has climbed steadily over the last {} steps. A smaller batch leaves less of each step and so only delays the end.",
             climb.steps
         )),
         (!would_fit).then(|| "Without it it would not fit here either.".into()),
