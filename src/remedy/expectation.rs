@@ -8,6 +8,8 @@
 use super::batch::Smaller;
 use super::context::Context;
 use super::plan::Expectation;
+use crate::diagnosis::Cause;
+use crate::event::Phase;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
 
@@ -22,35 +24,78 @@ const EXPANDABLE_OVERHEAD: f64 = 1.04;
 struct Figures {
     /// What the process could have had of the device: what it held and what was free.
     room: Option<Bytes>,
-    /// What was allocated and asked for when memory ran out: a lower bound of the peak.
+    /// What was allocated and asked for when memory ran out.
     wanted: Option<Bytes>,
     /// Allocated between steps.
     floor: Option<Bytes>,
-    /// The largest allocated of a step that was seen whole.
-    peak: Option<Bytes>,
-    /// Steps that were seen whole.
-    steps: u64,
+    /// What of it surely stays: parameters and optimizer state.
+    stays: Option<Bytes>,
+    /// The peak of the steps.
+    peak: Peak,
+    /// Where in its step memory ran out.
+    phase: Phase,
+}
+
+/// What is known of the peak of a whole step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peak {
+    /// No step ended.
+    Unseen,
+    /// Steps ended with this peak, and the one that failed wanted no more.
+    Seen(Bytes),
+    /// It is more than this: the step that failed wanted as much, and was not over.
+    Wanted(Bytes),
+    /// It is more than this: the only step that ended did so before the optimizer had a state.
+    WithoutState(Bytes),
 }
 
 impl Figures {
     fn of(context: &Context<'_>) -> Figures {
-        let rank = context.oom.and_then(|oom| rank_of(context, oom));
         let oom = context.oom;
+        let rank = oom.and_then(|oom| rank_of(context, oom));
+        let record = oom.and_then(|oom| oom.record.as_ref());
         let wanted = oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?));
         let room = oom.and_then(|oom| {
             let room = oom.reserved()? + oom.free()?;
             Some(oom.limit().map_or(room, |limit| room.min(limit)))
         });
-        let steps = rank.map_or(0, |rank| rank.steps.count);
+        let structure = record
+            .and_then(|record| record.structure.as_ref())
+            .or(rank.and_then(|rank| rank.structure.as_ref()));
         Figures {
             room,
             wanted,
             floor: rank.and_then(|rank| rank.steps.floors.last().map(|(_, floor)| *floor)),
-            peak: rank
-                .filter(|_| steps > 0)
-                .map(|rank| rank.allocated_peak)
-                .filter(|peak| *peak > Bytes::ZERO),
-            steps,
+            stays: structure.map(|structure| structure.parameters + structure.optimizer_state),
+            peak: rank.map_or(Peak::Unseen, |rank| Peak::of(rank, wanted)),
+            phase: record.map_or(Phase::Unknown, |record| record.phase),
+        }
+    }
+
+    /// What surely stays allocated whatever the batch.
+    fn least_floor(&self, floor: Bytes) -> Bytes {
+        self.stays.map_or(floor, |stays| stays.min(floor))
+    }
+
+    /// How far the step that failed had come, in words.
+    fn how_far(&self) -> &'static str {
+        match self.phase {
+            Phase::Backward => "memory ran out in backward, near the step's peak",
+            Phase::Optimizer => "memory ran out in the optimizer's step, near the step's peak",
+            Phase::Forward | Phase::Load | Phase::Evaluation | Phase::Unknown => {
+                "memory ran out before the step's peak"
+            }
+        }
+    }
+}
+
+impl Peak {
+    fn of(rank: &RankState, wanted: Option<Bytes>) -> Peak {
+        match (rank.steps.peak, wanted) {
+            (None, _) => Peak::Unseen,
+            (Some(peak), Some(wanted)) if wanted > peak => Peak::Wanted(wanted),
+            (Some(peak), _) if rank.steps.count < 2 => Peak::WithoutState(peak),
+            (Some(peak), _) => Peak::Seen(peak),
         }
     }
 }
@@ -77,9 +122,52 @@ fn rank_of<'a>(context: &Context<'a>, oom: &OomIncident) -> Option<&'a RankState
 fn unknown(why: &str) -> Expectation {
     Expectation {
         needs: None,
+        at_least: None,
         fits: None,
         words: format!("unknown: {why}"),
     }
+}
+
+/// An expectation of which only a lower bound is known: it may be too much, it never fits.
+fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
+    let too_much = room.is_some_and(|room| least > room);
+    Expectation {
+        needs: None,
+        at_least: Some(least),
+        fits: too_much.then_some(false),
+        words,
+    }
+}
+
+/// "of 22.0 GiB", where the room is known.
+fn of_room(room: Option<Bytes>) -> String {
+    room.map_or_else(String::new, |room| format!(" of {room}"))
+}
+
+/// What is said of a remedy that leaves the cause where it is and gives it less to work on.
+fn only_delays(context: &Context<'_>) -> Option<Expectation> {
+    let words = match context.findings.first()?.cause {
+        Cause::Leak => "only delays the end: less stays of each step, but it stays",
+        Cause::EvaluationGraph => {
+            "hardly helps: every batch of the evaluation keeps its activations"
+        }
+        Cause::Capacity
+        | Cause::OptimizerState
+        | Cause::Fragmentation
+        | Cause::ForeignProcess
+        | Cause::Limit
+        | Cause::OddBatch
+        | Cause::NonPytorch
+        | Cause::Thrashing
+        | Cause::HostMemory
+        | Cause::DeviceFault => return None,
+    };
+    Some(Expectation {
+        needs: None,
+        at_least: None,
+        fits: None,
+        words: words.into(),
+    })
 }
 
 /// What a smaller batch will need.
@@ -87,40 +175,59 @@ pub(super) fn of_batch(context: &Context<'_>, smaller: &Smaller) -> Expectation 
     if context.oom.is_none() {
         return unknown("nothing has run out of memory yet");
     }
+    if let Some(delay) = only_delays(context) {
+        return delay;
+    }
     let figures = Figures::of(context);
-    let (Some(floor), Some(peak)) = (figures.floor, figures.peak) else {
-        return unknown("no full step was seen; a half is a guess");
-    };
-    // Memory ran out, so more was wanted than any step that ended had needed.
-    let peak = figures.wanted.map_or(peak, |wanted| wanted.max(peak));
+    if figures.phase == Phase::Evaluation {
+        return unknown("memory ran out in an evaluation, whose batch may be another");
+    }
     let share = smaller.to as f64 / smaller.from.max(1) as f64;
-    let needs = floor + (peak - floor).scale(share);
-    // The first step's peak lacks the optimizer's state, which is there between steps from then on.
-    let is_bound = figures.steps < 2;
-    let about = if is_bound { "at least" } else { "about" };
-    let Some(room) = figures.room else {
-        return Expectation {
-            needs: Some(needs),
-            fits: None,
-            words: format!("needs {about} {needs}"),
-        };
+    let scaled = |floor: Bytes, peak: Bytes| floor + (peak - floor).scale(share);
+    match (figures.floor, figures.peak) {
+        (None, _) | (_, Peak::Unseen) => unknown("no full step was seen; a half is a guess"),
+        (Some(floor), Peak::Seen(peak)) => seen_whole(scaled(floor, peak), figures.room),
+        (Some(floor), Peak::Wanted(peak)) => {
+            let least = scaled(figures.least_floor(floor), peak);
+            at_least_of(least, figures.room, figures.how_far())
+        }
+        (Some(floor), Peak::WithoutState(peak)) => {
+            let least = scaled(figures.least_floor(floor), peak);
+            let why = "the only full step had no optimizer state yet";
+            at_least_of(least, figures.room, why)
+        }
+    }
+}
+
+/// A lower bound, and why it is no more than that.
+fn at_least_of(least: Bytes, room: Option<Bytes>, why: &str) -> Expectation {
+    let why = match room {
+        Some(room) if least > room => "does not fit",
+        Some(_) | None => why,
     };
-    let fits = if needs.scale(1.0 - WORST_ERROR) > room {
-        Some(false)
-    } else if !is_bound && needs.scale(DEFAULT_OVERHEAD) <= room {
-        Some(true)
-    } else {
-        None
-    };
-    let words = match fits {
-        Some(true) => format!("needs about {needs} of {room}: fits"),
-        Some(false) => format!("needs {about} {needs} of {room}: does not fit"),
-        None => format!("needs {about} {needs} of {room}"),
+    let words = format!("needs at least {least}{}: {why}", of_room(room));
+    at_least(least, room, words)
+}
+
+/// What steps that were seen whole let expect.
+fn seen_whole(needs: Bytes, room: Option<Bytes>) -> Expectation {
+    let fits = room.and_then(|room| {
+        if needs.scale(1.0 - WORST_ERROR) > room {
+            Some(false)
+        } else {
+            (needs.scale(DEFAULT_OVERHEAD) <= room).then_some(true)
+        }
+    });
+    let verdict = match fits {
+        Some(true) => ": fits",
+        Some(false) => ": does not fit",
+        None => "",
     };
     Expectation {
         needs: Some(needs),
+        at_least: None,
         fits,
-        words,
+        words: format!("needs about {needs}{}{verdict}", of_room(room)),
     }
 }
 
@@ -134,35 +241,33 @@ pub(super) fn of_expandable(context: &Context<'_>) -> Expectation {
         return unknown("the out-of-memory left no figures");
     };
     let Some(room) = figures.room else {
-        return Expectation {
-            needs: Some(wanted),
-            fits: None,
-            words: format!("this allocation needs {wanted} in all; the room is unknown"),
-        };
-    };
-    let (fits, words) = if wanted > room {
-        (
-            Some(false),
-            format!("does not fit: {wanted} are wanted, {room} are there"),
-        )
-    } else if wanted.scale(EXPANDABLE_OVERHEAD) <= room {
-        (
-            Some(true),
-            format!(
-                "the allocation that failed fits, with {} to spare",
-                room - wanted
-            ),
-        )
-    } else {
-        (
+        return at_least(
+            wanted,
             None,
-            format!("tight: {wanted} of {room} for the allocation that failed"),
-        )
+            format!("this allocation needs {wanted} in all; the room is unknown"),
+        );
     };
-    Expectation {
-        needs: Some(wanted),
-        fits,
-        words,
+    if wanted > room {
+        let words = format!("does not fit: {wanted} are wanted, {room} are there");
+        return at_least(wanted, Some(room), words);
+    }
+    if wanted.scale(EXPANDABLE_OVERHEAD) > room {
+        let words = format!("tight: {wanted} of {room} for the allocation that failed");
+        return at_least(wanted, Some(room), words);
+    }
+    let spare = room - wanted;
+    let words = format!("the allocation that failed fits, with {spare} to spare");
+    match figures.peak {
+        Peak::Seen(peak) => Expectation {
+            needs: Some(peak),
+            at_least: None,
+            fits: (peak.scale(EXPANDABLE_OVERHEAD) <= room).then_some(true),
+            words,
+        },
+        Peak::Wanted(_) | Peak::WithoutState(_) | Peak::Unseen => {
+            let how_far = figures.how_far();
+            at_least(wanted, Some(room), format!("{words}; {how_far}"))
+        }
     }
 }
 
@@ -171,285 +276,28 @@ pub(super) fn of_mixed(context: &Context<'_>) -> Expectation {
     if context.oom.is_none() {
         return unknown("nothing has run out of memory yet");
     }
-    let figures = Figures::of(context);
-    let (Some(floor), Some(peak)) = (figures.floor, figures.peak) else {
-        return unknown("it halves activations at the best");
-    };
-    let peak = figures.wanted.map_or(peak, |wanted| wanted.max(peak));
-    let least = floor + (peak - floor).scale(0.5);
-    let fits = figures.room.filter(|room| least > *room).map(|_| false);
-    let verdict = if fits == Some(false) {
-        ": does not fit"
-    } else {
-        ""
-    };
-    Expectation {
-        needs: None,
-        fits,
-        words: format!("between {least} and {peak}: it halves activations at the best{verdict}"),
+    if let Some(delay) = only_delays(context) {
+        return delay;
     }
+    let figures = Figures::of(context);
+    let at_best = |floor: Bytes, peak: Bytes| floor + (peak - floor).scale(0.5);
+    let (least, range) = match (figures.floor, figures.peak) {
+        (None, _) | (_, Peak::Unseen) => return unknown("it halves activations at the best"),
+        (Some(floor), Peak::Seen(peak)) => {
+            let least = at_best(floor, peak);
+            (least, format!("between {least} and {peak}"))
+        }
+        (Some(floor), Peak::Wanted(peak) | Peak::WithoutState(peak)) => {
+            let least = at_best(figures.least_floor(floor), peak);
+            (least, format!("at least {least}{}", of_room(figures.room)))
+        }
+    };
+    let mut words = format!("{range}: it halves activations at the best");
+    if figures.room.is_some_and(|room| least > room) {
+        words.push_str(", which does not fit");
+    }
+    at_least(least, figures.room, words)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Context, Remedy, RemedyId, remedies};
-    use crate::command::{CommandLine, Word};
-    use crate::diagnosis::{Cause, Certainty, Finding};
-    use crate::event::{Hello, OomRecord, Phase, Sample};
-    use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
-    use crate::units::{Bytes, Moment, Pid, RunNumber};
-
-    fn command() -> CommandLine {
-        CommandLine {
-            argv: ["python", "a.py", "--batch-size", "8", "--amp", "False"]
-                .map(Word::from)
-                .into(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
-    fn hello() -> Hello {
-        Hello {
-            pid: Pid(7),
-            run: RunNumber::FIRST,
-            rank: None,
-            local_rank: None,
-            world_size: None,
-            python: "3.12.3".into(),
-            torch: "2.11.0".into(),
-            devices: Vec::new(),
-            backend: Some("native".into()),
-            alloc_conf: None,
-            expandable_segments: Some(false),
-            resting: None,
-        }
-    }
-
-    /// A run of one process: its peak and floor in GiB after so many steps.
-    fn state(steps: u64, floor: u64, peak: u64) -> State {
-        let rank = RankState {
-            hello: hello(),
-            device: None,
-            sample: None,
-            allocated: Series::default(),
-            reserved: Series::default(),
-            allocated_peak: Bytes::gib(peak),
-            reserved_peak: Bytes::gib(peak),
-            peak_step: None,
-            steps: StepTrack {
-                count: steps,
-                floors: (0..steps).map(|step| (step, Bytes::gib(floor))).collect(),
-                ..StepTrack::default()
-            },
-            structure: None,
-            structures: Default::default(),
-            holdings: Default::default(),
-            gone: None,
-        };
-        State {
-            runs: vec![Run {
-                number: RunNumber::FIRST,
-                command: command(),
-                changes: Vec::new(),
-                remedies: Vec::new(),
-                pid: Pid(7),
-                started: Moment::ZERO,
-                ended: None,
-                left: Vec::new(),
-                ranks: vec![rank],
-                ooms: Vec::new(),
-                oom_count: 0,
-                stop_requested: None,
-                predicted_peak: None,
-            }],
-            ..State::default()
-        }
-    }
-
-    /// An out-of-memory: allocated, reserved, requested and free, in GiB.
-    fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident {
-        OomIncident {
-            at: Moment::ZERO,
-            record: Some(OomRecord {
-                pid: Pid(7),
-                device: 0,
-                requested: Bytes::gib(requested),
-                total: Bytes::gib(24),
-                free: Bytes::gib(free),
-                sample: Sample {
-                    pid: Pid(7),
-                    allocated: Bytes::gib(allocated),
-                    reserved: Bytes::gib(reserved),
-                    ..Sample::default()
-                },
-                limit: None,
-                largest_free: None,
-                free_blocks: Vec::new(),
-                lines: Vec::new(),
-                stack: Vec::new(),
-                phase: Phase::Forward,
-                grad_enabled: None,
-                step: 0,
-                structure: None,
-            }),
-            report: None,
-            pid: None,
-            surroundings: Default::default(),
-            rank: None,
-            device: None,
-            caught: false,
-        }
-    }
-
-    fn finding(cause: Cause) -> Finding {
-        Finding {
-            cause,
-            certainty: Certainty::Certain,
-            headline: String::new(),
-            explanation: String::new(),
-            evidence: Vec::new(),
-            advice: Vec::new(),
-            device: None,
-            rank: None,
-            foreign: None,
-        }
-    }
-
-    fn all(state: &State, oom: &OomIncident, cause: Cause) -> Vec<Remedy> {
-        let findings = [finding(cause)];
-        remedies(
-            &command(),
-            &Context {
-                torch: Some("2.11.0"),
-                oom: Some(oom),
-                findings: &findings,
-                state: Some(state),
-                ..Context::default()
-            },
-        )
-    }
-
-    fn of(all: &[Remedy], id: RemedyId) -> &Remedy {
-        all.iter().find(|remedy| remedy.id == id).unwrap()
-    }
-
-    #[test]
-    fn a_smaller_batch_is_predicted_from_floor_and_peak() {
-        let all = all(&state(5, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
-        let batch = of(&all, RemedyId::Batch);
-        // 4 + (22 − 4) / 2: what was asked for when memory ran out counts, not the last peak.
-        assert_eq!(batch.expectation.needs, Some(Bytes::gib(13)));
-        assert_eq!(batch.expectation.fits, Some(true));
-        assert_eq!(
-            batch.expectation.words,
-            "needs about 13.0 GiB of 22.0 GiB: fits"
-        );
-        assert_eq!(all[0].id, RemedyId::Batch);
-    }
-
-    #[test]
-    fn what_was_not_seen_is_unknown() {
-        let no_step = all(&state(0, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
-        let expectation = &of(&no_step, RemedyId::Batch).expectation;
-        assert_eq!((expectation.needs, expectation.fits), (None, None));
-        assert_eq!(
-            expectation.words,
-            "unknown: no full step was seen; a half is a guess"
-        );
-        let one_step = all(&state(1, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
-        let expectation = &of(&one_step, RemedyId::Batch).expectation;
-        assert_eq!(expectation.fits, None);
-        assert!(
-            expectation.words.starts_with("needs at least 13.0 GiB"),
-            "{}",
-            expectation.words
-        );
-        let nothing = remedies(&command(), &Context::default());
-        assert!(
-            nothing
-                .iter()
-                .all(|remedy| remedy.expectation.words.starts_with("unknown"))
-        );
-    }
-
-    #[test]
-    fn a_floor_that_does_not_fit_is_not_helped_by_a_smaller_batch() {
-        let all = all(&state(3, 30, 31), &oom(22, 22, 4, 1), Cause::OptimizerState);
-        let batch = of(&all, RemedyId::Batch);
-        assert_eq!(batch.expectation.fits, Some(false));
-        assert!(all.last().unwrap().expectation.fits == Some(false));
-    }
-
-    #[test]
-    fn segments_help_where_the_pieces_together_suffice() {
-        let state = state(5, 4, 14);
-        let fragmented = all(&state, &oom(14, 20, 3, 1), Cause::Fragmentation);
-        let segments = of(&fragmented, RemedyId::ExpandableSegments);
-        assert_eq!(segments.expectation.fits, Some(true));
-        assert_eq!(
-            segments.expectation.words,
-            "the allocation that failed fits, with 4.00 GiB to spare"
-        );
-        assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
-        let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
-        let segments = of(&full, RemedyId::ExpandableSegments);
-        assert_eq!(segments.expectation.fits, Some(false));
-        assert_eq!(
-            segments.expectation.words,
-            "does not fit: 23.0 GiB are wanted, 21.0 GiB are there"
-        );
-        assert_eq!(full[0].id, RemedyId::Batch, "what does not fit goes behind");
-        let tight = all(&state, &oom(18, 20, 3, 1), Cause::Fragmentation);
-        assert_eq!(
-            of(&tight, RemedyId::ExpandableSegments).expectation.fits,
-            None
-        );
-    }
-
-    #[test]
-    fn a_cap_bounds_the_room() {
-        let mut capped = oom(8, 9, 2, 12);
-        capped.record.as_mut().unwrap().limit = Some(Bytes::gib(10));
-        let all = all(&state(5, 2, 8), &capped, Cause::Limit);
-        let batch = of(&all, RemedyId::Batch);
-        assert_eq!(
-            batch.expectation.words,
-            "needs about 6.00 GiB of 10.0 GiB: fits"
-        );
-    }
-
-    #[test]
-    fn mixed_precision_is_an_interval() {
-        let all = all(&state(5, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
-        let amp = of(&all, RemedyId::Amp);
-        assert!(amp.is_offered());
-        assert_eq!((amp.expectation.needs, amp.expectation.fits), (None, None));
-        assert!(
-            amp.expectation
-                .words
-                .starts_with("between 13.0 GiB and 22.0 GiB")
-        );
-    }
-
-    #[test]
-    fn segments_in_force_are_not_offered_again() {
-        let mut state = state(5, 4, 20);
-        state.runs[0].ranks[0].hello.expandable_segments = Some(true);
-        let all = all(&state, &oom(20, 21, 2, 1), Cause::Fragmentation);
-        assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());
-        assert!(!all.last().unwrap().is_offered());
-    }
-
-    #[test]
-    fn torch_before_expandable_segments_gets_a_largest_split() {
-        let context = Context {
-            torch: Some("1.13.1+cu117"),
-            ..Context::default()
-        };
-        let all = remedies(&command(), &context);
-        assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());
-        let split = of(&all, RemedyId::MaxSplitSize);
-        assert_eq!(split.changes, "max_split_size_mb:128");
-    }
-}
+mod tests;

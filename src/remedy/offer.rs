@@ -26,6 +26,7 @@ pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
         remedies.push(Remedy {
             expectation: Expectation {
                 needs: None,
+                at_least: None,
                 fits: expectation.fits.filter(|fits| !fits),
                 words: "unknown: it makes fragmentation less likely".into(),
             },
@@ -151,6 +152,7 @@ fn remedy(
         edits: draft.edits,
         expectation: Expectation {
             needs: None,
+            at_least: None,
             fits: None,
             words: String::new(),
         },

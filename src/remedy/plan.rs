@@ -83,6 +83,8 @@ pub enum Edit {
 pub struct Expectation {
     /// What the run is expected to need on the device, if that can be said.
     pub needs: Option<Bytes>,
+    /// What it needs at the least, where no more than that can be said.
+    pub at_least: Option<Bytes>,
     /// Whether that fits; `None` where it is not known.
     pub fits: Option<bool>,
     /// The expectation in words: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …".

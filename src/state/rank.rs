@@ -103,4 +103,7 @@ pub struct StepTrack {
     pub recent: Vec<Moment>,
     /// Allocated after the latest steps (the floor, step by step); bounded, oldest first.
     pub floors: Vec<(u64, Bytes)>,
+    /// The largest allocated up to the end of the latest step: of all that was seen whole, an
+    /// out-of-memory in the step after it left out.
+    pub peak: Option<Bytes>,
 }

@@ -46,6 +46,7 @@ pub fn remedies() -> Vec<Remedy> {
             changes: "--batch-size 64→32 +--grad-accum 2".into(),
             expectation: Expectation {
                 needs: Some(gib(14.6)),
+                at_least: None,
                 fits: Some(true),
                 words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
             },
@@ -63,6 +64,7 @@ pub fn remedies() -> Vec<Remedy> {
             changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
             expectation: Expectation {
                 needs: Some(gib(24.2)),
+                at_least: None,
                 fits: Some(false),
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
             },
@@ -77,6 +79,7 @@ pub fn remedies() -> Vec<Remedy> {
             changes: String::new(),
             expectation: Expectation {
                 needs: None,
+                at_least: None,
                 fits: None,
                 words: "unknown".into(),
             },

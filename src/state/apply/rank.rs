@@ -260,6 +260,9 @@ const FLOORS: usize = 512;
 impl StepTrack {
     fn ended(&mut self, at: Moment, step: &Step) {
         self.count = self.count.max(step.count);
+        for reading in [step.before, step.after] {
+            self.peak = self.peak.max(Some(reading.peak.max(reading.allocated)));
+        }
         if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }

@@ -137,10 +137,11 @@ fn expected(expectation: &Expectation, form: Form) -> (String, Tone) {
         Some(false) => ("is too much", Tone::Warning),
         None => ("may fit", Tone::Text),
     };
-    let words = match (expectation.needs, form) {
-        (Some(needs), Form::Full) => format!("{needs} {verdict}"),
-        (Some(needs), Form::Short) => needs.to_string(),
-        (None, _) => match expectation.fits {
+    let words = match (expectation.needs, expectation.at_least, form) {
+        (Some(needs), _, Form::Full) => format!("{needs} {verdict}"),
+        (Some(needs), _, Form::Short) => needs.to_string(),
+        (None, Some(least), _) => format!("at least {least}"),
+        (None, None, _) => match expectation.fits {
             Some(true) => "fits".to_string(),
             Some(false) => "too much".to_string(),
             None => "not known".to_string(),

@@ -1,0 +1,350 @@
+//! What is expected of each remedy, after runs that showed much or little.
+
+use crate::command::{CommandLine, Word};
+use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
+use crate::remedy::{Context, Remedy, RemedyId, remedies};
+use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
+use crate::units::{Bytes, Moment, Pid, RunNumber};
+
+fn command() -> CommandLine {
+    CommandLine {
+        argv: ["python", "a.py", "--batch-size", "8", "--amp", "False"]
+            .map(Word::from)
+            .into(),
+        env: Vec::new(),
+        cwd: "/".into(),
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        pid: Pid(7),
+        run: RunNumber::FIRST,
+        rank: None,
+        local_rank: None,
+        world_size: None,
+        python: "3.12.3".into(),
+        torch: "2.11.0".into(),
+        devices: Vec::new(),
+        backend: Some("native".into()),
+        alloc_conf: None,
+        expandable_segments: Some(false),
+        resting: None,
+    }
+}
+
+/// A run of one process: its peak and floor in GiB after so many steps.
+fn state(steps: u64, floor: u64, peak: u64) -> State {
+    let rank = RankState {
+        hello: hello(),
+        device: None,
+        sample: None,
+        allocated: Series::default(),
+        reserved: Series::default(),
+        allocated_peak: Bytes::gib(peak),
+        reserved_peak: Bytes::gib(peak),
+        peak_step: None,
+        steps: StepTrack {
+            count: steps,
+            floors: (0..steps).map(|step| (step, Bytes::gib(floor))).collect(),
+            peak: (steps > 0).then_some(Bytes::gib(peak)),
+            ..StepTrack::default()
+        },
+        structure: None,
+        structures: Default::default(),
+        holdings: Default::default(),
+        gone: None,
+    };
+    State {
+        runs: vec![Run {
+            number: RunNumber::FIRST,
+            command: command(),
+            changes: Vec::new(),
+            remedies: Vec::new(),
+            pid: Pid(7),
+            started: Moment::ZERO,
+            ended: None,
+            left: Vec::new(),
+            ranks: vec![rank],
+            ooms: Vec::new(),
+            oom_count: 0,
+            stop_requested: None,
+            predicted_peak: None,
+        }],
+        ..State::default()
+    }
+}
+
+/// An out-of-memory: allocated, reserved, requested and free, in GiB.
+fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident {
+    OomIncident {
+        at: Moment::ZERO,
+        record: Some(OomRecord {
+            pid: Pid(7),
+            device: 0,
+            requested: Bytes::gib(requested),
+            total: Bytes::gib(24),
+            free: Bytes::gib(free),
+            sample: Sample {
+                pid: Pid(7),
+                allocated: Bytes::gib(allocated),
+                reserved: Bytes::gib(reserved),
+                ..Sample::default()
+            },
+            limit: None,
+            largest_free: None,
+            free_blocks: Vec::new(),
+            lines: Vec::new(),
+            stack: Vec::new(),
+            phase: Phase::Forward,
+            grad_enabled: None,
+            step: 0,
+            structure: None,
+        }),
+        report: None,
+        pid: None,
+        surroundings: Default::default(),
+        rank: None,
+        device: None,
+        caught: false,
+    }
+}
+
+fn finding(cause: Cause) -> Finding {
+    Finding {
+        cause,
+        certainty: Certainty::Certain,
+        headline: String::new(),
+        explanation: String::new(),
+        evidence: Vec::new(),
+        advice: Vec::new(),
+        device: None,
+        rank: None,
+        foreign: None,
+    }
+}
+
+fn all(state: &State, oom: &OomIncident, cause: Cause) -> Vec<Remedy> {
+    let findings = [finding(cause)];
+    remedies(
+        &command(),
+        &Context {
+            torch: Some("2.11.0"),
+            oom: Some(oom),
+            findings: &findings,
+            state: Some(state),
+            ..Context::default()
+        },
+    )
+}
+
+fn of(all: &[Remedy], id: RemedyId) -> &Remedy {
+    all.iter().find(|remedy| remedy.id == id).unwrap()
+}
+
+#[test]
+fn a_smaller_batch_is_predicted_from_floor_and_peak() {
+    // The step that failed wanted no more than those that ended had needed.
+    let all = all(&state(5, 4, 22), &oom(20, 21, 2, 1), Cause::Capacity);
+    let batch = of(&all, RemedyId::Batch);
+    assert_eq!(batch.expectation.needs, Some(Bytes::gib(13)));
+    assert_eq!(batch.expectation.at_least, None);
+    assert_eq!(batch.expectation.fits, Some(true));
+    assert_eq!(
+        batch.expectation.words,
+        "needs about 13.0 GiB of 22.0 GiB: fits"
+    );
+    assert_eq!(all[0].id, RemedyId::Batch);
+}
+
+#[test]
+fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
+    // 4 + (22 − 4) / 2: what was wanted when memory ran out is more than any step had needed.
+    let mut oom = oom(20, 21, 2, 1);
+    let mut expectation = |phase, structure: Option<Structure>| {
+        let record = oom.record.as_mut().unwrap();
+        (record.phase, record.structure) = (phase, structure);
+        let all = all(&state(5, 4, 20), &oom, Cause::Capacity);
+        let expectation = of(&all, RemedyId::Batch).expectation.clone();
+        assert_eq!((expectation.needs, expectation.fits), (None, None));
+        (expectation.at_least, expectation.words)
+    };
+    assert_eq!(
+        expectation(Phase::Forward, None),
+        (
+            Some(Bytes::gib(13)),
+            "needs at least 13.0 GiB of 22.0 GiB: memory ran out before the step's peak".into()
+        )
+    );
+    assert_eq!(
+        expectation(Phase::Backward, None).1,
+        "needs at least 13.0 GiB of 22.0 GiB: memory ran out in backward, near the step's peak"
+    );
+    // Of the floor only parameters and state surely stay: 2 + (22 − 2) / 2.
+    let structure = Structure {
+        pid: Pid(7),
+        device: 0,
+        parameters: Bytes::gib(1),
+        gradients: Bytes::gib(1),
+        optimizer_state: Bytes::gib(1),
+    };
+    assert_eq!(
+        expectation(Phase::Forward, Some(structure)).0,
+        Some(Bytes::gib(12))
+    );
+    assert_eq!(
+        expectation(Phase::Evaluation, None),
+        (
+            None,
+            "unknown: memory ran out in an evaluation, whose batch may be another".into()
+        )
+    );
+}
+
+#[test]
+fn what_goes_on_growing_is_only_delayed() {
+    for (cause, words) in [
+        (
+            Cause::Leak,
+            "only delays the end: less stays of each step, but it stays",
+        ),
+        (
+            Cause::EvaluationGraph,
+            "hardly helps: every batch of the evaluation keeps its activations",
+        ),
+    ] {
+        let all = all(&state(50, 14, 20), &oom(20, 21, 2, 1), cause);
+        for id in [RemedyId::Batch, RemedyId::Amp] {
+            let expectation = &of(&all, id).expectation;
+            assert_eq!((expectation.at_least, expectation.fits), (None, None));
+            assert_eq!(expectation.words, words);
+        }
+        assert_eq!(all[0].id, RemedyId::Batch);
+    }
+}
+
+#[test]
+fn what_was_not_seen_is_unknown() {
+    let no_step = all(&state(0, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
+    let expectation = &of(&no_step, RemedyId::Batch).expectation;
+    assert_eq!((expectation.needs, expectation.fits), (None, None));
+    assert_eq!(
+        expectation.words,
+        "unknown: no full step was seen; a half is a guess"
+    );
+    let one_step = all(&state(1, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
+    let expectation = &of(&one_step, RemedyId::Batch).expectation;
+    assert_eq!(expectation.fits, None);
+    assert_eq!(
+        expectation.words,
+        "needs at least 13.0 GiB of 22.0 GiB: memory ran out before the step's peak"
+    );
+    let one_larger = all(&state(1, 4, 22), &oom(20, 21, 2, 1), Cause::Capacity);
+    assert_eq!(
+        of(&one_larger, RemedyId::Batch).expectation.words,
+        "needs at least 13.0 GiB of 22.0 GiB: the only full step had no optimizer state yet"
+    );
+    let nothing = remedies(&command(), &Context::default());
+    assert!(
+        nothing
+            .iter()
+            .all(|remedy| remedy.expectation.words.starts_with("unknown"))
+    );
+}
+
+#[test]
+fn a_floor_that_does_not_fit_is_not_helped_by_a_smaller_batch() {
+    let all = all(&state(3, 30, 31), &oom(22, 22, 4, 1), Cause::OptimizerState);
+    let batch = of(&all, RemedyId::Batch);
+    assert_eq!(batch.expectation.fits, Some(false));
+    assert!(all.last().unwrap().expectation.fits == Some(false));
+}
+
+#[test]
+fn segments_help_where_the_pieces_together_suffice() {
+    let unseen = all(&state(5, 4, 14), &oom(14, 20, 3, 1), Cause::Fragmentation);
+    let segments = of(&unseen, RemedyId::ExpandableSegments);
+    assert_eq!(segments.expectation.fits, None, "its peak was to come");
+    assert_eq!(
+        segments.expectation.words,
+        "the allocation that failed fits, with 4.00 GiB to spare; memory ran out before the step's peak"
+    );
+    assert_eq!(unseen[0].id, RemedyId::ExpandableSegments);
+    let state = state(5, 4, 17);
+    let fragmented = all(&state, &oom(14, 20, 3, 1), Cause::Fragmentation);
+    let segments = of(&fragmented, RemedyId::ExpandableSegments);
+    assert_eq!(segments.expectation.fits, Some(true));
+    assert_eq!(
+        segments.expectation.words,
+        "the allocation that failed fits, with 4.00 GiB to spare"
+    );
+    assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
+    let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
+    let segments = of(&full, RemedyId::ExpandableSegments);
+    assert_eq!(segments.expectation.fits, Some(false));
+    assert_eq!(
+        segments.expectation.words,
+        "does not fit: 23.0 GiB are wanted, 21.0 GiB are there"
+    );
+    assert_eq!(full[0].id, RemedyId::Batch, "what does not fit goes behind");
+    let tight = all(&state, &oom(18, 20, 3, 1), Cause::Fragmentation);
+    assert_eq!(
+        of(&tight, RemedyId::ExpandableSegments).expectation.fits,
+        None
+    );
+}
+
+#[test]
+fn a_cap_bounds_the_room() {
+    let mut capped = oom(8, 9, 2, 12);
+    capped.record.as_mut().unwrap().limit = Some(Bytes::gib(10));
+    let all = all(&state(5, 2, 10), &capped, Cause::Limit);
+    let batch = of(&all, RemedyId::Batch);
+    assert_eq!(
+        batch.expectation.words,
+        "needs about 6.00 GiB of 10.0 GiB: fits"
+    );
+}
+
+#[test]
+fn mixed_precision_is_an_interval_or_a_bound() {
+    for (peak, words) in [
+        (
+            22,
+            "between 13.0 GiB and 22.0 GiB: it halves activations at the best",
+        ),
+        (
+            20,
+            "at least 13.0 GiB of 22.0 GiB: it halves activations at the best",
+        ),
+    ] {
+        let all = all(&state(5, 4, peak), &oom(20, 21, 2, 1), Cause::Capacity);
+        let amp = of(&all, RemedyId::Amp);
+        assert!(amp.is_offered());
+        assert_eq!((amp.expectation.needs, amp.expectation.fits), (None, None));
+        assert_eq!(amp.expectation.at_least, Some(Bytes::gib(13)));
+        assert_eq!(amp.expectation.words, words);
+    }
+}
+
+#[test]
+fn segments_in_force_are_not_offered_again() {
+    let mut state = state(5, 4, 20);
+    state.runs[0].ranks[0].hello.expandable_segments = Some(true);
+    let all = all(&state, &oom(20, 21, 2, 1), Cause::Fragmentation);
+    assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());
+    assert!(!all.last().unwrap().is_offered());
+}
+
+#[test]
+fn torch_before_expandable_segments_gets_a_largest_split() {
+    let context = Context {
+        torch: Some("1.13.1+cu117"),
+        ..Context::default()
+    };
+    let all = remedies(&command(), &context);
+    assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());
+    let split = of(&all, RemedyId::MaxSplitSize);
+    assert_eq!(split.changes, "max_split_size_mb:128");
+}
