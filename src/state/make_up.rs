@@ -73,7 +73,8 @@ impl DeviceState {
                 (Some(ours), Some(foreign)) => {
                     // NVML and the probes read at different instants, and what is reserved may have
                     // grown by most of the card between them: the parts never hold more than it.
-                    let before = self.reserved_at(at);
+                    // Before the first sample nobody said what was reserved: then the first one.
+                    let before = self.reserved.value_at(at).unwrap_or(known);
                     let rest = self.capacity.map(|capacity| capacity - known);
                     let within = |bytes: Bytes, room: Option<Bytes>| {
                         room.map_or(bytes, |room| bytes.min(room))
