@@ -17,6 +17,7 @@ mod replay;
 mod screen;
 mod signals;
 mod torch;
+mod type_ahead;
 
 pub use plan::plan;
 pub use replay::replay;
