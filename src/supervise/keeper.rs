@@ -21,6 +21,7 @@ mod outlets;
 mod place;
 mod pty;
 mod relay;
+mod ring;
 mod run;
 mod sink;
 mod spawn;

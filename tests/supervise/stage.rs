@@ -68,6 +68,31 @@ impl Collected {
     }
 }
 
+/// Reads a descriptor to its end in a thread, and only counts.
+pub struct Drained(std::thread::JoinHandle<u64>);
+
+impl Drained {
+    pub fn from(fd: OwnedFd) -> Drained {
+        Drained(std::thread::spawn(move || {
+            let mut file = File::from(fd);
+            let mut chunk = vec![0; 1 << 16];
+            let mut count = 0;
+            while let Ok(n) = file.read(&mut chunk) {
+                if n == 0 {
+                    break;
+                }
+                count += n as u64;
+            }
+            count
+        }))
+    }
+
+    /// How many bytes there were, once nobody writes any more.
+    pub fn count(self) -> u64 {
+        self.0.join().unwrap()
+    }
+}
+
 /// A pipe of which no other test's keeper gets an end.
 pub fn pipe() -> (OwnedFd, OwnedFd) {
     nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap()
