@@ -25,9 +25,9 @@ mod ring;
 mod run;
 mod sink;
 mod spawn;
-mod sweep;
+pub(super) mod sweep;
 mod tail;
-mod tree;
+pub(super) mod tree;
 mod viewer;
 mod watch;
 

@@ -57,7 +57,7 @@ fn nothing_is_done_while_nothing_happens() {
 const GIBIBYTE: &str = "yes 0123456789012345678901234567890123456789012345678901234567890123456789012345678 | head -c 1073741824";
 
 /// 1: a gibibyte on a terminal, on our screen and passed through, beside util-linux's `script`.
-/// Run with a release build: `cargo test --release --test supervise -- --ignored --nocapture`.
+/// Run with a release build: `cargo test --release --test supervise -- cost:: --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement that takes a minute"]
 fn a_gibibyte_takes_little_longer_than_with_script() {

@@ -56,6 +56,11 @@ impl Collected {
         collected
     }
 
+    /// Of a stream that nobody looks at.
+    pub fn nothing() -> Collected {
+        Collected(Arc::default())
+    }
+
     pub fn so_far(&self) -> Vec<u8> {
         self.0.lock().unwrap().0.clone()
     }
@@ -232,6 +237,11 @@ impl Stage {
                 .await
                 .expect("no report within the deadline")
         })
+    }
+
+    /// Does something of the front's in its loop.
+    pub fn wait_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
     /// The next report that is of interest.
