@@ -6,6 +6,7 @@
 
 mod allocator;
 mod ending;
+mod explain;
 mod front;
 mod gate;
 mod keyboard;
@@ -18,6 +19,7 @@ mod screen;
 mod signals;
 mod torch;
 
+pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
 

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Order::Run(options) => app::run(options),
         Order::Replay(order) => app::replay(&order.file, order.headless),
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
+        Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
     };
     match ending {
         Ok(Ending::Like(exit)) => supervise::exit_like(exit),
