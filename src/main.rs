@@ -3,6 +3,7 @@
 use oomph::app::{self, Ending, OWN_FAILURE};
 use oomph::cli::{self, Order, Refusal};
 use oomph::supervise::{self, KEEPER_WORD};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,7 +16,8 @@ fn main() -> ExitCode {
     let order = match cli::parse(words, cwd) {
         Ok(order) => order,
         Err(Refusal::Shown(text)) => {
-            print!("{text}");
+            // Who closed the pipe has read enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(Refusal::Mistake(text)) => return failure(&text),
