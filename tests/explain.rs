@@ -146,6 +146,23 @@ fn nothing_found_is_said_and_no_failure() {
 }
 
 #[test]
+fn our_own_last_words_in_a_log_say_that_it_died() {
+    let place = TempDir::new().expect("a directory");
+    let done = oomph()
+        .args(["--headless", "--no-nvml", "--no-record", "python3", DEMO])
+        .args(["--simulated", "--batch-size", "64", "--grad-accum", "1"])
+        .env("XDG_STATE_HOME", place.path())
+        .env("OOMPH_SIMULATED_SPEED", "0")
+        .output()
+        .expect("oomph runs");
+    assert!(text(&done.stderr).contains("oomph: out of memory: "));
+    let value = json(&explain(&["--json"], &done.stderr));
+    let ooms = value["ooms"].as_array().expect("a list");
+    assert_eq!(ooms.len(), 1, "{ooms:#?}");
+    assert_eq!(ooms[0]["outcome"], "fatal");
+}
+
+#[test]
 fn a_log_of_lines_of_json_is_a_log() {
     let mut log = b"{\"at\": 3, \"event\": \"started\", \"step\": 7}\n".to_vec();
     log.extend(LOG.as_bytes());
@@ -238,6 +255,44 @@ fn recorded(place: &Path) -> PathBuf {
         .expect("oomph runs");
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     path
+}
+
+#[test]
+fn of_several_runs_the_last_one_matters() {
+    let place = TempDir::new().expect("a directory");
+    let first = r#"{"at":0,"event":"session_started","id":"s","wall":0.0,"monotonic":0,"version":"0.1.0","command":{"argv":["python","fit.py"],"env":[],"cwd":"/w"},"probe":true,"nvml":false}"#;
+    let run = |at: u64, number: u32, requested: u64| {
+        format!(
+            r#"{{"at":{at},"event":"started","run":{number},"pid":{number}00,"command":{{"argv":["python","fit.py"],"env":[],"cwd":"/w"}}}}
+{{"at":{},"event":"oom_text","kind":"cuda_oom","outcome":"unknown","line":9,"rank":null,"device":0,"requested":{requested},"total":17179869184,"free":1048576,"allocated":16106127360,"reserved":16642998272,"unallocated":null,"process_used":null,"limit":null,"private_pools":null}}
+{{"at":{},"event":"exited","run":{number},"exit":{{"code":1}}}}
+"#,
+            at + 5,
+            at + 9
+        )
+    };
+    let whole = format!("{first}\n{}{}", run(10, 1, 4 << 30), run(50, 2, 3 << 30));
+    // Half a line at the end, as of a front that was killed.
+    let path = file(
+        &place,
+        "events.jsonl",
+        (whole + r#"{"at":90,"ev"#).as_bytes(),
+    );
+    let done = explain(&["--json", path.to_str().expect("text")], b"");
+    let value = json(&done);
+    let ooms = value["ooms"].as_array().expect("a list");
+    let told: Vec<(&Value, &Value, &Value)> = ooms
+        .iter()
+        .map(|oom| (&oom["run"], &oom["outcome"], &oom["decisive"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&1.into(), &"fatal".into(), &false.into()),
+            (&2.into(), &"fatal".into(), &true.into())
+        ]
+    );
+    assert!(ooms[0]["held_by"].is_null(), "the text alone was a witness");
 }
 
 #[test]
