@@ -18,6 +18,7 @@ mod replay;
 mod screen;
 mod signals;
 mod torch;
+mod type_ahead;
 
 pub use explain::{Source, explain};
 pub use plan::plan;
