@@ -18,7 +18,10 @@ fn its_keys_are_those_of_the_table() {
         fs::write(README, format!("{before}{BEGIN}{table}{END}{after}")).expect("written");
         return;
     }
-    assert_eq!(keys, table, "run with OOMPH_UPDATE_README=1 to write it anew");
+    assert_eq!(
+        keys, table,
+        "run with OOMPH_UPDATE_README=1 to write it anew"
+    );
 }
 
 #[test]
@@ -46,5 +49,9 @@ fn its_picture_is_there() {
     let (_, picture) = readme.split_once("](demo/").expect("a picture");
     let (name, _) = picture.split_once(')').expect("its end");
     let path = format!("{}/demo/{name}", env!("CARGO_MANIFEST_DIR"));
-    assert!(fs::read_to_string(path).expect("the picture").contains("<svg"));
+    assert!(
+        fs::read_to_string(path)
+            .expect("the picture")
+            .contains("<svg")
+    );
 }
