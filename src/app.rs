@@ -6,6 +6,7 @@
 
 mod allocator;
 mod ending;
+mod explain;
 mod front;
 mod gate;
 mod keyboard;
@@ -17,7 +18,9 @@ mod replay;
 mod screen;
 mod signals;
 mod torch;
+mod type_ahead;
 
+pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
 

@@ -7,7 +7,7 @@
 mod options;
 mod split;
 
-pub use options::{Conversion, Order, PlanOrder, ReplayOrder};
+pub use options::{Conversion, ExplainOrder, Order, PlanOrder, ReplayOrder};
 pub use split::SplitError;
 
 use crate::app::RunOptions;
@@ -50,6 +50,13 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             json: plan.json,
             batch_scale: plan.batch_scale,
         })),
+        Some(Subcommand::Explain(explain)) => {
+            let command = match parts.command.is_empty() {
+                true => None,
+                false => Some(command_line(parts.command, cwd)?),
+            };
+            Ok(Order::Explain(explain.into_order(command)))
+        }
     }
 }
 

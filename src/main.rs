@@ -3,6 +3,7 @@
 use oomph::app::{self, Ending, OWN_FAILURE};
 use oomph::cli::{self, Order, Refusal};
 use oomph::supervise::{self, KEEPER_WORD};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,7 +16,8 @@ fn main() -> ExitCode {
     let order = match cli::parse(words, cwd) {
         Ok(order) => order,
         Err(Refusal::Shown(text)) => {
-            print!("{text}");
+            // Who closed the pipe has read enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(Refusal::Mistake(text)) => return failure(&text),
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Order::Run(options) => app::run(options),
         Order::Replay(order) => app::replay(&order.file, order.headless),
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
+        Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
     };
     match ending {
         Ok(Ending::Like(exit)) => supervise::exit_like(exit),

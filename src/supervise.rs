@@ -24,6 +24,7 @@
 //! This module knows nothing of memory, devices or remedies: it runs a command and says what
 //! became of it. The relaunch gate is the app's.
 
+mod aftermath;
 mod exit;
 mod front;
 mod inherited;
@@ -35,6 +36,7 @@ mod slurm;
 mod terminal;
 mod wire;
 
+pub use aftermath::clear_up;
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
 pub use inherited::{Inherited, inherited};

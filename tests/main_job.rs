@@ -78,9 +78,6 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
     let dialog = terminal.wait_for(DIALOG, A_RUN);
     assert!(dialog.contains("does not fit"), "{dialog}");
     terminal.press("b");
-    let chosen = terminal.wait_for("--batch-size", A_RUN);
-    assert!(chosen.contains("32"), "{chosen}");
-    terminal.press(Key::Enter);
     terminal.wait_for("run 2", A_RUN);
     assert_eq!(terminal.exit(A_RUN), Exit::Code(0));
     assert_eq!(
@@ -126,7 +123,6 @@ fn fragmentation_is_mended_by_expandable_segments() {
     let dialog = terminal.wait_for(DIALOG, A_RUN);
     assert!(dialog.to_lowercase().contains("fragment"), "{dialog}");
     terminal.press("e");
-    terminal.press(Key::Enter);
     terminal.wait_for("run 2", A_RUN);
     assert_eq!(
         terminal.exit(A_RUN),
@@ -213,9 +209,8 @@ fn the_command_can_be_edited_before_it_runs() {
     );
     let terminal = &mut session.terminal;
     terminal.wait_for(DIALOG, A_RUN);
-    terminal.press("b");
     terminal.press("v");
-    terminal.wait_for("--batch-size 32", A_RUN);
+    terminal.wait_for("edit", A_RUN);
     terminal.press(Key::End);
     terminal.press(" --seed 7");
     terminal.press(Key::Enter);

@@ -15,6 +15,8 @@ mod ends;
 mod loss;
 #[path = "supervise/output.rs"]
 mod output;
+#[path = "supervise/real.rs"]
+mod real;
 #[path = "supervise/signals.rs"]
 mod signals;
 #[path = "supervise/sweep.rs"]

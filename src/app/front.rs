@@ -17,6 +17,7 @@ use super::mode::Mode;
 use super::phase::Phase;
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding};
@@ -64,6 +65,7 @@ struct Front {
     screen: Option<Screen>,
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
+    type_ahead: TypeAhead,
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,

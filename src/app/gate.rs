@@ -54,7 +54,17 @@ pub struct Gate {
     watched: BTreeMap<Uuid, Watched>,
     needed: Option<Bytes>,
     ours: Vec<Pid>,
-    nvml: bool,
+    sight: Sight,
+    simulated: bool,
+}
+
+/// What the gate can go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// NVML's readings.
+    Nvml,
+    /// Time alone.
+    Blind,
 }
 
 #[derive(Debug)]
@@ -74,12 +84,14 @@ impl Gate {
         baselines: impl IntoIterator<Item = (Uuid, Option<Bytes>)>,
         needed: Option<Bytes>,
         ours: Vec<Pid>,
-        nvml: bool,
+        sight: Sight,
     ) -> Gate {
+        let devices: Vec<(Uuid, Option<Bytes>)> = baselines.into_iter().collect();
         Gate {
+            simulated: !devices.is_empty() && devices.iter().all(|(uuid, _)| uuid.is_simulated()),
             opened,
             timing,
-            watched: baselines
+            watched: devices
                 .into_iter()
                 .filter(|(uuid, _)| !uuid.is_simulated())
                 .map(|(uuid, baseline)| {
@@ -93,7 +105,7 @@ impl Gate {
                 .collect(),
             needed,
             ours,
-            nvml,
+            sight,
         }
     }
 
@@ -125,21 +137,26 @@ impl Gate {
 
     /// NVML stopped answering: from now on time alone decides.
     pub fn lose_nvml(&mut self) {
-        self.nvml = false;
+        self.sight = Sight::Blind;
     }
 
     /// What the gate says at `now`.
     pub fn verdict(&self, now: Moment) -> Verdict {
-        if self.watched.is_empty() {
+        if self.simulated {
             return Verdict::Open;
         }
         let waited = now.since(self.opened);
-        if !self.nvml {
+        let blind = match (self.sight, self.watched.is_empty()) {
+            (Sight::Blind, _) => Some("NVML does not answer"),
+            (Sight::Nvml, true) => Some("it is not known which device the run used"),
+            (Sight::Nvml, false) => None,
+        };
+        if let Some(why) = blind {
             return if waited >= self.timing.blind_wait {
                 Verdict::Open
             } else {
                 Verdict::Wait(format!(
-                    "NVML does not answer: waiting {} s for the device's memory to come back",
+                    "{why}: waiting {} s for the device's memory to come back",
                     self.timing.blind_wait.as_secs_f64()
                 ))
             };
@@ -241,7 +258,7 @@ mod tests {
             [(Uuid::new(GPU), Some(Bytes::mib(300)))],
             needed,
             vec![Pid(7)],
-            true,
+            Sight::Nvml,
         )
     }
 
@@ -299,6 +316,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_whose_device_nobody_knows_is_waited_for_blindly() {
+        let gate = Gate::new(
+            Moment::ZERO,
+            Timing::default(),
+            [],
+            None,
+            vec![],
+            Sight::Nvml,
+        );
+        assert!(matches!(gate.verdict(at(1.0)), Verdict::Wait(why) if why.contains("not known")));
+        assert_eq!(gate.verdict(at(5.0)), Verdict::Open);
+    }
+
+    #[test]
     fn a_simulated_device_has_no_gate() {
         let gate = Gate::new(
             Moment::ZERO,
@@ -306,7 +337,7 @@ mod tests {
             [(Uuid::new("SIM-1"), None)],
             None,
             vec![],
-            false,
+            Sight::Blind,
         );
         assert_eq!(gate.verdict(Moment::ZERO), Verdict::Open);
     }

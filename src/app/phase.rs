@@ -30,6 +30,8 @@ pub enum Phase {
     Asking {
         /// How it ended.
         exit: Exit,
+        /// Since when.
+        since: Moment,
     },
     /// A relaunch was chosen; what is left of the last run's tree is being ended.
     Sweeping {

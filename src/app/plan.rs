@@ -22,7 +22,8 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     };
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", remedy::plan_json(command, &context))?;
+        let outline = remedy::plan_json(command, &context);
+        writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
     let recognised = remedy::recognise(command);

@@ -36,7 +36,8 @@ pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
     Ok(Ending::Code(0))
 }
 
-fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
+/// The events of `file`; lines that are none are passed over and counted on standard error.
+pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut corrupt = 0u64;
     for event in session::read(file).with_context(|| format!("cannot read {}", file.display()))? {

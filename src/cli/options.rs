@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{OnOom, Recording, RunOptions};
+use crate::app::{OnOom, Recording, RunOptions, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ pub enum Order {
     Replay(ReplayOrder),
     /// Show what would be changed, without running anything.
     Plan(PlanOrder),
+    /// Name the causes of the out-of-memories in a log.
+    Explain(ExplainOrder),
 }
 
 /// A recording to play.
@@ -35,6 +37,17 @@ pub struct PlanOrder {
     pub json: bool,
     /// The factor for the batch.
     pub batch_scale: f64,
+}
+
+/// A log or a recording to explain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainOrder {
+    /// What to read.
+    pub source: Source,
+    /// JSON instead of words.
+    pub json: bool,
+    /// The command that ran out of memory, for remedies.
+    pub command: Option<CommandLine>,
 }
 
 /// Turns an argument's text into a value, or says the mend.
@@ -66,6 +79,8 @@ pub enum Subcommand {
     Replay(ReplayArguments),
     /// Show what oomph recognises in a command and how each remedy would change it. Runs nothing.
     Plan(PlanArguments),
+    /// Find the out-of-memories in a log or a recording and name their causes. Needs no GPU.
+    Explain(ExplainArguments),
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +118,34 @@ pub struct PlanArguments {
     /// The factor by which the batch is to change
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub batch_scale: f64,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "oomph explain [OPTIONS] [FILE|-] [-- [NAME=VALUE...] COMMAND [ARG...]]",
+    after_help = "With the command that ran out of memory after `--` its remedies are shown as well; nothing is run."
+)]
+pub struct ExplainArguments {
+    /// A log, or a recording (an events.jsonl) [default: -, standard input]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ExplainArguments {
+    pub fn into_order(self, command: Option<CommandLine>) -> ExplainOrder {
+        let source = match self.file {
+            Some(file) if file.as_os_str() != "-" => Source::File(file),
+            Some(_) | None => Source::StandardInput,
+        };
+        ExplainOrder {
+            source,
+            json: self.json,
+            command,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

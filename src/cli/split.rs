@@ -20,6 +20,13 @@ pub struct Parts {
 pub enum SplitError {
     /// An option of ours that takes a value stands last.
     ValueMissing(String),
+    /// A word that the subcommand has no place for, where a command needs `--` in front.
+    DashesMissing {
+        /// The subcommand.
+        subcommand: String,
+        /// The first such word.
+        word: String,
+    },
 }
 
 impl fmt::Display for SplitError {
@@ -31,14 +38,31 @@ impl fmt::Display for SplitError {
                     "{option} needs a value; write {option} VALUE or {option}=VALUE"
                 )
             }
+            SplitError::DashesMissing { subcommand, word } => write!(
+                f,
+                "oomph {subcommand} has no place for {word}; put `--` before a command"
+            ),
         }
     }
+}
+
+/// What follows a subcommand's name beside its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Following {
+    /// A command: it begins at the first word that is no option, or after `--`.
+    Command,
+    /// Words of the subcommand's own, then a command if there is a `--`.
+    OwnThenCommand,
+    /// Words of the subcommand's own alone.
+    Own,
 }
 
 /// Splits `words` at the first one that is no option and no subcommand of `definition`.
 pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitError> {
     let mut parts = Parts::default();
     let mut scope = definition;
+    let mut following = Following::Command;
+    let mut own = 0;
     let mut at = 0;
     while let Some(word) = words.get(at) {
         if word == "--" {
@@ -64,28 +88,36 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
                     .and_then(|name| definition.find_subcommand(name))
             })
             .flatten();
-        match subcommand {
-            Some(subcommand) if wraps_a_command(subcommand) => {
-                parts.ours.push(word.clone());
-                scope = subcommand;
-                at += 1;
-            }
-            Some(_) => {
+        if let Some(subcommand) = subcommand {
+            scope = subcommand;
+            following = following_of(subcommand);
+            if following == Following::Own {
                 parts.ours.extend_from_slice(&words[at..]);
                 return Ok(parts);
             }
-            None => {
-                parts.command = words[at..].to_vec();
-                return Ok(parts);
-            }
+        } else if following == Following::Command {
+            parts.command = words[at..].to_vec();
+            return Ok(parts);
+        } else if own == scope.get_positionals().count() {
+            return Err(SplitError::DashesMissing {
+                subcommand: scope.get_name().to_string(),
+                word: word.to_string_lossy().into_owned(),
+            });
+        } else {
+            own += 1;
         }
+        parts.ours.push(word.clone());
+        at += 1;
     }
     Ok(parts)
 }
 
-/// Subcommands that are followed by a command to wrap take no words of their own.
-fn wraps_a_command(subcommand: &Command) -> bool {
-    subcommand.get_positionals().next().is_none() && matches!(subcommand.get_name(), "run" | "plan")
+fn following_of(subcommand: &Command) -> Following {
+    match subcommand.get_name() {
+        "run" | "plan" => Following::Command,
+        "explain" => Following::OwnThenCommand,
+        _ => Following::Own,
+    }
 }
 
 fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {

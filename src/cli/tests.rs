@@ -1,7 +1,7 @@
 //! What a person types, and what becomes of it.
 
 use super::*;
-use crate::app::{OnOom, Recording};
+use crate::app::{OnOom, Recording, Source};
 use std::time::Duration;
 
 fn parsed(words: &[&str]) -> Result<Order, Refusal> {
@@ -117,6 +117,9 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["A=b"], "no command"),
         (&["run"], "no command"),
         (&["replay"], "FILE"),
+        (&["explain", "a.log", "python", "t.py"], "put `--` before"),
+        (&["explain", "--jsn", "a.log"], "--jsn"),
+        (&["explain", "a.log", "--", "A=b"], "no command"),
     ] {
         let text = mistake_of(words);
         assert!(text.contains(said), "{words:?}: {text}");
@@ -126,9 +129,64 @@ fn mistakes_are_one_line_with_the_mend() {
 
 #[test]
 fn help_and_version_are_no_mistakes() {
-    for words in [&["--help"][..], &["-h"], &["--version"], &["run", "--help"]] {
+    for words in [
+        &["--help"][..],
+        &["-h"],
+        &["--version"],
+        &["run", "--help"],
+        &["explain", "a", "-h"],
+    ] {
         assert!(matches!(parsed(words), Err(Refusal::Shown(_))), "{words:?}");
     }
+}
+
+fn explain(words: &[&str]) -> ExplainOrder {
+    match parsed(words) {
+        Ok(Order::Explain(order)) => order,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn explain_takes_a_file_before_the_dashes_and_a_command_after() {
+    let file = |path: &str| Source::File(path.into());
+    for (words, source, json, command) in [
+        (&["explain"][..], Source::StandardInput, false, &[][..]),
+        (&["explain", "-"], Source::StandardInput, false, &[]),
+        (&["explain", "a.log"], file("a.log"), false, &[]),
+        (&["explain", "a.log", "--json"], file("a.log"), true, &[]),
+        (
+            &["explain", "--json", "-"],
+            Source::StandardInput,
+            true,
+            &[],
+        ),
+        (&["explain", "a.log", "--"], file("a.log"), false, &[]),
+        (&["explain", "run", "--", "x"], file("run"), false, &["x"]),
+        (
+            &["explain", "--", "t.py", "--json"],
+            Source::StandardInput,
+            false,
+            &["t.py", "--json"],
+        ),
+        (
+            &[
+                "explain", "a.log", "--json", "--", "A=1", "plan", "-", "--", "--x",
+            ],
+            file("a.log"),
+            true,
+            &["plan", "-", "--", "--x"],
+        ),
+    ] {
+        let order = explain(words);
+        assert_eq!((order.source, order.json), (source, json), "{words:?}");
+        let argv = order.command.map_or(Vec::new(), |command| command.argv);
+        let argv: Vec<String> = argv.iter().map(Word::to_string_lossy).collect();
+        assert_eq!(argv, command, "{words:?}");
+    }
+    let command = explain(&["explain", "-", "--", "A=1", "t.py"]).command;
+    assert_eq!(command.unwrap().env_value("A").unwrap(), &Word::from("1"));
+    assert_eq!(argv(&run(&["--", "explain", "x"])), ["explain", "x"]);
 }
 
 #[test]

@@ -290,18 +290,14 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// What was asked for, in words. A segment of 2 or 20 MiB is what the allocator takes for any
-    /// small tensor, so that its size says nothing of the tensor.
+    /// What was asked for, in words.
     pub(super) fn asked(&self) -> Option<String> {
         let requested = self.requested?;
-        let allocator = matches!(self.kind, Kind::CudaOom | Kind::HipOom | Kind::XpuOom);
-        Some(
-            if allocator && (requested == Bytes::mib(2) || requested == Bytes::mib(20)) {
-                format!("{requested} (a small allocation's segment)")
-            } else {
-                format!("{requested} asked for")
-            },
-        )
+        Some(if self.kind.is_small_segment(requested) {
+            format!("{requested} (a small allocation's segment)")
+        } else {
+            format!("{requested} asked for")
+        })
     }
 
     /// Whose figures they are, where that has to be said.

@@ -85,6 +85,16 @@ pub enum Kind {
     HostOom,
 }
 
+impl Kind {
+    /// Whether `requested` is the segment that PyTorch's caching allocator takes for any small
+    /// tensor (kSmallBuffer, 2 MiB, and kLargeBuffer, 20 MiB, in c10's allocator), so that its size
+    /// says nothing of the tensor.
+    pub fn is_small_segment(self, requested: Bytes) -> bool {
+        let allocator = matches!(self, Kind::CudaOom | Kind::HipOom | Kind::XpuOom);
+        allocator && (requested == Bytes::mib(2) || requested == Bytes::mib(20))
+    }
+}
+
 /// Whether an out-of-memory ended the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

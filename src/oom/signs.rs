@@ -38,6 +38,13 @@ pub(super) struct Counter {
 /// What the line says.
 pub(super) fn read(text: &Text) -> Sign {
     let squeezed = &text.squeezed;
+    if let Some(ours) = squeezed.strip_prefix("oomph:") {
+        // Our own last words (report/text.rs): said when a program has died of it, and only then.
+        return match ours.starts_with("outofmemory:") {
+            true => Sign::EndedBadly,
+            false => Sign::Nothing,
+        };
+    }
     if is_handled(squeezed) {
         return Sign::Handled;
     }

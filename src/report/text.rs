@@ -47,6 +47,7 @@ pub fn diagnosis(
     let offered: Vec<&Remedy> = remedies
         .iter()
         .filter(|remedy| remedy.availability == Availability::Offered)
+        .filter(|remedy| remedy.expectation.fits != Some(false))
         .collect();
     if !offered.is_empty() {
         lines.push("to run it again:".into());

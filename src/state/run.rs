@@ -79,7 +79,11 @@ impl Run {
 
     /// The largest `allocated` that any of its processes reached.
     pub fn peak(&self) -> Option<Bytes> {
-        self.ranks.iter().map(|rank| rank.allocated_peak).max()
+        self.ranks
+            .iter()
+            .map(|rank| rank.allocated_peak)
+            .filter(|peak| *peak > Bytes::ZERO)
+            .max()
     }
 
     /// The most optimizer steps that any of its processes ended.

@@ -21,12 +21,13 @@ mod outlets;
 mod place;
 mod pty;
 mod relay;
+mod ring;
 mod run;
 mod sink;
 mod spawn;
-mod sweep;
+pub(super) mod sweep;
 mod tail;
-mod tree;
+pub(super) mod tree;
 mod viewer;
 mod watch;
 

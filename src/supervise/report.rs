@@ -80,7 +80,8 @@ pub enum Report {
     },
     /// A sweep is over.
     Swept {
-        /// What could not be ended, or was not to be.
+        /// What could not be ended: never begin another run beside it. What was spared on purpose
+        /// (a daemon that finishes an upload, another user's process) is told in a note.
         left: Vec<Pid>,
     },
     /// A stop goes on; the next rung comes after `within` unless the end comes first.

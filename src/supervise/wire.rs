@@ -55,11 +55,15 @@ const ERR: u8 = 18;
 
 /// Appends a frame to `buffer`.
 fn put(buffer: &mut Vec<u8>, kind: u8, body: &[u8]) {
-    let length = u32::try_from(body.len() + 1).unwrap_or(u32::MAX);
-    buffer.reserve(body.len() + 5);
+    put_head(buffer, kind, body.len());
+    buffer.extend_from_slice(body);
+}
+
+fn put_head(buffer: &mut Vec<u8>, kind: u8, body: usize) {
+    let length = u32::try_from(body + 1).unwrap_or(u32::MAX);
+    buffer.reserve(body + 5);
     buffer.extend_from_slice(&length.to_le_bytes());
     buffer.push(kind);
-    buffer.extend_from_slice(body);
 }
 
 fn put_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
@@ -99,7 +103,7 @@ pub fn order(order: &Order) -> Vec<u8> {
 pub fn report(report: &Report) -> Vec<u8> {
     let mut buffer = Vec::new();
     match report {
-        Report::Output { stream, bytes } => output(&mut buffer, *stream, bytes),
+        Report::Output { stream, bytes } => output(&mut buffer, *stream, [bytes, &[]]),
         Report::Started { .. }
         | Report::SpawnFailed { .. }
         | Report::Gap { .. }
@@ -115,14 +119,17 @@ pub fn report(report: &Report) -> Vec<u8> {
     buffer
 }
 
-/// Appends a frame of output.
-pub fn output(buffer: &mut Vec<u8>, stream: Stream, bytes: &[u8]) {
+/// Appends a frame of output, whose bytes come in two pieces, as a ring holds them.
+pub fn output(buffer: &mut Vec<u8>, stream: Stream, bytes: [&[u8]; 2]) {
     let kind = match stream {
         Stream::Terminal => TERMINAL,
         Stream::Out => OUT,
         Stream::Err => ERR,
     };
-    put(buffer, kind, bytes);
+    put_head(buffer, kind, bytes.iter().map(|piece| piece.len()).sum());
+    for piece in bytes {
+        buffer.extend_from_slice(piece);
+    }
 }
 
 /// Bytes that are no frames: the other side is none of ours, and the connection is over.

@@ -3,8 +3,9 @@
 use crate::stage::*;
 use nix::libc;
 use oomph::event::Exit;
-use oomph::supervise::Report;
+use oomph::supervise::{Report, exit_like};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 
 #[test]
 fn every_exit_code_comes_through() {
@@ -49,6 +50,33 @@ fn a_stop_is_no_end() {
     std::fs::write(go, "").unwrap();
     assert_eq!(stage.outcome().exit, Some(Exit::Code(7)));
     stage.finish();
+}
+
+/// The end of this very process, for the test below.
+#[test]
+#[ignore = "ends the process; run by the test of exit_like"]
+fn end_as_told() {
+    let Ok(told) = std::env::var("END_AS") else {
+        return;
+    };
+    exit_like(serde_json::from_str(&told).unwrap());
+}
+
+#[test]
+fn we_end_as_the_trainer_ended() {
+    let ends = [0, 1, 2, 125, 126, 127, 128, 255].map(Exit::Code);
+    let signals = [1, 2, 3, 6, 9, 11, 13, 15].map(Exit::Signal);
+    for exit in ends.into_iter().chain(signals) {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "ends::end_as_told", "--ignored", "--nocapture"])
+            .env("END_AS", serde_json::to_string(&exit).unwrap())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(Exit::from_raw(status.into_raw()), Some(exit));
+        assert!(!status.core_dumped());
+    }
 }
 
 #[test]

@@ -56,6 +56,11 @@ impl Collected {
         collected
     }
 
+    /// Of a stream that nobody looks at.
+    pub fn nothing() -> Collected {
+        Collected(Arc::default())
+    }
+
     pub fn so_far(&self) -> Vec<u8> {
         self.0.lock().unwrap().0.clone()
     }
@@ -65,6 +70,31 @@ impl Collected {
             let inner = self.0.lock().unwrap();
             inner.1.then(|| inner.0.clone())
         })
+    }
+}
+
+/// Reads a descriptor to its end in a thread, and only counts.
+pub struct Drained(std::thread::JoinHandle<u64>);
+
+impl Drained {
+    pub fn from(fd: OwnedFd) -> Drained {
+        Drained(std::thread::spawn(move || {
+            let mut file = File::from(fd);
+            let mut chunk = vec![0; 1 << 16];
+            let mut count = 0;
+            while let Ok(n) = file.read(&mut chunk) {
+                if n == 0 {
+                    break;
+                }
+                count += n as u64;
+            }
+            count
+        }))
+    }
+
+    /// How many bytes there were, once nobody writes any more.
+    pub fn count(self) -> u64 {
+        self.0.join().unwrap()
     }
 }
 
@@ -207,6 +237,11 @@ impl Stage {
                 .await
                 .expect("no report within the deadline")
         })
+    }
+
+    /// Does something of the front's in its loop.
+    pub fn wait_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
     /// The next report that is of interest.

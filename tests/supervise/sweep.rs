@@ -2,7 +2,7 @@
 
 use crate::stage::*;
 use oomph::event::Exit;
-use oomph::supervise::{Io, Order, Report, Rung};
+use oomph::supervise::{Io, Order, Report, Rung, Timing};
 use oomph::units::RunNumber;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -127,8 +127,17 @@ fn an_end_by_itself_leaves_daemons_alone() {
     assert!(outcome.left.iter().any(|pid| pid.0 == far), "it is named");
     // Nor does the clearing before a relaunch: no rank, no worker, no holder of a GPU.
     stage.order(Order::Sweep);
-    let left = stage.swept();
-    assert!(left.iter().any(|pid| pid.0 == far));
+    let spared = stage.until(|report| match report {
+        Report::Note(text) => Some(text.clone()),
+        Report::Swept { .. } => panic!("it is not named"),
+        _ => None,
+    });
+    assert!(spared.contains(&format!("{far} (sleep)")), "{spared}");
+    assert_eq!(
+        stage.swept(),
+        [],
+        "nothing that stands in the way of a relaunch"
+    );
     assert!(lives(far));
     // Nor does the stop of a later run, which began after it.
     stage.launch_and_see(&["sleep", "600"]);
@@ -136,8 +145,7 @@ fn an_end_by_itself_leaves_daemons_alone() {
     assert_eq!(stage.outcome().exit, Some(Exit::Signal(15)));
     assert_eq!(stage.swept(), []);
     assert!(lives(far));
-    kill(far, 9);
-    for pid in left.iter().filter(|pid| lives(pid.0)) {
+    for pid in outcome.left.iter().filter(|pid| lives(pid.0)) {
         kill(pid.0, 9);
     }
     stage.finish();
@@ -167,6 +175,41 @@ fn ranks_that_survive_their_agent_are_cleared_away() {
     // And the next run begins.
     assert_eq!(stage.run(&["true"]).exit, Some(Exit::Code(0)));
     stage.finish();
+}
+
+/// A front that loses its keeper, in a process of its own, for the test below.
+#[test]
+#[ignore = "clears away all children of its process; run by the test below"]
+fn lose_a_keeper() {
+    let Ok(pids) = std::env::var("FAR_CHILDREN") else {
+        return;
+    };
+    let mut stage = Casting::silent().start();
+    let pids = Path::new(&pids);
+    let script = with_far_children(pids, "trap '' HUP TERM; while :; do sleep 1; done");
+    stage.launch(&["sh", "-c", &script]);
+    content_of(pids);
+    kill(stage.keeper.pid().0, 9);
+    while stage.next().is_some() {}
+    assert_eq!(
+        stage.wait_on(oomph::supervise::clear_up(&Timing::scaled(100))),
+        []
+    );
+}
+
+/// 41
+#[test]
+fn a_front_clears_away_what_a_dead_keeper_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let pids = directory.path().join("pids");
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sweep::lose_a_keeper", "--ignored"])
+        .env("FAR_CHILDREN", &pids)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert!(!lives(content_of(&pids).trim().parse().unwrap()));
 }
 
 /// 37

@@ -158,6 +158,16 @@ impl Front {
 
     pub(super) fn typed(&mut self, event: TerminalEvent) {
         self.request(Due::Now);
+        let now = self.clock.now();
+        self.state.now = self.state.now.max(now);
+        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
+            self.type_ahead.pressed(now);
+            if let Phase::Asking { since, .. } = self.phase
+                && !self.type_ahead.answers(since)
+            {
+                return;
+            }
+        }
         let effect = self.on_screen(|screen, around| {
             Ok(match event {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
@@ -219,7 +229,9 @@ impl Front {
                 self.phase = Phase::Leaving(Ending::Code(0));
             }
             Phase::Settling { after, .. } => *after = After::Leave,
-            Phase::Asking { exit } | Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } => {
+            Phase::Asking { exit, .. }
+            | Phase::Sweeping { exit, .. }
+            | Phase::Gating { exit, .. } => {
                 self.phase = Phase::Leaving(Ending::Like(*exit));
             }
             Phase::Leaving(_) => {}
@@ -274,7 +286,9 @@ impl Front {
                 }
                 self.order(Order::Forward(signal as i32));
             }
-            Phase::Asking { exit } | Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. }
+            Phase::Asking { exit, .. }
+            | Phase::Sweeping { exit, .. }
+            | Phase::Gating { exit, .. }
                 if ends =>
             {
                 self.phase = Phase::Leaving(Ending::Like(*exit));

@@ -2,7 +2,7 @@
 //! opens, the keeper is told to start.
 
 use super::Front;
-use crate::app::gate::{Gate, Timing, Verdict};
+use crate::app::gate::{Gate, Sight, Timing, Verdict};
 use crate::app::phase::{After, Next, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::{Ending, OnOom};
@@ -31,7 +31,7 @@ impl Front {
         self.diagnose();
         self.waiting = None;
         let Phase::Settling { after, .. } =
-            std::mem::replace(&mut self.phase, Phase::Asking { exit })
+            std::mem::replace(&mut self.phase, Phase::Asking { exit, since: now })
         else {
             return;
         };
@@ -103,7 +103,7 @@ impl Front {
                 .min(),
         };
         match &mut self.phase {
-            Phase::Asking { exit } => {
+            Phase::Asking { exit, .. } => {
                 let exit = *exit;
                 self.sweep(exit, next);
             }
@@ -147,27 +147,39 @@ impl Front {
             self.devices_of_last_run(),
             next.predicted_peak,
             self.pids_of_last_run(),
-            matches!(self.state.nvml, Some(NvmlState::Live { .. })),
+            self.sight(),
         );
         self.phase = Phase::Gating { exit, next, gate };
         self.pass_gate(now);
     }
 
+    fn sight(&self) -> Sight {
+        match self.state.nvml {
+            Some(NvmlState::Live { .. }) => Sight::Nvml,
+            Some(NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off) | None => {
+                Sight::Blind
+            }
+        }
+    }
+
+    /// The devices that the last run used, with their use before the first run. A run that died
+    /// before its first sample is known by its out-of-memory, or by what it could see.
     fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
         let Some(run) = self.state.run() else {
             return Vec::new();
         };
+        let of_ooms = run.ooms.iter().filter_map(|oom| oom.device.as_ref());
         let mut devices: Vec<Uuid> = run
             .ranks
             .iter()
-            .flat_map(|rank| &rank.hello.devices)
-            .filter_map(|device| device.uuid.clone())
-            .filter(|uuid| {
-                run.ranks
-                    .iter()
-                    .any(|rank| rank.device.as_ref() == Some(uuid))
-            })
+            .filter_map(|rank| rank.device.as_ref())
+            .chain(of_ooms)
+            .cloned()
             .collect();
+        if devices.is_empty() {
+            let seen = run.ranks.iter().flat_map(|rank| &rank.hello.devices);
+            devices.extend(seen.filter_map(|device| device.uuid.clone()));
+        }
         devices.sort();
         devices.dedup();
         devices
@@ -225,7 +237,8 @@ impl Front {
     fn refuse(&mut self, why: String) {
         if let Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } = self.phase {
             self.waiting = Some(why.clone());
-            self.phase = Phase::Asking { exit };
+            let since = self.clock.now();
+            self.phase = Phase::Asking { exit, since };
             self.note(Level::Warning, why);
             self.request(Due::Now);
         }

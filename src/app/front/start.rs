@@ -9,6 +9,7 @@ use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
+use crate::app::type_ahead::TypeAhead;
 use crate::app::{OnOom, Recording, RunOptions, torch};
 use crate::collect::{nvml, probe_socket};
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
@@ -134,6 +135,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         baselines: BTreeMap::new(),
         screen: None,
         typed: None,
+        type_ahead: TypeAhead::default(),
         screen_lost: false,
         waiting: None,
         chosen: None,

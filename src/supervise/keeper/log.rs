@@ -5,6 +5,7 @@
 //! counted, and a line in the log says how many are missing where. A failed write is tried again
 //! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
 
+use super::ring;
 use super::sink::STACK;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ pub const PART: u64 = 256 << 20;
 pub struct Log {
     shared: Arc<Shared>,
     waited: Cell<(Instant, Duration)>,
+    unsaid: Cell<bool>,
 }
 
 struct Shared {
@@ -98,7 +100,8 @@ impl Log {
     pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<Log> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                ring: VecDeque::new(),
+                // All at once: a ring that grows is copied, and held twice meanwhile.
+                ring: VecDeque::with_capacity(CAPACITY),
                 in_hand: false,
                 gap: 0,
                 unreported: 0,
@@ -118,6 +121,7 @@ impl Log {
         Ok(Log {
             shared,
             waited: Cell::new((Instant::now(), Duration::ZERO)),
+            unsaid: Cell::new(false),
         })
     }
 
@@ -133,9 +137,18 @@ impl Log {
         if !state.has_room(bytes.len()) {
             state = self.wait_for_room(state, bytes.len());
         }
-        let idle = state.ring.is_empty();
         state.take(bytes);
-        if idle {
+        self.unsaid.set(true);
+        if state.ring.len() >= PIECE {
+            drop(state);
+            self.nudge();
+        }
+    }
+
+    /// Lets the thread know of what was pushed. Not done for each push: waking it for every line
+    /// would cost more than writing the line.
+    pub fn nudge(&self) {
+        if self.unsaid.take() {
             self.shared.more.notify_one();
         }
     }
@@ -207,9 +220,7 @@ fn keep(shared: &Shared, mut parts: Parts) {
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
             }
-            let n = state.ring.len().min(PIECE);
-            piece.clear();
-            piece.extend(state.ring.drain(..n));
+            ring::take(&mut state.ring, PIECE, &mut piece);
             state.in_hand = true;
             // The loop may be waiting for room.
             shared.idle.notify_all();
@@ -219,7 +230,7 @@ fn keep(shared: &Shared, mut parts: Parts) {
             let lost = piece.len().saturating_sub(written) + state.ring.len();
             // What is missing follows what was written, so the gap's line comes before what is
             // pushed from now on.
-            state.ring = VecDeque::new();
+            state.ring.clear();
             state.lose(lost as u64);
             state.failed = Some(Instant::now());
             state.error = Some(error);
@@ -260,7 +271,7 @@ impl Parts {
             let (file, length) = match &mut self.open {
                 Some((_, length)) if *length >= self.limit => {
                     self.open = None;
-                    std::fs::rename(&self.path, older(&self.path))?;
+                    self.turn()?;
                     continue;
                 }
                 Some(open) => open,
@@ -287,6 +298,23 @@ impl Parts {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// Makes the present part the older one, in place of the one before.
+    fn turn(&self) -> io::Result<()> {
+        let older = older(&self.path);
+        let oldest = File::open(&older);
+        std::fs::rename(&self.path, older)?;
+        // The file system gives a large file back when it is closed for the last time, which may
+        // take a tenth of a second; that must not happen here.
+        if let Ok(oldest) = oldest {
+            let _ = std::thread::Builder::new()
+                .stack_size(STACK)
+                .spawn(move || drop(oldest));
         }
         Ok(())
     }
@@ -334,6 +362,7 @@ mod tests {
         let log = log(&path, PART, Duration::ZERO);
         let mut lost = 0;
         log.push(b"first");
+        log.nudge();
         // The thread opens the file in its own time.
         let mut error = None;
         while lost == 0 {

@@ -32,7 +32,7 @@ impl Outlets {
     /// Opens what the plan needs. A thread that the system does not give is a failure for the
     /// user's own streams, and a note for the log.
     pub fn open(hello: &Hello, plan: &Plan, wake: &OwnedFd) -> io::Result<Outlets> {
-        let mut viewer = Viewer::default();
+        let mut viewer = Viewer::new();
         let log = hello.log.as_ref().and_then(|path| {
             let path = PathBuf::from(&path.0);
             match Log::start(path, PART, hello.timing.log_retry) {
@@ -96,6 +96,15 @@ impl Outlets {
         if let Some(viewer) = self.viewer.as_mut().filter(|_| to_front) {
             viewer.output(stream, bytes);
         }
+    }
+
+    /// Sets the writers to work on what they were given.
+    pub fn nudge(&self) {
+        self.log.iter().for_each(Log::nudge);
+        [&self.terminal, &self.out, &self.err]
+            .into_iter()
+            .flatten()
+            .for_each(Sink::nudge);
     }
 
     /// Tells the front something, if there is one.

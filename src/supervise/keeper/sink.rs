@@ -6,8 +6,10 @@
 //! felt without us. A stream that is gone (`oomph … | head -1`) swallows the rest.
 
 use super::descriptor::{self, Put};
+use super::ring;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,10 +17,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What waits to be written at most.
-const CAPACITY: usize = 256 << 10;
+const CAPACITY: usize = 128 << 10;
 
 /// The most that goes into one write. Small enough to be taken from a slow terminal's ring soon.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 32 << 10;
 
 /// The stack of a thread that only copies.
 pub const STACK: usize = 128 << 10;
@@ -26,6 +28,7 @@ pub const STACK: usize = 128 << 10;
 /// The writing end, held by the loop.
 pub struct Sink {
     shared: Arc<Shared>,
+    unsaid: Cell<bool>,
 }
 
 struct Shared {
@@ -56,7 +59,7 @@ impl Sink {
     pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<Sink> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                ring: VecDeque::new(),
+                ring: VecDeque::with_capacity(CAPACITY),
                 in_hand: 0,
                 wanted: false,
                 broken: false,
@@ -69,7 +72,10 @@ impl Sink {
             .name("oomph-writer".into())
             .stack_size(STACK)
             .spawn(move || write_on(&theirs, to))?;
-        Ok(Sink { shared })
+        Ok(Sink {
+            shared,
+            unsaid: Cell::new(false),
+        })
     }
 
     /// How many bytes it takes now. At 0 the loop is woken once there is room.
@@ -91,11 +97,19 @@ impl Sink {
     pub fn push(&self, bytes: &[u8]) {
         let mut state = self.shared.lock();
         if !state.broken {
-            let idle = state.ring.is_empty();
             state.ring.extend(bytes);
-            if idle {
-                self.shared.more.notify_one();
+            self.unsaid.set(true);
+            if state.ring.len() >= PIECE {
+                drop(state);
+                self.nudge();
             }
+        }
+    }
+
+    /// Lets the thread know of what was pushed; as for the log, not for each push.
+    pub fn nudge(&self) {
+        if self.unsaid.take() {
+            self.shared.more.notify_one();
         }
     }
 
@@ -124,15 +138,13 @@ fn write_on(shared: &Shared, to: BorrowedFd<'_>) {
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
             }
-            let n = state.ring.len().min(PIECE);
-            piece.clear();
-            piece.extend(state.ring.drain(..n));
-            state.in_hand = n;
+            ring::take(&mut state.ring, PIECE, &mut piece);
+            state.in_hand = piece.len();
         }
         if write_all(to, &piece).is_err() {
             let mut state = shared.lock();
             state.broken = true;
-            state.ring = VecDeque::new();
+            state.ring.clear();
             state.in_hand = 0;
             descriptor::wake(&shared.wake);
             return;

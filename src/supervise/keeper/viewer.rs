@@ -4,6 +4,7 @@
 //! said last (a traceback) matters most. Everything else is kept.
 
 use super::descriptor::{self, Put};
+use super::ring;
 use crate::supervise::wire;
 use crate::supervise::{Report, Stream};
 use crate::units::Bytes;
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 /// Output that waits at most.
-const CAPACITY: usize = 768 << 10;
+const CAPACITY: usize = 640 << 10;
 
 /// Output is gathered into frames of this size while it waits.
 const FRAME: usize = 32 << 10;
@@ -21,64 +22,78 @@ const FRAME: usize = 32 << 10;
 const MOST_REPORTS: usize = 1 << 10;
 
 /// The queue.
-#[derive(Default)]
 pub struct Viewer {
     waiting: VecDeque<Item>,
-    /// Bytes of output in `waiting`.
-    output: usize,
+    /// The bytes of all output in `waiting`.
+    bytes: VecDeque<u8>,
     /// The frame that is being written, and how much of it is.
     sending: Vec<u8>,
     sent: usize,
 }
 
 enum Item {
-    Output(Stream, Vec<u8>),
+    /// So many of the bytes.
+    Output(Stream, usize),
     Gap(u64),
     Report(Report),
 }
 
 impl Viewer {
-    /// Queues output, at the cost of the oldest where there is no room.
-    pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
-        self.output += bytes.len();
-        match self.waiting.back_mut() {
-            Some(Item::Output(last, gathered))
-                if *last == stream && gathered.len() + bytes.len() <= FRAME =>
-            {
-                gathered.extend_from_slice(bytes);
-            }
-            Some(_) | None => {
-                for piece in bytes.chunks(FRAME) {
-                    self.waiting.push_back(Item::Output(stream, piece.to_vec()));
-                }
-            }
-        }
-        if self.output > CAPACITY {
-            self.forget();
+    /// An empty one.
+    pub fn new() -> Viewer {
+        Viewer {
+            waiting: VecDeque::new(),
+            bytes: VecDeque::with_capacity(CAPACITY),
+            sending: Vec::with_capacity(FRAME + 8),
+            sent: 0,
         }
     }
 
-    /// Gives up the oldest half of the output: one gap instead of one for each small write.
-    fn forget(&mut self) {
-        let mut kept = VecDeque::with_capacity(self.waiting.len());
+    /// Queues output, at the cost of the oldest where there is no room.
+    pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > CAPACITY {
+            self.forget(CAPACITY / 2);
+        }
+        self.bytes.extend(bytes);
+        let mut left = bytes.len();
+        if let Some(Item::Output(last, length)) = self.waiting.back_mut()
+            && *last == stream
+        {
+            let fits = left.min(FRAME.saturating_sub(*length));
+            *length += fits;
+            left -= fits;
+        }
+        while left > 0 {
+            let length = left.min(FRAME);
+            self.waiting.push_back(Item::Output(stream, length));
+            left -= length;
+        }
+    }
+
+    /// Gives up the oldest output until no more than `kept` bytes are left: many frames at once,
+    /// so that there is one gap and not one for each small write.
+    fn forget(&mut self, kept: usize) {
+        let mut still = VecDeque::with_capacity(self.waiting.len());
+        let mut dropped = 0;
         for item in std::mem::take(&mut self.waiting) {
             let missing = match item {
-                Item::Output(_, bytes) if self.output > CAPACITY / 2 => {
-                    self.output -= bytes.len();
-                    bytes.len() as u64
+                Item::Output(_, length) if self.bytes.len() - dropped > kept => {
+                    dropped += length;
+                    length as u64
                 }
                 Item::Gap(bytes) => bytes,
                 Item::Output(..) | Item::Report(_) => {
-                    kept.push_back(item);
+                    still.push_back(item);
                     continue;
                 }
             };
-            match kept.back_mut() {
+            match still.back_mut() {
                 Some(Item::Gap(before)) => *before += missing,
-                Some(_) | None => kept.push_back(Item::Gap(missing)),
+                Some(_) | None => still.push_back(Item::Gap(missing)),
             }
         }
-        self.waiting = kept;
+        self.bytes.drain(..dropped.min(self.bytes.len()));
+        self.waiting = still;
     }
 
     /// Queues anything else.
@@ -102,9 +117,11 @@ impl Viewer {
                 self.sending.clear();
                 match self.waiting.pop_front() {
                     None => return true,
-                    Some(Item::Output(stream, bytes)) => {
-                        self.output -= bytes.len();
-                        wire::output(&mut self.sending, stream, &bytes);
+                    Some(Item::Output(stream, length)) => {
+                        let length = length.min(self.bytes.len());
+                        let bytes = ring::first(&self.bytes, length);
+                        wire::output(&mut self.sending, stream, bytes);
+                        self.bytes.drain(..length);
                     }
                     Some(Item::Gap(bytes)) => {
                         self.sending = wire::report(&Report::Gap {
@@ -154,13 +171,13 @@ mod tests {
 
     #[test]
     fn a_slow_front_gets_the_end_and_the_size_of_what_it_missed() {
-        let mut viewer = Viewer::default();
+        let mut viewer = Viewer::new();
         viewer.report(Report::Swept { left: vec![Pid(1)] });
         let line = [b'x'; 100];
         let lines = 40_000;
         for _ in 0..lines {
             viewer.output(Stream::Terminal, &line);
-            assert!(viewer.output <= CAPACITY);
+            assert!(viewer.bytes.len() <= CAPACITY);
         }
         viewer.output(Stream::Terminal, b"the last words");
         viewer.report(Report::Finished);
@@ -183,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_front_that_keeps_up_gets_every_byte_in_order() {
-        let mut viewer = Viewer::default();
+        let mut viewer = Viewer::new();
         viewer.output(Stream::Out, b"a");
         viewer.output(Stream::Out, b"b");
         viewer.output(Stream::Err, &vec![b'c'; 3 * FRAME]);

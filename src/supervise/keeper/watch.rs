@@ -135,6 +135,7 @@ impl Watch {
             tokens.clear();
             self.list(now, &mut polled, &mut tokens);
             let timeout = self.timeout(Instant::now());
+            self.outlets.nudge();
             // SAFETY: the list and its length belong together; the descriptors are open.
             let ready =
                 unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };

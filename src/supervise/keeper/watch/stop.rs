@@ -9,6 +9,9 @@ use crate::units::Pid;
 use nix::libc;
 use std::time::Instant;
 
+/// The most processes that are named in one line.
+const NAMED: usize = 5;
+
 impl Watch {
     pub(super) fn stop(&mut self) {
         let now = Instant::now();
@@ -134,7 +137,16 @@ impl Watch {
                 self.outlets.note(unkillable(process));
             }
             self.sweep = None;
-            self.swept = Some(targets.into_iter().chain(others).collect());
+            if !others.is_empty() {
+                let names: Vec<String> = others
+                    .iter()
+                    .take(NAMED)
+                    .map(|process| format!("{} ({})", process.pid, process.name))
+                    .collect();
+                let more = if others.len() > NAMED { ", …" } else { "" };
+                (self.outlets).note(format!("left to finish: {}{more}", names.join(", ")));
+            }
+            self.swept = Some(targets);
             if let Some(run) = self.runs.last_mut()
                 && run.stop.is_some()
             {

@@ -1,0 +1,216 @@
+//! `oomph explain`: the out-of-memories of a log or a recording, and why they came. Runs nothing and
+//! needs no GPU.
+
+use super::allocator::InheritedSettings;
+use super::{Ending, replay, torch};
+use crate::command::CommandLine;
+use crate::diagnosis;
+use crate::event::{Event, What};
+use crate::oom::Transcript;
+use crate::remedy;
+use crate::report::explain::{self, Explained, Explanation};
+use crate::state::{OomIncident, State};
+use crate::units::Moment;
+use anyhow::Context;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What is to be explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// What comes in on standard input.
+    StandardInput,
+    /// A log, a recording, or a session's directory.
+    File(PathBuf),
+}
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 16;
+
+/// How long a recording's first line may be: it holds a command, which the kernel bounds at 2 MiB
+/// and JSON may write with escapes.
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// Prints what ran out of memory in `source` and why; with `command` also its remedies.
+///
+/// # Errors
+/// The source could not be read.
+pub fn explain(
+    source: &Source,
+    json: bool,
+    command: Option<&CommandLine>,
+) -> anyhow::Result<Ending> {
+    let name = match source {
+        Source::StandardInput => "standard input".to_string(),
+        Source::File(file) => file.display().to_string(),
+    };
+    let found = find(source)?;
+    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
+    let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
+    let context = remedy::Context {
+        torch: torch.as_deref(),
+        inherited: inherited.as_inherited(),
+        oom: decisive.map(|oom| &oom.incident),
+        findings: decisive.map_or(&[], |oom| &oom.findings),
+        state: found.state.as_ref(),
+        ..remedy::Context::default()
+    };
+    let explanation = Explanation {
+        source: &name,
+        length: found.length,
+        ooms: &found.ooms,
+        command: command.map(|command| (command, context)),
+    };
+    let text = match json {
+        true => explain::json(&explanation) + "\n",
+        false => explain::text(&explanation),
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Who closed the pipe has read enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output cannot be written")
+        }
+        Ok(()) | Err(_) => Ok(Ending::Code(0)),
+    }
+}
+
+/// What a source holds.
+struct Found {
+    ooms: Vec<Explained>,
+    /// Bytes of a log.
+    length: Option<u64>,
+    /// The state at a recording's end.
+    state: Option<State>,
+}
+
+impl Found {
+    /// torch's version, as the recorded program said it.
+    fn torch(&self) -> Option<String> {
+        let run = self.state.as_ref()?.run()?;
+        run.ranks.first().map(|rank| rank.hello.torch.clone())
+    }
+}
+
+fn find(source: &Source) -> anyhow::Result<Found> {
+    match source {
+        Source::StandardInput => {
+            let stdin = io::stdin();
+            if stdin.is_terminal() {
+                eprintln!("oomph: reading standard input to its end (Ctrl-D); or give a file");
+            }
+            let mut input = BufReader::with_capacity(CHUNK, stdin.lock());
+            let header = header(&mut input).context("standard input cannot be read")?;
+            anyhow::ensure!(
+                !is_event(&header),
+                "standard input holds a recording; give its file: oomph explain events.jsonl"
+            );
+            log(&header, &mut input).context("standard input cannot be read")
+        }
+        Source::File(path) if path.is_dir() => recording(path),
+        Source::File(path) => {
+            let cannot = || format!("cannot read {}", path.display());
+            let file = File::open(path).with_context(|| {
+                format!(
+                    "{}; give a log, a recording (events.jsonl), or - for standard input",
+                    cannot()
+                )
+            })?;
+            let is_regular = file.metadata().is_ok_and(|data| data.is_file());
+            let mut input = BufReader::with_capacity(CHUNK, file);
+            let header = header(&mut input).with_context(cannot)?;
+            if is_regular && is_event(&header) {
+                return recording(path);
+            }
+            log(&header, &mut input).with_context(cannot)
+        }
+    }
+}
+
+/// The first line of what may be a recording; nothing of what cannot be one.
+fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    if waiting(input)? > 0 && input.fill_buf()?.first() == Some(&b'{') {
+        input.take(LONGEST_HEADER).read_until(b'\n', &mut line)?;
+    }
+    Ok(line)
+}
+
+/// How many bytes wait in the buffer, once some came; none at the end.
+fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
+    loop {
+        match input.fill_buf() {
+            Ok(chunk) => return Ok(chunk.len()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a line is an event that this version knows. Logs of lines of JSON are none.
+fn is_event(line: &[u8]) -> bool {
+    match serde_json::from_slice::<Event>(line) {
+        Ok(event) => event.what != What::Unknown,
+        Err(_) => false,
+    }
+}
+
+/// A log that begins with `header`, in memory that does not grow with it.
+fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
+    let mut transcript = Transcript::new();
+    transcript.feed(header);
+    let mut length = header.len() as u64;
+    while let read @ 1.. = waiting(input)? {
+        transcript.feed(input.fill_buf()?);
+        length += read as u64;
+        input.consume(read);
+    }
+    let nothing_else = State::default();
+    let ooms = transcript
+        .finish()
+        .into_iter()
+        .map(|report| {
+            let incident = OomIncident::of_report(Moment::ZERO, report);
+            let findings = diagnosis::diagnose_incident(&nothing_else, None, &incident);
+            Explained::of_log(incident, findings)
+        })
+        .collect();
+    Ok(Found {
+        ooms,
+        length: Some(length),
+        state: None,
+    })
+}
+
+/// A recording, each run explained as it stood before the next began.
+fn recording(path: &Path) -> anyhow::Result<Found> {
+    let mut state = State::default();
+    let mut ooms = Vec::new();
+    for event in replay::read(path)? {
+        if let What::Started(_) = event.what {
+            ooms.extend(of_current_run(&state));
+        }
+        state.apply(&event);
+    }
+    ooms.extend(of_current_run(&state));
+    Ok(Found {
+        ooms,
+        length: None,
+        state: Some(state),
+    })
+}
+
+fn of_current_run(state: &State) -> Vec<Explained> {
+    let Some(run) = state.run() else {
+        return Vec::new();
+    };
+    run.ooms
+        .iter()
+        .map(|oom| {
+            let findings = diagnosis::diagnose_incident(state, Some(run), oom);
+            Explained::of_run(run, oom, findings)
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! The out-of-memories of a log or a recording, each with its causes: as words fit to paste into an
+//! issue, and as JSON for other programs.
+//!
+//! Pure: it gets what was read and diagnosed. It knows neither where a text came from nor where
+//! its words go.
+
+mod json;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use json::json;
+pub use text::text;
+
+use crate::command::CommandLine;
+use crate::diagnosis::Finding;
+use crate::oom::{Kind, Outcome};
+use crate::remedy::Context;
+use crate::state::{OomIncident, Run};
+use crate::units::{Rank, RunNumber};
+
+/// All that was found in one text.
+#[derive(Debug)]
+pub struct Explanation<'a> {
+    /// What was read, in words: a file's name, "standard input".
+    pub source: &'a str,
+    /// How many bytes of text there were; `None` for a recording.
+    pub length: Option<u64>,
+    /// The out-of-memories, in order.
+    pub ooms: &'a [Explained],
+    /// The command that ran out of memory and what its remedies rest on, where it was given.
+    pub command: Option<(&'a CommandLine, Context<'a>)>,
+}
+
+/// One out-of-memory and why it came.
+#[derive(Debug)]
+pub struct Explained {
+    /// Its figures.
+    pub incident: OomIncident,
+    /// Whether the program ended with it.
+    pub outcome: Outcome,
+    /// The recording's run and its command, for a person to read (secrets masked).
+    pub run: Option<(RunNumber, String)>,
+    /// Its causes, most certain first.
+    pub findings: Vec<Finding>,
+}
+
+impl Explained {
+    /// One of which a log tells.
+    pub fn of_log(incident: OomIncident, findings: Vec<Finding>) -> Explained {
+        let outcome = incident
+            .report
+            .as_ref()
+            .map_or(Outcome::Unknown, |r| r.outcome);
+        Explained {
+            incident,
+            outcome,
+            run: None,
+            findings,
+        }
+    }
+
+    /// One of a recorded run.
+    pub fn of_run(run: &Run, incident: &OomIncident, findings: Vec<Finding>) -> Explained {
+        let said = incident
+            .report
+            .as_ref()
+            .map_or(Outcome::Unknown, |r| r.outcome);
+        let decisive = run.oom().is_some_and(|oom| std::ptr::eq(oom, incident));
+        let ran_out = run.outcome() == crate::state::Outcome::OutOfMemory;
+        let outcome = match (incident.caught, decisive && ran_out) {
+            (true, _) => Outcome::Caught,
+            (false, true) => Outcome::Fatal,
+            (false, false) => said,
+        };
+        Explained {
+            incident: incident.clone(),
+            outcome,
+            run: Some((run.number, run.command.shown())),
+            findings,
+        }
+    }
+
+    /// Who ran out of memory. The probe's observer is one of PyTorch's CUDA allocator.
+    fn kind(&self) -> Kind {
+        let report = self.incident.report.as_ref();
+        report.map_or(Kind::CudaOom, |report| report.kind)
+    }
+
+    /// The device, as the process counts them.
+    fn device(&self) -> Option<u32> {
+        let record = self.incident.record.as_ref().map(|record| record.device);
+        record.or_else(|| self.incident.report.as_ref()?.device)
+    }
+
+    fn rank(&self) -> Option<Rank> {
+        self.incident.rank
+    }
+
+    /// Whether what was requested is no tensor's size.
+    fn is_small_segment(&self) -> bool {
+        let requested = self.incident.requested();
+        requested.is_some_and(|requested| self.kind().is_small_segment(requested))
+    }
+}
+
+/// The place of the out-of-memory that matters: what ended the program, else what may have. Of
+/// several ranks that fail together the first (the rest follow from it); of one that failed again
+/// and again, and of several runs in one text, the last.
+pub fn decisive(ooms: &[Explained]) -> Option<usize> {
+    let weight = |oom: &Explained| match oom.outcome {
+        Outcome::Fatal => 2,
+        Outcome::Unknown => 1,
+        Outcome::Caught => 0,
+    };
+    let heaviest = ooms.iter().map(weight).max()?;
+    let candidates = || {
+        let all = ooms.iter().enumerate().rev();
+        all.filter(|(_, oom)| weight(oom) == heaviest)
+    };
+    // What follows without figures (a library that finds no memory while the exception is handled)
+    // is a consequence.
+    let with_figures = candidates().find(|(_, oom)| oom.incident.requested().is_some());
+    let (last_place, last) = with_figures.or_else(|| candidates().next())?;
+    let number = |oom: &Explained| oom.run.as_ref().map(|(number, _)| *number);
+    let mut chosen = last_place;
+    let mut seen = vec![last.rank()];
+    for (place, oom) in candidates().filter(|(place, _)| *place < last_place) {
+        // Who cannot be told apart may be the same process once more.
+        let same = oom.rank().is_none() || seen.contains(&None) || seen.contains(&oom.rank());
+        if same || number(oom) != number(last) {
+            break;
+        }
+        seen.push(oom.rank());
+        chosen = place;
+    }
+    Some(chosen)
+}

@@ -1,0 +1,109 @@
+//! `{"ooms", "findings", "remedies"}`: figures in bytes, null where nothing says them.
+
+use super::{Explained, Explanation, decisive};
+use crate::diagnosis::Finding;
+use crate::event::{LineHolding, Phase, Structure};
+use crate::oom::{Kind, OtherProcess, Outcome};
+use crate::remedy;
+use crate::units::{Bytes, Rank, RunNumber};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One out-of-memory.
+#[derive(Serialize)]
+struct Oom<'a> {
+    kind: Kind,
+    outcome: Outcome,
+    /// Whether the remedies are for this one.
+    decisive: bool,
+    /// A recording's.
+    run: Option<RunNumber>,
+    line: Option<u64>,
+    rank: Option<Rank>,
+    device: Option<u32>,
+    requested: Option<Bytes>,
+    /// `requested` is what the allocator takes for any small tensor.
+    small_segment: bool,
+    total: Option<Bytes>,
+    free: Option<Bytes>,
+    allocated: Option<Bytes>,
+    reserved: Option<Bytes>,
+    unallocated: Option<Bytes>,
+    process_used: Option<Bytes>,
+    limit: Option<Bytes>,
+    private_pools: Option<Bytes>,
+    others: &'a [OtherProcess],
+    /// The rest is known of a recording alone.
+    phase: Option<Phase>,
+    steps_ended: Option<u64>,
+    made_of: Option<&'a Structure>,
+    held_by: Option<&'a [LineHolding]>,
+}
+
+/// A finding and the place in `ooms` of what it explains.
+#[derive(Serialize)]
+struct Found<'a> {
+    oom: usize,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+/// The explanation as JSON, without a newline at its end. Remedies are as in `oomph plan --json`;
+/// without a command there are none.
+pub fn json(explanation: &Explanation) -> String {
+    let chosen = decisive(explanation.ooms);
+    let ooms: Vec<Oom> = (0..)
+        .zip(explanation.ooms)
+        .map(|(place, oom)| in_json(oom, chosen == Some(place)))
+        .collect();
+    let findings: Vec<Found> = (0..)
+        .zip(explanation.ooms)
+        .flat_map(|(oom, explained)| {
+            let findings = explained.findings.iter();
+            findings.map(move |finding| Found { oom, finding })
+        })
+        .collect();
+    let remedies = match &explanation.command {
+        Some((command, context)) => remedy::plan_json(command, context)["remedies"].take(),
+        None => Value::Array(Vec::new()),
+    };
+    remedy::plan_text(&json!({ "ooms": ooms, "findings": findings, "remedies": remedies }))
+}
+
+fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
+    let incident = &oom.incident;
+    let (record, report) = (incident.record.as_ref(), incident.report.as_ref());
+    // The observer knows both; a text says one or the other, and what it does not say is not
+    // worked out for it.
+    let (reserved, unallocated) = match record {
+        Some(_) => (incident.reserved(), incident.unallocated()),
+        None => (
+            report.and_then(|report| report.reserved),
+            report.and_then(|report| report.unallocated),
+        ),
+    };
+    Oom {
+        kind: oom.kind(),
+        outcome: oom.outcome,
+        decisive,
+        run: oom.run.as_ref().map(|(number, _)| *number),
+        line: report.map(|report| report.line),
+        rank: oom.rank(),
+        device: oom.device(),
+        requested: incident.requested(),
+        small_segment: oom.is_small_segment(),
+        total: incident.capacity(),
+        free: incident.free(),
+        allocated: incident.allocated(),
+        reserved,
+        unallocated,
+        process_used: report.and_then(|report| report.process_used),
+        limit: incident.limit(),
+        private_pools: report.and_then(|report| report.private_pools),
+        others: report.map_or(&[], |report| &report.others),
+        phase: record.map(|record| record.phase),
+        steps_ended: record.map(|record| record.step),
+        made_of: record.and_then(|record| record.structure.as_ref()),
+        held_by: record.map(|record| record.lines.as_slice()),
+    }
+}

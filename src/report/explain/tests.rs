@@ -1,0 +1,238 @@
+//! What is said of reports and incidents made by hand.
+
+use super::*;
+use crate::event::{LineHolding, OomRecord, Phase, Sample, SourceLine, Structure};
+use crate::oom::{OtherProcess, Report};
+use crate::units::{Bytes, Moment, Pid};
+use serde_json::Value;
+
+fn report(line: u64, outcome: Outcome) -> Report {
+    Report {
+        line,
+        outcome,
+        requested: Some(Bytes::mib(640)),
+        ..Report::default()
+    }
+}
+
+fn of(report: Report) -> Explained {
+    Explained::of_log(OomIncident::of_report(Moment::ZERO, report), Vec::new())
+}
+
+fn ranked(line: u64, outcome: Outcome, rank: Option<u32>) -> Explained {
+    of(Report {
+        rank: rank.map(Rank),
+        ..report(line, outcome)
+    })
+}
+
+fn explanation(ooms: &[Explained]) -> Explanation<'_> {
+    Explanation {
+        source: "train.log",
+        length: Some(9_000),
+        ooms,
+        command: None,
+    }
+}
+
+fn parsed(ooms: &[Explained]) -> Value {
+    serde_json::from_str(&json(&explanation(ooms))).expect("JSON")
+}
+
+#[test]
+fn the_one_that_matters() {
+    use Outcome::{Caught, Fatal, Unknown};
+    for (ooms, place) in [
+        (&[][..], None),
+        (&[(Caught, None)][..], Some(0)),
+        (&[(Fatal, None), (Unknown, None), (Caught, None)], Some(0)),
+        (&[(Unknown, None), (Unknown, None)], Some(1)),
+        (
+            &[(Caught, Some(0)), (Fatal, Some(2)), (Fatal, Some(0))],
+            Some(1),
+        ),
+        (
+            &[(Fatal, Some(0)), (Fatal, Some(1)), (Fatal, Some(0))],
+            Some(1),
+        ),
+        (
+            &[(Fatal, None), (Fatal, Some(1)), (Fatal, Some(0))],
+            Some(1),
+        ),
+    ] {
+        let made: Vec<Explained> = (1..)
+            .zip(ooms)
+            .map(|(line, (outcome, rank))| ranked(line, *outcome, *rank))
+            .collect();
+        assert_eq!(decisive(&made), place, "{ooms:?}");
+    }
+}
+
+#[test]
+fn a_library_that_finds_no_memory_afterwards_is_a_consequence() {
+    let consequence = of(Report {
+        kind: Kind::Cublas,
+        requested: None,
+        ..report(20, Outcome::Fatal)
+    });
+    let made = [of(report(10, Outcome::Fatal)), consequence];
+    assert_eq!(decisive(&made), Some(0));
+    assert_eq!(decisive(&made[1..]), Some(0));
+}
+
+#[test]
+fn what_a_text_lacks_is_null_and_never_worked_out() {
+    let value = parsed(&[of(Report {
+        reserved: Some(Bytes::gib(9)),
+        allocated: Some(Bytes::gib(8)),
+        others: vec![OtherProcess {
+            pid: Pid(77),
+            used: None,
+        }],
+        ..report(3, Outcome::Unknown)
+    })]);
+    let oom = &value["ooms"][0];
+    assert_eq!(oom["kind"], "cuda_oom");
+    assert_eq!(oom["outcome"], "unknown");
+    assert_eq!(oom["line"], 3);
+    assert_eq!(oom["requested"], 640 << 20);
+    for lacking in [
+        "rank",
+        "device",
+        "total",
+        "free",
+        "unallocated",
+        "process_used",
+        "limit",
+        "private_pools",
+        "held_by",
+    ] {
+        assert!(oom.get(lacking).is_some_and(Value::is_null), "{lacking}");
+    }
+    assert_eq!(
+        oom["others"],
+        serde_json::json!([{"pid": 77, "used": null}])
+    );
+    assert_eq!(value["remedies"], serde_json::json!([]));
+    let empty = parsed(&[]);
+    assert_eq!(
+        empty,
+        serde_json::json!({"ooms": [], "findings": [], "remedies": []})
+    );
+}
+
+#[test]
+fn a_small_allocations_segment_is_called_one() {
+    let small = || Report {
+        requested: Some(Bytes::mib(2)),
+        ..report(1, Outcome::Unknown)
+    };
+    let of_mps = Report {
+        kind: Kind::MpsOom,
+        ..small()
+    };
+    for (report, is_small) in [
+        (small(), true),
+        (of_mps, false),
+        (report(1, Outcome::Unknown), false),
+    ] {
+        let made = [of(report)];
+        assert_eq!(parsed(&made)["ooms"][0]["small_segment"], is_small);
+        let said = text(&explanation(&made)).contains("a small allocation's segment");
+        assert_eq!(said, is_small);
+    }
+}
+
+#[test]
+fn nothing_found_is_said() {
+    let nothing = |length| Explanation {
+        length,
+        ..explanation(&[])
+    };
+    for (length, said) in [
+        (Some(0), "train.log is empty"),
+        (Some(9_000), "No out-of-memory found in train.log (8.8 KiB)"),
+        (None, "No out-of-memory in the recording train.log"),
+    ] {
+        let text = text(&nothing(length));
+        assert!(text.starts_with(said), "{text}");
+    }
+}
+
+#[test]
+fn what_held_the_memory_is_named_line_by_line() {
+    let at = |file: &str, line, function: &str| SourceLine {
+        file: file.into(),
+        line,
+        function: function.into(),
+    };
+    let mut incident = OomIncident::of_report(Moment::ZERO, report(8, Outcome::Fatal));
+    incident.record = Some(OomRecord {
+        pid: Pid(5),
+        device: 3,
+        requested: Bytes::mib(512),
+        total: Bytes::gib(16),
+        free: Bytes::mib(80),
+        sample: Sample {
+            allocated: Bytes::gib(14),
+            reserved: Bytes::gib(15),
+            ..Sample::default()
+        },
+        limit: None,
+        largest_free: None,
+        free_blocks: Vec::new(),
+        lines: vec![
+            LineHolding {
+                line: at("/w/fit.py", 31, "forward"),
+                inside: Some(at("/l/torch/nn/linear.py", 117, "")),
+                bytes: Bytes::gib(7),
+                blocks: 24,
+            },
+            LineHolding {
+                line: at("/w/fit.py", 40, "keep"),
+                inside: None,
+                bytes: Bytes::mib(96),
+                blocks: 1,
+            },
+        ],
+        stack: Vec::new(),
+        phase: Phase::Forward,
+        grad_enabled: Some(true),
+        step: 4,
+        structure: Some(Structure {
+            pid: Pid(5),
+            device: 3,
+            parameters: Bytes::gib(2),
+            gradients: Bytes::gib(2),
+            optimizer_state: Bytes::gib(4),
+        }),
+    });
+    let made = [Explained::of_log(incident, Vec::new())];
+    let said = text(&explanation(&made));
+    for line in [
+        "Out of memory in train.log: line 8, device 3: PyTorch's CUDA allocator; the program ended with it.",
+        "  requested       512 MiB",
+        "  unallocated     1.00 GiB",
+        "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, the rest 6.00 GiB",
+        "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
+        "  fit.py:40 keep: 96 MiB in 1 block",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line}\n{said}");
+    }
+    let oom = &parsed(&made)["ooms"][0];
+    assert_eq!(oom["unallocated"], 1u64 << 30);
+    assert_eq!(oom["phase"], "forward");
+    assert_eq!(oom["held_by"][0]["line"]["line"], 31);
+}
+
+#[test]
+fn hundreds_are_counted_and_some_listed() {
+    let made: Vec<Explained> = (1..=300)
+        .map(|line| of(report(line, Outcome::Caught)))
+        .collect();
+    let said = text(&explanation(&made));
+    assert!(said.contains("299 more:"), "{said}");
+    assert!(said.contains("and 279 after these"), "{said}");
+    assert!(said.lines().count() < 40);
+    assert_eq!(parsed(&made)["ooms"].as_array().map(Vec::len), Some(300));
+}

@@ -1,0 +1,307 @@
+//! The explanation in plain words, fit to paste into an issue: what matters first and in full, the
+//! other out-of-memories a line each.
+
+use super::{Explained, Explanation, decisive};
+use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::event::{LineHolding, SourceLine, Structure};
+use crate::oom::{Kind, Outcome};
+use crate::remedy::{self, Availability, Plan};
+use crate::units::Bytes;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Of the out-of-memories beside the one that matters, how many are listed.
+const LISTED: usize = 20;
+
+/// Lines of the program that held memory, how many are listed.
+const HOLDERS: usize = 10;
+
+/// The explanation, each line with its newline.
+pub fn text(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    let source = explanation.source;
+    let Some(chosen) = decisive(explanation.ooms) else {
+        let _ = match explanation.length {
+            Some(0) => writeln!(out, "{source} is empty: no out-of-memory to explain."),
+            Some(length) => writeln!(
+                out,
+                "No out-of-memory found in {source} ({}).",
+                Bytes(length)
+            ),
+            None => writeln!(out, "No out-of-memory in the recording {source}."),
+        };
+        return out;
+    };
+    let oom = &explanation.ooms[chosen];
+    line(
+        &mut out,
+        format!("Out of memory in {source}: {}.", place(oom)),
+    );
+    if let Some((_, command)) = &oom.run {
+        line(&mut out, format!("  command: {command}"));
+    }
+    let mut shown = figures(&mut out, oom);
+    for finding in &oom.findings {
+        cause(&mut out, finding, &mut shown);
+    }
+    holders(&mut out, oom);
+    others(&mut out, explanation.ooms, chosen);
+    remedies(&mut out, explanation);
+    out
+}
+
+fn line(out: &mut String, text: impl AsRef<str>) {
+    out.push_str(text.as_ref());
+    out.push('\n');
+}
+
+/// Who, where and with what end: "line 812, rank 3, device 0: PyTorch's CUDA allocator; it …".
+fn place(oom: &Explained) -> String {
+    let run = oom.run.as_ref().map(|(number, _)| format!("run {number}"));
+    let line = oom
+        .incident
+        .report
+        .as_ref()
+        .map(|r| format!("line {}", r.line));
+    let rank = oom.rank().map(|rank| format!("rank {rank}"));
+    let device = oom.device().map(|device| format!("device {device}"));
+    let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
+    let end = match oom.outcome {
+        Outcome::Fatal => "the program ended with it",
+        Outcome::Caught => "caught, the program went on",
+        Outcome::Unknown => "whether the program ended with it is not shown",
+    };
+    match known.is_empty() {
+        true => format!("{}; {end}", who(oom.kind())),
+        false => format!("{}: {}; {end}", known.join(", "), who(oom.kind())),
+    }
+}
+
+fn who(kind: Kind) -> &'static str {
+    match kind {
+        Kind::CudaOom => "PyTorch's CUDA allocator",
+        Kind::HipOom => "PyTorch's HIP allocator (ROCm)",
+        Kind::XpuOom => "PyTorch's XPU allocator",
+        Kind::MpsOom => "PyTorch's MPS allocator",
+        Kind::CudaErrorOom => "CUDA itself, outside PyTorch's allocator",
+        Kind::Cublas => "cuBLAS",
+        Kind::Cudnn => "cuDNN",
+        Kind::Nccl => "NCCL",
+        Kind::NvmlAssert => {
+            "PyTorch's CUDA allocator (its message hidden by an assertion about NVML)"
+        }
+        Kind::Bitsandbytes => "bitsandbytes",
+        Kind::Vllm => "vLLM",
+        Kind::Cupy => "CuPy",
+        Kind::Jax => "JAX",
+        Kind::Tf => "TensorFlow",
+        Kind::HostOom => "the host's memory, not the GPU's",
+    }
+}
+
+/// The incident's figures; answers with what it wrote.
+fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
+    let incident = &oom.incident;
+    let report = incident.report.as_ref();
+    let segment = match oom.is_small_segment() {
+        true => " (a small allocation's segment: it says nothing of the tensor's size)",
+        false => "",
+    };
+    let rows = [
+        ("requested", incident.requested(), segment),
+        ("capacity", incident.capacity(), ""),
+        ("limit", incident.limit(), ""),
+        ("free", incident.free(), ""),
+        ("allocated", incident.allocated(), ""),
+        ("private pools", report.and_then(|r| r.private_pools), ""),
+        ("reserved", incident.reserved(), ""),
+        ("unallocated", incident.unallocated(), ""),
+        ("this process", report.and_then(|r| r.process_used), ""),
+    ];
+    let mut shown = Vec::new();
+    for (name, bytes, note) in rows {
+        if let Some(bytes) = bytes {
+            line(out, format!("  {name:<15} {bytes}{note}"));
+            shown.push((name.to_string(), bytes));
+        }
+    }
+    for other in report.map_or(&[][..], |report| &report.others) {
+        let used = match other.used {
+            Some(used) => used.to_string(),
+            None => "unknown".into(),
+        };
+        let name = format!("process {}", other.pid);
+        line(out, format!("  {name:<15} {used}"));
+    }
+    shown
+}
+
+/// A finding, with those of its numbers that are not `shown` yet.
+fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
+    let sure = match finding.certainty {
+        Certainty::Certain => "Certain",
+        Certainty::Likely => "Likely",
+        Certainty::Possible => "Possible",
+    };
+    out.push('\n');
+    line(
+        out,
+        format!(
+            "{sure} cause, {}: {}",
+            name(finding.cause),
+            finding.headline
+        ),
+    );
+    if !finding.explanation.is_empty() {
+        line(out, format!("  {}", finding.explanation));
+    }
+    let mut numbers = Vec::new();
+    for evidence in &finding.evidence {
+        let number = (evidence.what.clone(), evidence.bytes);
+        if !shown.contains(&number) {
+            numbers.push(format!("{} {}", evidence.what, evidence.bytes));
+            shown.push(number);
+        }
+    }
+    if !numbers.is_empty() {
+        line(out, format!("  It also rests on: {}.", numbers.join(", ")));
+    }
+    for advice in &finding.advice {
+        line(out, format!("  - {advice}"));
+    }
+}
+
+fn name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Capacity => "capacity",
+        Cause::OptimizerState => "the optimizer's state",
+        Cause::Fragmentation => "fragmentation",
+        Cause::ForeignProcess => "another process",
+        Cause::Limit => "a limit",
+        Cause::Leak => "a leak",
+        Cause::EvaluationGraph => "an evaluation that builds the graph",
+        Cause::OddBatch => "an odd batch",
+        Cause::NonPytorch => "memory outside PyTorch",
+        Cause::Thrashing => "thrashing",
+        Cause::HostMemory => "the host's memory",
+        Cause::DeviceFault => "the device's own fault",
+    }
+}
+
+/// What held the memory, as the probe's observer saw it.
+fn holders(out: &mut String, oom: &Explained) {
+    let Some(record) = &oom.incident.record else {
+        return;
+    };
+    if record.structure.is_none() && record.lines.is_empty() {
+        return;
+    }
+    out.push_str("\nWhat held the memory:\n");
+    if let Some(structure) = &record.structure {
+        line(
+            out,
+            format!("  {}", made_of(structure, record.sample.allocated)),
+        );
+    }
+    for holding in record.lines.iter().take(HOLDERS) {
+        line(out, format!("  {}", held(holding)));
+    }
+    if let Some(more) = record.lines.get(HOLDERS..).filter(|more| !more.is_empty()) {
+        let bytes: Bytes = more.iter().map(|holding| holding.bytes).sum();
+        line(out, format!("  {} further lines: {bytes}", more.len()));
+    }
+}
+
+fn made_of(structure: &Structure, allocated: Bytes) -> String {
+    let named = structure.parameters + structure.gradients + structure.optimizer_state;
+    format!(
+        "parameters {}, gradients {}, optimizer state {}, the rest {}",
+        structure.parameters,
+        structure.gradients,
+        structure.optimizer_state,
+        allocated - named
+    )
+}
+
+/// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks".
+fn held(holding: &LineHolding) -> String {
+    let inside = holding.inside.as_ref();
+    let inside = inside.map_or(String::new(), |inside| {
+        format!(" → {}", source_line(inside))
+    });
+    let blocks = match holding.blocks {
+        1 => "1 block".to_string(),
+        blocks => format!("{blocks} blocks"),
+    };
+    format!(
+        "{}{inside}: {} in {blocks}",
+        source_line(&holding.line),
+        holding.bytes
+    )
+}
+
+fn source_line(at: &SourceLine) -> String {
+    let file = Path::new(&at.file).file_name();
+    let file = file.map_or(at.file.as_str().into(), |name| name.to_string_lossy());
+    let text = format!("{file}:{} {}", at.line, at.function);
+    text.trim_end().to_string()
+}
+
+/// The out-of-memories beside the one that matters.
+fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
+    let rest = || {
+        (0..)
+            .zip(ooms)
+            .filter(|(at, _)| *at != chosen)
+            .map(|(_, oom)| oom)
+    };
+    let count = rest().count();
+    if count == 0 {
+        return;
+    }
+    let _ = writeln!(out, "\n{count} more:");
+    for oom in rest().take(LISTED) {
+        let asked = oom.incident.requested();
+        let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
+        let cause = oom.findings.first();
+        let cause = cause.map_or(String::new(), |finding| {
+            format!("; {}", name(finding.cause))
+        });
+        line(out, format!("  {}{asked}{cause}", place(oom)));
+    }
+    if count > LISTED {
+        let _ = writeln!(
+            out,
+            "  and {} after these (--json has them all)",
+            count - LISTED
+        );
+    }
+}
+
+fn remedies(out: &mut String, explanation: &Explanation) {
+    let Some((command, context)) = &explanation.command else {
+        return;
+    };
+    let remedies = remedy::remedies(command, context);
+    let offered = |remedy: &&remedy::Remedy| remedy.is_offered();
+    if remedies.iter().any(|remedy| remedy.is_offered()) {
+        out.push_str("\nTo run it again:\n");
+    } else {
+        out.push_str("\nNo remedy can be put into this command:\n");
+    }
+    for remedy in remedies.iter().filter(offered) {
+        let facts: Vec<&str> = [&remedy.changes, &remedy.expectation.words, &remedy.cost]
+            .into_iter()
+            .map(String::as_str)
+            .filter(|fact| !fact.is_empty())
+            .collect();
+        line(out, format!("  {} ({}):", remedy.title, facts.join("; ")));
+        let plan = Plan::of(command, &[remedy]);
+        line(out, format!("    {}", plan.command.shown()));
+    }
+    for remedy in &remedies {
+        if let Availability::NotOffered(reason) = &remedy.availability {
+            line(out, format!("  {}: not offered: {reason}", remedy.title));
+        }
+    }
+}
