@@ -47,7 +47,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         writeln!(out, "\n{}", remedy.title)?;
         match &remedy.availability {
             Availability::Offered => {
-                writeln!(out, "  {}", remedy.changes)?;
+                writeln!(out, "  {} ({})", remedy.changes, remedy.cost)?;
                 writeln!(out, "  {}", Plan::of(command, &[&remedy]).command.shown())?;
             }
             Availability::NotOffered(reason) => writeln!(out, "  not offered: {reason}")?,

@@ -13,6 +13,7 @@ use crate::ui::{Effect, Pace, Replay, ReplayControl};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,7 +24,15 @@ use std::time::Duration;
 pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
     let events = read(file)?;
     match mode::choose(headless, &Surface::of_this_process()) {
-        Mode::Headless(_) => print(&events),
+        Mode::Headless(_) => {
+            let said = print(&events, &mut std::io::stdout().lock());
+            // A reader that has seen enough (`| head`) is no failure.
+            if let Err(error) = said
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                return Err(error.into());
+            }
+        }
         Mode::Screen => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_io()
@@ -40,7 +49,7 @@ pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut corrupt = 0u64;
-    for event in session::read(file).with_context(|| format!("cannot read {}", file.display()))? {
+    for event in session::read(file)? {
         match event {
             Ok(event) => events.push(event),
             Err(_) => corrupt += 1,
@@ -60,22 +69,23 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-fn print(events: &[Event]) {
+fn print(events: &[Event], out: &mut impl Write) -> io::Result<()> {
     let mut state = State::default();
     for event in events {
         state.apply(event);
         if let What::Exited(_) = event.what {
             let findings = diagnosis::diagnose(&state);
             let Some(run) = state.run() else { continue };
-            println!("run {}: {}", run.number, run.command.shown());
+            writeln!(out, "run {}: {}", run.number, run.command.shown())?;
             if let Some(summary) = report::summary(&state) {
-                println!("  {summary}");
+                writeln!(out, "  {summary}")?;
             }
             for line in report::diagnosis(&state, &findings, &[], &run.command) {
-                println!("  {line}");
+                writeln!(out, "  {line}")?;
             }
         }
     }
+    out.flush()
 }
 
 async fn play(events: &[Event], file: &Path) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use super::launcher::{Kind, Passage};
 use super::plan::edited;
 use super::recognition::{Recognised, recognise};
 use crate::command::{CommandLine, Word};
+use crate::oom;
 
 /// The first version for which expandable segments are safe to offer.
 const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
@@ -24,6 +25,11 @@ pub(super) fn expandable(
 ) -> Result<Draft, String> {
     if are_in_force(context) {
         return Err("expandable segments are on already".into());
+    }
+    if let Some(kind) = outside_the_allocator(context) {
+        return Err(format!(
+            "it was {kind} that ran out, not PyTorch's caching allocator"
+        ));
     }
     if let Some(backend) = backend(context) {
         return Err(format!("the allocator is {backend}, which has no segments"));
@@ -286,6 +292,27 @@ fn are_in_force(context: &Context<'_>) -> bool {
 }
 
 /// The allocator's back end, where it is not PyTorch's own.
+/// Who ran out of memory, where the text alone says it and it was not PyTorch's allocator on a GPU
+/// that has expandable segments.
+fn outside_the_allocator(context: &Context<'_>) -> Option<&'static str> {
+    let oom = context.oom.filter(|oom| oom.record.is_none())?;
+    match oom.report.as_ref()?.kind {
+        oom::Kind::CudaOom | oom::Kind::HipOom | oom::Kind::NvmlAssert => None,
+        oom::Kind::XpuOom => Some("an Intel GPU"),
+        oom::Kind::MpsOom => Some("an Apple GPU"),
+        oom::Kind::CudaErrorOom => Some("the CUDA runtime"),
+        oom::Kind::Cublas => Some("cuBLAS"),
+        oom::Kind::Cudnn => Some("cuDNN"),
+        oom::Kind::Nccl => Some("NCCL"),
+        oom::Kind::Bitsandbytes => Some("bitsandbytes"),
+        oom::Kind::Vllm => Some("vLLM's cache"),
+        oom::Kind::Cupy => Some("CuPy"),
+        oom::Kind::Jax => Some("JAX"),
+        oom::Kind::Tf => Some("TensorFlow"),
+        oom::Kind::HostOom => Some("the host's memory"),
+    }
+}
+
 fn backend<'a>(context: &Context<'a>) -> Option<&'a str> {
     hello(context)?
         .backend

@@ -84,6 +84,13 @@ pub fn summary(state: &State) -> Option<String> {
     if state.runs.len() > 1 {
         let _ = write!(line, " · run {}", run.number);
     }
+    if let (Some(predicted), Outcome::Finished) = (run.predicted_peak, run.outcome()) {
+        let _ = write!(line, " (predicted {predicted})");
+    }
+    // A pipe (`python train.py | tee log`) shows the last command's status, not the training's.
+    if run.outcome() == Outcome::Finished && run.oom_count > 0 {
+        line.push_str(" · memory ran out on the way: survived, or hidden by a pipe's status");
+    }
     Some(line)
 }
 

@@ -246,6 +246,9 @@ impl fmt::Display for Missing {
             Missing::NotFound { name, .. } if name.is_empty() => {
                 write!(f, "the command's first word is empty; name a program")
             }
+            Missing::NotFound { name, .. } if name.as_bytes().ends_with(b".py") => {
+                write!(f, "{path}: not found in PATH; did you mean: python {path}?")
+            }
             Missing::NotFound { here: true, .. } => {
                 write!(
                     f,
