@@ -212,6 +212,17 @@ pub struct Stage {
     run: u32,
 }
 
+impl Drop for Stage {
+    /// A keeper keeps its trainer alive whatever becomes of its front; a failed test must not
+    /// leave one behind.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.keeper.send(Order::Kill);
+            let _ = self.keeper.send(Order::Release);
+        }
+    }
+}
+
 /// All that a run came to.
 #[derive(Debug, Default)]
 pub struct Outcome {
