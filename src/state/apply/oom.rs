@@ -1,7 +1,7 @@
 //! Out-of-memory: the probe's record and the text of the output are one incident when both come,
 //! whichever comes first.
 
-use crate::event::OomRecord;
+use crate::event::{OomRecord, Sample};
 use crate::oom::{self, Kind, Report};
 use crate::state::{OomIncident, Run, State, Surroundings};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
@@ -21,6 +21,18 @@ const KEPT: usize = 128;
 
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
+        // What was allocated at that instant belongs on the chart: the samples around it may all
+        // be of before the step or of after the unwinding.
+        if record.sample.allocated > Bytes::ZERO {
+            self.sampled(
+                at,
+                &Sample {
+                    pid: record.pid,
+                    device: record.device,
+                    ..record.sample.clone()
+                },
+            );
+        }
         let device = self.device_of(record.pid, record.device);
         let surroundings = self.surroundings_of(device.as_ref(), Some(record.pid));
         let run = match self

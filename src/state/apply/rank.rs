@@ -52,7 +52,50 @@ impl State {
         }
     }
 
+    /// A sample, and before it the peak that was reached and left since the one before: the
+    /// allocator counts what no sampling at 10 Hz can see, and a peak must not vanish.
     pub(super) fn sampled(&mut self, at: Moment, sample: &Sample) {
+        self.mark_peak_passed(at, sample);
+        self.take_sample(at, sample);
+    }
+
+    fn mark_peak_passed(&mut self, at: Moment, sample: &Sample) {
+        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
+            return;
+        };
+        let Some(rank) = self.rank_mut(sample.pid) else {
+            return;
+        };
+        let Some(held) = rank.holding_on(&uuid) else {
+            return;
+        };
+        let (before, peak) = (held.at, sample.allocated_peak);
+        let (allocated, reserved) = (held.sample.allocated, held.sample.reserved);
+        let is_new = peak > held.sample.allocated_peak && peak > allocated.max(sample.allocated);
+        if !is_new || before >= at || rank.gone.is_some() {
+            return;
+        }
+        let between = before + at.since(before) / 2;
+        let most_reserved = sample.reserved.max(reserved).max(peak);
+        if rank.device.as_ref() == Some(&uuid) {
+            rank.allocated.push(between, peak);
+            rank.reserved.push(between, most_reserved);
+        }
+        let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
+            return;
+        };
+        // What the other processes hold on it stays as it was last heard.
+        if let Some((_, all)) = device.allocated.last() {
+            device.allocated.push(between, all - allocated + peak);
+        }
+        if let Some((_, all)) = device.reserved.last() {
+            device
+                .reserved
+                .push(between, all - reserved + most_reserved);
+        }
+    }
+
+    fn take_sample(&mut self, at: Moment, sample: &Sample) {
         let Some(uuid) = self.device_of(sample.pid, sample.device) else {
             return;
         };

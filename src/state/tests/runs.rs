@@ -165,3 +165,28 @@ fn lines_and_losses_are_bounded_and_counted() {
     assert_eq!(scene.state.dropped.samples, 2_000);
     assert_eq!(scene.state.dropped.malformed, 1_000);
 }
+
+#[test]
+fn a_peak_between_two_samples_does_not_vanish_from_the_chart() {
+    let mut scene = Scene::training();
+    let reading = |now: f64, peak: f64| {
+        What::Sample(Sample {
+            allocated_peak: gib(peak),
+            ..sample(100, 0, gib(now), gib(now))
+        })
+    };
+    scene
+        .add(2.0, reading(4.0, 4.0))
+        .add(2.1, reading(4.0, 9.0))
+        .add(2.2, reading(4.0, 9.0));
+    let device = &scene.state.devices[0];
+    assert_eq!(
+        device.allocated.max_between(at(2.0), at(2.1)),
+        Some(gib(9.0))
+    );
+    assert_eq!(
+        device.allocated.max_between(at(2.11), at(2.2)),
+        Some(gib(4.0))
+    );
+    assert_eq!(device.allocated.current(), Some(gib(4.0)));
+}
