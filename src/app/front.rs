@@ -26,8 +26,8 @@ use crate::oom::Scanner;
 use crate::remedy::{Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
-use crate::supervise::{Keeper, Order, Report, Reports};
-use crate::units::{Bytes, Moment, RunNumber, Uuid};
+use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
@@ -78,6 +78,7 @@ struct Front {
     last_byte: u8,
     /// The training goes on without us.
     released: bool,
+    keeper_lost: bool,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
@@ -104,7 +105,16 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
     let ending = front.follow(&mut sources).await;
     front.finish_keeper(&mut sources.reports).await;
     kept.released = front.released;
+    let keeper_lost = front.keeper_lost;
     front.leave(ending);
+    if keeper_lost {
+        // What the keeper held falls to this process, a subreaper as well.
+        let left = supervise::clear_up(&Timing::default()).await;
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
+            eprintln!("oomph: these could not be ended: {}", pids.join(" "));
+        }
+    }
     Ok(ending)
 }
 

@@ -152,6 +152,7 @@ impl Front {
         let words = "the keeper process is gone, and the training with it (the kernel hangs up its \
                      terminal); nothing was relaunched";
         self.last_words.push(words.into());
+        self.keeper_lost = true;
         self.note(Level::Warning, words);
         self.phase = Phase::Leaving(Ending::Code(OWN_FAILURE));
     }

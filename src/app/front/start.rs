@@ -144,6 +144,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         last_words: Vec::new(),
         last_byte: b'\n',
         released: false,
+        keeper_lost: false,
     };
     front.happened(Event {
         at: clock.now(),
