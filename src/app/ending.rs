@@ -1,4 +1,4 @@
-//! The last words of a session, on standard error, after the program's own.
+//! The last words of a session, after the program's own.
 //!
 //! A run in which nothing happened leaves not one line of oomph's. Where the screen was up, the
 //! program's last rows are put where they would have stood without it.
@@ -51,7 +51,13 @@ pub fn say(state: &State, tail: Option<Vec<u8>>, words: &Words) {
     if !on_screen && !words.at_line_start {
         text.insert(0, '\n');
     }
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    // After a screen the words belong on the terminal that had it: standard error may be a file of
+    // the user's that holds the program's own.
+    let _ = if on_screen {
+        std::io::stdout().lock().write_all(text.as_bytes())
+    } else {
+        std::io::stderr().lock().write_all(text.as_bytes())
+    };
 }
 
 fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {

@@ -30,7 +30,8 @@ use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::io;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -63,6 +64,10 @@ struct Front {
     /// Use of each device before the first run, for the relaunch gate.
     baselines: BTreeMap<Uuid, Bytes>,
     screen: Option<Screen>,
+    /// The screen while we are in the terminal's background: given back, fed, not drawn.
+    parked: Option<Screen>,
+    /// The program's output is printed as it comes: the terminal is there, its screen is not.
+    plain: bool,
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
@@ -209,11 +214,7 @@ impl Front {
                 self.order(Order::ScreenShown(true));
             }
             (Err(error), _) | (_, Err(error)) => {
-                self.screen_lost = true;
-                self.note(
-                    Level::Warning,
-                    format!("the terminal could not be taken ({error}); going on without a screen"),
-                );
+                self.lose_screen(&format!("the terminal could not be taken ({error})"));
             }
         }
     }
@@ -259,12 +260,63 @@ impl Front {
         }
     }
 
-    /// Goes on without a screen: the terminal is gone, or takes nothing any more.
+    /// Goes on without a screen. Where the terminal is still there the program's output goes on
+    /// as plain text, its last rows first; where it is gone, so is whoever could have answered a
+    /// dialog.
     fn lose_screen(&mut self, why: &str) {
-        self.screen = None;
+        let lost = self.screen.take().or_else(|| self.parked.take());
         self.typed = None;
-        if !std::mem::replace(&mut self.screen_lost, true) {
-            self.note(Level::Warning, format!("{why}; going on without a screen"));
+        if std::mem::replace(&mut self.screen_lost, true) {
+            return;
+        }
+        self.note(Level::Warning, format!("{why}; going on without a screen"));
+        let tail = lost.map(Screen::leave).unwrap_or_default();
+        self.plain = io::stdout().is_terminal();
+        self.print_plain(&tail);
+        if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
+            self.phase = Phase::Leaving(Ending::Like(*exit));
+        }
+    }
+
+    /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
+    fn print_plain(&mut self, bytes: &[u8]) {
+        if self.plain {
+            let mut out = io::stdout().lock();
+            self.plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
+        }
+    }
+
+    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
+    fn suspend(&mut self) {
+        let Some(mut screen) = self.screen.take() else {
+            return;
+        };
+        screen.give_back();
+        self.order(Order::ScreenShown(false));
+        // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
+        self.parked = Some(screen);
+        self.take_terminal_again();
+    }
+
+    /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
+    /// its settings would stop us.
+    fn take_terminal_again(&mut self) {
+        let in_foreground = nix::unistd::tcgetpgrp(io::stdout().as_fd())
+            .is_ok_and(|group| group == nix::unistd::getpgrp());
+        let Some(mut screen) = self.parked.take_if(|_| in_foreground) else {
+            return;
+        };
+        match screen.take_again() {
+            Ok(()) => {
+                self.screen = Some(screen);
+                self.order(Order::ScreenShown(true));
+                self.request(Due::Now);
+            }
+            Err(error) => {
+                drop(screen);
+                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
+            }
         }
     }
 
@@ -293,7 +345,11 @@ impl Front {
             Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
         };
         let frame = self.screen.as_ref().map(Screen::next_frame);
-        [phase, frame].into_iter().flatten().min()
+        let foreground = self
+            .parked
+            .as_ref()
+            .map(|_| self.clock.now() + Duration::from_millis(500));
+        [phase, frame, foreground].into_iter().flatten().min()
     }
 
     /// What time alone brings about.
@@ -304,11 +360,16 @@ impl Front {
         }
         self.settle(now);
         self.pass_gate(now);
+        self.take_terminal_again();
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording.
     fn leave(mut self, ending: Ending) {
-        let tail = self.screen.take().map(Screen::leave);
+        let tail = self
+            .screen
+            .take()
+            .or_else(|| self.parked.take())
+            .map(Screen::leave);
         self.recorder.finish(RECORDING_PATIENCE);
         ending::say(
             &self.state,

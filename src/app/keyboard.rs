@@ -8,7 +8,7 @@ use crossterm::event::Event as TerminalEvent;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -24,14 +24,68 @@ pub enum Typed {
 /// Keys that wait to be handled; a person types fewer, a paste is one event.
 const QUEUE: usize = 256;
 
-/// Starts the thread. It ends with the terminal, or with the process.
+/// Starts the threads: one reads keys, one waits for the terminal's end. They end with it, or with
+/// the process.
 pub fn watch() -> io::Result<mpsc::Receiver<Typed>> {
     let terminal = terminal_fd()?;
+    let watched = terminal.try_clone()?;
+    let from_stdin = io::stdin().is_terminal();
     let (sender, receiver) = mpsc::channel(QUEUE);
+    let told = sender.clone();
+    std::thread::Builder::new()
+        .name("hang-up".into())
+        .spawn(move || {
+            wait_for_hang_up(&watched);
+            park_reader(from_stdin);
+            let _ = told.blocking_send(Typed::HungUp);
+        })?;
     std::thread::Builder::new()
         .name("keyboard".into())
         .spawn(move || read_keys(&terminal, &sender))?;
     Ok(receiver)
+}
+
+/// Returns when the terminal is gone: nothing but that wakes a poll that asks for nothing.
+fn wait_for_hang_up(terminal: &OwnedFd) {
+    loop {
+        let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) => return,
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// With half an escape sequence read, crossterm asks a dead terminal for the rest for ever, inside
+/// a call that does not return. It is given a pipe that stays empty in the terminal's place: there
+/// its read sleeps until the process ends.
+fn park_reader(from_stdin: bool) {
+    let Ok((empty, writer)) = nix::unistd::pipe() else {
+        return;
+    };
+    // Held open for good: a closed one would be an end of file.
+    std::mem::forget(writer);
+    if from_stdin {
+        let _ = nix::unistd::dup2_stdin(&empty);
+        return;
+    }
+    let opened = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    for entry in opened.flatten() {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let is_terminal =
+            std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == "/dev/tty");
+        if let (Some(number), true) = (number, is_terminal) {
+            // SAFETY: the number was open a moment ago, as crossterm's or our own clone of
+            // `/dev/tty`; both are of no use any more, and neither is closed while we run.
+            let mut of_crossterm =
+                std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+            let _ = nix::unistd::dup2(&empty, &mut of_crossterm);
+        }
+    }
 }
 
 /// The descriptor that crossterm reads as well: standard input where it is a terminal, else

@@ -89,13 +89,15 @@ impl Front {
         };
         let mut found = Vec::new();
         scanner.feed(bytes, &mut |report| found.push(report));
-        if let Some(screen) = &mut self.screen {
+        if let Some(screen) = self.screen.as_mut().or(self.parked.as_mut()) {
             screen.child.feed(bytes);
             let answers = screen.child.take_answers();
             screen.request(Due::Output);
             if !answers.is_empty() {
                 self.order(Order::Input(answers));
             }
+        } else {
+            self.print_plain(bytes);
         }
         for report in found {
             self.happened(Event {
@@ -149,8 +151,8 @@ impl Front {
     }
 
     fn keeper_lost(&mut self) {
-        let words = "the keeper process is gone, and the training with it (the kernel hangs up its \
-                     terminal); nothing was relaunched";
+        let words = "the keeper process is gone; the kernel hangs up the training's terminal, which \
+                     ends most programs. What is left of it is waited for, 45 s, and then ended";
         self.last_words.push(words.into());
         self.keeper_lost = true;
         self.note(Level::Warning, words);
@@ -310,28 +312,6 @@ impl Front {
             && let Some(size) = terminal_size()
         {
             self.order(Order::Resize(size));
-        }
-    }
-
-    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
-    fn suspend(&mut self) {
-        let Some(mut screen) = self.screen.take() else {
-            return;
-        };
-        screen.give_back();
-        self.order(Order::ScreenShown(false));
-        // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
-        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
-        match screen.take_again() {
-            Ok(()) => {
-                self.screen = Some(screen);
-                self.order(Order::ScreenShown(true));
-                self.resize();
-            }
-            Err(error) => {
-                drop(screen);
-                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
-            }
         }
     }
 

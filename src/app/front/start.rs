@@ -134,6 +134,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         },
         baselines: BTreeMap::new(),
         screen: None,
+        parked: None,
+        plain: false,
         typed: None,
         type_ahead: TypeAhead::default(),
         screen_lost: false,
