@@ -5,6 +5,10 @@
 //! without the mask. It knows nothing of programs, launchers or remedies.
 
 mod path_in_json;
+mod secrets;
+
+use secrets::masked_words;
+pub use secrets::{MASK, is_secret, masked};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
@@ -176,58 +180,6 @@ impl CommandLine {
             cwd: self.cwd.clone(),
         }
     }
-}
-
-/// What stands where a secret stood.
-pub const MASK: &str = "***";
-
-/// Whether a name means that its value is nobody's business.
-///
-/// Whole words between `_`, `-`, `.` are compared, so that `--tokenizer`, `max_tokens` and
-/// `--keyframes` are no secrets while `--hf_token` and `WANDB_API_KEY` are.
-pub fn is_secret(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|part| {
-            matches!(
-                part.to_ascii_lowercase().as_str(),
-                "token"
-                    | "key"
-                    | "apikey"
-                    | "secret"
-                    | "password"
-                    | "passwd"
-                    | "credential"
-                    | "credentials"
-            )
-        })
-}
-
-/// The words as text, values of secret options masked (`--token X`, `--token=X`, `hub.token=X`).
-pub fn masked(argv: &[Word]) -> Vec<String> {
-    masked_words(argv)
-        .iter()
-        .map(Word::to_string_lossy)
-        .collect()
-}
-
-fn masked_words(argv: &[Word]) -> Vec<Word> {
-    let mut value_of_secret = false;
-    argv.iter()
-        .map(|word| {
-            let text = word.to_string_lossy();
-            if std::mem::take(&mut value_of_secret) && !text.starts_with("--") {
-                return Word::from(MASK);
-            }
-            match text.split_once('=') {
-                Some((name, _)) if is_secret(name) => Word::from(format!("{name}={MASK}")),
-                Some(_) => word.clone(),
-                None => {
-                    value_of_secret = text.starts_with('-') && is_secret(&text);
-                    word.clone()
-                }
-            }
-        })
-        .collect()
 }
 
 /// One word quoted for a POSIX shell; only ever to be shown or copied.
