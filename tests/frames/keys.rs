@@ -221,6 +221,17 @@ fn the_dialog_opens_once_and_a_new_run_closes_it() {
 }
 
 #[test]
+fn escape_leaves_the_details_before_it_leaves_the_dialog() {
+    let (story, mut view) = staged("oom-details");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), Mode::Oom);
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(!text.contains("where it was asked for"), "{text}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), Mode::Watching);
+}
+
+#[test]
 fn output_is_scrolled_by_the_loop() {
     let (mut story, mut view) = staged("steady");
     for n in 0..100 {

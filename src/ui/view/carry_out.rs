@@ -165,9 +165,16 @@ impl View {
         Some(effect)
     }
 
-    /// Out of the editor, back to the dialog that it was opened from.
+    /// One step back: out of the details to the brief dialog, out of the editor to the dialog
+    /// that it was opened from, out of a dialog to the panes.
     fn back(&mut self, scene: &Scene) {
         self.keyboard = Keyboard::Oomph;
+        if let Some(Dialog::Oom(dialog)) = &mut self.dialog
+            && dialog.details != Details::Brief
+        {
+            dialog.details = Details::Brief;
+            return;
+        }
         let ended_by_oom = scene
             .state
             .run()
