@@ -1,13 +1,13 @@
 //! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
 
 use super::header::outcome_words;
+use crate::diagnosis;
 use crate::event::NvmlState;
 use crate::state::{DeviceState, Outcome, ProbeState, Run, State};
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::trend::{self, Trend};
 use crate::ui::view::View;
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::buffer::Buffer;
@@ -172,13 +172,11 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
     Some((words, Tone::Text))
 }
 
+/// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
 fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
-    match trend::of(&rank.steps.floors, device.capacity)? {
-        Trend::Steady => Some(("steady".to_string(), Tone::Good)),
-        Trend::Climbing(per_step) => {
-            let up = theme.glyphs.climb;
-            Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
-        }
-    }
+    let climb = diagnosis::climb(&rank.steps.floors, device.capacity)?;
+    let up = theme.glyphs.climb;
+    let per_step = Bytes(climb.per_step as u64);
+    Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
 }
