@@ -232,6 +232,37 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
 }
 
 #[test]
+fn the_dialog_has_a_help_of_its_own() {
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Char('?'));
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(text.contains("combine the selected remedy"), "{text}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), Mode::Oom, "back where it came from");
+}
+
+#[test]
+fn what_leads_out_and_to_the_training_stays_in_the_footer() {
+    for width in [40, 60, 80] {
+        let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+        let (story, view) = case.staged(Theme::full(), width, 24);
+        let text = crate::text(&crate::draw(&story, &view, width, 24));
+        let footer = text.lines().last().unwrap();
+        for words in ["i type to the training", "? help", "q quit"] {
+            assert!(footer.contains(words), "{width}: {footer}");
+        }
+    }
+}
+
+#[test]
+fn a_stray_enter_changes_nothing() {
+    let (story, mut view) = staged("second-run");
+    let before = format!("{view:?}");
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    assert_eq!(format!("{view:?}"), before);
+}
+
+#[test]
 fn output_is_scrolled_by_the_loop() {
     let (mut story, mut view) = staged("steady");
     for n in 0..100 {
