@@ -164,7 +164,10 @@ impl Story {
             devices: vec![ProbeDevice {
                 ordinal: 0,
                 uuid: Some(Uuid::new(uuid)),
-                name: "NVIDIA GeForce RTX 4090".into(),
+                name: match uuid.starts_with("SIM-") {
+                    true => "simulated GPU (24 GiB)".into(),
+                    false => "NVIDIA GeForce RTX 4090".into(),
+                },
                 total: gib(CAPACITY),
             }],
             backend: Some("native".into()),
