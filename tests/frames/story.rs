@@ -360,7 +360,7 @@ impl Story {
                 line("train.py", 88, "forward"),
             ],
             phase: Phase::Backward,
-            step: 1,
+            step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             structure: Some(self.structure_of(0)),
         };
