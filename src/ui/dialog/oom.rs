@@ -204,7 +204,14 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
     // The remedies are what the dialog is for; what else there is gives way to them.
     let left = room.saturating_sub(offers.len());
     next.truncate(left.saturating_sub(evidence.len().min(HEADLINE)));
-    evidence.truncate(left.saturating_sub(next.len()));
+    let shown = left.saturating_sub(next.len());
+    if shown > 0 && evidence.len() > shown {
+        evidence.truncate(shown);
+        if let Some(last) = evidence.last_mut() {
+            last.break_off(theme, inner);
+        }
+    }
+    evidence.truncate(shown);
     let spare = left - next.len() - evidence.len();
 
     let mut lines = evidence;

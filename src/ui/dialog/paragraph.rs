@@ -39,6 +39,18 @@ impl Line {
         self.push(text, tone)
     }
 
+    /// Ends it with an ellipsis within so many columns: what follows has no room.
+    pub fn break_off(&mut self, theme: &Theme, width: u16) {
+        let ellipsis = theme.glyphs.ellipsis;
+        let mut room = width.saturating_sub(columns(ellipsis) + 1);
+        for (text, _) in &mut self.0 {
+            *text = first_columns(text, room).to_string();
+            room = room.saturating_sub(columns(text));
+        }
+        let tone = self.0.last().map_or(Tone::Text, |(_, tone)| *tone);
+        self.push(format!(" {ellipsis}"), tone);
+    }
+
     /// Draws it on a row.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
         let mut pen = Pen::new(buf, area, row);
