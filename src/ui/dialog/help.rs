@@ -55,7 +55,7 @@ const KEYS: u16 = 14;
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
     let theme = &view.theme;
     let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
-        .filter(|binding| view.is_available(binding.action, scene))
+        .filter(|binding| view.is_listed(binding.action, scene))
         .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
         .collect();
     let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);

@@ -26,15 +26,19 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let entry = |binding: &Binding| (binding.keys[0].name(theme.glyphs), binding.short);
     let (last, first): (Vec<&Binding>, Vec<&Binding>) = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
-        .filter(|binding| view.is_available(binding.action, scene))
+        .filter(|binding| view.is_listed(binding.action, scene))
         .partition(|binding| stays(binding));
     let [first, last] = [first, last].map(|half| half.into_iter().map(entry).collect::<Vec<_>>());
     let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
+    let said = match view.has_just_copied(scene.state.now) {
+        true => "copied  ",
+        false => "",
+    };
     let mut room = area
         .width
-        .saturating_sub(1 + last.iter().map(width).sum::<u16>());
+        .saturating_sub(1 + columns(said) + last.iter().map(width).sum::<u16>());
     let mut pen = Pen::new(buf, area, 0);
-    pen.skip(1);
+    pen.skip(1).text(said, theme.style(Tone::Good));
     let fitting = first.iter().take_while(|entry| {
         let fits = width(entry) <= room;
         room = room.saturating_sub(width(entry));

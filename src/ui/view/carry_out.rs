@@ -38,7 +38,11 @@ impl View {
                 self.keyboard = Keyboard::Training;
                 return Some(Effect::Scroll(Scroll::End));
             }
-            Action::Copy => return self.copy(scene).map(Effect::Copy),
+            Action::Copy => {
+                let text = self.copy(scene)?;
+                self.copied = Some(scene.state.now);
+                return Some(Effect::Copy(text));
+            }
             Action::Help => self.open_help(),
             Action::Quit => return self.quit(scene),
             Action::AskToStop => self.dialog = Some(Dialog::Stop),
