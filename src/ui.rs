@@ -28,7 +28,6 @@ mod pen;
 mod scene;
 pub mod terminal;
 pub mod theme;
-mod trend;
 mod typing;
 mod view;
 

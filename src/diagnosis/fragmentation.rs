@@ -41,13 +41,25 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         (true, true, Some(true)) => Certainty::Likely,
         (true, true, None | Some(false)) | (true, false, _) => Certainty::Likely,
     };
-    let asked = case.asked()?;
-    let headline = if enough_alone {
-        format!("{unallocated} lies unallocated in PyTorch's cache, but in pieces: {asked}.")
+    let small = case.kind.is_small_segment(requested);
+    let note = if small {
+        " (a small allocation's segment)"
     } else {
-        format!(
-            "{unallocated} lies unallocated in PyTorch's cache and {free} is free on the card; together they would do: {asked}."
-        )
+        ""
+    };
+    let asked = format!("the {requested} asked for{note}");
+    let headline = match (enough_alone, in_pieces) {
+        (true, Some(false)) => {
+            format!(
+                "{unallocated} lies unallocated in PyTorch's cache, but out of reach of {asked}."
+            )
+        }
+        (true, Some(true) | None) => format!(
+            "{unallocated} lies unallocated in PyTorch's cache, but in pieces too small for {asked}."
+        ),
+        (false, _) => format!(
+            "{unallocated} lies unallocated in PyTorch's cache and {free} is free on the card: together enough for {asked}."
+        ),
     };
     let mut finding = case.finding(Cause::Fragmentation, certainty, headline);
     finding.explanation = text([

@@ -73,8 +73,12 @@ struct Latest {
 impl Latest {
     /// At `at`. Of what is allocated, the most of the seconds before: within a step it goes up and
     /// down several times a second, and a figure that did the same could not be read.
-    fn of(device: &DeviceState, at: Moment) -> Latest {
-        let since = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+    fn of(state: &State, device: &DeviceState, at: Moment) -> Latest {
+        let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+        // What the run before held is no figure of the one that is shown.
+        let mut begun = state.runs.iter().rev().map(|run| run.started);
+        let since = begun.find(|begun| *begun <= at);
+        let since = since.map_or(recent, |begun| begun.max(recent));
         let allocated = device.allocated.value_at(at);
         Latest {
             allocated: allocated.and_then(|_| device.allocated.max_between(since, at)),
@@ -85,15 +89,14 @@ impl Latest {
 }
 
 impl Curves {
-    fn of(device: &DeviceState, window: &Window, now: Moment) -> Curves {
-        // A series holds its latest value until it is told otherwise; nobody knows the future.
-        let known = window.until(now);
+    /// Of the part `known` of the chart's stretch that ends at `until`.
+    fn of(state: &State, device: &DeviceState, known: &Window, until: Moment) -> Curves {
         let columns = |series: &Series| series.columns(known.from, known.to, known.columns.into());
         Curves {
             allocated: columns(&device.allocated),
             reserved: columns(&device.reserved),
             used: columns(&device.used),
-            latest: Latest::of(device, now.min(window.to)),
+            latest: Latest::of(state, device, until.min(known.to)),
         }
     }
 
@@ -135,7 +138,11 @@ pub fn draw(
         return;
     }
     let window = time.window(state.now, plot.width);
-    let curves = Curves::of(device, &window, state.now);
+    // A series holds its latest value until it is told otherwise: nobody knows the future, and what
+    // came after the chart was held is not shown.
+    let until = time.seen_until(state.now);
+    let known = window.until(until);
+    let curves = Curves::of(state, device, &known, until);
     let top = top_of(device, &curves, height);
     let scale = Scale::with_top(top, plot.height);
 
@@ -152,7 +159,7 @@ pub fn draw(
             rule.glyph(theme),
         );
     }
-    marks::draw(buf, plot, theme, state, device, &window);
+    marks::draw(buf, plot, theme, state, device, &known);
     axis::draw_bytes(
         buf,
         Rect {
@@ -247,7 +254,8 @@ fn top_of(device: &DeviceState, curves: &Curves, height: Height) -> Bytes {
     let of_data = || curves.most().map_or(Bytes::gib(1), |most| most.scale(1.15));
     match height {
         Height::Capacity => device.capacity.unwrap_or_else(of_data),
-        Height::Data => of_data(),
+        // Above the capacity there is nothing: its rule stays the highest.
+        Height::Data => of_data().min(device.capacity.unwrap_or(Bytes(u64::MAX))),
     }
 }
 

@@ -12,7 +12,7 @@ pub mod memory;
 pub mod output;
 pub mod runs;
 
-use super::pen::head;
+use super::pen::{Pen, head};
 use super::scene::Scene;
 use super::theme::Tone;
 use super::view::{Keyboard, Pane, View};
@@ -57,6 +57,13 @@ pub fn draw_chosen(
     }
     let inside = head(buf, area, theme, &title);
     match view.pane {
+        Pane::Output if scene.replay.is_some() => {
+            let words = "the output is not in the recording: see output.log beside it";
+            let room = inside.width;
+            Pen::new(buf, inside, 0)
+                .skip(1)
+                .cut(words, room, theme, theme.style(Tone::Dim));
+        }
         Pane::Output => return output::draw(buf, inside, theme, scene.child),
         Pane::Runs => runs::draw(buf, inside, theme, scene.state, view.list),
         Pane::Devices => devices::draw(buf, inside, view, scene.state),

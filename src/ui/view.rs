@@ -16,9 +16,10 @@ use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
 use crate::state::{DeviceState, Outcome, State};
-use crate::units::RunNumber;
+use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
+use std::time::Duration;
 
 /// What is shown below the chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,6 +95,9 @@ pub enum Mouse {
     Oomph,
 }
 
+/// How long it is said that something was copied.
+const COPIED: Duration = Duration::from_secs(2);
+
 /// How the user wants to see the session.
 #[derive(Debug, Clone)]
 pub struct View {
@@ -111,6 +115,8 @@ pub struct View {
     pub(super) mouse: Mouse,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
+    /// When something was copied, until the next key.
+    copied: Option<Moment>,
 }
 
 impl View {
@@ -129,6 +135,7 @@ impl View {
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             offered: None,
+            copied: None,
         }
     }
 
@@ -197,13 +204,14 @@ impl View {
         if key.kind == KeyEventKind::Release {
             return None;
         }
+        self.copied = None;
         let mode = self.mode();
-        if let Some(action) = keymap::action(mode, &key) {
-            return self
-                .is_available(action, scene)
-                .then(|| self.carry_out(action, scene))
-                .flatten();
+        let mut means = keymap::actions(mode, &key).peekable();
+        if means.peek().is_some() {
+            let action = means.find(|action| self.is_available(*action, scene))?;
+            return self.carry_out(action, scene);
         }
+        let may_relaunch = self.is_available(Action::Relaunch, scene);
         match (mode, &mut self.dialog) {
             (Mode::Typing, _) => {
                 let application = scene.child.screen().application_cursor();
@@ -214,7 +222,9 @@ impl View {
                 editor.key(&key);
                 None
             }
-            (Mode::Oom, Some(Dialog::Oom(dialog))) => dialog.remedy_key(&key, scene),
+            (Mode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
+                dialog.remedy_key(&key, scene)
+            }
             (_, _) => None,
         }
     }
@@ -265,6 +275,11 @@ impl View {
         {
             dialog.selected = row;
         }
+    }
+
+    /// Whether to say that something was copied: nothing else would.
+    pub(super) fn has_just_copied(&self, now: Moment) -> bool {
+        self.copied.is_some_and(|at| now.since(at) < COPIED)
     }
 
     /// The device that is shown.

@@ -66,7 +66,7 @@ proptest! {
             story.child.resize(rows, cols);
             draw(&story, &view, width, height);
         }
-        for key in [KeyCode::Esc, KeyCode::Esc] {
+        for key in [KeyCode::Esc; 3] {
             let key = KeyEvent::new(key, KeyModifiers::NONE);
             if view.mode() != Mode::Typing {
                 story.scene(|scene| view.key(key, scene));

@@ -10,8 +10,8 @@ use std::path::Path;
 fn the_picture_in_the_readme_is_the_screen() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/screen.svg");
     let case = CASES.iter().find(|case| case.name == "second-run").unwrap();
-    let (story, view) = case.staged(Theme::full(), 120, 34);
-    let buf = draw(&story, &view, 120, 34);
+    let (story, view) = case.staged(Theme::full(), 120, 29);
+    let buf = draw(&story, &view, 120, 29);
     let picture = svg::render(
         &buf,
         "oomph watching the second run of a training after an out-of-memory",

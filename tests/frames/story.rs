@@ -164,7 +164,10 @@ impl Story {
             devices: vec![ProbeDevice {
                 ordinal: 0,
                 uuid: Some(Uuid::new(uuid)),
-                name: "NVIDIA GeForce RTX 4090".into(),
+                name: match uuid.starts_with("SIM-") {
+                    true => "simulated GPU (24 GiB)".into(),
+                    false => "NVIDIA GeForce RTX 4090".into(),
+                },
                 total: gib(CAPACITY),
             }],
             backend: Some("native".into()),
@@ -357,7 +360,7 @@ impl Story {
                 line("train.py", 88, "forward"),
             ],
             phase: Phase::Backward,
-            step: 1,
+            step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             structure: Some(self.structure_of(0)),
         };

@@ -130,6 +130,11 @@ impl TimeView {
         }
     }
 
+    /// Up to when the chart shows what happened: now, or where it is held.
+    pub fn seen_until(&self, now: Moment) -> Moment {
+        self.edge_at(now).min(now)
+    }
+
     fn edge_at(&self, now: Moment) -> Moment {
         match self.edge {
             Edge::Following => now,

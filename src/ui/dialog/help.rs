@@ -1,6 +1,6 @@
 //! All keys that do something now, from the table.
 
-use super::{place, width_within};
+use super::{OomDialog, place, width_within};
 use crate::ui::action::Scroll;
 use crate::ui::keymap::{self, Mode};
 use crate::ui::pen::{Pen, boxed};
@@ -10,16 +10,35 @@ use crate::ui::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Where the help is scrolled to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The help: of what, and where it is scrolled to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HelpDialog {
     scrolled: usize,
+    /// The dialog that it was opened over, whose keys it lists.
+    over: Option<OomDialog>,
 }
 
 impl HelpDialog {
+    /// The help of the panes, or of a dialog over them.
+    pub fn over(over: Option<OomDialog>) -> HelpDialog {
+        HelpDialog { scrolled: 0, over }
+    }
+
+    /// The dialog to go back to.
+    pub fn closed(self) -> Option<OomDialog> {
+        self.over
+    }
+
+    fn mode(&self) -> Mode {
+        match self.over {
+            Some(_) => Mode::Oom,
+            None => Mode::Watching,
+        }
+    }
+
     /// Scrolls; the end is found when it is drawn.
     pub fn scroll(&mut self, scroll: Scroll) {
-        let most = keymap::bindings(Mode::Watching).count();
+        let most = keymap::bindings(self.mode()).count();
         self.scrolled = match scroll {
             Scroll::Up(n) => self.scrolled.saturating_sub(n),
             Scroll::Down(n) => (self.scrolled + n).min(most),
@@ -35,8 +54,8 @@ const KEYS: u16 = 14;
 /// Draws the help.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
     let theme = &view.theme;
-    let lines: Vec<(String, &str)> = keymap::bindings(Mode::Watching)
-        .filter(|binding| view.is_available(binding.action, scene))
+    let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
+        .filter(|binding| view.is_listed(binding.action, scene))
         .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
         .collect();
     let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);

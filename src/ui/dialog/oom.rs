@@ -203,8 +203,10 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
     };
     // The remedies are what the dialog is for; what else there is gives way to them.
     let left = room.saturating_sub(offers.len());
-    next.truncate(left.saturating_sub(evidence.len().min(HEADLINE)));
-    evidence.truncate(left.saturating_sub(next.len()));
+    let for_next = left.saturating_sub(evidence.len().min(HEADLINE));
+    paragraph::shorten(&mut next, for_next, theme, inner);
+    let for_evidence = left.saturating_sub(next.len());
+    paragraph::shorten(&mut evidence, for_evidence, theme, inner);
     let spare = left - next.len() - evidence.len();
 
     let mut lines = evidence;
@@ -267,11 +269,9 @@ fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) ->
             words = format!("{words}{separator}{}", remedy.cost);
         }
         let words = format!("expected {words}");
-        lines.extend(
-            paragraph::text(&words, width, Tone::Text)
-                .into_iter()
-                .take(2),
-        );
+        let mut words = paragraph::text(&words, width, Tone::Text);
+        paragraph::shorten(&mut words, 2, theme, width);
+        lines.extend(words);
     }
     match ((scene.plan)(&[]), (scene.plan)(&show)) {
         (Some(now), Some(next)) => {

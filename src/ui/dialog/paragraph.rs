@@ -39,6 +39,22 @@ impl Line {
         self.push(text, tone)
     }
 
+    /// Ends it with an ellipsis within so many columns: what follows has no room.
+    fn break_off(&mut self, theme: &Theme, width: u16) {
+        let ellipsis = theme.glyphs.ellipsis;
+        let mut room = width.saturating_sub(columns(ellipsis) + 1);
+        for (text, _) in &mut self.0 {
+            let mut kept = first_columns(text, room);
+            if !text[kept.len()..].is_empty() && !text[kept.len()..].starts_with(' ') {
+                kept = kept.rsplit_once(' ').map_or(kept, |(words, _)| words);
+            }
+            *text = kept.to_string();
+            room = room.saturating_sub(columns(text));
+        }
+        let tone = self.0.last().map_or(Tone::Text, |(_, tone)| *tone);
+        self.push(format!(" {ellipsis}"), tone);
+    }
+
     /// Draws it on a row.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
         let mut pen = Pen::new(buf, area, row);
@@ -59,6 +75,16 @@ fn first_columns(text: &str, width: u16) -> &str {
         }
     }
     text
+}
+
+/// Keeps so many lines; the last one says where others are left out.
+pub fn shorten(lines: &mut Vec<Line>, most: usize, theme: &Theme, width: u16) {
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            last.break_off(theme, width);
+        }
+    }
 }
 
 /// A text wrapped into lines of one tone.
@@ -92,6 +118,18 @@ pub fn difference(label: &str, pieces: &[Piece], width: u16) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let theme = Theme::full();
+        let mut lines = text("one two three four", 7, Tone::Text);
+        shorten(&mut lines, 1, &theme, 7);
+        assert_eq!(lines.len(), 1);
+        let said: String = lines[0].0.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(said, "one …");
+        shorten(&mut lines, 0, &theme, 7);
+        assert_eq!(lines, []);
+    }
 
     #[test]
     fn columns_are_as_wide_as_they_are_to_be() {

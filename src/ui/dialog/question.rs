@@ -1,7 +1,7 @@
 //! Small questions before something that cannot be undone.
 
 use super::place;
-use crate::ui::keymap::{self, Mode};
+use crate::ui::keymap::{self, Binding, Mode};
 use crate::ui::pen::{Pen, boxed, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -29,17 +29,33 @@ pub fn draw_stop(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
 /// The answers are the mode's keys.
 fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, title: &str) {
     let theme = &view.theme;
-    let answers: Vec<(String, &str)> = keymap::bindings(mode)
-        .filter(|binding| !binding.short.is_empty())
-        .filter(|binding| view.is_available(binding.action, scene))
-        .map(|binding| (binding.keys[0].name(theme.glyphs), binding.help))
-        .collect();
-    let widest = answers.iter().map(|(_, words)| columns(words)).max();
-    let width = (widest.unwrap_or(0) + 12).max(columns(title) + 8);
+    let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
+        keymap::bindings(mode)
+            .filter(|binding| !binding.short.is_empty())
+            .filter(|binding| view.is_available(binding.action, scene))
+            .map(|binding| (binding.keys[0].name(theme.glyphs), words(binding)))
+            .collect()
+    };
+    let width = |answers: &[(String, &str)]| {
+        let widest = answers.iter().map(|(_, words)| columns(words)).max();
+        (widest.unwrap_or(0) + 12).max(columns(title) + 8)
+    };
+    let answers = [
+        answers(|binding| binding.help),
+        answers(|binding| binding.short),
+    ];
+    // The footer's words where the help's are too long.
+    let [long, short] = &answers;
+    let answers = if width(long) <= area.width {
+        long
+    } else {
+        short
+    };
+    let width = width(answers);
     let rect = place(area, width, answers.len() as u16 + 4);
     let inside = boxed(buf, rect, theme, title, Tone::Accent);
     let first = u16::from(inside.height > answers.len() as u16);
-    for (row, (key, words)) in (first..).zip(&answers) {
+    for (row, (key, words)) in (first..).zip(answers.iter()) {
         let mut pen = Pen::new(buf, inside, row);
         pen.text(key, theme.style(Tone::Accent)).to(inside.x + 6);
         let room = pen.room();

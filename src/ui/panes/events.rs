@@ -47,13 +47,14 @@ fn lines(scene: &Scene) -> Vec<Line> {
         }
         for oom in &run.ooms {
             let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-            let place = device.map_or(String::new(), |d| format!(" on GPU {}", d.index));
+            // The column is narrow, and the figure is what counts.
+            let place = device.map_or(String::new(), |d| format!(", GPU {}", d.index));
             let asked = oom
                 .requested()
-                .map_or(String::new(), |b| format!(", {b} asked for"));
+                .map_or(String::new(), |b| format!(": {b} asked"));
             let (words, tone) = match oom.caught {
-                true => ("out of memory, caught", Tone::Warning),
-                false => ("out of memory", Tone::Wrong),
+                true => ("OOM caught", Tone::Warning),
+                false => ("OOM", Tone::Wrong),
             };
             push(oom.at, tone, format!("{words}{place}{asked}"));
         }

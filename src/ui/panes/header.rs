@@ -93,7 +93,12 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
         let time = clock_face(ended.since(run.started));
         pieces.push(piece(format!("{time:>5}"), Tone::Text, 7));
         if run.steps() > 0 {
-            pieces.push(piece(format!("step {}", count(run.steps())), Tone::Text, 4));
+            // The steps that have ended: what runs out of memory does so in the next one.
+            let steps = match run.steps() {
+                1 => String::from("1 step"),
+                n => format!("{} steps", count(n)),
+            };
+            pieces.push(piece(steps, Tone::Text, 4));
             if let Some(per_second) = steps_per_second(run).filter(|_| run.ended.is_none()) {
                 pieces.push(piece(format!("{:>6}", rate(per_second)), Tone::Text, 3));
             }

@@ -1,15 +1,15 @@
 //! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
 
 use super::header::outcome_words;
+use crate::diagnosis;
 use crate::event::NvmlState;
-use crate::state::{DeviceState, ProbeState, Run, State};
+use crate::state::{DeviceState, Outcome, ProbeState, Run, State};
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::trend::{self, Trend};
 use crate::ui::view::View;
-use crate::units::{Bytes, clock_face};
+use crate::units::{Bytes, Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -45,6 +45,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
 /// The pieces of the line, the weightiest first.
 fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, Tone)> {
     let figures = Figures::of(device.capacity);
+    if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
+        return pieces_after(run, at, device, figures);
+    }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
         let bound = if room.at_most { "at most " } else { "" };
@@ -64,13 +67,6 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
         pieces.push((words, tone));
     }
     if let Some(run) = state.run() {
-        if let Some((at, _)) = run.ended {
-            let (words, tone) = outcome_words(run.outcome());
-            let after = clock_face(at.since(run.started));
-            pieces.insert(0, (format!("{words} after {after}"), tone));
-            pieces.extend(peak(run, device, figures));
-            return pieces;
-        }
         pieces.extend(peak(run, device, figures));
         pieces.extend(climb(theme, run, device));
         let retries: u64 = ranks_on(run, device)
@@ -87,6 +83,43 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
     }
     pieces.extend(sources(state));
     pieces
+}
+
+/// The pieces after a run: how it ended and what it held then. What is free now says nothing of it.
+fn pieces_after(
+    run: &Run,
+    ended: Moment,
+    device: &DeviceState,
+    figures: Figures,
+) -> Vec<(String, Tone)> {
+    let (words, tone) = outcome_words(run.outcome());
+    let after = clock_face(ended.since(run.started));
+    let mut pieces = vec![(format!("{words} after {after}"), tone)];
+    if run.outcome() == Outcome::OutOfMemory {
+        pieces.extend(held_at_oom(run, device, figures).map(|words| (words, Tone::Strong)));
+    }
+    pieces.extend(peak(run, device, figures));
+    pieces
+}
+
+/// `23.4 of 24.0 GiB allocated, 312 MiB asked`: what stood against each other when memory ran
+/// out on this device.
+fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<String> {
+    let oom = run.oom()?;
+    if oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid) {
+        return None;
+    }
+    let allocated = oom.allocated()?;
+    let bound = match (oom.limit(), oom.capacity().or(device.capacity)) {
+        (Some(limit), _) => format!(" of a limit of {}", figures.gib(limit)),
+        (None, Some(capacity)) => format!(" of {}", figures.gib(capacity)),
+        (None, None) => String::new(),
+    };
+    let asked = oom
+        .requested()
+        .map_or(String::new(), |bytes| format!(", {bytes} asked"));
+    let allocated = figures.gib(allocated);
+    Some(format!("{allocated}{bound} GiB allocated{asked}"))
 }
 
 /// Which of our sources says nothing, and why.
@@ -139,13 +172,11 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
     Some((words, Tone::Text))
 }
 
+/// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
 fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
-    match trend::of(&rank.steps.floors, device.capacity)? {
-        Trend::Steady => Some(("steady".to_string(), Tone::Good)),
-        Trend::Climbing(per_step) => {
-            let up = theme.glyphs.climb;
-            Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
-        }
-    }
+    let climb = diagnosis::climb(&rank.steps.floors, device.capacity)?;
+    let up = theme.glyphs.climb;
+    let per_step = Bytes(climb.per_step as u64);
+    Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
 }

@@ -23,10 +23,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         return;
     };
     let name = format!("GPU {}", device.index);
+    // A simulated device says so, and how large it is, in the name that it gives itself.
+    let says_so = device.uuid.is_simulated() && device.name.contains("simulated");
     let of_several = format!(" of {}", state.devices.len());
     let separator = theme.glyphs.separator;
     let size = device
         .capacity
+        .filter(|_| !says_so)
         .map(|capacity| {
             format!(
                 "{separator}{} GiB",
@@ -34,16 +37,17 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
             )
         })
         .unwrap_or_default();
+    let name_tone = if says_so { Tone::Warning } else { Tone::Text };
     let mut title = vec![(name.as_str(), Tone::Strong)];
     if state.devices.len() > 1 {
         title.push((&of_several, Tone::Dim));
     }
     title.extend([
         (separator, Tone::Dim),
-        (device.name.as_str(), Tone::Text),
+        (device.name.as_str(), name_tone),
         (size.as_str(), Tone::Dim),
     ]);
-    if device.uuid.is_simulated() {
+    if device.uuid.is_simulated() && !says_so {
         title.extend([(separator, Tone::Dim), ("simulated GPU", Tone::Warning)]);
     }
     let lost = lost(device);

@@ -32,6 +32,8 @@ impl View {
             | Action::QuitAndLeave => true,
             Action::NextDevice | Action::PreviousDevice => devices > 1,
             Action::Time(Move::Reset) => charted && self.time.is_chosen(),
+            // A recording is held as a whole.
+            Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
             Action::Time(_) | Action::OtherHeight => charted && devices > 0,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
                 self.dialog.is_some() || self.pane_scrolls(scene)
@@ -40,15 +42,22 @@ impl View {
             Action::OpenOom => scene.state.oom().is_some(),
             Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
             Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
-            Action::Combine => scene
-                .remedies
-                .iter()
-                .any(|remedy| matches!(remedy.availability, Availability::Offered)),
+            Action::Combine => {
+                let mut remedies = scene.remedies.iter();
+                live && remedies.any(|r| matches!(r.availability, Availability::Offered))
+            }
             Action::Copy => run.is_some(),
             Action::TypeToTraining | Action::AskToStop => running,
             Action::Stop | Action::Kill => running,
             Action::PlayOrPause | Action::Faster | Action::Slower => !live,
         }
+    }
+
+    /// Whether footer and help name an action: where it is available and its words are so. Ctrl-C
+    /// leaves a recording, which has no training to be interrupted.
+    pub fn is_listed(&self, action: Action, scene: &Scene) -> bool {
+        let interrupts = action == Action::Interrupt;
+        self.is_available(action, scene) && !(interrupts && scene.replay.is_some())
     }
 
     fn pane_scrolls(&self, scene: &Scene) -> bool {

@@ -38,8 +38,12 @@ impl View {
                 self.keyboard = Keyboard::Training;
                 return Some(Effect::Scroll(Scroll::End));
             }
-            Action::Copy => return self.copy(scene).map(Effect::Copy),
-            Action::Help => self.dialog = Some(Dialog::Help(HelpDialog::default())),
+            Action::Copy => {
+                let text = self.copy(scene)?;
+                self.copied = Some(scene.state.now);
+                return Some(Effect::Copy(text));
+            }
+            Action::Help => self.open_help(),
             Action::Quit => return self.quit(scene),
             Action::AskToStop => self.dialog = Some(Dialog::Stop),
             Action::Interrupt => return Some(interrupt(scene)),
@@ -111,6 +115,14 @@ impl View {
         }
     }
 
+    fn open_help(&mut self) {
+        let over = match self.dialog.take() {
+            Some(Dialog::Oom(dialog)) => Some(dialog),
+            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => None,
+        };
+        self.dialog = Some(Dialog::Help(HelpDialog::over(over)));
+    }
+
     fn open_editor(&mut self, scene: &Scene) {
         let remedies = match &self.dialog {
             Some(Dialog::Oom(dialog)) => dialog.to_apply(scene.remedies),
@@ -165,9 +177,16 @@ impl View {
         Some(effect)
     }
 
-    /// Out of the editor, back to the dialog that it was opened from.
+    /// One step back: out of the details to the brief dialog, out of the editor to the dialog
+    /// that it was opened from, as out of the help, out of a dialog to the panes.
     fn back(&mut self, scene: &Scene) {
         self.keyboard = Keyboard::Oomph;
+        if let Some(Dialog::Oom(dialog)) = &mut self.dialog
+            && dialog.details != Details::Brief
+        {
+            dialog.details = Details::Brief;
+            return;
+        }
         let ended_by_oom = scene
             .state
             .run()
@@ -178,6 +197,7 @@ impl View {
                 dialog.choose(editor.remedies(), scene.remedies);
                 Some(Dialog::Oom(dialog))
             }
+            (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),
             (_, _) => None,
         };
     }

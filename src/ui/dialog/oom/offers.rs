@@ -46,6 +46,11 @@ impl Widths {
         let title = widest(&|remedy| remedy.title.clone(), 22);
         let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 26);
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
+        // At the end of a narrow line no gap has to follow.
+        let expected = match form {
+            Form::Short => expected - 2,
+            Form::Full => expected,
+        };
         let title = title.min(width.saturating_sub(LEAD + expected));
         let room = width.saturating_sub(LEAD + title + expected);
         let changes = changes.min(room);
@@ -81,7 +86,12 @@ fn line(
             let (words, tone) = expected(&remedy.expectation, widths.form);
             line.column(theme, mark, 2, mark_tone)
                 .column(theme, &remedy.key.to_string(), 2, Tone::Accent)
-                .column(theme, &remedy.title, widths.title, title_tone)
+                .column(
+                    theme,
+                    &gap(theme, &remedy.title, widths.title),
+                    widths.title,
+                    title_tone,
+                )
                 .column(
                     theme,
                     &gap(theme, &remedy.changes, widths.changes),
@@ -96,7 +106,12 @@ fn line(
         Availability::NotOffered(reason) => {
             line.column(theme, "", 2, Tone::Dim)
                 .column(theme, "", 2, Tone::Dim)
-                .column(theme, &remedy.title, widths.title, Tone::Dim)
+                .column(
+                    theme,
+                    &gap(theme, &remedy.title, widths.title),
+                    widths.title,
+                    Tone::Dim,
+                )
                 .push(format!("not offered: {reason}"), Tone::Dim);
         }
     }

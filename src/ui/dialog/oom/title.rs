@@ -1,6 +1,6 @@
 //! Who ran out of memory, where and when, in one line.
 
-use crate::event::Phase;
+use crate::event::{OomRecord, Phase};
 use crate::oom::Kind;
 use crate::state::Outcome;
 use crate::ui::figures::count;
@@ -33,24 +33,24 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         Some(Outcome::OutOfMemory) | None => format!("run {number}"),
     });
     if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
-        // The record counts the steps that had ended.
-        let step = format!("step {}", count(record.step + 1));
-        parts.push(match phase(record.phase) {
-            Some(phase) => format!("{step}, {phase}"),
-            None => step,
-        });
+        parts.push(place(record));
     }
     parts.join(separator)
 }
 
-fn phase(phase: Phase) -> Option<&'static str> {
-    match phase {
-        Phase::Load => Some("while loading"),
-        Phase::Forward => Some("in forward"),
-        Phase::Backward => Some("in backward"),
-        Phase::Optimizer => Some("in the optimizer"),
-        Phase::Evaluation => Some("in evaluation"),
-        Phase::Unknown => None,
+/// Where in the training: the record counts the steps that had ended, as the header does, and it
+/// was in the next one.
+fn place(record: &OomRecord) -> String {
+    let ended = record.step;
+    let step = count(ended + 1);
+    match record.phase {
+        Phase::Load => String::from("while loading"),
+        Phase::Forward => format!("in forward of step {step}"),
+        Phase::Backward => format!("in backward of step {step}"),
+        Phase::Optimizer => format!("in optimizer step {step}"),
+        Phase::Evaluation if ended == 0 => String::from("in an evaluation"),
+        Phase::Evaluation => format!("in an evaluation after step {}", count(ended)),
+        Phase::Unknown => format!("in step {step}"),
     }
 }
 
