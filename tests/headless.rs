@@ -275,3 +275,29 @@ fn the_recording_keeps_no_secret() {
     }
     assert!(seen >= 1);
 }
+
+/// 62: a directory that was deleted has no name; the command stays in it all the same.
+#[test]
+fn a_deleted_directory_is_not_left() {
+    let state = TempDir::new().expect("a directory");
+    let gone = state.path().join("gone");
+    fs::create_dir(&gone).expect("a directory");
+    let script = "rmdir ../gone; exec \"$@\"";
+    let inner = "readlink /proc/self/cwd; echo x > relfile";
+    let start = |with_us: bool| {
+        fs::create_dir_all(&gone).expect("a directory");
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]);
+        if with_us {
+            command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
+        }
+        command.args(["sh", "-c", inner]).current_dir(&gone);
+        command.env("XDG_STATE_HOME", state.path());
+        command.stdin(Stdio::null()).output().expect("sh runs")
+    };
+    let (bare, ours) = (start(false), start(true));
+    assert!(text(&bare.stdout).ends_with("/gone (deleted)\n"));
+    assert_eq!(text(&ours.stdout), text(&bare.stdout));
+    assert_eq!(text(&ours.stderr), text(&bare.stderr));
+    assert_eq!(ours.status.code(), bare.status.code());
+}
