@@ -86,9 +86,10 @@ impl Watch {
                     pid: Pid(pid),
                     start_time: start,
                 });
-                // An order to stop may have come before there was anything to stop.
-                if run.stop.is_some() {
-                    run.stop = None;
+                // Orders may have come before there was anything to carry them out on.
+                let stop = run.stop.take();
+                self.deliver_early();
+                if stop.is_some() {
                     self.stop();
                 }
             }
