@@ -2,6 +2,7 @@
 
 use super::Watch;
 use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::footprint;
 use crate::supervise::keeper::run::{Begun, Failed, Run, Stage};
 use crate::supervise::keeper::spawn::{self, Step};
 use crate::supervise::keeper::tree::Process;
@@ -92,6 +93,7 @@ impl Watch {
                 if stop.is_some() {
                     self.stop();
                 }
+                footprint::give_back_code();
             }
             (_, Some((step, errno))) => {
                 let failed = match step {
