@@ -213,6 +213,33 @@ fn a_full_disk_costs_nothing_but_the_recording() {
     assert_eq!(done.status.code(), Some(4));
 }
 
+/// What the recording goes to may be no file at all; nothing is made beside it then.
+#[test]
+fn beside_a_device_no_log_is_made() {
+    let place = TempDir::new().expect("a directory");
+    let link = place.path().join("rec.jsonl");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    let record = format!("--record={}", link.display());
+    let done = run(&["--no-nvml", &record, "sh", "-c", "echo ran; exit 4"]);
+    assert_eq!(text(&done.stdout), "ran\n");
+    assert_eq!(done.status.code(), Some(4));
+    let there = fs::read_dir(place.path()).expect("a directory").count();
+    assert_eq!(there, 1, "the link alone");
+}
+
+/// A log that is there already belongs to somebody.
+#[test]
+fn a_log_of_the_same_name_is_not_appended_to() {
+    let place = TempDir::new().expect("a directory");
+    let log = place.path().join("rec.output.log");
+    fs::write(&log, "precious\n").expect("a file");
+    let record = format!("--record={}", place.path().join("rec.jsonl").display());
+    let done = run(&["--no-nvml", &record, "sh", "-c", "echo ran; exit 4"]);
+    assert_eq!(text(&done.stdout), "ran\n");
+    assert_eq!(done.status.code(), Some(4));
+    assert_eq!(fs::read_to_string(&log).expect("the log"), "precious\n");
+}
+
 #[test]
 fn a_torch_that_fails_to_import_fails_as_without_us() {
     let place = TempDir::new().expect("a directory");
