@@ -113,7 +113,8 @@ pub struct CommandLine {
     /// the last counts. The inherited environment itself is never stored: it may hold secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvChange>,
-    /// The working directory.
+    /// The working directory; empty where it has no name (it was deleted), and then it is the one
+    /// that oomph itself is in.
     #[serde(with = "path_in_json")]
     pub cwd: PathBuf,
 }

@@ -12,7 +12,8 @@ fn main() -> ExitCode {
         supervise::keeper::main();
     }
     supervise::inherited();
-    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    // A directory that was deleted has no name: the command stays in it, as it would without us.
+    let cwd = std::env::current_dir().unwrap_or_default();
     let order = match cli::parse(words, cwd) {
         Ok(order) => order,
         Err(Refusal::Shown(text)) => {

@@ -213,6 +213,33 @@ fn a_full_disk_costs_nothing_but_the_recording() {
     assert_eq!(done.status.code(), Some(4));
 }
 
+/// What the recording goes to may be no file at all; nothing is made beside it then.
+#[test]
+fn beside_a_device_no_log_is_made() {
+    let place = TempDir::new().expect("a directory");
+    let link = place.path().join("rec.jsonl");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    let record = format!("--record={}", link.display());
+    let done = run(&["--no-nvml", &record, "sh", "-c", "echo ran; exit 4"]);
+    assert_eq!(text(&done.stdout), "ran\n");
+    assert_eq!(done.status.code(), Some(4));
+    let there = fs::read_dir(place.path()).expect("a directory").count();
+    assert_eq!(there, 1, "the link alone");
+}
+
+/// A log that is there already belongs to somebody.
+#[test]
+fn a_log_of_the_same_name_is_not_appended_to() {
+    let place = TempDir::new().expect("a directory");
+    let log = place.path().join("rec.output.log");
+    fs::write(&log, "precious\n").expect("a file");
+    let record = format!("--record={}", place.path().join("rec.jsonl").display());
+    let done = run(&["--no-nvml", &record, "sh", "-c", "echo ran; exit 4"]);
+    assert_eq!(text(&done.stdout), "ran\n");
+    assert_eq!(done.status.code(), Some(4));
+    assert_eq!(fs::read_to_string(&log).expect("the log"), "precious\n");
+}
+
 #[test]
 fn a_torch_that_fails_to_import_fails_as_without_us() {
     let place = TempDir::new().expect("a directory");
@@ -274,4 +301,30 @@ fn the_recording_keeps_no_secret() {
         }
     }
     assert!(seen >= 1);
+}
+
+/// 62: a directory that was deleted has no name; the command stays in it all the same.
+#[test]
+fn a_deleted_directory_is_not_left() {
+    let state = TempDir::new().expect("a directory");
+    let gone = state.path().join("gone");
+    fs::create_dir(&gone).expect("a directory");
+    let script = "rmdir ../gone; exec \"$@\"";
+    let inner = "readlink /proc/self/cwd; echo x > relfile";
+    let start = |with_us: bool| {
+        fs::create_dir_all(&gone).expect("a directory");
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]);
+        if with_us {
+            command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
+        }
+        command.args(["sh", "-c", inner]).current_dir(&gone);
+        command.env("XDG_STATE_HOME", state.path());
+        command.stdin(Stdio::null()).output().expect("sh runs")
+    };
+    let (bare, ours) = (start(false), start(true));
+    assert!(text(&bare.stdout).ends_with("/gone (deleted)\n"));
+    assert_eq!(text(&ours.stdout), text(&bare.stdout));
+    assert_eq!(text(&ours.stderr), text(&bare.stderr));
+    assert_eq!(ours.status.code(), bare.status.code());
 }

@@ -16,6 +16,7 @@
 
 mod descriptor;
 mod environment;
+mod footprint;
 mod log;
 mod outlets;
 mod place;

@@ -30,6 +30,23 @@ fn memory_stays_small_with_every_buffer_full() {
     stage.finish();
 }
 
+/// What only the beginning needed is not resident any more.
+#[test]
+fn code_that_is_not_used_is_given_back() {
+    let mut stage = Casting::silent().start();
+    stage.launch_and_see(&["sleep", "600"]);
+    let of_keeper = |field| -> u64 {
+        let text = status_of(stage.keeper.pid().0, field);
+        text.trim_end_matches(" kB").trim().parse().unwrap()
+    };
+    wait_for("less than at first", || {
+        (of_keeper("VmRSS:") + (1 << 10) < of_keeper("VmHWM:")).then_some(())
+    });
+    stage.order(Order::Kill);
+    stage.swept();
+    stage.finish();
+}
+
 #[test]
 fn nothing_is_done_while_nothing_happens() {
     let terminal = UsersTerminal::open();

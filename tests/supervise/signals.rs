@@ -227,3 +227,38 @@ fn a_thousand_resizes_are_few_for_the_program() {
     let count: u128 = counting.count().trim().parse().unwrap();
     assert!((1..=most).contains(&count), "{count} of at most {most}");
 }
+
+/// A signal that comes between fork and exec is delivered when the program is there, at a relaunch
+/// as at the first start.
+#[test]
+fn a_signal_that_comes_before_the_program_is_kept_for_it() {
+    let terminal = UsersTerminal::open();
+    for io in [Io::Screen, Io::PassThrough] {
+        let mut stage = Casting::on(&terminal, io).start();
+        for (order, signal) in [
+            (Order::Forward(libc::SIGTERM), libc::SIGTERM),
+            (Order::Forward(libc::SIGINT), libc::SIGINT),
+            (Order::Interrupt, libc::SIGINT),
+        ] {
+            // Both at once: the keeper has not seen the exec when it takes the second.
+            stage.launch(&["sleep", "600"]);
+            stage.order(order);
+            assert_eq!(stage.outcome().exit, Some(Exit::Signal(signal)));
+        }
+        stage.finish();
+    }
+}
+
+/// Of what came early each signal is delivered once, and before an order to stop.
+#[test]
+fn many_early_signals_are_one() {
+    let mut stage = Casting::silent().start();
+    stage.launch(&["sleep", "600"]);
+    for _ in 0..100 {
+        stage.order(Order::Forward(libc::SIGUSR1));
+    }
+    stage.order(Order::Forward(libc::SIGINT));
+    let outcome = stage.outcome();
+    assert_eq!(outcome.exit, Some(Exit::Signal(libc::SIGINT)));
+    stage.finish();
+}

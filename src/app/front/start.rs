@@ -200,11 +200,15 @@ fn record(
     }
 }
 
-/// The keeper's log lies beside the recording, wherever that is.
+/// The keeper's log lies beside the recording, where that is a file: beside `/dev/stdout` or a pipe
+/// nothing is to be made. The recording has been opened by now.
 fn output_log(recording: &Recording, directories: &Directories) -> Option<PathBuf> {
     match recording {
         Recording::Off => None,
-        Recording::To(path) => Some(path.with_extension("output.log")),
+        Recording::To(path) => {
+            let file = path.symlink_metadata().is_ok_and(|about| about.is_file());
+            (file && !path.starts_with("/dev")).then(|| path.with_extension("output.log"))
+        }
         Recording::InStateDirectory => directories.output_log(),
     }
 }

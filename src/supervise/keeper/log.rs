@@ -5,14 +5,15 @@
 //! counted, and a line in the log says how many are missing where. A failed write is tried again
 //! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
 
+mod parts;
+
 use super::ring;
 use super::sink::STACK;
+use parts::Parts;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,8 @@ struct State {
     unreported: u64,
     failed: Option<Instant>,
     error: Option<io::Error>,
+    /// Whether there is no log, for its file is somebody else's.
+    refused: bool,
     closing: bool,
 }
 
@@ -96,8 +99,14 @@ impl State {
 
 impl Log {
     /// Starts the thread that keeps the log at `path`, in parts of `part` bytes. The file itself
-    /// may fail to open: that is tried again like a failed write.
+    /// may fail to open: that is tried again like a failed write, unless there is something of that
+    /// name; then no log is kept, and [`Log::losses`] gives the reason, of the kind
+    /// `AlreadyExists`.
     pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<Log> {
+        Log::of(Parts::new(path, part), retry)
+    }
+
+    fn of(parts: Parts, retry: Duration) -> io::Result<Log> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 // All at once: a ring that grows is copied, and held twice meanwhile.
@@ -107,6 +116,7 @@ impl Log {
                 unreported: 0,
                 failed: None,
                 error: None,
+                refused: false,
                 closing: false,
             }),
             more: Condvar::new(),
@@ -117,7 +127,7 @@ impl Log {
         std::thread::Builder::new()
             .name("oomph-log".into())
             .stack_size(STACK)
-            .spawn(move || keep(&theirs, Parts::new(path, part)))?;
+            .spawn(move || keep(&theirs, parts))?;
         Ok(Log {
             shared,
             waited: Cell::new((Instant::now(), Duration::ZERO)),
@@ -136,6 +146,9 @@ impl Log {
         }
         if !state.has_room(bytes.len()) {
             state = self.wait_for_room(state, bytes.len());
+        }
+        if state.refused {
+            return;
         }
         state.take(bytes);
         self.unsaid.set(true);
@@ -185,6 +198,9 @@ impl Log {
     /// Lets the thread write what it has, for no longer than `limit`.
     pub fn close(self, limit: Duration) {
         let mut state = self.shared.lock();
+        if state.refused {
+            return;
+        }
         if state.gap > 0 {
             // One last attempt to say what is missing, even on a disk that was full.
             let marker = marker(state.gap);
@@ -205,6 +221,13 @@ impl Log {
 }
 
 fn keep(shared: &Shared, mut parts: Parts) {
+    // At once, so that a name that is taken is known before there is anything to write. Any other
+    // failure is one of the first write, if it lasts until then.
+    if let Err(error) = parts.open()
+        && error.kind() == io::ErrorKind::AlreadyExists
+    {
+        return refuse(shared, error);
+    }
     let mut piece: Vec<u8> = Vec::with_capacity(PIECE);
     loop {
         {
@@ -226,6 +249,9 @@ fn keep(shared: &Shared, mut parts: Parts) {
             shared.idle.notify_all();
         }
         if let Err((written, error)) = parts.write(&piece) {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                return refuse(shared, error);
+            }
             let mut state = shared.lock();
             let lost = piece.len().saturating_sub(written) + state.ring.len();
             // What is missing follows what was written, so the gap's line comes before what is
@@ -239,99 +265,25 @@ fn keep(shared: &Shared, mut parts: Parts) {
     }
 }
 
-/// The log's files.
-struct Parts {
-    path: PathBuf,
-    limit: u64,
-    open: Option<(File, u64)>,
-}
-
-impl Parts {
-    fn new(path: PathBuf, limit: u64) -> Parts {
-        Parts {
-            path,
-            limit,
-            open: None,
-        }
-    }
-
-    /// Writes everything, or says how much it wrote and why no more. The file is opened anew after
-    /// an error: it may have been deleted, or its file system mounted again.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-        let mut written = 0;
-        let outcome = self.try_write(bytes, &mut written);
-        if outcome.is_err() {
-            self.open = None;
-        }
-        outcome.map_err(|error| (written, error))
-    }
-
-    fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
-        while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
-            let (file, length) = match &mut self.open {
-                Some((_, length)) if *length >= self.limit => {
-                    self.open = None;
-                    self.turn()?;
-                    continue;
-                }
-                Some(open) => open,
-                None => {
-                    let file = OpenOptions::new()
-                        .append(true)
-                        .create(true)
-                        .mode(0o600)
-                        .custom_flags(nix::libc::O_NOFOLLOW)
-                        .open(&self.path)?;
-                    let length = file.metadata()?.len();
-                    self.open.insert((file, length))
-                }
-            };
-            let until_full =
-                usize::try_from(self.limit.saturating_sub(*length).max(1)).unwrap_or(usize::MAX);
-            let piece = rest.get(..until_full).unwrap_or(rest);
-            match file.write(piece) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    *written += n;
-                    *length += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Parts {
-    /// Makes the present part the older one, in place of the one before.
-    fn turn(&self) -> io::Result<()> {
-        let older = older(&self.path);
-        let oldest = File::open(&older);
-        std::fs::rename(&self.path, older)?;
-        // The file system gives a large file back when it is closed for the last time, which may
-        // take a tenth of a second; that must not happen here.
-        if let Ok(oldest) = oldest {
-            let _ = std::thread::Builder::new()
-                .stack_size(STACK)
-                .spawn(move || drop(oldest));
-        }
-        Ok(())
-    }
-}
-
-/// The name of the part before the present one.
-fn older(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".1");
-    name.into()
+/// Gives the log up.
+fn refuse(shared: &Shared, error: io::Error) {
+    let mut state = shared.lock();
+    state.ring = VecDeque::new();
+    state.gap = 0;
+    state.in_hand = false;
+    state.error = Some(error);
+    state.refused = true;
+    shared.idle.notify_all();
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::parts::older;
     use super::*;
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     fn log(path: &Path, part: u64, retry: Duration) -> Log {
         Log::start(path.to_path_buf(), part, retry).unwrap()
@@ -382,6 +334,66 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_taken_means_no_log_and_a_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("output.log");
+        let refused = |path: &Path, part| {
+            let log = log(path, part, Duration::ZERO);
+            log.push(&[b'x'; 100]);
+            log.nudge();
+            let why = loop {
+                if let (_, Some(why)) = log.losses() {
+                    break why;
+                }
+                std::thread::yield_now();
+            };
+            assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+            log.push(b"more");
+            assert_eq!(
+                log.losses().0,
+                0,
+                "nothing is missing where nothing is kept"
+            );
+            log.close(Duration::from_secs(10));
+        };
+        for content in ["", "precious"] {
+            std::fs::write(&path, content).unwrap();
+            refused(&path, PART);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        // Neither a device, nor what a link leads to.
+        refused(Path::new("/dev/null"), PART);
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path().join("new"), &link).unwrap();
+        refused(&link, PART);
+        assert!(!directory.path().join("new").exists());
+        // The older part's name.
+        let path = directory.path().join("other");
+        std::fs::write(older(&path), "precious").unwrap();
+        refused(&path, 50);
+        assert_eq!(std::fs::read_to_string(older(&path)).unwrap(), "precious");
+        assert_eq!(std::fs::read(&path).unwrap(), [b'x'; 50]);
+    }
+
+    /// 53: a pipe that nobody reads stands in for a disk that never answers.
+    #[test]
+    fn a_write_that_blocks_for_ever_holds_up_nothing() {
+        let (reading, writing) = nix::unistd::pipe().unwrap();
+        let parts = Parts::on(File::from(writing), "/dev/null/no".into(), PART);
+        let log = Log::of(parts, Duration::ZERO).unwrap();
+        let mut lost = 0;
+        for _ in 0..1000 {
+            log.push(&[b'x'; 10_000]);
+            log.nudge();
+            lost += log.losses().0;
+        }
+        assert!(lost > 10_000_000 - 2 * CAPACITY as u64, "{lost}");
+        log.close(Duration::from_millis(10));
+        // Now the thread's write fails, and it goes on.
+        drop(reading);
+    }
+
+    #[test]
     fn a_full_ring_leaves_a_counted_gap_in_its_place() {
         let mut state = State {
             ring: VecDeque::new(),
@@ -390,6 +402,7 @@ mod tests {
             unreported: 0,
             failed: None,
             error: None,
+            refused: false,
             closing: false,
         };
         state.take(&vec![b'a'; CAPACITY - 10]);

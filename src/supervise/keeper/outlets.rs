@@ -61,7 +61,8 @@ impl Outlets {
             },
             err: passes(plan.err, Stream::Err).then(|| sink(2)).transpose()?,
             asked: Instant::now(),
-            unasked: false,
+            // Whether its file could be made is asked once in any case.
+            unasked: hello.log.is_some(),
         })
     }
 
@@ -139,9 +140,12 @@ impl Outlets {
             return;
         };
         if let Some(why) = why {
-            self.note(format!(
-                "the log cannot be written ({why}); tried again later, the training goes on"
-            ));
+            self.note(match why.kind() {
+                io::ErrorKind::AlreadyExists => format!("no log of the output is kept: {why}"),
+                _ => format!(
+                    "the log cannot be written ({why}); tried again later, the training goes on"
+                ),
+            });
         }
         if bytes > 0 {
             self.report(Report::Unlogged {

@@ -53,6 +53,18 @@ pub struct Run {
     pub stop: Option<Stop>,
     /// Signals from outside that were passed on already.
     pub forwarded: Vec<i32>,
+    /// What came between fork and exec, each once and in order, for when the program is there.
+    pub early: Vec<Early>,
+}
+
+/// A signal that came before there was a program to take it. Of each one is kept, as the kernel
+/// keeps one of each that is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Early {
+    /// For the foreground group, as a key would be.
+    Interrupt,
+    /// For the direct child.
+    Signal(i32),
 }
 
 /// How far a run has come.
@@ -290,6 +302,7 @@ impl Run {
                 heard: Instant::now(),
                 stop: None,
                 forwarded: Vec::new(),
+                early: Vec::new(),
             },
             note,
         })
@@ -301,6 +314,15 @@ impl Run {
             Stage::Running(pid) => Some(pid),
             Stage::Starting { .. } | Stage::Draining { .. } | Stage::Over => None,
         }
+    }
+
+    /// Keeps a signal for later, where it comes too early; whether it did.
+    pub fn keep_if_early(&mut self, signal: Early) -> bool {
+        let starting = matches!(self.stage, Stage::Starting { .. });
+        if starting && !self.early.contains(&signal) {
+            self.early.push(signal);
+        }
+        starting
     }
 
     /// Whether all is reported.

@@ -2,6 +2,7 @@
 
 use super::Watch;
 use crate::supervise::keeper::descriptor::{self, Got};
+use crate::supervise::keeper::footprint;
 use crate::supervise::keeper::run::{Begun, Failed, Run, Stage};
 use crate::supervise::keeper::spawn::{self, Step};
 use crate::supervise::keeper::tree::Process;
@@ -86,11 +87,13 @@ impl Watch {
                     pid: Pid(pid),
                     start_time: start,
                 });
-                // An order to stop may have come before there was anything to stop.
-                if run.stop.is_some() {
-                    run.stop = None;
+                // Orders may have come before there was anything to carry them out on.
+                let stop = run.stop.take();
+                self.deliver_early();
+                if stop.is_some() {
                     self.stop();
                 }
+                footprint::give_back_code();
             }
             (_, Some((step, errno))) => {
                 let failed = match step {

@@ -3,7 +3,7 @@
 use super::Watch;
 use crate::event::Exit;
 use crate::supervise::Report;
-use crate::supervise::keeper::run::{Run, Stage};
+use crate::supervise::keeper::run::{Early, Run, Stage};
 use crate::supervise::keeper::tree::{self, Process, Reaction};
 use nix::errno::Errno;
 use nix::libc;
@@ -96,9 +96,12 @@ impl Watch {
     }
 
     pub(super) fn interrupt(&mut self) {
-        let Some(run) = self.runs.last() else {
+        let Some(run) = self.runs.last_mut() else {
             return;
         };
+        if run.keep_if_early(Early::Interrupt) {
+            return;
+        }
         let Some(pid) = run.pid() else {
             return;
         };
@@ -117,6 +120,9 @@ impl Watch {
         let Some(run) = self.runs.last_mut() else {
             return;
         };
+        if run.keep_if_early(Early::Signal(signal)) {
+            return;
+        }
         let Some(pid) = run.pid() else {
             return self
                 .outlets
@@ -135,6 +141,19 @@ impl Watch {
             }
             libc::SIGUSR1 | libc::SIGUSR2 => self.forward_to_who_handles(pid, signal),
             _ => tree::kill(pid, signal),
+        }
+    }
+
+    /// What came before the program was there. It has had no time to install a handler yet, and
+    /// without us it would have had none either.
+    pub(super) fn deliver_early(&mut self) {
+        let early =
+            (self.runs.last_mut()).map_or_else(Vec::new, |run| std::mem::take(&mut run.early));
+        for signal in early {
+            match signal {
+                Early::Interrupt => self.interrupt(),
+                Early::Signal(signal) => self.forward(signal),
+            }
         }
     }
 

@@ -1,0 +1,180 @@
+//! The log's files: the present part and the one before.
+//!
+//! Each is a new file of our own. What is there already is somebody else's: the user's data, or
+//! the very file that the command writes to, which the log would then feed to itself without end.
+
+use crate::supervise::keeper::sink::STACK;
+use std::fs::{File, Metadata, OpenOptions, symlink_metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The log's files.
+pub struct Parts {
+    path: PathBuf,
+    limit: u64,
+    open: Option<(File, u64)>,
+    /// The file that we made, to know it again.
+    ours: Option<Identity>,
+    /// Whether the older part is ours.
+    turned: bool,
+}
+
+/// A file's device and inode.
+type Identity = (u64, u64);
+
+fn identity(about: &Metadata) -> Identity {
+    (about.dev(), about.ino())
+}
+
+fn taken(path: &Path) -> io::Error {
+    let text = format!("{} is there already", path.display());
+    io::Error::new(io::ErrorKind::AlreadyExists, text)
+}
+
+impl Parts {
+    /// A log at `path`, in parts of `limit` bytes; nothing is opened yet.
+    pub fn new(path: PathBuf, limit: u64) -> Parts {
+        Parts {
+            path,
+            limit,
+            open: None,
+            ours: None,
+            turned: false,
+        }
+    }
+
+    /// The same with something that is open already.
+    #[cfg(test)]
+    pub fn on(file: File, path: PathBuf, limit: u64) -> Parts {
+        Parts {
+            open: Some((file, 0)),
+            ..Parts::new(path, limit)
+        }
+    }
+
+    /// The present part and its length: the one that is open, the one that was ours before a
+    /// failure, or a new one. An error of the kind `AlreadyExists` is for good: there is something
+    /// of that name that we did not make.
+    pub fn open(&mut self) -> io::Result<&mut (File, u64)> {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let there = match symlink_metadata(&self.path) {
+                    Ok(about) => Some(identity(&about)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                    Err(error) => return Err(error),
+                };
+                if there.is_some() && there != self.ours {
+                    return Err(taken(&self.path));
+                }
+                let file = OpenOptions::new()
+                    .append(true)
+                    .create_new(there.is_none())
+                    .mode(0o600)
+                    .custom_flags(nix::libc::O_NOFOLLOW)
+                    .open(&self.path)?;
+                let about = file.metadata()?;
+                if there.is_some() && there != Some(identity(&about)) {
+                    return Err(taken(&self.path));
+                }
+                self.ours = Some(identity(&about));
+                (file, about.len())
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    /// Writes everything, or says how much it wrote and why no more. The file is opened anew after
+    /// an error: it may have been deleted, or its file system mounted again.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let mut written = 0;
+        let outcome = self.try_write(bytes, &mut written);
+        if outcome.is_err() {
+            self.open = None;
+        }
+        outcome.map_err(|error| (written, error))
+    }
+
+    fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+        let limit = self.limit;
+        while let Some(rest) = bytes.get(*written..).filter(|rest| !rest.is_empty()) {
+            let (file, length) = self.open()?;
+            if *length >= limit {
+                self.open = None;
+                self.turn()?;
+                continue;
+            }
+            let until_full =
+                usize::try_from(limit.saturating_sub(*length).max(1)).unwrap_or(usize::MAX);
+            let piece = rest.get(..until_full).unwrap_or(rest);
+            match file.write(piece) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    *written += n;
+                    *length += n as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the present part the older one, in place of the one before.
+    fn turn(&mut self) -> io::Result<()> {
+        let older = older(&self.path);
+        if !self.turned && symlink_metadata(&older).is_ok() {
+            return Err(taken(&older));
+        }
+        let oldest = File::open(&older);
+        std::fs::rename(&self.path, older)?;
+        self.turned = true;
+        // The file system gives a large file back when it is closed for the last time, which may
+        // take a tenth of a second; that must not happen here.
+        if let Ok(oldest) = oldest {
+            let _ = std::thread::Builder::new()
+                .stack_size(STACK)
+                .spawn(move || drop(oldest));
+        }
+        Ok(())
+    }
+}
+
+/// The name of the part before the present one.
+pub fn older(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failure_our_own_file_is_taken_up_again_and_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("output.log");
+        let mut parts = Parts::new(path.clone(), 1 << 20);
+        assert!(parts.write(b"one").is_ok());
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        parts.open = Some((full, 3));
+        let (written, why) = parts.write(b"two").unwrap_err();
+        assert_eq!((written, why.kind()), (0, io::ErrorKind::StorageFull));
+        assert!(parts.write(b"three").is_ok());
+        assert_eq!(std::fs::read(&path).unwrap(), b"onethree");
+        // Deleted: made anew. Replaced by somebody else's: left alone.
+        std::fs::remove_file(&path).unwrap();
+        parts.open = None;
+        assert!(parts.write(b"four").is_ok());
+        assert_eq!(std::fs::read(&path).unwrap(), b"four");
+        std::fs::rename(&path, directory.path().join("moved")).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        parts.open = None;
+        let (_, why) = parts.write(b"five").unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+}
