@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 15] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -44,12 +44,20 @@ const FILES: [(&str, &str); 13] = [
         include_str!("probe/python/oomph-probe/hook.py"),
     ),
     (
+        "oomph-probe/need.py",
+        include_str!("probe/python/oomph-probe/need.py"),
+    ),
+    (
         "oomph-probe/observer.py",
         include_str!("probe/python/oomph-probe/observer.py"),
     ),
     (
         "oomph-probe/process.py",
         include_str!("probe/python/oomph-probe/process.py"),
+    ),
+    (
+        "oomph-probe/recording.py",
+        include_str!("probe/python/oomph-probe/recording.py"),
     ),
     (
         "oomph-probe/sampler.py",

@@ -10,6 +10,8 @@ mod lifetimes;
 mod neighbours;
 #[path = "probe/program.rs"]
 mod program;
+#[path = "probe/recording.rs"]
+mod recording;
 #[path = "probe/records.rs"]
 mod records;
 #[path = "probe/starts.rs"]

@@ -4,7 +4,7 @@
     python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...]
 
 GPU-bound: whole processes in turn, bare and under oomph. Launch-bound: inside one process, the probe
-switched off and on in shuffled blocks. Watching: the front's and the keeper's own cost, screen up.
+off, on and recording lines in shuffled blocks. Watching: the front's and the keeper's own cost, screen up.
 """
 import argparse
 import json
@@ -52,10 +52,17 @@ def gpu_bound(oomph):
 def launch_bound(oomph):
     program = ["python3", str(PROGRAMS / "launch_bound.py")]
     said = json.loads(output_of([oomph, "--headless", "--no-record", *program]).splitlines()[-1])
-    low, high = said["quartiles"]
+    took = said["milliseconds"]
+
+    def ratio(of):
+        low, high = said[of]["quartiles"]
+        return f"{said[of]['median']:.4f} (quartiles {low:.4f}–{high:.4f})"
+
+    lines = "recorded" if said["lines_while_on"] else "not recorded"
     return (
-        f"off {said['off']:.3f} ms, on {said['on']:.3f} ms; ratio {said['ratio']:.4f} "
-        f"(quartiles {low:.4f}–{high:.4f}, {said['blocks']} blocks) (≤ 1.01)"
+        f"off {took['off']:.3f} ms, on {took['on']:.3f} ms (lines {lines}), recording lines "
+        f"{took['recording']:.3f} ms; on/off {ratio('on')} (≤ 1.01), recording/off "
+        f"{ratio('recording')}, {said['rounds']} rounds, {said['allocations_a_step']} allocations a step"
     )
 
 
@@ -64,11 +71,30 @@ def ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+def kilobytes(pid, file):
+    fields = {}
+    for line in pathlib.Path(f"/proc/{pid}/{file}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if value.strip().endswith("kB"):
+            fields[name] = int(value.split()[0])
+    return fields
+
+
 def resident(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+    """All of it, what is the process's own, and what is of files (the binary, the driver's
+    libraries), as far as this kernel says."""
+    status = kilobytes(pid, "status")
+    own, of_files = status.get("RssAnon"), status.get("RssFile")
+    if own is None:
+        try:
+            rollup = kilobytes(pid, "smaps_rollup")
+            own, of_files = rollup["Anonymous"], rollup["Rss"] - rollup["Anonymous"]
+        except (OSError, KeyError):
+            return f"{status.get('VmRSS', 0) / 1024:.1f} MB (kinds not told)"
+    return (
+        f"{status.get('VmRSS', 0) / 1024:.1f} MB (own {own / 1024:.1f}, "
+        f"of files {of_files / 1024:.1f})"
+    )
 
 
 def children(pid):
@@ -101,8 +127,8 @@ def watching(oomph):
             elapsed, hertz = time.monotonic() - began, os.sysconf("SC_CLK_TCK")
             percent = {p: (ticks(p) - spent[p]) / hertz / elapsed * 100 for p in spent}
             return (
-                f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front):.1f} MB (≤ 25); "
-                f"keeper {percent[keeper]:.2f} %, {resident(keeper):.1f} MB (≤ 5)"
+                f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front)} (≤ 25); "
+                f"keeper {percent[keeper]:.2f} %, {resident(keeper)} (≤ 5)"
             )
         finally:
             terminal.close()

@@ -1,17 +1,26 @@
-"""A launch-bound training (24 small linears) that switches the probe that it runs under off and on
-in shuffled blocks, since between processes it varies by a third of itself (the launch path does).
-Off means: no sampling, no recording of lines. Prints one JSON object."""
+"""A launch-bound training (24 small linears) that switches the probe that it runs under in shuffled
+blocks, since between processes it varies by a third of itself (the launch path does).
+
+    on         the probe as it is by itself, once it has settled
+    off        no sampling, no recording of any kind
+    recording  the probe as it is while it records lines
+
+Prints one JSON object.
+"""
 import gc
 import json
 import random
 import statistics
 import sys
+import threading
 import time
 
 import torch
 
-BLOCKS = 48
+ROUNDS = 18
 SECONDS = 1.0
+SETTLE = 8.0
+ON, OFF, RECORDING = "on", "off", "recording"
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(
@@ -29,51 +38,78 @@ def step():
     torch.cuda.synchronize()
 
 
-def block():
-    for _ in range(5):
-        step()
-    times, until = [], time.perf_counter() + SECONDS
+def steps_for(seconds):
+    times, until = [], time.perf_counter() + seconds
     while time.perf_counter() < until:
         began = time.perf_counter()
         step()
         times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e3
+    return times
 
 
-for _ in range(100):
-    step()
+def block():
+    for _ in range(5):
+        step()
+    return statistics.median(steps_for(SECONDS)) * 1e3
+
+
+def allocations():
+    return torch.cuda.memory_stats()["allocation.all.allocated"]
+
+
+steps_for(SETTLE)
 probes = [o for o in gc.get_objects() if type(o).__name__ == "Sampler" and hasattr(o, "process")]
 if not probes:
     sys.exit("the probe is not in this process: run it under oomph")
 process = probes[0].process
+recorded = []
 
 
-def switch(on):
-    process.resting = None if on else "switched off by the benchmark"
-    if on:
+def record(enabled, context):
+    # Said to be the probe's, which would otherwise take it for the program's and be out for good.
+    process.recording.caller = threading.get_ident()
+    try:
         torch.cuda.memory._record_memory_history(
-            enabled="state", context="state", stacks="python", max_entries=1
+            enabled=enabled, context=context, stacks="python", max_entries=1
         )
+    finally:
+        process.recording.caller = None
+
+
+def switch(to):
+    process.resting = "switched off by the benchmark" if to == OFF else None
+    if to == ON:
+        process.recording.record(process.recording.with_stacks)
+        recorded.append(process.recording.with_stacks)
+    elif to == OFF:
+        record(None, None)
     else:
-        torch.cuda.memory._record_memory_history(enabled=None)
+        record("state", "state")
 
 
 random.seed(1)
-ratios, on_times, off_times = [], [], []
-for _ in range(BLOCKS // 2):
-    order = [True, False]
-    random.shuffle(order)
-    taken = {}
-    for on in order:
-        switch(on)
-        taken[on] = block()
-    on_times.append(taken[True])
-    off_times.append(taken[False])
-    ratios.append(taken[True] / taken[False])
-switch(True)
-ratios.sort()
+times = {ON: [], OFF: [], RECORDING: []}
+for _ in range(ROUNDS):
+    for to in random.sample(sorted(times), len(times)):
+        switch(to)
+        times[to].append(block())
+        if to == ON:
+            recorded.append(process.recording.with_stacks)
+switch(ON)
+
+
+def ratios(of):
+    found = sorted(one / off for one, off in zip(times[of], times[OFF]))
+    return {
+        "median": statistics.median(found),
+        "quartiles": [found[len(found) // 4], found[3 * len(found) // 4]],
+    }
+
+
+made = allocations()
+step()
 print(json.dumps({
-    "on": statistics.median(on_times), "off": statistics.median(off_times),
-    "ratio": statistics.median(ratios), "blocks": BLOCKS,
-    "quartiles": [ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]],
+    "milliseconds": {name: statistics.median(of) for name, of in times.items()},
+    "on": ratios(ON), "recording": ratios(RECORDING), "rounds": ROUNDS,
+    "lines_while_on": any(recorded), "allocations_a_step": allocations() - made,
 }))

@@ -13,6 +13,8 @@ nothing, raises nothing, and goes to sleep when nobody listens. Python 3.8 and l
     structure      bytes of parameters, gradients and optimizer state
     observer       the record of an out-of-memory
     snapshot       what the allocator's snapshot says, in few words
+    recording      the lines of live blocks, recorded while they are needed
+    need           whether they are
     frames         Python stacks: the program's own lines, and the phase of the step
     wire           one JSON object a line over the front's Unix socket
 """

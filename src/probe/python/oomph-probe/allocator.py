@@ -1,6 +1,7 @@
 """Readings of PyTorch's caching allocator. Reads only what is in the process's memory: nothing here
 makes a CUDA call that could create a context, and nothing resets a peak.
 """
+from . import need
 
 # `_cuda_memoryStats` keeps the GIL while it waits for the allocator's mutex; an allocator written in
 # Python needs the GIL under that mutex. So only torch's own back ends are read.
@@ -36,7 +37,7 @@ def settings(torch):
 class Reading:
     """The allocator of one device at one moment; None is what this torch does not say."""
 
-    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "rest")
+    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "rest")
 
     def __init__(self, stats, native):
         allocated = stats["allocated_bytes"]["all"]
@@ -45,6 +46,7 @@ class Reading:
         self.reserved = reserved["current"]
         self.peak = allocated["peak"]
         self.reserved_peak = reserved["peak"]
+        self.allocations = stats.get("allocation", {}).get("all", {}).get("allocated", 0)
         self.rest = {
             "alloc_retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -86,6 +88,12 @@ class Allocator:
                 max(reserved, reading.reserved_peak),
             )
         return reading
+
+    def use(self, device, reading, limit):
+        """A reading as what the recording of lines goes by."""
+        bound = self.devices()[device]["total"] if limit is None else limit
+        largest = self.peaks.get(device, (0, 0))[1]
+        return need.Use(reading.allocated, largest, bound, reading.allocations)
 
     def sample(self, pid, device, reading, limit):
         """A reading as a line."""

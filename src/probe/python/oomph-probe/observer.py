@@ -51,6 +51,8 @@ class Observer:
         }
         if limit is not None:
             record["limit"] = limit
+        if process.recording is not None:
+            process.recording.need.keep()
         self.seen += 1
         now = time.monotonic()
         in_full = self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY

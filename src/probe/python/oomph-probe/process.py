@@ -5,7 +5,7 @@ import atexit
 import os
 import sys
 
-from . import allocator, hello, observer, sampler, steps, structure, wire
+from . import allocator, hello, observer, recording, sampler, steps, structure, wire
 
 # Milliseconds that the end of the program may wait for the last lines. It takes as many only where
 # the machine is so busy that the thread does not come to run; tests on such a machine ask for more.
@@ -21,10 +21,17 @@ class Process:
         self.socket = os.environ["OOMPH_PROBE_SOCKET"]
         self.interval = milliseconds("OOMPH_PROBE_INTERVAL_MS", 100, at_least=10)
         self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
-        self.wants_lines = os.environ.get("OOMPH_PROBE_LINES") != "0"
+        self.recording = self.make_recording()
         self.armed = False
         self.live = False
         self.finished = False
+
+    def make_recording(self):
+        """The recording of lines, before the program can have begun one of its own; or None."""
+        if os.environ.get("OOMPH_PROBE_LINES") == "0" or self.version < (2, 1):
+            return None
+        seconds = milliseconds("OOMPH_PROBE_SETTLE_MS", 5000, at_least=10)
+        return recording.Recording(self.torch, seconds)
 
     def arm(self):
         """Runs inside torch's CUDA initialisation; an exception here would fail the program's."""
@@ -69,16 +76,9 @@ class Process:
             attach(observer.Observer(self).observe)
 
     def record_lines(self):
-        """Has the allocator keep, with each live block, the Python stack that allocated it."""
-        if not self.wants_lines or self.version < (2, 1) or self.backend != "native":
-            return
-        is_recording = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
-        if is_recording is not None and is_recording():
+        """Of each live block, the line that allocated it; the other back end keeps none."""
+        if self.recording is not None and self.backend == "native" and not self.recording.begin():
             self.note("the program records its allocation history itself: it is left as it is")
-            return
-        self.torch.cuda.memory._record_memory_history(
-            enabled="state", context="state", stacks="python", max_entries=1
-        )
 
     def note(self, text):
         self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)

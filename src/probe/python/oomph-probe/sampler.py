@@ -27,6 +27,7 @@ class Sampler:
         self.last = {}
         self.looked = {}
         self.limits = {}
+        self.uses = {}
         self.connection = 0
         self.pause = FIRST_PAUSE
         self.next_attempt = 0.0
@@ -109,6 +110,8 @@ class Sampler:
         now = time.monotonic()
         for device in range(len(self.process.allocator.devices())):
             self.gather_device(wire, device, now)
+        if self.process.recording is not None and not self.stopping:
+            self.process.recording.look(self.process.steps.count, self.uses)
 
     def gather_device(self, wire, device, now):
         last_sent, last_line = self.last.get(device, (0.0, None))
@@ -122,6 +125,7 @@ class Sampler:
         due = now - last_sent >= KEEP_ALIVE
         if due:
             self.limits[device] = allocator.limit(device)
+        self.uses[device] = allocator.use(device, reading, self.limits.get(device))
         line = allocator.sample(self.process.pid, device, reading, self.limits.get(device))
         if due or line != last_line:
             wire.put(line)

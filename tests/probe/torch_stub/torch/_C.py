@@ -1,4 +1,5 @@
 """What torch has in C++: memory as a number, its statistics, observers, and stacks of blocks."""
+import os
 import sys
 
 CAPACITY = 1 << 30
@@ -14,7 +15,7 @@ class Device:
         self.blocks = {}
         self.free = []
         self.allocated = self.peak = self.reserved = self.reserved_peak = 0
-        self.ooms = 0
+        self.ooms = self.allocations = 0
         self.fraction = 1.0
 
 
@@ -22,6 +23,7 @@ devices = [Device() for _ in range(DEVICES)]
 observers = []
 grad_enabled = [True]
 recording = [None]
+context = [None]
 initialised = [False]
 contexts = set()
 
@@ -64,7 +66,7 @@ def allocate(owner, size, ordinal, frame):
         owner.is_cuda = False
         out_of_memory(ordinal, size, allowed)
     stack = []
-    while recording[0] == "state" and frame is not None:
+    while recording[0] == context[0] == "state" and frame is not None:
         code = frame.f_code
         stack.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back
@@ -72,6 +74,7 @@ def allocate(owner, size, ordinal, frame):
         device.free.remove(size)
     device.blocks[id(owner)] = (size, stack)
     device.allocated += size
+    device.allocations += 1
     device.peak = max(device.peak, device.allocated)
     device.reserved = device.allocated + sum(device.free)
     device.reserved_peak = max(device.reserved_peak, device.reserved)
@@ -90,10 +93,11 @@ def _cuda_memoryStats(ordinal):
         raise RuntimeError("Invalid device argument: did you call init?")
     device = devices[ordinal]
 
-    def stat(current, peak=0):
-        return {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}
+    def stat(current, peak=0, allocated=0):
+        return {"all": {"current": current, "peak": peak, "allocated": allocated, "freed": 0}}
 
     return {
+        "allocation": stat(len(device.blocks), allocated=device.allocations),
         "allocated_bytes": stat(device.allocated, device.peak),
         "reserved_bytes": stat(device.reserved, device.reserved_peak),
         "active_bytes": stat(device.allocated),
@@ -107,6 +111,18 @@ def _cuda_memoryStats(ordinal):
 
 def _cuda_attach_out_of_memory_observer(observer):
     observers.append(observer)
+
+
+def _cuda_record_memory_history(enabled, record, stacks, max_entries):
+    """Blocks keep the stacks that they have, whatever comes."""
+    from . import cuda
+
+    cuda._lazy_init()
+    recording[0], context[0] = enabled, record
+
+
+if "STUB_ENTRY" in os.environ:
+    globals()[os.environ["STUB_ENTRY"]] = globals().pop("_cuda_record_memory_history")
 
 
 def _cuda_isHistoryEnabled():

@@ -6,6 +6,7 @@ blocks of exactly that size. What a program may set, beside torch's own names:
     STUB_TORCH_VERSION   what `torch.__version__` says
     STUB_TORCH_FAILS     the import fails: "import" by an ImportError, "crash" by a RuntimeError
     STUB_BACKEND         what `get_allocator_backend` says
+    STUB_ENTRY           what the C++ entry is called that records the history
 """
 import os
 

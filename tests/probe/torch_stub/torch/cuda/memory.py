@@ -13,10 +13,8 @@ def get_per_process_memory_fraction(device=0):
 
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None):
-    from . import _lazy_init
-
-    _lazy_init()
-    _C.recording[0] = enabled
+    entry = os.environ.get("STUB_ENTRY", "_cuda_record_memory_history")
+    getattr(_C, entry)(enabled, context, stacks, max_entries)
 
 
 def _snapshot(device=None):
