@@ -328,3 +328,30 @@ fn a_deleted_directory_is_not_left() {
     assert_eq!(text(&ours.stderr), text(&bare.stderr));
     assert_eq!(ours.status.code(), bare.status.code());
 }
+
+/// 62: what was closed is closed for the command too, and what was open is not.
+#[test]
+fn closed_streams_stay_closed() {
+    let state = TempDir::new().expect("a directory");
+    let seen = state.path().join("seen");
+    let inner = format!(
+        "for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && echo $n >> {0}; done; echo end >> {0}; exit 5",
+        seen.display()
+    );
+    for closing in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-", ""] {
+        let start = |with_us: bool| {
+            let _ = fs::remove_file(&seen);
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("exec \"$@\" {closing}"), "sh"]);
+            if with_us {
+                command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
+            }
+            command.args(["sh", "-c", &inner]).stdin(Stdio::null());
+            command.env("XDG_STATE_HOME", state.path());
+            let done = command.output().expect("sh runs");
+            assert_eq!(done.status.code(), Some(5), "{}", text(&done.stderr));
+            fs::read_to_string(&seen).expect("what the command saw")
+        };
+        assert_eq!(start(true), start(false), "{closing}");
+    }
+}
