@@ -355,3 +355,25 @@ fn closed_streams_stay_closed() {
         assert_eq!(start(true), start(false), "{closing}");
     }
 }
+
+/// 52: a limit on the size of files costs the recording and nothing else; the command is still
+/// ended by it.
+#[test]
+fn a_file_size_limit_is_the_commands_own() {
+    let state = TempDir::new().expect("a directory");
+    let limited = |inner: &str| {
+        Command::new("sh")
+            .args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$@\"", "sh"])
+            .args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml", "sh", "-c", inner])
+            .current_dir(state.path())
+            .env("XDG_STATE_HOME", state.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("sh runs")
+    };
+    let done = limited("yes | head -c 100000; exit 3");
+    assert_eq!(done.status.code(), Some(3), "{}", text(&done.stderr));
+    assert_eq!(done.stdout.len(), 100_000);
+    let done = limited("exec head -c 100000 /dev/zero > large");
+    assert_eq!(done.status.signal(), Some(nix::libc::SIGXFSZ));
+}
