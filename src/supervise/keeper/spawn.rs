@@ -188,17 +188,13 @@ impl Child {
                 None => self.say(PID, libc::getpid()),
             }
             for ((target, source), closed) in (0..).zip(self.streams).zip(self.closed) {
-                match source {
-                    Some(source) => {
-                        if libc::dup2(source, target) < 0 {
-                            self.fail(SETUP);
-                        }
+                if let Some(source) = source {
+                    if libc::dup2(source, target) < 0 {
+                        self.fail(SETUP);
                     }
+                } else if closed {
                     // Rust's runtime has opened /dev/null in the place of what was closed.
-                    None if closed => {
-                        libc::close(target);
-                    }
-                    None => {}
+                    libc::close(target);
                 }
             }
             if let Some(cwd) = self.cwd
