@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 pub struct Inherited {
     ignored: u64,
     blocked: u64,
+    #[serde(default)]
     closed: u8,
 }
 
