@@ -12,6 +12,7 @@ fn main() -> ExitCode {
         supervise::keeper::main();
     }
     supervise::inherited();
+    supervise::ignore_own_limits();
     // A directory that was deleted has no name: the command stays in it, as it would without us.
     let cwd = std::env::current_dir().unwrap_or_default();
     let order = match cli::parse(words, cwd) {

@@ -39,7 +39,7 @@ mod wire;
 pub use aftermath::clear_up;
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
-pub use inherited::{Inherited, inherited};
+pub use inherited::{Inherited, ignore_own_limits, inherited};
 pub use order::{Io, Launch, Order, Setup, Size, Timing};
 pub use report::{Report, Rung, Stream};
 pub use resolve::{Missing, resolve};

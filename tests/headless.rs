@@ -328,3 +328,52 @@ fn a_deleted_directory_is_not_left() {
     assert_eq!(text(&ours.stderr), text(&bare.stderr));
     assert_eq!(ours.status.code(), bare.status.code());
 }
+
+/// 62: what was closed is closed for the command too, and what was open is not.
+#[test]
+fn closed_streams_stay_closed() {
+    let state = TempDir::new().expect("a directory");
+    let seen = state.path().join("seen");
+    let inner = format!(
+        "for n in 0 1 2; do [ -e /proc/$$/fd/$n ] && echo $n >> {0}; done; echo end >> {0}; exit 5",
+        seen.display()
+    );
+    for closing in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-", ""] {
+        let start = |with_us: bool| {
+            let _ = fs::remove_file(&seen);
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("exec \"$@\" {closing}"), "sh"]);
+            if with_us {
+                command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
+            }
+            command.args(["sh", "-c", &inner]).stdin(Stdio::null());
+            command.env("XDG_STATE_HOME", state.path());
+            let done = command.output().expect("sh runs");
+            assert_eq!(done.status.code(), Some(5), "{}", text(&done.stderr));
+            fs::read_to_string(&seen).expect("what the command saw")
+        };
+        assert_eq!(start(true), start(false), "{closing}");
+    }
+}
+
+/// 52: a limit on the size of files costs the recording and nothing else; the command is still
+/// ended by it.
+#[test]
+fn a_file_size_limit_is_the_commands_own() {
+    let state = TempDir::new().expect("a directory");
+    let limited = |inner: &str| {
+        Command::new("sh")
+            .args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$@\"", "sh"])
+            .args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml", "sh", "-c", inner])
+            .current_dir(state.path())
+            .env("XDG_STATE_HOME", state.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("sh runs")
+    };
+    let done = limited("yes | head -c 100000; exit 3");
+    assert_eq!(done.status.code(), Some(3), "{}", text(&done.stderr));
+    assert_eq!(done.stdout.len(), 100_000);
+    let done = limited("exec head -c 100000 /dev/zero > large");
+    assert_eq!(done.status.signal(), Some(nix::libc::SIGXFSZ));
+}

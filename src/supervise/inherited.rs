@@ -1,18 +1,22 @@
-//! How signals stood when this process began, for the trainer to find them so.
+//! How signals and standard streams stood when this process began, for the trainer to find them so.
 //!
 //! `nohup` is an ignored SIGHUP, `cmd &` in a plain `sh` an ignored SIGINT, systemd's
-//! `IgnoreSIGPIPE=` an ignored SIGPIPE. Rust's runtime ignores SIGPIPE before `main`, so that the
-//! truth can only be read earlier: by a function in `.init_array`, which the loader calls first.
+//! `IgnoreSIGPIPE=` an ignored SIGPIPE; `<&-` closes a stream. Rust's runtime ignores SIGPIPE and
+//! opens `/dev/null` for every closed stream before `main`, so that the truth can only be read
+//! earlier: by a function in `.init_array`, which the loader calls first.
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// The signals that were ignored and blocked at the start; bit n−1 stands for signal n.
+/// The signals that were ignored and blocked at the start (bit n−1 stands for signal n), and the
+/// standard streams that were closed (bit n stands for stream n).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inherited {
     ignored: u64,
     blocked: u64,
+    #[serde(default)]
+    closed: u8,
 }
 
 impl Inherited {
@@ -24,6 +28,11 @@ impl Inherited {
     /// Whether `signal` was blocked.
     pub fn is_blocked(self, signal: i32) -> bool {
         self.blocked & bit(signal) != 0
+    }
+
+    /// Which of stdin, stdout and stderr were closed.
+    pub fn closed(self) -> [bool; 3] {
+        [0, 1, 2].map(|number| self.closed & (1 << number) != 0)
     }
 }
 
@@ -37,6 +46,7 @@ const fn bit(signal: i32) -> u64 {
 
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
+static CLOSED: AtomicU8 = AtomicU8::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// How signals stood at the start. To be called first thing in `main`: where the loader did not
@@ -48,6 +58,19 @@ pub fn inherited() -> Inherited {
     Inherited {
         ignored: IGNORED.load(Ordering::Acquire),
         blocked: BLOCKED.load(Ordering::Acquire),
+        closed: CLOSED.load(Ordering::Acquire),
+    }
+}
+
+/// Makes the user's limit on the size of files (`ulimit -f`) an error of this process's writes and
+/// not its end: a recording that may not grow is a recording less. The trainer finds the signal as
+/// it was. To be called by the front; the keeper does so itself.
+pub fn ignore_own_limits() {
+    // What the trainer is to find is read before.
+    inherited();
+    // SAFETY: no handler, only ignored.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }
 
@@ -56,7 +79,7 @@ pub fn inherited() -> Inherited {
 static AT_LOAD: extern "C" fn() = record;
 
 extern "C" fn record() {
-    let (mut ignored, mut blocked) = (0, 0);
+    let (mut ignored, mut blocked, mut closed) = (0, 0, 0);
     // SAFETY: only asks the kernel; every out-pointer is a zeroed local of the right type. Nothing
     // here needs Rust's runtime, which is not up yet.
     unsafe {
@@ -73,9 +96,15 @@ extern "C" fn record() {
                 blocked |= bit(signal);
             }
         }
+        for number in 0..3 {
+            if libc::fcntl(number, libc::F_GETFD) < 0 {
+                closed |= 1 << number;
+            }
+        }
     }
     IGNORED.store(ignored, Ordering::Release);
     BLOCKED.store(blocked, Ordering::Release);
+    CLOSED.store(closed, Ordering::Release);
     KNOWN.store(true, Ordering::Release);
 }
 

@@ -5,11 +5,11 @@
 //! has of the 64 KiB around every page that is asked for. They are shared with the front and cost
 //! the machine nothing, but whoever reads `ps`, or a container's limit per process, counts them.
 //! So they are given back once the program runs, when all that happens once has happened; what the
-//! loop needs comes back by itself, from the page cache, in some tens of faults. Measured in a
-//! release build, on Linux 6.18: 5.7 MB resident at rest without this, 3.3 to 3.8 with it; 7.5 to
-//! 8.1 after a gibibyte of output, 5.9 to 7.1 with it, of which 2.3 are the buffers; the time that the
-//! gibibyte takes differs by less than it does from one time to the next. MADV_RANDOM, which stops
-//! the reading ahead but not the mapping of neighbours, made no difference and is not asked for.
+//! loop needs comes back by itself, from the page cache, in some tens of faults. Measured in
+//! release builds on Linux 6.18: at rest 5.0 to 5.8 MB resident without this and 2.7 to 3.8 with it;
+//! after a gibibyte of output 7.0 to 8.1 and 5.9 to 7.1, of which 2.3 are the buffers. The time that
+//! the gibibyte takes differs by less than it does from one time to the next. MADV_RANDOM stops
+//! reading ahead and not the mapping of neighbours; it made no difference and is not asked for.
 
 use nix::libc;
 use std::os::raw::{c_int, c_void};

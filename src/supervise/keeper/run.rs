@@ -273,6 +273,7 @@ impl Run {
             env: environment::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
+            closed: inherited.closed(),
             terminal: pty
                 .as_ref()
                 .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd())),

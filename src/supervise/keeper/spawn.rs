@@ -34,6 +34,8 @@ pub struct Blueprint {
     pub cwd: Option<CString>,
     /// What becomes its stdin, stdout and stderr; `None` stays what it is.
     pub streams: [Option<RawFd>; 3],
+    /// Which of those that stay are closed.
+    pub closed: [bool; 3],
     /// Its terminal, where it gets one.
     pub terminal: Option<RawFd>,
     /// Signals that were ignored when oomph began.
@@ -127,6 +129,7 @@ pub fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
         shell: plan.for_a_shell.then_some(shell.as_ptr()),
         cwd: plan.cwd.as_ref().map(|cwd| cwd.as_ptr()),
         streams: plan.streams,
+        closed: plan.closed,
         terminal: plan.terminal,
         ignored,
         mask,
@@ -163,6 +166,7 @@ struct Child {
     shell: Option<*const *const libc::c_char>,
     cwd: Option<*const libc::c_char>,
     streams: [Option<RawFd>; 3],
+    closed: [bool; 3],
     terminal: Option<RawFd>,
     ignored: [bool; SIGNALS],
     mask: libc::sigset_t,
@@ -183,11 +187,14 @@ impl Child {
                 Some(terminal) => self.hold_session(terminal),
                 None => self.say(PID, libc::getpid()),
             }
-            for (target, source) in (0..).zip(self.streams) {
-                if let Some(source) = source
-                    && libc::dup2(source, target) < 0
-                {
-                    self.fail(SETUP);
+            for ((target, source), closed) in (0..).zip(self.streams).zip(self.closed) {
+                if let Some(source) = source {
+                    if libc::dup2(source, target) < 0 {
+                        self.fail(SETUP);
+                    }
+                } else if closed {
+                    // Rust's runtime has opened /dev/null in the place of what was closed.
+                    libc::close(target);
                 }
             }
             if let Some(cwd) = self.cwd
