@@ -113,7 +113,7 @@ fn from_the_command_to_a_run_that_fits_on_one_key() {
         .iter()
         .filter(|e| matches!(e.what, What::Sample(_)))
         .count();
-    assert!(samples >= 10, "{samples} samples");
+    assert!(samples >= 3, "{samples} samples");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn quitting_asks_and_can_stop_the_training() {
     let terminal = &mut session.terminal;
     terminal.wait_for("allocated", A_RUN);
     terminal.press("q");
-    let question = terminal.wait_for("stop", A_RUN);
+    let question = terminal.wait_for("quit and stop the training", A_RUN);
     assert!(
         question.contains("leave") || question.contains("running"),
         "{question}"
