@@ -1,4 +1,5 @@
 """One line of progress in place on a terminal, a plain line now and then elsewhere."""
+import shutil
 import sys
 import time
 
@@ -6,7 +7,7 @@ import torch
 
 GIB = 1 << 30
 PLAIN_EVERY_S = 2.0
-BAR = 24
+BAR = 16
 
 
 class Progress:
@@ -27,7 +28,7 @@ class Progress:
             return
         self.printed = now
         rate = step / max(1e-9, now - self.started)
-        memory = "allocated %.2f GiB, reserved %.2f GiB, peak %.2f GiB" % (
+        memory = "allocated %.2f, reserved %.2f, peak %.2f GiB" % (
             torch.cuda.memory_allocated() / GIB,
             torch.cuda.memory_reserved() / GIB,
             torch.cuda.max_memory_allocated() / GIB,
@@ -36,7 +37,11 @@ class Progress:
         if self.in_place:
             full = int(BAR * min(1.0, step / self.total))
             text = "|%s%s| %s" % ("#" * full, "-" * (BAR - full), text)
-            sys.stdout.write("\r" + text.ljust(self.width))
+            # The terminal may have been resized since the last line; a line that is wider wraps,
+            # and then `\r` leads back to its last part only. What is left out first is the end.
+            room = shutil.get_terminal_size().columns - 1
+            text = text[:room]
+            sys.stdout.write("\r" + text.ljust(min(self.width, room)))
             self.width = len(text)
         else:
             sys.stdout.write(text + "\n")
