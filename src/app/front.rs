@@ -17,6 +17,7 @@ use super::mode::Mode;
 use super::phase::Phase;
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
@@ -160,7 +161,7 @@ impl Front {
         self.state.apply(&event);
         self.recorder.write(&event);
         match &event.what {
-            What::Oom(_) | What::OomText(_) | What::Exited(_) => self.diagnose(),
+            What::Oom(_) | What::OomText(_) => self.diagnose(),
             What::Device(reading) => {
                 if let Phase::Gating { gate, .. } = &mut self.phase {
                     gate.read(reading);
@@ -185,6 +186,11 @@ impl Front {
 
     fn diagnose(&mut self) {
         self.findings = diagnosis::diagnose(&self.state);
+        let unsaid = self.state.runs.iter().all(|run| run.ranks.is_empty());
+        if unsaid && self.state.oom().is_some() {
+            // No probe has said it: the disk is asked, once memory has run out and not before.
+            self.torch = torch::version_for(&self.command);
+        }
         self.remedies = self.remedies_now();
     }
 

@@ -25,10 +25,8 @@ struct ProbeInPlace {
 pub const SESSION_VARIABLE: &str = "OOMPH_SESSION";
 
 impl Surround {
-    /// Writes the probe into `directory`, to speak to `socket`. `None` for either leaves it out.
-    ///
-    /// # Errors
-    /// The probe's files could not be written; the caller says so and goes on without.
+    /// Writes the probe into the directory of `place`, to speak to its socket; without a place it is
+    /// left out. What kept it from being written comes back in words, to be said and done without.
     pub fn prepare(
         options: &RunOptions,
         session: &str,
