@@ -29,10 +29,11 @@ fn a_hang_up_on_a_living_terminal_leaves_the_output_visible() {
     let directory = TempDir::new().expect("a directory");
     let go = directory.path().join("go");
     let script = format!(
-        "echo before; while [ ! -e {} ]; do sleep 0.05; done; echo after; exit 3",
+        "echo be''fore; while [ ! -e {} ]; do sleep 0.05; done; echo after; exit 3",
         go.display()
     );
     let mut terminal = oomph(&["sh", "-c", &script]);
+    // In two pieces above: the command itself is on the screen as well.
     terminal.wait_for("before", PATIENCE);
     processes::signal(terminal.pid(), Signal::SIGHUP);
     wait_until("the screen to be given back", PATIENCE, || {

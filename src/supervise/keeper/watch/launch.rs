@@ -47,6 +47,10 @@ impl Watch {
     }
 
     /// Hears how a process fares between fork and exec.
+    ///
+    /// Asked before any of its output is read as well: the front shows what a run writes from
+    /// [`Report::Started`] on, and one `poll` may find the output ready that comes after the exec
+    /// it has not seen.
     pub(super) fn listen(&mut self, index: usize) {
         let Some(run) = self.runs.get_mut(index) else {
             return;
@@ -55,10 +59,12 @@ impl Watch {
             return;
         };
         let mut chunk = [0; 64];
-        match descriptor::read(&*pipe, &mut chunk) {
-            Got::Bytes(n) => return said.extend_from_slice(chunk.get(..n).unwrap_or_default()),
-            Got::Nothing => return,
-            Got::End => {}
+        loop {
+            match descriptor::read(&*pipe, &mut chunk) {
+                Got::Bytes(n) => said.extend_from_slice(chunk.get(..n).unwrap_or_default()),
+                Got::Nothing => return,
+                Got::End => break,
+            }
         }
         let words = spawn::words(said);
         let mut pid = None;

@@ -150,6 +150,7 @@ impl Watch {
             }
             Token::Starting(index) => self.listen(index),
             Token::Master(index) => {
+                self.listen(index);
                 if events & libc::POLLOUT != 0 {
                     self.type_keys(index);
                 }
@@ -157,7 +158,10 @@ impl Watch {
                     self.drain_terminal(index);
                 }
             }
-            Token::Pipe(index, number) => self.drain_pipe(index, number),
+            Token::Pipe(index, number) => {
+                self.listen(index);
+                self.drain_pipe(index, number);
+            }
             Token::Growth(index) => {
                 if let Some(run) = self.runs.get(index) {
                     run.tails.iter().for_each(tail::Tail::calm);
