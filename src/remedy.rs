@@ -19,6 +19,7 @@ mod family;
 mod launcher;
 #[cfg(test)]
 mod laws;
+pub mod model;
 mod offer;
 mod outline;
 #[cfg(test)]

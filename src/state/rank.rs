@@ -106,4 +106,11 @@ pub struct StepTrack {
     /// The largest allocated up to the end of the latest step: of all that was seen whole, an
     /// out-of-memory in the step after it left out.
     pub peak: Option<Bytes>,
+    /// The first step, where it was read: before it the optimizer had no state.
+    pub first: Option<Step>,
+    /// The largest allocated that forward and backward are known to have reached: read before
+    /// `step()`, and more than anything before it.
+    pub passes_peak: Option<Bytes>,
+    /// The largest allocated inside `step()`, where that was more than anything before it.
+    pub optimizer_peak: Option<Bytes>,
 }

@@ -303,6 +303,16 @@ const FLOORS: usize = 512;
 impl StepTrack {
     fn ended(&mut self, at: Moment, step: &Step) {
         self.count = self.count.max(step.count);
+        if step.count == 1 {
+            self.first.get_or_insert_with(|| step.clone());
+        }
+        let (before, after) = (step.before, step.after);
+        if self.peak < Some(before.peak.max(before.allocated)) {
+            self.passes_peak = Some(before.peak.max(before.allocated));
+        }
+        if after.peak > before.peak.max(before.allocated) && self.peak < Some(after.peak) {
+            self.optimizer_peak = Some(after.peak);
+        }
         for reading in [step.before, step.after] {
             self.peak = self.peak.max(Some(reading.peak.max(reading.allocated)));
         }

@@ -1,0 +1,132 @@
+//! A quantity that is not known exactly: what it likely is, and between what it lies.
+
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::ops::Add;
+
+/// A number of bytes with an interval around it: `low ≤ likely ≤ high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// It is hardly less than this.
+    pub low: Bytes,
+    /// The best single figure.
+    pub likely: Bytes,
+    /// It is hardly more than this.
+    pub high: Bytes,
+}
+
+impl Estimate {
+    /// What was measured.
+    pub const fn exact(bytes: Bytes) -> Estimate {
+        Estimate {
+            low: bytes,
+            likely: bytes,
+            high: bytes,
+        }
+    }
+
+    /// Three figures in whatever order their origin left them in; `likely` is pulled into the
+    /// interval of the other two.
+    pub fn of(low: Bytes, likely: Bytes, high: Bytes) -> Estimate {
+        let (low, high) = (low.min(high), low.max(high));
+        Estimate {
+            low,
+            likely: likely.clamp(low, high),
+            high,
+        }
+    }
+
+    /// The same with each end moved outwards by this share of what lies above `base`.
+    pub(super) fn widened(self, base: Bytes, share: f64) -> Estimate {
+        let margin = (self.likely - base).scale(share);
+        Estimate {
+            low: self.low - margin,
+            likely: self.likely,
+            high: self.high + margin,
+        }
+    }
+
+    /// The larger of two quantities.
+    pub(super) fn max(self, other: Estimate) -> Estimate {
+        Estimate {
+            low: self.low.max(other.low),
+            likely: self.likely.max(other.likely),
+            high: self.high.max(other.high),
+        }
+    }
+
+    /// Each figure times its own factor.
+    pub(super) fn times(self, (low, likely, high): (f64, f64, f64)) -> Estimate {
+        Estimate::of(
+            self.low.scale(low),
+            self.likely.scale(likely),
+            self.high.scale(high),
+        )
+    }
+
+    /// Whether the interval holds this figure.
+    pub fn holds(self, bytes: Bytes) -> bool {
+        (self.low..=self.high).contains(&bytes)
+    }
+
+    /// `14.6 GiB (14.1–15.2)`: the interval in the unit of the figure. One that is as narrow as
+    /// what is printed is left out.
+    pub fn shown(self) -> String {
+        let figure = self.likely.to_string();
+        let Some((number, unit)) = figure.split_once(' ') else {
+            return figure;
+        };
+        let decimals = number.split_once('.').map_or(0, |(_, rest)| rest.len());
+        let scale = match unit {
+            "GiB" => 30,
+            "MiB" => 20,
+            "KiB" => 10,
+            "TiB" => 40,
+            _ => return figure,
+        };
+        let in_unit =
+            |bytes: Bytes| format!("{:.decimals$}", bytes.0 as f64 / f64::powi(2.0, scale));
+        let (low, high) = (in_unit(self.low), in_unit(self.high));
+        if low == number && high == number {
+            return figure;
+        }
+        format!("{figure} ({low}–{high})")
+    }
+}
+
+impl Add<Bytes> for Estimate {
+    type Output = Estimate;
+    fn add(self, more: Bytes) -> Estimate {
+        Estimate {
+            low: self.low + more,
+            likely: self.likely + more,
+            high: self.high + more,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_printed_in_the_unit_of_its_figure() {
+        let estimate = |low: u64, likely: u64, high: u64| {
+            Estimate::of(Bytes::mib(low), Bytes::mib(likely), Bytes::mib(high)).shown()
+        };
+        assert_eq!(estimate(14438, 14950, 15565), "14.6 GiB (14.1–15.2)");
+        assert_eq!(estimate(900, 1000, 1100), "1000 MiB (900–1100)");
+        assert_eq!(estimate(2048, 2048, 2048), "2.00 GiB");
+        assert_eq!(Estimate::exact(Bytes(12)).shown(), "12 B");
+    }
+
+    #[test]
+    fn the_ends_are_put_in_order() {
+        let estimate = Estimate::of(Bytes(9), Bytes(10), Bytes(3));
+        assert_eq!(
+            (estimate.low, estimate.likely, estimate.high),
+            (Bytes(3), Bytes(9), Bytes(9))
+        );
+        assert!(estimate.holds(Bytes(4)) && !estimate.holds(Bytes(10)));
+    }
+}

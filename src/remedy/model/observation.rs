@@ -1,0 +1,233 @@
+//! What one run showed of its memory, as far as the model needs it.
+//!
+//! The probe reads the allocator at both edges of every optimizer step. PyTorch's own peak, read
+//! before `step()`, is what forward and backward reached; where it is more after `step()`, the
+//! optimizer reached it, and that does not depend on the batch. A run that ended before its first
+//! whole step leaves a bound.
+
+use super::estimate::Estimate;
+use super::reading::Reading;
+use crate::event::Phase;
+use crate::state::{OomIncident, RankState, Run, State};
+use crate::units::Bytes;
+
+/// Above this step a new peak means that steps differ from each other (lengths that vary).
+const SETTLED: u64 = 4;
+
+/// What one run showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Samples that the device took at once.
+    pub batch: u64,
+    /// Allocated when a forward begins: parameters, optimizer state, buffers, and the gradients where
+    /// they are kept. Within this.
+    pub base: Estimate,
+    /// What of the base is surely there whatever the batch: parameters and optimizer state.
+    pub gradients: Option<Bytes>,
+    /// Bytes of the parameters.
+    pub parameters: Option<Bytes>,
+    /// Whether gradients are kept through the forward, as the command says it.
+    pub keeps_gradients: bool,
+    /// What forward and backward reach.
+    pub passes: Passes,
+    /// What the optimizer's step reaches, which does not depend on the batch.
+    pub optimizer: Estimate,
+    /// Whether steps differ from each other.
+    pub varies: bool,
+    /// The most that was reserved as a share of the most that was allocated, while nothing had to be
+    /// given back: what the allocator's habits cost at the most.
+    pub overhead: Option<f64>,
+}
+
+/// What forward and backward of a whole step reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    /// Seen whole.
+    Seen(Bytes),
+    /// Within this: a part of it was seen, the rest follows.
+    Within(Bytes, Bytes),
+    /// No less than this, and why no more is known.
+    AtLeast(Bytes, Unseen),
+}
+
+/// Why no whole step is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unseen {
+    /// None had ended.
+    NoStep,
+    /// Steps had ended, but the one that failed wanted more than they had needed; where it failed.
+    Wanted(Phase),
+    /// The only one that ended did so before the optimizer had a state.
+    NoState,
+}
+
+impl Observation {
+    /// What a run showed, by the process that held or wanted the most; `None` where no probe spoke.
+    pub fn of_run(run: &Run) -> Option<Observation> {
+        let oom = run.oom();
+        let rank = match oom.and_then(|oom| run.rank_of(oom)) {
+            Some(rank) => Some(rank),
+            None if run.ranks.len() == 1 || oom.is_none() => {
+                run.ranks.iter().max_by_key(|rank| rank.allocated_peak)
+            }
+            None => None,
+        };
+        Observation::of(rank, oom, &Reading::of(&run.command))
+    }
+
+    /// The runs of a session whose command is that of `reading` but for the batch.
+    pub fn of_session(state: &State, reading: &Reading) -> Vec<Observation> {
+        state
+            .runs
+            .iter()
+            .filter(|run| Reading::of(&run.command).likeness == reading.likeness)
+            .filter_map(Observation::of_run)
+            .collect()
+    }
+
+    /// From a process's figures and the out-of-memory that ended it.
+    pub fn of(
+        rank: Option<&RankState>,
+        oom: Option<&OomIncident>,
+        reading: &Reading,
+    ) -> Option<Observation> {
+        let record = oom.and_then(|oom| oom.record.as_ref());
+        let phase = record.map_or(Phase::Unknown, |record| record.phase);
+        // What is wanted in an evaluation says nothing of the steps.
+        let wanted = oom
+            .filter(|_| phase != Phase::Evaluation)
+            .and_then(|oom| Some(oom.allocated()? + oom.requested()?));
+        let steps = rank.map(|rank| &rank.steps);
+        let count = steps.map_or(0, |steps| steps.count);
+        let structure = record
+            .and_then(|record| record.structure.as_ref())
+            .or(rank.and_then(|rank| rank.structure.as_ref()));
+        let parameters = structure.map(|structure| structure.parameters);
+        let gradients = structure.map(|structure| structure.gradients);
+        let stays = structure.map(|structure| structure.parameters + structure.optimizer_state);
+        let floor = steps.and_then(|steps| steps.floors.last().map(|(_, floor)| *floor));
+        let passes = match steps {
+            Some(steps) if count > 0 => passes_of(steps, wanted, phase)?,
+            Some(_) | None => Passes::AtLeast(wanted?, Unseen::NoStep),
+        };
+        let known = match passes {
+            Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak,
+        };
+        Some(Observation {
+            batch: reading.at_once,
+            base: base(
+                floor,
+                gradients,
+                parameters,
+                stays,
+                reading.keeps_gradients(),
+                known,
+            ),
+            gradients,
+            parameters,
+            keeps_gradients: reading.keeps_gradients(),
+            passes,
+            optimizer: optimizer(steps, floor, parameters, known),
+            varies: rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED)),
+            overhead: rank.and_then(overhead),
+        })
+    }
+}
+
+fn passes_of(
+    steps: &crate::state::StepTrack,
+    wanted: Option<Bytes>,
+    phase: Phase,
+) -> Option<Passes> {
+    let peak = steps.peak?;
+    // The second step is the first one with the optimizer's state there from its beginning.
+    let with_state = steps.first.as_ref().map(|first| {
+        let state = first.after.allocated - first.before.allocated;
+        first.before.peak.max(first.before.allocated) + state
+    });
+    if steps.count < 2 {
+        return Some(match (with_state, wanted) {
+            // It failed where the second step was expected to.
+            (Some(expected), Some(wanted)) if wanted > expected.scale(1.01) => {
+                Passes::AtLeast(wanted, Unseen::Wanted(phase))
+            }
+            (Some(expected), _) => Passes::Within(expected, expected.scale(1.02)),
+            (None, Some(wanted)) if wanted > peak => Passes::AtLeast(wanted, Unseen::Wanted(phase)),
+            (None, _) => Passes::AtLeast(peak, Unseen::NoState),
+        });
+    }
+    if let Some(wanted) = wanted
+        && wanted > peak
+    {
+        return Some(Passes::AtLeast(wanted, Unseen::Wanted(phase)));
+    }
+    Some(match (steps.optimizer_peak, steps.passes_peak) {
+        (Some(optimizer), passes) if passes.is_none_or(|passes| passes < optimizer) => {
+            let least = with_state.max(passes).unwrap_or(Bytes::ZERO).min(optimizer);
+            Passes::Within(least, optimizer)
+        }
+        (_, passes) => Passes::Seen(passes.unwrap_or(peak)),
+    })
+}
+
+/// What is allocated when a forward begins. After `step()` the gradients are still there; most
+/// programs free them before the next forward, and autocast puts half-sized copies of the weights
+/// in their place.
+fn base(
+    floor: Option<Bytes>,
+    gradients: Option<Bytes>,
+    parameters: Option<Bytes>,
+    stays: Option<Bytes>,
+    kept: bool,
+    known: Bytes,
+) -> Estimate {
+    let Some(floor) = floor else {
+        let least = stays.unwrap_or(Bytes::ZERO);
+        return Estimate::of(least, least, known);
+    };
+    let casts = parameters.unwrap_or(Bytes::ZERO).scale(0.5);
+    match gradients {
+        Some(gradients) if !kept => {
+            let without = floor - gradients;
+            let least = stays.map_or(without, |stays| stays.min(without));
+            Estimate::of(least, without, floor.max(without + casts))
+        }
+        Some(_) => Estimate::of(floor, floor, floor + casts),
+        // Where no structure is known the gradients may be anything up to a third of the floor.
+        None if !kept => Estimate::of(floor.scale(0.66), floor, floor),
+        None => Estimate::exact(floor),
+    }
+}
+
+/// What the optimizer's step needs: all that stays, the gradients, and temporaries of up to the
+/// parameters' size (`foreach`). Known where it set the peak, else bounded by it.
+fn optimizer(
+    steps: Option<&crate::state::StepTrack>,
+    floor: Option<Bytes>,
+    parameters: Option<Bytes>,
+    known: Bytes,
+) -> Estimate {
+    let Some(floor) = floor else {
+        return Estimate::exact(Bytes::ZERO);
+    };
+    let set_the_peak = steps.and_then(|steps| {
+        let optimizer = steps.optimizer_peak?;
+        (steps.count > 1 && Some(optimizer) == steps.peak).then_some(optimizer)
+    });
+    if let Some(peak) = set_the_peak {
+        return Estimate::exact(peak);
+    }
+    let most = (floor + parameters.unwrap_or(Bytes::ZERO)).min(known.max(floor));
+    Estimate::of(floor, most, most)
+}
+
+fn overhead(rank: &RankState) -> Option<f64> {
+    let retried = rank
+        .sample
+        .as_ref()
+        .is_some_and(|(_, sample)| sample.alloc_retries > 0);
+    if retried || rank.steps.count == 0 {
+        return None;
+    }
+    rank.reserved_peak.fraction_of(rank.allocated_peak)
+}
