@@ -34,7 +34,7 @@ pub use argument::Form;
 pub use batch::{Batch, batch_of};
 pub use context::Context;
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
-pub use offer::remedies;
+pub use offer::{expectation, remedies};
 pub use outline::{plan_json, plan_text};
 pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};

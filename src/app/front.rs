@@ -10,6 +10,7 @@ mod relaunch;
 mod start;
 
 use super::allocator::InheritedSettings;
+use super::earlier::{self, Earlier};
 use super::ending;
 use super::keyboard::{self, Typed};
 use super::launch::Surround;
@@ -80,6 +81,8 @@ struct Front {
     /// Settings of the allocator that the environment brought.
     inherited: InheritedSettings,
     torch: Option<String>,
+    /// What earlier sessions of the same program showed.
+    earlier: Earlier,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
     /// The training goes on without us.
@@ -191,7 +194,23 @@ impl Front {
             // No probe has said it: the disk is asked, once memory has run out and not before.
             self.torch = torch::version_for(&self.command);
         }
+        if self.state.oom().is_some() {
+            let own = self
+                .state
+                .session
+                .as_ref()
+                .map_or("", |own| own.id.as_str());
+            self.earlier.ask(&self.command, own);
+        }
         self.remedies = self.remedies_now();
+    }
+
+    /// Earlier sessions have been read: what they showed changes the predictions.
+    fn look_at_earlier(&mut self) {
+        if self.earlier.look() {
+            self.remedies = self.remedies_now();
+            self.request(Due::Now);
+        }
     }
 
     /// Shows `look` all that a frame or a key needs beside the program's own output.
@@ -355,7 +374,14 @@ impl Front {
             .parked
             .as_ref()
             .map(|_| self.clock.now() + Duration::from_millis(500));
-        [phase, frame, foreground].into_iter().flatten().min()
+        let earlier = self
+            .earlier
+            .is_reading()
+            .then(|| self.clock.now() + earlier::LOOK_AGAIN);
+        [phase, frame, foreground, earlier]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What time alone brings about.
@@ -364,6 +390,7 @@ impl Front {
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
         }
+        self.look_at_earlier();
         self.settle(now);
         self.pass_gate(now);
         self.take_terminal_again();

@@ -17,7 +17,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     let context = Context {
         torch: torch.as_deref(),
         inherited: inherited.as_inherited(),
-        batch_scale,
+        batch_scale: Some(batch_scale),
         ..Context::default()
     };
     let mut out = std::io::stdout().lock();

@@ -1,8 +1,10 @@
 //! What the remedies are told beside the command: the disk's, the device's and the run's knowledge.
 
 use super::alloc_conf::Inherited;
+use super::model::{MARGIN, Observation};
 use crate::diagnosis::Finding;
 use crate::state::{OomIncident, State};
+use crate::units::Bytes;
 
 /// Everything that a remedy may rest on. All of it may be missing.
 #[derive(Debug, Clone)]
@@ -19,8 +21,15 @@ pub struct Context<'a> {
     pub findings: &'a [Finding],
     /// What is known of the session.
     pub state: Option<&'a State>,
-    /// What a smaller batch is of the batch that was: a half, unless said otherwise.
-    pub batch_scale: f64,
+    /// What a smaller batch is of the batch that was; `None` for the largest that is predicted to
+    /// fit, or a half where nothing is known.
+    pub batch_scale: Option<f64>,
+    /// What earlier sessions of the same program showed on this machine, the earliest first.
+    pub earlier: &'a [Observation],
+    /// The room on the device, where it is known better than from the out-of-memory.
+    pub room: Option<Bytes>,
+    /// The share of its need by which a batch is to stay below the room.
+    pub margin: f64,
 }
 
 impl Default for Context<'_> {
@@ -32,7 +41,10 @@ impl Default for Context<'_> {
             oom: None,
             findings: &[],
             state: None,
-            batch_scale: 0.5,
+            batch_scale: None,
+            earlier: &[],
+            room: None,
+            margin: MARGIN,
         }
     }
 }

@@ -178,7 +178,7 @@ proptest! {
         mask in 1u8..8,
         scale in prop::sample::select(vec![0.5, 0.25, 0.75, 0.9, 0.001]),
     ) {
-        let context = Context { batch_scale: scale, torch: Some("2.11.0"), ..Context::default() };
+        let context = Context { batch_scale: Some(scale), torch: Some("2.11.0"), ..Context::default() };
         let all = remedies(&before, &context);
         let chosen: Vec<&Remedy> = all
             .iter()

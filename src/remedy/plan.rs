@@ -1,5 +1,6 @@
 //! Remedies, the edits they are made of, and several of them chosen together.
 
+use super::model::Estimate;
 use crate::command::{CommandLine, Word};
 use crate::units::Bytes;
 use serde::Serialize;
@@ -79,10 +80,16 @@ pub enum Edit {
 }
 
 /// What a remedy is expected to do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Expectation {
+    /// The peak of what is allocated, to be held against what the run then shows.
+    pub peak: Option<Estimate>,
     /// What the run is expected to need on the device, if that can be said.
     pub needs: Option<Bytes>,
+    /// Between what that lies.
+    pub within: Option<(Bytes, Bytes)>,
+    /// The room that it is held against.
+    pub room: Option<Bytes>,
     /// What it needs at the least, where no more than that can be said.
     pub at_least: Option<Bytes>,
     /// Whether that fits; `None` where it is not known.

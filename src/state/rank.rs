@@ -23,6 +23,9 @@ pub struct RankState {
     pub allocated_peak: Bytes,
     /// The largest `reserved` of the run.
     pub reserved_peak: Bytes,
+    /// The largest `allocated` and `reserved` so far, as of the last sample before the allocator had
+    /// to give anything back: what it holds where nothing presses it.
+    pub unforced: Option<(Bytes, Bytes)>,
     /// At which step the peak was reached, where steps are known.
     pub peak_step: Option<u64>,
     /// Its optimizer steps.
@@ -58,6 +61,7 @@ impl RankState {
             reserved: Series::default(),
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
+            unforced: None,
             peak_step: None,
             steps: StepTrack::default(),
             structure: None,

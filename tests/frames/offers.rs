@@ -49,6 +49,7 @@ pub fn remedies() -> Vec<Remedy> {
                 at_least: None,
                 fits: Some(true),
                 words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
+                ..Expectation::default()
             },
             cost: "same batch of 64".into(),
         },
@@ -67,6 +68,7 @@ pub fn remedies() -> Vec<Remedy> {
                 at_least: None,
                 fits: Some(false),
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
+                ..Expectation::default()
             },
             cost: "costs nothing".into(),
         },
@@ -82,6 +84,7 @@ pub fn remedies() -> Vec<Remedy> {
                 at_least: None,
                 fits: None,
                 words: "unknown".into(),
+                ..Expectation::default()
             },
             cost: String::new(),
         },

@@ -36,6 +36,10 @@ impl Front {
             return;
         };
         let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
+        if ran_out {
+            let own = self.state.session.as_ref().map(|own| own.id.as_str());
+            self.earlier.ask(&self.command, own.unwrap_or_default());
+        }
         let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
         match after {
             After::Decide if ran_out && asks => {}
@@ -45,17 +49,21 @@ impl Front {
         self.request(Due::Now);
     }
 
-    pub(super) fn remedies_now(&self) -> Vec<Remedy> {
-        let context = Context {
+    /// All that remedies rest on.
+    pub(super) fn context(&self) -> Context<'_> {
+        Context {
             torch: self.torch_version(),
             inherited: self.inherited.as_inherited(),
-            bf16: None,
             oom: self.state.oom(),
             findings: &self.findings,
             state: Some(&self.state),
-            batch_scale: 0.5,
-        };
-        remedy::remedies(&self.command, &context)
+            earlier: self.earlier.observations(),
+            ..Context::default()
+        }
+    }
+
+    pub(super) fn remedies_now(&self) -> Vec<Remedy> {
+        remedy::remedies(&self.command, &self.context())
     }
 
     /// The command that remedies make of the current run's.
@@ -97,10 +105,9 @@ impl Front {
         let next = Next {
             command,
             remedies: chosen.iter().map(|remedy| remedy.title.clone()).collect(),
-            predicted_peak: chosen
-                .iter()
-                .filter_map(|remedy| remedy.expectation.needs)
-                .min(),
+            predicted_peak: remedy::expectation(&self.command, &self.context(), &chosen)
+                .peak
+                .map(|peak| peak.likely),
         };
         match &mut self.phase {
             Phase::Asking { exit, .. } => {

@@ -4,6 +4,7 @@
 
 use super::{EVENTS, Front, Scanners, Sources};
 use crate::app::allocator::InheritedSettings;
+use crate::app::earlier::Earlier;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
@@ -143,6 +144,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         chosen: None,
         inherited,
         torch: None,
+        earlier: Earlier::default(),
         last_words: Vec::new(),
         last_byte: b'\n',
         released: false,

@@ -23,6 +23,10 @@ pub(super) type Factors = (f64, f64, f64);
 const EXPANDABLE: Factors = (1.0, 1.01, 1.04);
 const FIXED: Factors = (1.0, 1.06, 1.30);
 
+/// By how much more than at an out-of-memory the pieces that cannot be given back may come to later
+/// in the run. Not measured; a choice on the safe side.
+const LATER: f64 = 0.12;
+
 impl Allocator {
     /// The factors, narrowed by what runs of the same program reserved.
     pub(super) fn factors(self, observations: &[Observation]) -> Factors {
@@ -30,12 +34,23 @@ impl Allocator {
             Allocator::Expandable => EXPANDABLE,
             Allocator::Fixed => {
                 // The latest says most: its batch is nearest to what is asked next.
-                let seen = observations.iter().rev().find_map(|seen| seen.overhead);
-                let Some(seen) = seen.filter(|seen| *seen >= 1.0) else {
-                    return FIXED;
+                let latest = |of: fn(&Observation) -> Option<f64>| {
+                    observations
+                        .iter()
+                        .rev()
+                        .find_map(of)
+                        .filter(|seen| *seen >= 1.0)
                 };
-                let most = (seen * 1.01 + 0.005).min(FIXED.2);
-                (1.0, seen.min(FIXED.1 + 0.02).min(most), most)
+                let mut factors = FIXED;
+                if let Some(seen) = latest(|seen| seen.overhead) {
+                    let most = (seen * 1.01 + 0.005).min(FIXED.2);
+                    factors = (1.0, seen.min(FIXED.1 + 0.02).min(most), most);
+                }
+                if let Some(seen) = latest(|seen| seen.left_over) {
+                    let most = (seen + LATER).min(factors.2);
+                    factors = (1.0, seen.clamp(1.0, most), most);
+                }
+                factors
             }
         }
     }

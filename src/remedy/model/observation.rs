@@ -37,6 +37,8 @@ pub struct Observation {
     /// The most that was reserved as a share of the most that was allocated, while nothing had to be
     /// given back: what the allocator's habits cost at the most.
     pub overhead: Option<f64>,
+    /// The same at an out-of-memory, when it had given back all that it could.
+    pub left_over: Option<f64>,
 }
 
 /// What forward and backward of a whole step reach.
@@ -129,7 +131,8 @@ impl Observation {
             passes,
             optimizer: optimizer(steps, floor, parameters, known),
             varies: rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED)),
-            overhead: rank.and_then(overhead),
+            overhead: rank.and_then(|rank| overhead(rank, known)),
+            left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
         })
     }
 }
@@ -221,13 +224,8 @@ fn optimizer(
     Estimate::of(floor, most, most)
 }
 
-fn overhead(rank: &RankState) -> Option<f64> {
-    let retried = rank
-        .sample
-        .as_ref()
-        .is_some_and(|(_, sample)| sample.alloc_retries > 0);
-    if retried || rank.steps.count == 0 {
-        return None;
-    }
-    rank.reserved_peak.fraction_of(rank.allocated_peak)
+fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
+    let (allocated, reserved) = rank.unforced?;
+    // What was reserved before the run had come far says nothing of its peak.
+    (allocated >= known.scale(0.5)).then(|| reserved.fraction_of(allocated))?
 }

@@ -107,6 +107,9 @@ impl State {
             .reserved_peak
             .max(sample.reserved_peak)
             .max(sample.reserved);
+        if sample.alloc_retries == 0 && rank.steps.count > 0 {
+            rank.unforced = Some((rank.allocated_peak, rank.reserved_peak));
+        }
         let holding = Holding {
             device: uuid.clone(),
             at,

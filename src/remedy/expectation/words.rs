@@ -1,0 +1,59 @@
+//! Figures as expectations: whether they fit, and the words that say it.
+
+use crate::remedy::model::Estimate;
+use crate::remedy::plan::Expectation;
+use crate::units::Bytes;
+
+pub(super) fn unknown(why: &str) -> Expectation {
+    Expectation {
+        words: format!("unknown: {why}"),
+        ..Expectation::default()
+    }
+}
+
+/// An expectation of which only a lower bound is known: it may be too much, it never fits.
+pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
+    let too_much = room.is_some_and(|room| least > room);
+    Expectation {
+        at_least: Some(least),
+        room,
+        fits: too_much.then_some(false),
+        words,
+        ..Expectation::default()
+    }
+}
+
+/// What is known to fit.
+pub(super) fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
+    let spare = room - needs.likely;
+    let words = format!("needs {}, fits with {spare} to spare", needs.shown());
+    of(needs, Some(room), Some(true), words)
+}
+
+/// What does not fit, or may not.
+pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
+    if needs.low > room {
+        let words = format!("does not fit: at least {} of {room}", needs.low);
+        return of(needs, Some(room), Some(false), words);
+    }
+    let words = format!("tight: needs {} of {room}", needs.shown());
+    of(needs, Some(room), None, words)
+}
+
+/// A need of which nobody knows what it is held against.
+pub(super) fn beyond(needs: Estimate) -> Expectation {
+    let words = format!("needs {}; the room is unknown", needs.shown());
+    of(needs, None, None, words)
+}
+
+fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {
+    Expectation {
+        peak: None,
+        needs: Some(needs.likely),
+        within: Some((needs.low, needs.high)),
+        room,
+        at_least: None,
+        fits,
+        words,
+    }
+}
