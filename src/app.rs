@@ -5,6 +5,7 @@
 //! all sources at once, and end so that nothing is lost.
 
 mod allocator;
+mod auto;
 mod earlier;
 mod ending;
 mod explain;
@@ -21,6 +22,7 @@ mod signals;
 mod torch;
 mod type_ahead;
 
+pub use auto::{AutoOptions, Measure, Permission};
 pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
@@ -52,6 +54,8 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// What relaunching unasked may do.
+    pub auto: AutoOptions,
 }
 
 /// Where a recording goes.
@@ -72,6 +76,8 @@ pub enum OnOom {
     Ask,
     /// Print the diagnosis and end with the command's status.
     Exit,
+    /// Relaunch with the least invasive remedy that is predicted to fit, unasked.
+    Auto,
 }
 
 /// How an invocation ends.

@@ -36,7 +36,7 @@ pub use context::Context;
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
 pub use offer::{expectation, remedies};
 pub use outline::{plan_json, plan_text};
-pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
+pub use plan::{Alteration, Availability, Edit, Expectation, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};
 pub use recognition::{Recognised, recognise};
 pub use segments::with_alloc_conf;

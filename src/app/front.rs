@@ -8,6 +8,7 @@
 mod receive;
 mod relaunch;
 mod start;
+mod unattended;
 
 use super::allocator::InheritedSettings;
 use super::earlier::{self, Earlier};
@@ -20,7 +21,7 @@ use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
 use super::torch;
 use super::type_ahead::TypeAhead;
-use super::{Ending, OnOom, RunOptions};
+use super::{AutoOptions, Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding};
 use crate::event::{Clock, Event, Level, Note, What};
@@ -50,6 +51,9 @@ const BATCH: usize = 256;
 /// The front of one session.
 struct Front {
     on_oom: OnOom,
+    auto: AutoOptions,
+    /// The commands that were run, as a person sees them.
+    tried: Vec<CommandLine>,
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
@@ -364,6 +368,8 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     fn next_wake(&self) -> Option<Moment> {
         let phase = match &self.phase {
+            // Earlier sessions are waited for as well, and looked for below.
+            Phase::Settling { .. } if self.earlier.is_reading() => None,
             Phase::Settling { until, .. } => Some(*until),
             Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
             Phase::Starting | Phase::Running { .. } => None,

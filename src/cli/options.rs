@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{OnOom, Recording, RunOptions, Source};
+use crate::app::{AutoOptions, Measure, OnOom, Permission, Recording, RunOptions, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -154,6 +154,30 @@ pub enum OnOomChoice {
     Ask,
     /// Print the diagnosis and exit with the command's status
     Exit,
+    /// Relaunch with the least invasive remedy that is predicted to fit
+    Auto,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PermissionChoice {
+    /// Mixed precision
+    Amp,
+    /// Activations recomputed in backward
+    Recompute,
+    /// Another effective batch
+    EffectiveBatch,
+    /// A start from the beginning after ten minutes or a checkpoint
+    Restart,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MeasureChoice {
+    /// Expandable segments
+    Segments,
+    /// A smaller batch, accumulated
+    Batch,
+    /// Another device
+    Device,
 }
 
 #[derive(Debug, Default, Args)]
@@ -183,8 +207,21 @@ pub struct Common {
     #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub alloc_conf: Option<String>,
     /// What to do when memory runs out [default: ask with a screen, exit without]
-    #[arg(long, value_name = "ask|exit")]
+    #[arg(long, value_name = "ask|exit|auto")]
     pub on_oom: Option<OnOomChoice>,
+    /// What `--on-oom auto` may change beyond arguments that keep the numbers
+    #[arg(
+        long,
+        value_name = "amp,recompute,effective-batch,restart",
+        value_delimiter = ','
+    )]
+    pub allow: Vec<PermissionChoice>,
+    /// What `--on-oom auto` tries first [default: segments,batch,device]
+    #[arg(long, value_name = "segments,batch,device", value_delimiter = ',')]
+    pub order: Vec<MeasureChoice>,
+    /// How often `--on-oom auto` relaunches at most [default: 3]
+    #[arg(long, value_name = "N")]
+    pub max_relaunches: Option<u32>,
 }
 
 impl Common {
@@ -200,10 +237,38 @@ impl Common {
             no_record: self.no_record | after.no_record,
             alloc_conf: after.alloc_conf.or(self.alloc_conf),
             on_oom: after.on_oom.or(self.on_oom),
+            allow: self.allow.into_iter().chain(after.allow).collect(),
+            order: if after.order.is_empty() {
+                self.order
+            } else {
+                after.order
+            },
+            max_relaunches: after.max_relaunches.or(self.max_relaunches),
         }
     }
 
+    /// What relaunching unasked may do.
+    fn auto(&self) -> Conversion<AutoOptions> {
+        let asked =
+            !self.allow.is_empty() || !self.order.is_empty() || self.max_relaunches.is_some();
+        if asked && self.on_oom != Some(OnOomChoice::Auto) {
+            return Err(
+                "--allow, --order and --max-relaunches are for --on-oom auto; add that".into(),
+            );
+        }
+        let default = AutoOptions::default();
+        Ok(AutoOptions {
+            allow: self.allow.iter().copied().map(Permission::from).collect(),
+            order: match self.order.as_slice() {
+                [] => default.order,
+                order => order.iter().copied().map(Measure::from).collect(),
+            },
+            max_relaunches: self.max_relaunches.unwrap_or(default.max_relaunches),
+        })
+    }
+
     pub fn into_options(self, command: CommandLine) -> Conversion<RunOptions> {
+        let auto = self.auto()?;
         Ok(RunOptions {
             command,
             headless: self.headless,
@@ -223,8 +288,31 @@ impl Common {
             on_oom: self.on_oom.map(|choice| match choice {
                 OnOomChoice::Ask => OnOom::Ask,
                 OnOomChoice::Exit => OnOom::Exit,
+                OnOomChoice::Auto => OnOom::Auto,
             }),
+            auto,
         })
+    }
+}
+
+impl From<PermissionChoice> for Permission {
+    fn from(choice: PermissionChoice) -> Permission {
+        match choice {
+            PermissionChoice::Amp => Permission::Amp,
+            PermissionChoice::Recompute => Permission::Recompute,
+            PermissionChoice::EffectiveBatch => Permission::EffectiveBatch,
+            PermissionChoice::Restart => Permission::Restart,
+        }
+    }
+}
+
+impl From<MeasureChoice> for Measure {
+    fn from(choice: MeasureChoice) -> Measure {
+        match choice {
+            MeasureChoice::Segments => Measure::Segments,
+            MeasureChoice::Batch => Measure::Batch,
+            MeasureChoice::Device => Measure::Device,
+        }
     }
 }
 

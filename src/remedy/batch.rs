@@ -36,6 +36,8 @@ pub(super) struct Smaller {
     pub from: u64,
     /// See `from`.
     pub to: u64,
+    /// Whether a step takes another number of samples.
+    pub alters: bool,
     /// What it does to the training, in words.
     pub cost: String,
 }
@@ -103,6 +105,14 @@ enum Kept {
     None,
     /// It goes from so many micro-batches to so many.
     By(u64, u64),
+}
+
+/// Whether a step takes another number of samples than before.
+fn is_altered(old: u64, new: u64, kept: Kept) -> bool {
+    match kept {
+        Kept::By(a, b) => old.saturating_mul(a) != new.saturating_mul(b),
+        Kept::None => true,
+    }
 }
 
 fn cost(old: u64, new: u64, kept: Kept, unit: Option<&str>) -> String {

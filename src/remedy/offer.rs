@@ -6,7 +6,7 @@ use super::context::Context;
 use super::draft::Draft;
 use super::expectation::Outlook;
 use super::model::{Division, Reading, divided, rounded};
-use super::plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId, edited};
+use super::plan::{Alteration, Availability, Edit, Expectation, Plan, Remedy, RemedyId, edited};
 use super::precision;
 use super::recognition::{Recognised, recognise};
 use super::segments;
@@ -95,12 +95,15 @@ fn smaller_batch(
         None => fitting(command, recognised, outlook),
     };
     match smaller {
-        Ok(smaller) => remedy(
-            RemedyId::Batch,
-            Ok(smaller.draft),
-            recognised,
-            &smaller.cost,
-        ),
+        Ok(smaller) => Remedy {
+            alters: smaller.alters.then_some(Alteration::EffectiveBatch),
+            ..remedy(
+                RemedyId::Batch,
+                Ok(smaller.draft),
+                recognised,
+                &smaller.cost,
+            )
+        },
         Err(reason) => remedy(RemedyId::Batch, Err(reason), recognised, ""),
     }
 }
@@ -152,12 +155,15 @@ fn expandable(command: &CommandLine, recognised: &Recognised, context: &Context<
 
 fn mixed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
     let draft = precision::mixed(command, recognised, context.bf16);
-    remedy(
-        RemedyId::Amp,
-        draft,
-        recognised,
-        "the numbers change: less precise arithmetic",
-    )
+    Remedy {
+        alters: Some(Alteration::Precision),
+        ..remedy(
+            RemedyId::Amp,
+            draft,
+            recognised,
+            "the numbers change: less precise arithmetic",
+        )
+    }
 }
 
 fn remedy(
@@ -194,6 +200,7 @@ fn remedy(
         changes: draft.shown.join("  "),
         edits: draft.edits,
         expectation: Expectation::default(),
+        alters: None,
         cost: cost.into(),
     }
 }

@@ -98,6 +98,16 @@ pub struct Expectation {
     pub words: String,
 }
 
+/// What a remedy changes in the training itself, beside where its memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alteration {
+    /// Samples of an optimizer step.
+    EffectiveBatch,
+    /// The arithmetic's precision.
+    Precision,
+}
+
 /// One remedy for one command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Remedy {
@@ -115,6 +125,8 @@ pub struct Remedy {
     pub changes: String,
     /// What it is expected to do.
     pub expectation: Expectation,
+    /// What it alters in the training.
+    pub alters: Option<Alteration>,
     /// What it costs: "same batch of 64", "numerics change".
     pub cost: String,
 }

@@ -51,6 +51,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
                 ..Expectation::default()
             },
+            alters: None,
             cost: "same batch of 64".into(),
         },
         Remedy {
@@ -70,6 +71,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
                 ..Expectation::default()
             },
+            alters: None,
             cost: "costs nothing".into(),
         },
         Remedy {
@@ -86,6 +88,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "unknown".into(),
                 ..Expectation::default()
             },
+            alters: None,
             cost: String::new(),
         },
     ]

@@ -14,6 +14,10 @@ use crate::supervise::{Launch, Order};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
 use nix::sys::signal::Signal;
+use std::time::Duration;
+
+/// How long a decision without anybody waits for what earlier sessions showed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Front {
     /// A run that ended settles once all its probes have said goodbye, or after a moment.
@@ -28,21 +32,28 @@ impl Front {
         if speaking && now < until {
             return;
         }
+        let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
+        if ran_out {
+            let own = self.state.session.as_ref().map(|own| own.id.as_str());
+            self.earlier.ask(&self.command, own.unwrap_or_default());
+        }
+        // Who decides alone decides by all that is known.
+        let decides = ran_out && self.on_oom == OnOom::Auto;
+        if decides && self.earlier.is_reading() && now < until + PATIENCE {
+            return;
+        }
         self.diagnose();
+        self.say_measured();
         self.waiting = None;
         let Phase::Settling { after, .. } =
             std::mem::replace(&mut self.phase, Phase::Asking { exit, since: now })
         else {
             return;
         };
-        let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
-        if ran_out {
-            let own = self.state.session.as_ref().map(|own| own.id.as_str());
-            self.earlier.ask(&self.command, own.unwrap_or_default());
-        }
         let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
         match after {
             After::Decide if ran_out && asks => {}
+            After::Decide if decides => self.decide_unattended(exit),
             After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
             After::Relaunch(next) => self.sweep(exit, next),
         }
@@ -128,7 +139,7 @@ impl Front {
         }
     }
 
-    fn sweep(&mut self, exit: Exit, next: Next) {
+    pub(super) fn sweep(&mut self, exit: Exit, next: Next) {
         self.waiting = Some("ending what is left of the last run".into());
         self.phase = Phase::Sweeping { exit, next };
         self.order(Order::Sweep);
@@ -243,6 +254,10 @@ impl Front {
     /// Back to the dialog, with the reason.
     fn refuse(&mut self, why: String) {
         if let Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } = self.phase {
+            if self.on_oom == OnOom::Auto {
+                self.phase = Phase::Leaving(Ending::Like(exit));
+                return self.say_unattended(format!("not relaunched: {why}"));
+            }
             self.waiting = Some(why.clone());
             let since = self.clock.now();
             self.phase = Phase::Asking { exit, since };
@@ -254,7 +269,8 @@ impl Front {
     fn start_next(&mut self, next: Next) {
         let run = self.run_number().next();
         self.waiting = None;
-        self.command = next.command;
+        self.tried
+            .push(std::mem::replace(&mut self.command, next.command));
         self.chosen = Some((next.remedies, next.predicted_peak));
         self.phase = Phase::Starting;
         let size = match &mut self.screen {

@@ -116,6 +116,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     });
     let mut front = Front {
         on_oom,
+        auto: options.auto.clone(),
+        tried: Vec::new(),
         mode,
         clock,
         state: State::default(),

@@ -5,7 +5,7 @@ use super::super::draft::Draft;
 use super::super::program::{Entry, Rule};
 use super::super::recognition::Recognised;
 use super::accumulation::{accumulate, addition};
-use super::{Kept, Smaller, cost, count, last, reduced, times};
+use super::{Kept, Smaller, cost, count, is_altered, last, reduced, times};
 
 pub(super) fn smaller(
     arguments: Arguments<'_>,
@@ -98,6 +98,7 @@ pub(super) fn smaller(
         draft,
         from: old,
         to: new,
+        alters: accumulation.rule != Rule::Implicit && is_altered(old, new, kept),
         cost,
     })
 }
@@ -162,6 +163,7 @@ fn by_micro_size(
         draft,
         from: old,
         to: new,
+        alters: false,
         cost: format!("same batch of {whole}, in parts of {new}"),
     })
 }
@@ -206,6 +208,7 @@ fn by_dividing(
         draft,
         from: old,
         to: whole / more,
+        alters: false,
         cost: format!("same batch of {whole}: it is divided by the accumulation steps"),
     })
 }

@@ -7,7 +7,7 @@ use super::super::family::{self, Level};
 use super::super::launcher::{Kind, file_name};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
-use super::{Kept, Smaller, cost, count, parsed, reduced, times};
+use super::{Kept, Smaller, cost, count, is_altered, parsed, reduced, times};
 use crate::command::CommandLine;
 
 pub(super) fn smaller(
@@ -117,6 +117,7 @@ pub(super) fn smaller(
         draft,
         from: old,
         to: new,
+        alters: !(total.is_some() && kept == Kept::None) && is_altered(old, new, kept),
         cost,
     })
 }
@@ -201,6 +202,7 @@ fn by_environment(
         draft,
         from: old,
         to: new,
+        alters: is_altered(old, new, kept),
         cost: cost(old, new, kept, None),
     })
 }

@@ -1,0 +1,248 @@
+//! What happens unattended when memory has run out: a pure policy. The situation goes in, a decision
+//! comes out; nothing here starts, reads or prints anything.
+//!
+//! The least invasive remedy that is predicted to fit is taken; what changes the training's numbers
+//! needs a word beforehand, and so does starting again what had come far. The same plan is never
+//! tried twice, and nothing is done against the user, a leak or the host's memory.
+
+mod options;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use options::{AutoOptions, Measure, Permission};
+
+use crate::command::CommandLine;
+use crate::diagnosis::Cause;
+use crate::remedy::{Alteration, Expectation, RemedyId};
+use crate::state::Outcome;
+use std::time::Duration;
+
+/// A run that has gone on for so long is not started again from its beginning unasked.
+pub const FAR: Duration = Duration::from_secs(600);
+
+/// Where a session stands when a run has ended.
+#[derive(Debug, Clone)]
+pub struct Situation<'a> {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether the user, or a signal from outside, asked for an end at any time.
+    pub stop_requested: bool,
+    /// Why memory ran out.
+    pub cause: Option<Cause>,
+    /// Of what job this is a part, where it is one.
+    pub part_of_a_job: Option<&'a str>,
+    /// How often it was relaunched.
+    pub relaunches: u32,
+    /// How long the run had gone on.
+    pub ran_for: Duration,
+    /// Whether it had written a checkpoint.
+    pub has_checkpoint: bool,
+    /// What could be started.
+    pub candidates: &'a [Candidate],
+    /// What was.
+    pub tried: &'a [CommandLine],
+}
+
+/// One remedy, or several together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The remedies.
+    pub remedies: Vec<RemedyId>,
+    /// The command that they make.
+    pub command: CommandLine,
+    /// What they do together.
+    pub expectation: Expectation,
+    /// What they change in the training itself.
+    pub alters: Vec<Alteration>,
+    /// Whether the command goes on from a checkpoint.
+    pub resumes: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Start this candidate.
+    Relaunch(usize),
+    /// Start nothing, and why not.
+    Refuse(Refusal),
+}
+
+/// Why nothing is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The run did not end by running out of memory.
+    NotOutOfMemory,
+    /// The user, or a signal from outside, stopped it.
+    Stopped,
+    /// One part of a job alone must not be started otherwise than the rest.
+    PartOfAJob(String),
+    /// It has been relaunched as often as it may be.
+    Enough(u32),
+    /// The cause would come again whatever is changed.
+    Cause(Cause),
+    /// It would start again from the beginning.
+    StartsOver,
+    /// What might help needs permission.
+    Permission(Permission),
+    /// Whatever might help was tried.
+    Tried,
+    /// Nothing is predicted to fit.
+    NothingFits,
+    /// No remedy can be applied to this command.
+    NoRemedy,
+}
+
+/// Decides.
+pub fn decide(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
+    match standing(situation, options) {
+        Some(refusal) => Decision::Refuse(refusal),
+        None => choose(situation, options),
+    }
+}
+
+/// What speaks against any relaunch.
+fn standing(situation: &Situation<'_>, options: &AutoOptions) -> Option<Refusal> {
+    match situation.outcome {
+        Outcome::OutOfMemory => {}
+        Outcome::Stopped => return Some(Refusal::Stopped),
+        Outcome::Running | Outcome::Finished | Outcome::Failed(_) => {
+            return Some(Refusal::NotOutOfMemory);
+        }
+    }
+    if situation.stop_requested {
+        return Some(Refusal::Stopped);
+    }
+    if let Some(part) = situation.part_of_a_job {
+        return Some(Refusal::PartOfAJob(part.to_string()));
+    }
+    if let Some(cause) = situation.cause
+        && comes_again(cause)
+    {
+        return Some(Refusal::Cause(cause));
+    }
+    (situation.relaunches >= options.max_relaunches)
+        .then_some(Refusal::Enough(situation.relaunches))
+}
+
+/// Whether a cause is one that no remedy of ours takes away.
+fn comes_again(cause: Cause) -> bool {
+    match cause {
+        Cause::Leak | Cause::EvaluationGraph | Cause::HostMemory | Cause::DeviceFault => true,
+        Cause::Capacity
+        | Cause::OptimizerState
+        | Cause::Fragmentation
+        | Cause::ForeignProcess
+        | Cause::Limit
+        | Cause::OddBatch
+        | Cause::NonPytorch
+        | Cause::Thrashing => false,
+    }
+}
+
+fn choose(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
+    let starts_over = situation.ran_for >= FAR || situation.has_checkpoint;
+    let may_start_over = !starts_over || options.allows(Permission::Restart);
+    let mut refusal = Refusal::NoRemedy;
+    let mut best: Option<(Place, usize)> = None;
+    for (index, candidate) in situation.candidates.iter().enumerate() {
+        let mut against = |reason: Refusal| {
+            if weight(&reason) > weight(&refusal) {
+                refusal = reason;
+            }
+        };
+        let Some(promise) = promise(candidate, situation.cause) else {
+            against(Refusal::NothingFits);
+            continue;
+        };
+        if situation.tried.contains(&candidate.command) {
+            against(Refusal::Tried);
+            continue;
+        }
+        if let Some(missing) = missing(candidate, options) {
+            against(Refusal::Permission(missing));
+            continue;
+        }
+        if !may_start_over && !candidate.resumes {
+            against(Refusal::StartsOver);
+            continue;
+        }
+        let place = Place {
+            promise,
+            altered: candidate.alters.len(),
+            measure: options.place(&candidate.remedies),
+            remedies: candidate.remedies.len(),
+        };
+        if best.is_none_or(|(of_best, _)| place < of_best) {
+            best = Some((place, index));
+        }
+    }
+    match best {
+        Some((_, index)) => Decision::Relaunch(index),
+        None => Decision::Refuse(refusal),
+    }
+}
+
+/// In what order candidates are taken: what fits before what may, what alters nothing before what
+/// does, then the order of measures, and few remedies before many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    promise: Promise,
+    altered: usize,
+    measure: usize,
+    remedies: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Promise {
+    Fits,
+    May,
+}
+
+/// What a candidate promises; `None` where it is not worth a run.
+fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
+    match candidate.expectation.fits {
+        Some(true) => Some(Promise::Fits),
+        Some(false) => None,
+        None => {
+            let lessens = candidate.remedies.iter().any(|id| lessens(*id));
+            let in_pieces = matches!(cause, Some(Cause::Fragmentation | Cause::Thrashing));
+            (lessens || in_pieces).then_some(Promise::May)
+        }
+    }
+}
+
+/// Whether a remedy lessens what is allocated; the others only change how it is held.
+fn lessens(id: RemedyId) -> bool {
+    match id {
+        RemedyId::Batch | RemedyId::Amp => true,
+        RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => false,
+    }
+}
+
+/// The permission that a candidate lacks.
+fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
+    let needed = candidate.alters.iter().map(|alteration| match alteration {
+        Alteration::EffectiveBatch => Permission::EffectiveBatch,
+        Alteration::Precision => Permission::Amp,
+    });
+    needed
+        .into_iter()
+        .find(|permission| !options.allows(*permission))
+}
+
+/// Of several reasons the one that a person can do most about is said.
+fn weight(refusal: &Refusal) -> u8 {
+    match refusal {
+        Refusal::NoRemedy => 0,
+        Refusal::NothingFits => 1,
+        Refusal::Tried => 2,
+        Refusal::Permission(_) => 3,
+        Refusal::StartsOver => 4,
+        Refusal::NotOutOfMemory
+        | Refusal::Stopped
+        | Refusal::PartOfAJob(_)
+        | Refusal::Enough(_)
+        | Refusal::Cause(_) => 5,
+    }
+}

@@ -1,0 +1,153 @@
+//! Relaunching unasked: the situation is put together for the policy, and what it decides is carried
+//! out and said. A person who comes back in the morning reads here what was done in the night.
+
+use super::Front;
+use crate::app::Ending;
+use crate::app::auto::{Candidate, Decision, Situation, decide};
+use crate::app::phase::{Next, Phase};
+use crate::event::{Exit, Level};
+use crate::remedy::{self, Plan, Remedy, RemedyId};
+use crate::state::Run;
+use std::io::{self, Write};
+
+/// Remedies that are tried together, beside each alone.
+const TOGETHER: [&[RemedyId]; 3] = [
+    &[RemedyId::Batch, RemedyId::ExpandableSegments],
+    &[RemedyId::Batch, RemedyId::Amp],
+    &[RemedyId::Batch, RemedyId::ExpandableSegments, RemedyId::Amp],
+];
+
+/// A predicted figure is said to have been met within this.
+const SAME: f64 = 0.0005;
+
+impl Front {
+    /// Nobody is asked: the policy decides what follows a run that ran out of memory.
+    pub(super) fn decide_unattended(&mut self, exit: Exit) {
+        let candidates = self.candidates();
+        let Some(run) = self.state.run() else {
+            return;
+        };
+        let mut tried = self.tried.clone();
+        tried.push(self.command.clone());
+        let part = remedy::recognise(&self.command).part_of_a_job;
+        let situation = Situation {
+            outcome: run.outcome(),
+            stop_requested: run.stop_requested.is_some(),
+            cause: self.findings.first().map(|finding| finding.cause),
+            part_of_a_job: part.as_deref(),
+            relaunches: self.tried.len() as u32,
+            ran_for: run
+                .ended
+                .map_or_else(Default::default, |(ended, _)| ended.since(run.started)),
+            has_checkpoint: false,
+            candidates: &candidates,
+            tried: &tried,
+        };
+        match decide(&situation, &self.auto) {
+            Decision::Refuse(refusal) => {
+                self.say_unattended(format!("not relaunched: {refusal}"));
+                self.phase = Phase::Leaving(Ending::Like(exit));
+            }
+            Decision::Relaunch(index) => self.relaunch_unattended(exit, &candidates[index]),
+        }
+    }
+
+    fn relaunch_unattended(&mut self, exit: Exit, chosen: &Candidate) {
+        let titles: Vec<String> = self
+            .remedies
+            .iter()
+            .filter(|remedy| chosen.remedies.contains(&remedy.id))
+            .map(|remedy| remedy.title.clone())
+            .collect();
+        let cause = self
+            .findings
+            .first()
+            .map_or("memory ran out", |finding| finding.headline.as_str());
+        self.say_unattended(format!(
+            "run {} ran out of memory ({cause}); relaunching with {} ({}), {} of at most {}: {}",
+            self.run_number(),
+            titles.join(" and "),
+            chosen.expectation.words,
+            self.tried.len() + 1,
+            self.auto.max_relaunches,
+            chosen.command.without_secrets().shown(),
+        ));
+        let next = Next {
+            command: chosen.command.clone(),
+            remedies: titles,
+            predicted_peak: chosen.expectation.peak.map(|peak| peak.likely),
+        };
+        self.sweep(exit, next);
+    }
+
+    /// Each remedy that is offered, and those that go well together.
+    fn candidates(&self) -> Vec<Candidate> {
+        let offered: Vec<&Remedy> = self
+            .remedies
+            .iter()
+            .filter(|remedy| remedy.is_offered())
+            .collect();
+        let together = TOGETHER.iter().filter_map(|ids| {
+            let chosen: Vec<&Remedy> = ids
+                .iter()
+                .filter_map(|id| offered.iter().find(|remedy| remedy.id == *id).copied())
+                .collect();
+            (chosen.len() == ids.len()).then_some(chosen)
+        });
+        offered
+            .iter()
+            .map(|remedy| vec![*remedy])
+            .chain(together)
+            .map(|chosen| self.candidate(&chosen))
+            .collect()
+    }
+
+    fn candidate(&self, chosen: &[&Remedy]) -> Candidate {
+        let plan = Plan::of(&self.command, chosen);
+        Candidate {
+            expectation: remedy::expectation(&self.command, &self.context(), chosen),
+            remedies: plan.remedies,
+            command: plan.command,
+            alters: chosen.iter().filter_map(|remedy| remedy.alters).collect(),
+            resumes: false,
+        }
+    }
+
+    /// Into the recording, and to whoever reads standard error: at once between two runs, at the
+    /// end where a screen is up.
+    pub(super) fn say_unattended(&mut self, words: String) {
+        self.note(Level::Info, format!("auto: {words}"));
+        if self.screen.is_some() || self.parked.is_some() {
+            return self.last_words.push(words);
+        }
+        let begin = if self.last_byte == b'\n' { "" } else { "\n" };
+        self.last_byte = b'\n';
+        // Nobody may be listening any more.
+        let _ = writeln!(io::stderr().lock(), "{begin}oomph: {words}");
+    }
+
+    /// A relaunched run is held to what was predicted for it.
+    pub(super) fn say_measured(&mut self) {
+        let words = self.state.run().and_then(measured);
+        if let Some(words) = words {
+            match self.on_oom {
+                crate::app::OnOom::Auto => self.say_unattended(words),
+                crate::app::OnOom::Ask | crate::app::OnOom::Exit => self.note(Level::Info, words),
+            }
+        }
+    }
+}
+
+/// A run's peak beside what was predicted, once it had steps to show one.
+fn measured(run: &Run) -> Option<String> {
+    let (predicted, peak) = (run.predicted_peak?, run.peak()?);
+    if run.steps() < 2 {
+        return None;
+    }
+    let off = peak.fraction_of(predicted)? - 1.0;
+    let off = match off.abs() < SAME {
+        true => "as predicted".to_string(),
+        false => format!("{:+.1} % of the {predicted} predicted", off * 100.0),
+    };
+    Some(format!("run {}: peak {peak}, {off}", run.number))
+}
