@@ -16,6 +16,9 @@ use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
 use words::{at_least, beyond, fits_within, tight, unknown};
 
+/// What a run needs above its allocated peak with expandable segments, at most.
+const EXPANDABLE_OVERHEAD: f64 = 1.04;
+
 /// All that predictions for one command rest on.
 #[derive(Debug)]
 pub(super) struct Outlook<'a> {
@@ -170,21 +173,22 @@ impl<'a> Outlook<'a> {
             let words = format!("does not fit: {wanted} are wanted, {room} are there");
             return at_least(wanted, Some(room), words);
         }
+        let spare = room - wanted;
+        let alone = match wanted.scale(EXPANDABLE_OVERHEAD) > room {
+            true => format!("tight: {wanted} of {room} for the allocation that failed"),
+            false => format!("the allocation that failed fits, with {spare} to spare"),
+        };
+        if self.phase == Phase::Evaluation {
+            // The steps' peak says nothing of what an evaluation goes on to want.
+            return at_least(wanted, Some(room), alone);
+        }
         match self.model.peak(target) {
             Forecast::Within(_) => self.of_target(target),
             Forecast::AtLeast(_, why) => {
-                let spare = room - wanted;
-                let words = format!(
-                    "the allocation that failed fits, with {spare} to spare; {}",
-                    how_far(why)
-                );
+                let words = format!("{alone}; {}", how_far(why));
                 at_least(wanted, Some(room), words)
             }
-            Forecast::Unknown => {
-                let spare = room - wanted;
-                let words = format!("the allocation that failed fits, with {spare} to spare");
-                at_least(wanted, Some(room), words)
-            }
+            Forecast::Unknown => at_least(wanted, Some(room), alone),
         }
     }
 

@@ -1,0 +1,256 @@
+//! `--on-oom auto`, end to end: the real binary without a screen, the real probe in a real python3, a
+//! simulated GPU, and each cause that memory runs out of.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use oomph::event::{Event, What};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+
+/// A state directory, and the recordings in it.
+struct Place(TempDir);
+
+/// How a session ended and what it recorded.
+struct Session {
+    output: Output,
+    events: Vec<Event>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place(TempDir::new().expect("a directory"))
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.0.path().join("events.jsonl")
+    }
+
+    /// The demo under a name that nobody knows, so that no argument for accumulation is known.
+    fn unknown_program(&self) -> PathBuf {
+        let program = self.0.path().join("trainer.py");
+        let text = format!("import runpy\nrunpy.run_path({DEMO:?}, run_name='__main__')\n");
+        std::fs::write(&program, text).expect("a program");
+        program
+    }
+
+    fn command(&self, options: &[&str], demo: &[&str]) -> Command {
+        self.command_of(DEMO.as_ref(), options, demo)
+    }
+
+    fn command_of(&self, program: &Path, options: &[&str], demo: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
+        command
+            .args(["--headless", "--no-nvml", "--on-oom", "auto", "--record"])
+            .arg(self.recording())
+            .args(options)
+            .arg("python3")
+            .arg(program)
+            .arg("--simulated")
+            .args(demo)
+            .env("XDG_STATE_HOME", self.0.path())
+            .env("OOMPH_SIMULATED_SPEED", "4")
+            .env_remove("PYTORCH_CUDA_ALLOC_CONF")
+            .env_remove("PYTORCH_ALLOC_CONF")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn events(&self) -> Vec<Event> {
+        oomph::session::read(&self.recording())
+            .expect("a recording")
+            .collect::<Result<_, _>>()
+            .expect("only events")
+    }
+}
+
+fn session(options: &[&str], demo: &[&str]) -> Session {
+    let place = Place::new();
+    let output = place.command(options, demo).output().expect("oomph runs");
+    let events = place.events();
+    Session { output, events }
+}
+
+impl Session {
+    fn commands(&self) -> Vec<String> {
+        let started = self.events.iter().filter_map(|event| match &event.what {
+            What::Started(started) => Some(started.command.shown()),
+            _ => None,
+        });
+        started.collect()
+    }
+
+    fn notes(&self) -> Vec<&str> {
+        let notes = self.events.iter().filter_map(|event| match &event.what {
+            What::Note(note) => Some(note.text.as_str()),
+            _ => None,
+        });
+        notes.collect()
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// What was refused and why, and that it stands in the recording as well.
+    fn is_refused(&self, why: &str) {
+        let stderr = self.stderr();
+        assert!(!self.output.status.success(), "{stderr}");
+        assert!(stderr.contains("oomph: not relaunched: "), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+        let noted = |note: &&str| note.starts_with("auto: not relaunched") && note.contains(why);
+        assert!(self.notes().iter().any(noted), "{:?}", self.notes());
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_relaunched_with_a_smaller_batch() {
+    let session = session(
+        &[],
+        &["--batch-size", "64", "--grad-accum", "1", "--steps", "6"],
+    );
+    let (commands, stderr) = (session.commands(), session.stderr());
+    assert!(session.output.status.success(), "{stderr}");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert!(commands[1].contains("--batch-size 32 --grad-accum 2"));
+    assert!(
+        stderr.contains("oomph: run 1 ran out of memory"),
+        "{stderr}"
+    );
+    let told = |note: &&str| note.contains("relaunching with smaller batch");
+    assert!(session.notes().iter().any(told), "{:?}", session.notes());
+}
+
+#[test]
+fn fragmentation_is_relaunched_with_expandable_segments_and_held_to_its_prediction() {
+    let session = session(
+        &[],
+        &[
+            "--batch-size",
+            "64",
+            "--grad-accum",
+            "1",
+            "--steps",
+            "60",
+            "--scenario",
+            "fragmentation",
+        ],
+    );
+    let (commands, stderr) = (session.commands(), session.stderr());
+    assert!(session.output.status.success(), "{stderr}");
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    assert!(commands[1].contains("expandable_segments:True"));
+    let predicted = session.events.iter().find_map(|event| match &event.what {
+        What::Started(started) => started.predicted_peak,
+        _ => None,
+    });
+    assert!(predicted.is_some());
+    let told = |note: &&str| note.starts_with("auto: run 2: peak ");
+    assert!(session.notes().iter().any(told), "{:?}", session.notes());
+}
+
+#[test]
+fn a_leak_is_not_relaunched() {
+    let demo = [
+        "--batch-size",
+        "64",
+        "--grad-accum",
+        "1",
+        "--scenario",
+        "leak",
+    ];
+    let session = session(&[], &demo);
+    session.is_refused("memory leaks");
+    assert_eq!(session.commands().len(), 1);
+    assert_eq!(session.output.status.code(), Some(1));
+}
+
+#[test]
+fn an_evaluation_that_keeps_its_graphs_is_refused_in_the_end() {
+    let demo = [
+        "--batch-size",
+        "64",
+        "--grad-accum",
+        "1",
+        "--scenario",
+        "eval",
+    ];
+    let session = session(&[], &demo);
+    session.is_refused("the evaluation keeps its graphs");
+    assert!(session.commands().len() <= 2, "{:?}", session.commands());
+}
+
+#[test]
+fn what_changes_the_training_needs_a_word() {
+    // Without an argument for accumulation the effective batch would change.
+    let session = |options: &[&str]| {
+        let place = Place::new();
+        let program = place.unknown_program();
+        let demo = ["--batch-size", "64", "--steps", "6"];
+        let mut command = place.command_of(&program, options, &demo);
+        let output = command.output().expect("oomph runs");
+        let events = place.events();
+        Session { output, events }
+    };
+    session(&[]).is_refused("--allow effective-batch");
+    let allowed = session(&["--allow", "effective-batch"]);
+    assert!(allowed.output.status.success(), "{}", allowed.stderr());
+    assert!(allowed.commands()[1].contains("--batch-size 32"));
+}
+
+#[test]
+fn a_run_that_ends_well_hears_nothing() {
+    let session = session(
+        &[],
+        &["--batch-size", "8", "--steps", "3", "--scenario", "none"],
+    );
+    assert!(session.output.status.success());
+    assert_eq!(session.stderr(), "");
+    assert_eq!(session.commands().len(), 1);
+}
+
+#[test]
+fn the_number_of_relaunches_is_bounded() {
+    let demo = ["--batch-size", "64", "--grad-accum", "1", "--steps", "6"];
+    let session = session(&["--max-relaunches", "0"], &demo);
+    session.is_refused("relaunched 0 times already");
+    assert_eq!(session.commands().len(), 1);
+}
+
+#[test]
+fn a_run_that_was_stopped_stays_stopped() {
+    let place = Place::new();
+    let mut command = place.command(
+        &[],
+        &[
+            "--batch-size",
+            "8",
+            "--steps",
+            "100000",
+            "--scenario",
+            "none",
+        ],
+    );
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("oomph runs");
+    // The second line comes when the model is made: then the run is under way.
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    lines.next().expect("a line").expect("text");
+    lines.next().expect("a line").expect("text");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("sent");
+    for line in lines {
+        line.expect("text");
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.signal(), Some(15));
+    let events = place.events();
+    let session = Session { output, events };
+    assert_eq!(session.commands().len(), 1);
+}
