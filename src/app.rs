@@ -9,6 +9,7 @@ mod auto;
 mod earlier;
 mod ending;
 mod explain;
+mod fit;
 mod front;
 mod gate;
 mod keyboard;
@@ -22,8 +23,10 @@ mod signals;
 mod torch;
 mod type_ahead;
 
+pub use crate::remedy::Which;
 pub use auto::{AutoOptions, Measure, Permission};
 pub use explain::{Source, explain};
+pub use fit::{FitOptions, fit};
 pub use plan::plan;
 pub use replay::replay;
 
@@ -103,12 +106,5 @@ pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
         eprintln!("oomph: {missing}");
         return Ok(Ending::Code(missing.status()));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    let ending = runtime.block_on(front::run(options));
-    // Blocking threads (NVML in a hung driver) must not hold the exit.
-    runtime.shutdown_background();
-    ending
+    front::run_to_end(options, None)
 }

@@ -50,6 +50,12 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             json: plan.json,
             batch_scale: plan.batch_scale,
         })),
+        Some(Subcommand::Fit(fit)) => {
+            let options = fit
+                .into_options(command_line(parts.command, cwd)?)
+                .map_err(|text| mistake(&text))?;
+            Ok(Order::Fit(Box::new(options)))
+        }
         Some(Subcommand::Explain(explain)) => {
             let command = match parts.command.is_empty() {
                 true => None,

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Err(Refusal::Mistake(text)) => return failure(&text),
     };
     let ending = match order {
+        Order::Fit(options) => app::fit(*options),
         Order::Run(options) => app::run(options),
         Order::Replay(order) => app::replay(&order.file, order.headless),
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),

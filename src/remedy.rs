@@ -29,6 +29,7 @@ mod precision;
 mod program;
 mod recognition;
 mod segments;
+mod setting;
 
 pub use argument::Form;
 pub use batch::{Batch, batch_of};
@@ -40,3 +41,4 @@ pub use plan::{Alteration, Availability, Edit, Expectation, Plan, Remedy, Remedy
 pub use program::{Catalogue, Entry, Scope};
 pub use recognition::{Recognised, recognise};
 pub use segments::with_alloc_conf;
+pub use setting::{Setting, Which, places_written, with_argument};

@@ -5,6 +5,7 @@
 //! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
 //! first run), `receive` (what comes in), `relaunch` (from one run to the next).
 
+mod fitting;
 mod receive;
 mod relaunch;
 mod start;
@@ -13,6 +14,7 @@ mod unattended;
 use super::allocator::InheritedSettings;
 use super::earlier::{self, Earlier};
 use super::ending;
+use super::fit::{self, Fitting};
 use super::keyboard::{self, Typed};
 use super::launch::Surround;
 use super::mode::Mode;
@@ -54,6 +56,8 @@ struct Front {
     auto: AutoOptions,
     /// The commands that were run, as a person sees them.
     tried: Vec<CommandLine>,
+    /// The search that chooses the runs, where this is one.
+    fitting: Option<Fitting>,
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
@@ -112,14 +116,30 @@ struct Sources {
     signals: Signals,
 }
 
+/// Runs a session, or the runs of a search, to its end, on a runtime of its own.
+pub fn run_to_end(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    let ending = runtime.block_on(run(options, fitting));
+    // Blocking threads (NVML in a hung driver) must not hold the exit.
+    runtime.shutdown_background();
+    ending
+}
+
 /// Runs a session from the first launch to the end of the last run.
-pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
-    let (mut front, mut sources, mut kept) = start::start(options)?;
-    let ending = front.follow(&mut sources).await;
+async fn run(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<Ending> {
+    let (mut front, mut sources, mut kept) = start::start(options, fitting)?;
+    let mut ending = front.follow(&mut sources).await;
     front.finish_keeper(&mut sources.reports).await;
     kept.released = front.released;
     let keeper_lost = front.keeper_lost;
-    front.leave(ending);
+    if let Some(found) = front.leave(ending)
+        && !keeper_lost
+    {
+        ending = found;
+    }
     if keeper_lost {
         // What the keeper held falls to this process, a subreaper as well.
         let left = supervise::clear_up(&Timing::default()).await;
@@ -176,6 +196,7 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
+            What::Step(_) => self.fit_stepped(),
             _ => {}
         }
         self.request(Due::Sample);
@@ -402,14 +423,19 @@ impl Front {
         self.take_terminal_again();
     }
 
-    /// Ends the session: the terminal first, then the last words, then the recording.
-    fn leave(mut self, ending: Ending) {
+    /// Ends the session: the terminal first, then the last words, then the recording. A search has
+    /// an answer instead of words, and an ending of its own.
+    fn leave(mut self, ending: Ending) -> Option<Ending> {
         let tail = self
             .screen
             .take()
             .or_else(|| self.parked.take())
             .map(Screen::leave);
         self.recorder.finish(RECORDING_PATIENCE);
+        if let Some(fitting) = &self.fitting {
+            let status = fit::say(fitting);
+            return fitting.given_up.is_none().then_some(Ending::Code(status));
+        }
         ending::say(
             &self.state,
             tail,
@@ -423,6 +449,7 @@ impl Front {
                 at_line_start: self.last_byte == b'\n',
             },
         );
+        None
     }
 
     fn run_number(&self) -> RunNumber {

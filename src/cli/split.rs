@@ -114,7 +114,7 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
 
 fn following_of(subcommand: &Command) -> Following {
     match subcommand.get_name() {
-        "run" | "plan" => Following::Command,
+        "run" | "plan" | "fit" => Following::Command,
         "explain" => Following::OwnThenCommand,
         _ => Following::Own,
     }

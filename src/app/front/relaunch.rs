@@ -52,6 +52,7 @@ impl Front {
         };
         let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
         match after {
+            After::Decide if self.fitting.is_some() => self.fit_ended(exit),
             After::Decide if ran_out && asks => {}
             After::Decide if decides => self.decide_unattended(exit),
             After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
@@ -254,6 +255,11 @@ impl Front {
     /// Back to the dialog, with the reason.
     fn refuse(&mut self, why: String) {
         if let Phase::Sweeping { exit, .. } | Phase::Gating { exit, .. } = self.phase {
+            if let Some(fitting) = &mut self.fitting {
+                fitting.given_up = Some(why);
+                self.phase = Phase::Leaving(Ending::Like(exit));
+                return;
+            }
             if self.on_oom == OnOom::Auto {
                 self.phase = Phase::Leaving(Ending::Like(exit));
                 return self.say_unattended(format!("not relaunched: {why}"));

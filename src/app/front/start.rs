@@ -5,6 +5,7 @@
 use super::{EVENTS, Front, Scanners, Sources};
 use crate::app::allocator::InheritedSettings;
 use crate::app::earlier::Earlier;
+use crate::app::fit::Fitting;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
@@ -41,7 +42,10 @@ impl Drop for Kept {
     }
 }
 
-pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept)> {
+pub(super) fn start(
+    options: RunOptions,
+    fitting: Option<Fitting>,
+) -> anyhow::Result<(Front, Sources, Kept)> {
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
     // Before any thread is there: threads inherit the mask.
@@ -74,6 +78,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         log: output_log(&options.recording, &directories),
         io: match mode {
             Mode::Screen => Io::Screen,
+            // Standard output is for the answer: the program's own is taken and goes to standard error.
+            Mode::Headless(_) if fitting.is_some() => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
         timing: Timing::default(),
@@ -118,6 +124,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         on_oom,
         auto: options.auto.clone(),
         tried: Vec::new(),
+        fitting,
         mode,
         clock,
         state: State::default(),

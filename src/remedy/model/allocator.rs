@@ -23,6 +23,9 @@ pub(super) type Factors = (f64, f64, f64);
 const EXPANDABLE: Factors = (1.0, 1.01, 1.04);
 const FIXED: Factors = (1.0, 1.06, 1.30);
 
+/// What is reserved up to this was all needed.
+const NEEDED: f64 = 1.09;
+
 /// By how much more than at an out-of-memory the pieces that cannot be given back may come to later
 /// in the run. Not measured; a choice on the safe side.
 const LATER: f64 = 0.12;
@@ -44,7 +47,9 @@ impl Allocator {
                 let mut factors = FIXED;
                 if let Some(seen) = latest(|seen| seen.overhead) {
                     let most = (seen * 1.01 + 0.005).min(FIXED.2);
-                    factors = (1.0, seen.min(FIXED.1 + 0.02).min(most), most);
+                    // Up to here runs needed what they reserved; above, much of it could be given back.
+                    let likely = if seen <= NEEDED { seen } else { FIXED.1 };
+                    factors = (1.0, likely.min(most), most);
                 }
                 if let Some(seen) = latest(|seen| seen.left_over) {
                     let most = (seen + LATER).min(factors.2);

@@ -1,0 +1,272 @@
+//! A command with one of its numeric arguments set to another value, larger or smaller: for trials.
+//!
+//! Remedies make a batch smaller and keep what goes with it; a trial of another size does neither.
+
+use super::argument::{Arguments, Hit, Value, same};
+use super::draft::Draft;
+use super::family;
+use super::plan::{Edit, edited};
+use super::program::Rule;
+use super::recognition::{arguments_of, opened, recognise};
+use crate::command::{CommandLine, Word};
+
+/// Which argument a trial changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// What the batch is by the program's entry or by its spelling.
+    Batch,
+    /// The one of this name, with or without its dashes.
+    Named(String),
+}
+
+/// An argument of a command that holds a whole number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, as typed.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+    at: usize,
+    from: usize,
+    length: usize,
+}
+
+impl Setting {
+    /// Finds the argument; the error says why it cannot be told.
+    pub fn find(command: &CommandLine, which: &Which) -> Result<Setting, String> {
+        let recognised = recognise(command);
+        let arguments = arguments_of(command, &recognised.anatomy);
+        let (hits, missing) = match which {
+            Which::Named(name) => (
+                named(&arguments, name),
+                format!("there is no argument {name} in the command"),
+            ),
+            Which::Batch => {
+                if let Some(reason) = recognised.closed {
+                    return Err(reason);
+                }
+                let hits = match recognised.known {
+                    Some(entry) => match entry.accumulation.rule {
+                        Rule::MicroSize | Rule::Divides => {
+                            return Err(format!(
+                                "{} splits its batch by another argument; name that with --arg",
+                                entry.name
+                            ));
+                        }
+                        Rule::Flag | Rule::Implicit | Rule::None => {
+                            let arguments = opened(arguments, entry)?;
+                            let hits = entry.batch.names.iter();
+                            hits.flat_map(|name| named(&arguments, name)).collect()
+                        }
+                    },
+                    None => {
+                        let batches = family::batches(&arguments).into_iter();
+                        batches.map(|(_, hit)| hit).collect::<Vec<_>>()
+                    }
+                };
+                let missing = "no batch size in the command; write it there, or name another argument with --arg";
+                (hits, missing.to_string())
+            }
+        };
+        let Some(last) = hits.last() else {
+            return Err(missing);
+        };
+        if let Some(other) = hits.iter().find(|hit| !same(hit.name, last.name)) {
+            return Err(format!(
+                "{} and {} both look like it; name one with --arg",
+                other.name, last.name
+            ));
+        }
+        Setting::of(last)
+    }
+
+    fn of(hit: &Hit<'_>) -> Result<Setting, String> {
+        let Some(value) = hit.value else {
+            return Err(format!("{} has no value", hit.name));
+        };
+        let number = value.text.parse::<u64>().ok().filter(|number| *number > 0);
+        let number = number
+            .ok_or_else(|| format!("{} is {}, which is no whole number", hit.name, value.text))?;
+        Ok(Setting {
+            name: hit.name.to_string(),
+            value: number,
+            at: value.at,
+            from: value.from,
+            length: value.text.len(),
+        })
+    }
+
+    /// The command with another value there.
+    pub fn to(&self, command: &CommandLine, value: u64) -> CommandLine {
+        let edit = Edit::Splice {
+            at: self.at,
+            from: self.from,
+            to: self.from + self.length,
+            with: Word::from(&value.to_string()),
+        };
+        edited(command, &[&edit])
+    }
+}
+
+/// A command with an argument replaced, or added at its end where it has none of that name.
+pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandLine {
+    let recognised = recognise(command);
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let mut draft = Draft::default();
+    match named(&arguments, name)
+        .last()
+        .map(|hit| (hit.name, hit.value))
+    {
+        Some((name, Some(old))) => draft.set(name, Value { ..old }, value),
+        Some((_, None)) | None => {
+            let spelled = match name.starts_with('-') || name.contains('=') {
+                true => name.to_string(),
+                false => format!("--{name}"),
+            };
+            let end = recognised.anatomy.arguments.end;
+            draft.insert_at(end, &[spelled, value.to_string()]);
+        }
+    }
+    let edits: Vec<&Edit> = draft.edits.iter().collect();
+    edited(command, &edits)
+}
+
+/// Names that say where a program writes.
+const PLACES: [&str; 12] = [
+    "output_dir",
+    "output",
+    "out_dir",
+    "outdir",
+    "save_dir",
+    "log_dir",
+    "logdir",
+    "logging_dir",
+    "checkpoint_dir",
+    "ckpt_dir",
+    "work_dir",
+    "project",
+];
+
+/// The arguments of a command that say where it writes, as name and value.
+pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
+    let recognised = recognise(command);
+    let arguments = arguments_of(command, &recognised.anatomy);
+    PLACES
+        .iter()
+        .filter_map(|name| {
+            let hits = named(&arguments, name);
+            let hit = hits.last()?;
+            Some((hit.name.to_string(), hit.value?.text.to_string()))
+        })
+        .collect()
+}
+
+/// Every argument of this name, however many dashes either has in front.
+fn named<'a>(arguments: &Arguments<'a>, name: &str) -> Vec<Hit<'a>> {
+    let bare = |name: &str| {
+        let name = name.trim_start_matches(['-', '+']);
+        name.trim_end_matches(['=', ':']).to_string()
+    };
+    let wanted = bare(name);
+    (0..arguments.tokens.len())
+        .filter_map(|k| arguments.argument_at(k))
+        .filter(|hit| {
+            let typed = bare(hit.name);
+            same(&typed, &wanted)
+                || wanted
+                    .strip_prefix("*.")
+                    .is_some_and(|end| typed.ends_with(&format!(".{end}")) || typed == end)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(text: &str) -> CommandLine {
+        CommandLine {
+            argv: text.split(' ').map(Word::from).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
+    }
+
+    #[test]
+    fn the_batch_and_any_other_number_can_be_set() {
+        for (text, which, value, set) in [
+            (
+                "python t.py --batch-size 8",
+                Which::Batch,
+                8,
+                "python t.py --batch-size 96",
+            ),
+            (
+                "python t.py --batch_size=8 -x",
+                Which::Batch,
+                8,
+                "python t.py --batch_size=96 -x",
+            ),
+            (
+                "python demo/train.py --batch-size 8",
+                Which::Batch,
+                8,
+                "python demo/train.py --batch-size 96",
+            ),
+            (
+                "python t.py --seq-len 512",
+                Which::Named("seq_len".into()),
+                512,
+                "python t.py --seq-len 96",
+            ),
+            (
+                "python t.py data.length=3",
+                Which::Named("data.length".into()),
+                3,
+                "python t.py data.length=96",
+            ),
+        ] {
+            let command = command(text);
+            let setting = Setting::find(&command, &which).unwrap();
+            assert_eq!(setting.value, value, "{text}");
+            assert_eq!(setting.to(&command, 96).shown(), set);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_says_why() {
+        for (text, which, why) in [
+            ("python t.py", Which::Batch, "no batch size"),
+            (
+                "python t.py --lr 1",
+                Which::Named("seq".into()),
+                "no argument seq",
+            ),
+            (
+                "python t.py --seq auto",
+                Which::Named("seq".into()),
+                "no whole number",
+            ),
+        ] {
+            let error = Setting::find(&command(text), &which).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_argument_is_replaced_or_added() {
+        let with = |text: &str| with_argument(&command(text), "output_dir", "/tmp/x").shown();
+        assert_eq!(
+            with("python t.py --output-dir runs -b 8"),
+            "python t.py --output-dir /tmp/x -b 8"
+        );
+        assert_eq!(
+            with("python t.py -b 8"),
+            "python t.py -b 8 --output_dir /tmp/x"
+        );
+        assert_eq!(
+            places_written(&command("python t.py --output_dir runs")),
+            [("--output_dir".to_string(), "runs".to_string())]
+        );
+    }
+}
