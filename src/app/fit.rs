@@ -16,7 +16,10 @@ use crate::remedy::model::{Allocator, Reading};
 use crate::remedy::{Setting, Which, places_written, with_argument};
 use crate::supervise;
 use crate::units::{Bytes, RunNumber};
+use anyhow::Context;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +61,8 @@ pub struct Fitting {
     pub room: Option<Bytes>,
     /// What was found, in the end.
     pub answer: Option<Answer>,
+    /// Where the answer goes.
+    pub standard_output: Option<Arc<OwnedFd>>,
     /// Why the search was given up.
     pub given_up: Option<String>,
 }
@@ -88,6 +93,7 @@ impl Fitting {
             room: None,
             answer: None,
             given_up: None,
+            standard_output: None,
             options,
             setting,
             tried,
@@ -120,7 +126,7 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
         eprintln!("oomph: {missing}");
         return Ok(Ending::Code(missing.status()));
     }
-    let fitting = match Fitting::new(options) {
+    let mut fitting = match Fitting::new(options) {
         Ok(fitting) => fitting,
         Err(reason) => {
             eprintln!("oomph: fit: {reason}");
@@ -130,6 +136,10 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
     if !warn(&fitting) {
         return Ok(Ending::Code(OWN_FAILURE));
     }
+    // The program's standard output becomes our standard error before the keeper is started.
+    let answer = nix::unistd::dup(io::stdout()).context("standard output cannot be kept")?;
+    nix::unistd::dup2_stdout(io::stderr()).context("standard output cannot be turned")?;
+    fitting.standard_output = Some(Arc::new(answer));
     let mut run = fitting.options.run.clone();
     run.headless = true;
     run.command = fitting.trial(fitting.value);

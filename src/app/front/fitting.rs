@@ -77,6 +77,9 @@ impl Front {
         let at_oom = run
             .oom()
             .and_then(|oom| Some((oom.reserved()? + oom.free()?, oom.limit())));
+        // A run that was over before anything was sampled.
+        let devices = run.ranks.iter().flat_map(|rank| &rank.hello.devices);
+        let whole = devices.map(|device| device.total - CONTEXT).min();
         let number = run.number;
         let Some(fitting) = &mut self.fitting else {
             return;
@@ -96,7 +99,7 @@ impl Front {
         if let Some((room, limit)) = at_oom {
             fitting.room = Some(limit.map_or(room, |limit| room.min(limit)));
         }
-        fitting.search.room = fitting.room.or(fitting.search.room);
+        fitting.search.room = fitting.room.or(fitting.search.room).or(whole);
         fitting.search.allocator = match expandable {
             true => Allocator::Expandable,
             false => Allocator::Fixed,

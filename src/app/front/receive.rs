@@ -12,7 +12,6 @@ use crate::supervise::{Order, Report, Rung, Stream};
 use crate::ui::Effect;
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use nix::sys::signal::Signal;
-use std::io::Write;
 use std::time::Duration;
 
 /// How long a dead run's probes are given for their last words. Their bytes are in the socket
@@ -97,8 +96,6 @@ impl Front {
             if !answers.is_empty() {
                 self.order(Order::Input(answers));
             }
-        } else if self.fitting.is_some() {
-            let _ = std::io::stderr().lock().write_all(bytes);
         } else {
             self.print_plain(bytes);
         }

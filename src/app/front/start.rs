@@ -78,8 +78,6 @@ pub(super) fn start(
         log: output_log(&options.recording, &directories),
         io: match mode {
             Mode::Screen => Io::Screen,
-            // Standard output is for the answer: the program's own is taken and goes to standard error.
-            Mode::Headless(_) if fitting.is_some() => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
         timing: Timing::default(),
