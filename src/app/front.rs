@@ -29,7 +29,7 @@ use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -80,6 +80,8 @@ struct Front {
     /// Settings of the allocator that the environment brought.
     inherited: InheritedSettings,
     torch: Option<String>,
+    /// Processes whose probes are connected.
+    speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
     /// The training goes on without us.
@@ -169,6 +171,12 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
+            What::Hello(hello) => {
+                self.speaking.insert(hello.pid);
+            }
+            What::ProbeGone(gone) => {
+                self.speaking.remove(&gone.pid);
+            }
             _ => {}
         }
         self.request(Due::Sample);
@@ -345,7 +353,7 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     fn next_wake(&self) -> Option<Moment> {
         let phase = match &self.phase {
-            Phase::Settling { until, .. } => Some(*until),
+            Phase::Settling { .. } => Some(self.clock.now() + relaunch::SETTLING_STEP),
             Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
             Phase::Starting | Phase::Running { .. } => None,
             Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,

@@ -19,7 +19,7 @@ use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -144,6 +144,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         inherited,
         torch: None,
         last_words: Vec::new(),
+        speaking: BTreeSet::new(),
         last_byte: b'\n',
         released: false,
         keeper_lost: false,
