@@ -251,7 +251,30 @@ fn message_lost(case: &Case) -> Finding {
     finding
 }
 
+/// vLLM looks at what the weights and one trial run leave for its cache of keys and values.
+fn no_room_for_the_cache(case: &Case) -> Finding {
+    let headline = "vLLM found too little memory left for its cache of keys and values.";
+    let mut finding = case.finding(Cause::Capacity, Certainty::Likely, headline.into());
+    finding.explanation = text([
+        Some(
+            "It takes a set share of the card for weights, activations and this cache together."
+                .into(),
+        ),
+        Some(sentence(&foreign_process::sentence(case))),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec![
+        "a larger share of the card (--gpu-memory-utilization), where nobody else is on it".into(),
+        "shorter requests (--max-model-len)".into(),
+        "quantized weights, or more GPUs (--tensor-parallel-size)".into(),
+    ];
+    finding
+}
+
 fn without_figures(case: &Case) -> Finding {
+    if case.kind == Kind::Vllm {
+        return no_room_for_the_cache(case);
+    }
     let wanted = match case.asked() {
         Some(asked) => format!("It ran out of memory: {asked}."),
         None => "It ran out of memory.".into(),

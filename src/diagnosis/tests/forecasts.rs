@@ -92,7 +92,7 @@ impl Training {
         self.leaked += match self.manner {
             Manner::Even => self.per_step,
             Manner::ByLength => self.per_step * length,
-            Manner::InBursts(every) if n % every == 0 => self.per_step * every as f64,
+            Manner::InBursts(every) if n.is_multiple_of(every) => self.per_step * every as f64,
             Manner::InBursts(_) => 0.0,
         };
         self.peak = self.peak.max(top);
