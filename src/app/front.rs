@@ -21,7 +21,7 @@ use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding};
+use crate::diagnosis::{self, Finding, Watch};
 use crate::event::{Clock, Event, Level, Note, What};
 use crate::oom::Scanner;
 use crate::remedy::{Remedy, RemedyId};
@@ -52,6 +52,8 @@ struct Front {
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
+    /// What is said of a run before it fails.
+    watch: Watch,
     remedies: Vec<Remedy>,
     recorder: Recorder,
     recording: Option<PathBuf>,
@@ -370,6 +372,9 @@ impl Front {
     fn progress(&mut self) {
         let now = self.clock.now();
         while let Some(note) = self.recorder.note() {
+            self.record(What::Note(note));
+        }
+        for note in self.watch.look(&self.state) {
             self.record(What::Note(note));
         }
         self.settle(now);

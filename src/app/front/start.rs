@@ -119,6 +119,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         clock,
         state: State::default(),
         findings: Vec::new(),
+        watch: Default::default(),
         remedies: Vec::new(),
         recording: recorder.path().map(Path::to_path_buf),
         recorder,
