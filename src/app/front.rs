@@ -89,6 +89,8 @@ struct Front {
     /// The training goes on without us.
     released: bool,
     keeper_lost: bool,
+    /// How many times shorter graces and deadlines are; 1 but in tests.
+    scaled: u32,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
@@ -116,10 +118,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
     front.finish_keeper(&mut sources.reports).await;
     kept.released = front.released;
     let keeper_lost = front.keeper_lost;
+    let timing = Timing::scaled(front.scaled);
     front.leave(ending);
     if keeper_lost {
         // What the keeper held falls to this process, a subreaper as well.
-        let left = supervise::clear_up(&Timing::default()).await;
+        let left = supervise::clear_up(&timing).await;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
             eprintln!("oomph: these could not be ended: {}", pids.join(" "));
@@ -148,7 +151,7 @@ impl Front {
                 }
                 typed = next_typed(&mut self.typed) => match typed {
                     Some(Typed::Event(event)) => self.typed(event),
-                    Some(Typed::HungUp) | None => self.lose_screen("the terminal is gone"),
+                    Some(Typed::HungUp) | None => self.hung_up(),
                 },
                 signal = sources.signals.next() => if let Ok(signal) = signal {
                     self.signalled(signal);
@@ -287,7 +290,8 @@ impl Front {
         }
         self.note(Level::Warning, format!("{why}; going on without a screen"));
         let tail = lost.map(Screen::leave).unwrap_or_default();
-        self.plain = io::stdout().is_terminal();
+        // Without a screen from the start the keeper writes to the terminal itself.
+        self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&tail);
         if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
             self.phase = Phase::Leaving(Ending::Like(*exit));

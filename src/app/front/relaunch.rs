@@ -167,7 +167,7 @@ impl Front {
         let now = self.clock.now();
         let gate = Gate::new(
             now,
-            Timing::default(),
+            Timing::scaled(self.scaled),
             self.devices_of_last_run(),
             next.predicted_peak,
             self.pids_of_last_run(),

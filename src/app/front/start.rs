@@ -75,7 +75,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::default(),
+        timing: Timing::scaled(options.scaled),
+        forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
     keeper.send(Order::Launch(Launch {
@@ -132,6 +133,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             in_slurm_step: supervise::step_is_signalled(
                 std::env::var_os("SLURM_STEP_ID").as_deref(),
             ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
         screen: None,
@@ -149,6 +152,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         last_byte: b'\n',
         released: false,
         keeper_lost: false,
+        scaled: options.scaled,
     };
     front.happened(Event {
         at: clock.now(),
