@@ -77,7 +77,7 @@ impl Front {
             oom: self.state.oom(),
             findings: &self.findings,
             state: Some(&self.state),
-            batch_scale: 0.5,
+            ..Context::default()
         };
         remedy::remedies(&self.command, &context)
     }
