@@ -17,9 +17,11 @@ mod plan;
 mod replay;
 mod screen;
 mod signals;
+mod theme;
 mod torch;
 mod type_ahead;
 
+pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
@@ -51,6 +53,8 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{OnOom, Recording, RunOptions, Source};
+use crate::app::{OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct ReplayOrder {
     pub file: PathBuf,
     /// Print what it says instead of playing it on the screen.
     pub headless: bool,
+    /// The screen's theme, where it was said.
+    pub theme: Option<Scheme>,
 }
 
 /// A command to look at.
@@ -98,6 +100,9 @@ pub struct ReplayArguments {
     /// Print what it says instead of playing it
     #[arg(long)]
     pub headless: bool,
+    /// The screen's theme: default, dark, light, contrast
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl From<ReplayArguments> for ReplayOrder {
@@ -105,6 +110,7 @@ impl From<ReplayArguments> for ReplayOrder {
         ReplayOrder {
             file: arguments.file,
             headless: arguments.headless,
+            theme: arguments.theme,
         }
     }
 }
@@ -185,6 +191,9 @@ pub struct Common {
     /// What to do when memory runs out [default: ask with a screen, exit without]
     #[arg(long, value_name = "ask|exit")]
     pub on_oom: Option<OnOomChoice>,
+    /// The screen's theme: default, dark, light, contrast [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl Common {
@@ -200,6 +209,7 @@ impl Common {
             no_record: self.no_record | after.no_record,
             alloc_conf: after.alloc_conf.or(self.alloc_conf),
             on_oom: after.on_oom.or(self.on_oom),
+            theme: after.theme.or(self.theme),
         }
     }
 
@@ -224,6 +234,7 @@ impl Common {
                 OnOomChoice::Ask => OnOom::Ask,
                 OnOomChoice::Exit => OnOom::Exit,
             }),
+            theme: self.theme,
         })
     }
 }
