@@ -17,10 +17,12 @@ mod plan;
 mod replay;
 mod screen;
 mod signals;
+mod theme;
 mod torch;
 mod type_ahead;
 
 pub use crate::supervise::Forwarding;
+pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
@@ -59,6 +61,8 @@ pub struct RunOptions {
     pub on_hup: OnHup,
     /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
     pub scaled: u32,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

@@ -28,6 +28,7 @@ use crate::remedy::{Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -66,6 +67,7 @@ struct Front {
     rules: Rules,
     /// Use of each device before the first run, for the relaunch gate.
     baselines: BTreeMap<Uuid, Bytes>,
+    theme: Theme,
     screen: Option<Screen>,
     /// The screen while we are in the terminal's background: given back, fed, not drawn.
     parked: Option<Screen>,
@@ -227,7 +229,8 @@ impl Front {
             return;
         }
         match (Screen::enter(), keyboard::watch()) {
-            (Ok(screen), Ok(typed)) => {
+            (Ok(mut screen), Ok(typed)) => {
+                screen.view.theme = self.theme;
                 self.screen = Some(screen);
                 self.typed = Some(typed);
                 self.order(Order::ScreenShown(true));

@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Source};
+use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct ReplayOrder {
     pub file: PathBuf,
     /// Print what it says instead of playing it on the screen.
     pub headless: bool,
+    /// The screen's theme, where it was said.
+    pub theme: Option<Scheme>,
 }
 
 /// A command to look at.
@@ -98,6 +100,9 @@ pub struct ReplayArguments {
     /// Print what it says instead of playing it
     #[arg(long)]
     pub headless: bool,
+    /// The screen's theme: default, dark, light, contrast
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl From<ReplayArguments> for ReplayOrder {
@@ -105,6 +110,7 @@ impl From<ReplayArguments> for ReplayOrder {
         ReplayOrder {
             file: arguments.file,
             headless: arguments.headless,
+            theme: arguments.theme,
         }
     }
 }
@@ -214,6 +220,9 @@ pub struct Common {
     /// Graces and deadlines this many times shorter, for tests
     #[arg(long, hide = true, value_name = "TIMES")]
     pub scaled: Option<u32>,
+    /// The screen's theme: default, dark, light, contrast [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl Common {
@@ -232,6 +241,7 @@ impl Common {
             forward: after.forward.or(self.forward),
             on_hup: after.on_hup.or(self.on_hup),
             scaled: after.scaled.or(self.scaled),
+            theme: after.theme.or(self.theme),
         }
     }
 
@@ -266,6 +276,7 @@ impl Common {
                 Some(OnHupChoice::Stop) => OnHup::Stop,
             },
             scaled: self.scaled.unwrap_or(1),
+            theme: self.theme,
         })
     }
 }

@@ -10,8 +10,9 @@ use crate::app::phase::Phase;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, torch};
+use crate::app::{OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
+use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
@@ -89,6 +90,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }))?;
 
     // The command is on its way; the rest may take its time.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: wall_seconds(),
@@ -137,6 +142,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
+        theme,
         screen: None,
         parked: None,
         plain: false,
