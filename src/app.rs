@@ -17,18 +17,24 @@ mod launch;
 mod mode;
 mod phase;
 mod plan;
+mod predict;
 mod replay;
 mod screen;
 mod signals;
+mod theme;
 mod torch;
 mod type_ahead;
 
 pub use crate::remedy::Which;
+pub use crate::supervise::Forwarding;
+pub use crate::ui::theme::Scheme;
 pub use auto::{AutoOptions, Measure, Permission};
 pub use explain::{Source, explain};
 pub use fit::{FitOptions, fit};
 pub use plan::plan;
+pub use predict::predict;
 pub use replay::replay;
+pub use signals::OnHup;
 
 use crate::command::CommandLine;
 use crate::event::Exit;
@@ -59,6 +65,14 @@ pub struct RunOptions {
     pub on_oom: Option<OnOom>,
     /// What relaunching unasked may do.
     pub auto: AutoOptions,
+    /// Whether signals are passed on.
+    pub forward: Forwarding,
+    /// What a hang-up of the terminal does.
+    pub on_hup: OnHup,
+    /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
+    pub scaled: u32,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

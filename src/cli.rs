@@ -49,6 +49,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             command: command_line(parts.command, cwd)?,
             json: plan.json,
             batch_scale: plan.batch_scale,
+            recordings: plan.recording,
+            predict: plan.predict,
         })),
         Some(Subcommand::Fit(fit)) => {
             let options = fit

@@ -27,7 +27,10 @@ fn main() -> ExitCode {
     let ending = match order {
         Order::Fit(options) => app::fit(*options),
         Order::Run(options) => app::run(options),
-        Order::Replay(order) => app::replay(&order.file, order.headless),
+        Order::Replay(order) => app::replay(&order.file, order.headless, order.theme),
+        Order::Plan(order) if !order.predict.is_empty() => {
+            app::predict(&order.command, &order.recordings, &order.predict)
+        }
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
         Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
     };

@@ -55,6 +55,8 @@ pub struct Candidate {
     pub expectation: Expectation,
     /// What they change in the training itself.
     pub alters: Vec<Alteration>,
+    /// Whether files would have to be written first: arguments and environment alone are edited.
+    pub writes_files: bool,
     /// Whether the command goes on from a checkpoint.
     pub resumes: bool,
 }
@@ -155,6 +157,9 @@ fn choose(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
             against(Refusal::NothingFits);
             continue;
         };
+        if candidate.writes_files || candidate.remedies.iter().any(|id| acts(*id)) {
+            continue;
+        }
         if situation.tried.contains(&candidate.command) {
             against(Refusal::Tried);
             continue;
@@ -215,8 +220,30 @@ fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
 /// Whether a remedy lessens what is allocated; the others only change how it is held.
 fn lessens(id: RemedyId) -> bool {
     match id {
-        RemedyId::Batch | RemedyId::Amp => true,
-        RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => false,
+        RemedyId::Batch | RemedyId::Amp | RemedyId::Recompute => true,
+        RemedyId::ExpandableSegments
+        | RemedyId::MaxSplitSize
+        | RemedyId::Device
+        | RemedyId::Resume
+        | RemedyId::DataloaderWorkers
+        | RemedyId::Wait
+        | RemedyId::StopLeftover
+        | RemedyId::Without => false,
+    }
+}
+
+/// Whether a remedy does something beside editing arguments and environment.
+fn acts(id: RemedyId) -> bool {
+    match id {
+        RemedyId::Wait | RemedyId::StopLeftover | RemedyId::Without => true,
+        RemedyId::Batch
+        | RemedyId::ExpandableSegments
+        | RemedyId::Amp
+        | RemedyId::Recompute
+        | RemedyId::Device
+        | RemedyId::Resume
+        | RemedyId::MaxSplitSize
+        | RemedyId::DataloaderWorkers => false,
     }
 }
 
@@ -225,6 +252,7 @@ fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
     let needed = candidate.alters.iter().map(|alteration| match alteration {
         Alteration::EffectiveBatch => Permission::EffectiveBatch,
         Alteration::Precision => Permission::Amp,
+        Alteration::Recomputation => Permission::Recompute,
     });
     needed
         .into_iter()

@@ -6,6 +6,7 @@
 
 use crate::command::CommandLine;
 use crate::event::What;
+use crate::remedy::Context;
 use crate::remedy::model::{Observation, Reading};
 use crate::session::{self, Places};
 use crate::state::{Outcome, State};
@@ -85,7 +86,7 @@ impl Earlier {
 
 /// What earlier sessions of a program like `command` showed, the earliest first.
 fn read(command: &CommandLine, own: &str, places: &Places) -> Vec<Observation> {
-    let reading = Reading::of(command);
+    let reading = Reading::of(command, &Context::default());
     let mut sessions: Vec<_> = session::list(places)
         .into_iter()
         .filter(|stored| stored.id != own)
@@ -119,7 +120,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     match event.what {
         What::SessionStarted(header) if read.is_ok() => {
             header.command.cwd == command.cwd
-                && Reading::of(&header.command).likeness == reading.likeness
+                && Reading::of(&header.command, &Context::default()).likeness == reading.likeness
         }
         _ => false,
     }
@@ -139,5 +140,5 @@ pub(super) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
         Outcome::Finished | Outcome::OutOfMemory => true,
         Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => run.steps() > 1,
     });
-    Observation::of_session(&state, reading)
+    Observation::of_session(&state, reading, &Context::default())
 }

@@ -13,7 +13,7 @@ pub use search::{Answer, Next, Search, Trial};
 use super::{Ending, OWN_FAILURE, RunOptions, front};
 use crate::command::CommandLine;
 use crate::remedy::model::{Allocator, Reading};
-use crate::remedy::{Setting, Which, places_written, with_argument};
+use crate::remedy::{self, Setting, Which, places_written, with_argument};
 use crate::supervise;
 use crate::units::{Bytes, RunNumber};
 use anyhow::Context;
@@ -85,7 +85,7 @@ impl Fitting {
                 rounds: options.which == Which::Batch,
                 room: None,
                 allocator: Allocator::Fixed,
-                keeps_gradients: Reading::of(typed).keeps_gradients(),
+                keeps_gradients: Reading::of(typed, &remedy::Context::default()).keeps_gradients(),
                 trials: Vec::new(),
             },
             value: setting.value,

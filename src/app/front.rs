@@ -25,15 +25,16 @@ use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{AutoOptions, Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding};
-use crate::event::{Clock, Event, Level, Note, What};
+use crate::diagnosis::{self, Finding, Watch};
+use crate::event::{Clock, Event, Exit, Level, Note, What};
 use crate::oom::Scanner;
-use crate::remedy::{Remedy, RemedyId};
+use crate::remedy::{self, Nudge, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -50,17 +51,27 @@ const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How many events are folded before a frame may be drawn.
 const BATCH: usize = 256;
 
+/// Steps between two looks for a hint.
+const NUDGED_EVERY: u64 = 25;
+
 /// The front of one session.
 struct Front {
     on_oom: OnOom,
     auto: AutoOptions,
     /// The commands that were run, as a person sees them.
     tried: Vec<CommandLine>,
+    /// A run that ran out of memory and of which nobody has decided yet what follows, and until
+    /// when earlier sessions are waited for.
+    undecided: Option<(Exit, Moment)>,
+    /// The latest hint that was given.
+    hinted: Option<Nudge>,
     /// The search that chooses the runs, where this is one.
     fitting: Option<Fitting>,
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
+    /// What is said of a run before it fails.
+    watch: Watch,
     remedies: Vec<Remedy>,
     recorder: Recorder,
     recording: Option<PathBuf>,
@@ -73,6 +84,7 @@ struct Front {
     rules: Rules,
     /// Use of each device before the first run, for the relaunch gate.
     baselines: BTreeMap<Uuid, Bytes>,
+    theme: Theme,
     screen: Option<Screen>,
     /// The screen while we are in the terminal's background: given back, fed, not drawn.
     parked: Option<Screen>,
@@ -91,11 +103,15 @@ struct Front {
     torch: Option<String>,
     /// What earlier sessions of the same program showed.
     earlier: Earlier,
+    /// Processes whose probes are connected.
+    speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
     /// The training goes on without us.
     released: bool,
     keeper_lost: bool,
+    /// How many times shorter graces and deadlines are; 1 but in tests.
+    scaled: u32,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
@@ -135,6 +151,7 @@ async fn run(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<En
     front.finish_keeper(&mut sources.reports).await;
     kept.released = front.released;
     let keeper_lost = front.keeper_lost;
+    let timing = Timing::scaled(front.scaled);
     if let Some(found) = front.leave(ending)
         && !keeper_lost
     {
@@ -142,7 +159,7 @@ async fn run(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<En
     }
     if keeper_lost {
         // What the keeper held falls to this process, a subreaper as well.
-        let left = supervise::clear_up(&Timing::default()).await;
+        let left = supervise::clear_up(&timing).await;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
             eprintln!("oomph: these could not be ended: {}", pids.join(" "));
@@ -171,7 +188,7 @@ impl Front {
                 }
                 typed = next_typed(&mut self.typed) => match typed {
                     Some(Typed::Event(event)) => self.typed(event),
-                    Some(Typed::HungUp) | None => self.lose_screen("the terminal is gone"),
+                    Some(Typed::HungUp) | None => self.hung_up(),
                 },
                 signal = sources.signals.next() => if let Ok(signal) = signal {
                     self.signalled(signal);
@@ -196,7 +213,16 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
-            What::Step(_) => self.fit_stepped(),
+            What::Step(step) => {
+                self.fit_stepped();
+                self.nudge(step.count);
+            }
+            What::Hello(hello) => {
+                self.speaking.insert(hello.pid);
+            }
+            What::ProbeGone(gone) => {
+                self.speaking.remove(&gone.pid);
+            }
             _ => {}
         }
         self.request(Due::Sample);
@@ -230,6 +256,19 @@ impl Front {
         self.remedies = self.remedies_now();
     }
 
+    /// Says once what there is to say while all is well. Looked at after the first step and then
+    /// now and then: it costs half a millisecond.
+    fn nudge(&mut self, step: u64) {
+        if self.fitting.is_some() || (step > 1 && step % NUDGED_EVERY != 0) {
+            return;
+        }
+        let hint = remedy::nudge(&self.command, &self.state, &self.context());
+        if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
+            self.hinted = Some(hint);
+            self.note(Level::Info, hint.to_string());
+        }
+    }
+
     /// Earlier sessions have been read: what they showed changes the predictions.
     fn look_at_earlier(&mut self) {
         if self.earlier.look() {
@@ -246,6 +285,7 @@ impl Front {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
+            room_for_batch: None,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: None,
@@ -258,7 +298,8 @@ impl Front {
             return;
         }
         match (Screen::enter(), keyboard::watch()) {
-            (Ok(screen), Ok(typed)) => {
+            (Ok(mut screen), Ok(typed)) => {
+                screen.view.theme = self.theme;
                 self.screen = Some(screen);
                 self.typed = Some(typed);
                 self.order(Order::ScreenShown(true));
@@ -321,7 +362,8 @@ impl Front {
         }
         self.note(Level::Warning, format!("{why}; going on without a screen"));
         let tail = lost.map(Screen::leave).unwrap_or_default();
-        self.plain = io::stdout().is_terminal();
+        // Without a screen from the start the keeper writes to the terminal itself.
+        self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&tail);
         if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
             self.phase = Phase::Leaving(Ending::Like(*exit));
@@ -389,9 +431,7 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     fn next_wake(&self) -> Option<Moment> {
         let phase = match &self.phase {
-            // Earlier sessions are waited for as well, and looked for below.
-            Phase::Settling { .. } if self.earlier.is_reading() => None,
-            Phase::Settling { until, .. } => Some(*until),
+            Phase::Settling { .. } => Some(self.clock.now() + relaunch::SETTLING_STEP),
             Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
             Phase::Starting | Phase::Running { .. } => None,
             Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
@@ -418,6 +458,10 @@ impl Front {
             self.record(What::Note(note));
         }
         self.look_at_earlier();
+        self.decide_when_known(now);
+        for note in self.watch.look(&self.state) {
+            self.record(What::Note(note));
+        }
         self.settle(now);
         self.pass_gate(now);
         self.take_terminal_again();

@@ -17,7 +17,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     let context = Context {
         torch: torch.as_deref(),
         inherited: inherited.as_inherited(),
-        batch_scale: Some(batch_scale),
+        batch_scale,
         ..Context::default()
     };
     let mut out = std::io::stdout().lock();
@@ -26,7 +26,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
-    let recognised = remedy::recognise(command);
+    let recognised = remedy::recognise(command, &context);
     let launchers: Vec<&str> = recognised
         .launchers()
         .iter()

@@ -1,7 +1,8 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
 use crate::app::{
-    AutoOptions, FitOptions, Measure, OnOom, Permission, Recording, RunOptions, Source, Which,
+    AutoOptions, FitOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
+    Scheme, Source, Which,
 };
 use crate::command::CommandLine;
 
@@ -31,6 +32,8 @@ pub struct ReplayOrder {
     pub file: PathBuf,
     /// Print what it says instead of playing it on the screen.
     pub headless: bool,
+    /// The screen's theme, where it was said.
+    pub theme: Option<Scheme>,
 }
 
 /// A command to look at.
@@ -42,6 +45,10 @@ pub struct PlanOrder {
     pub json: bool,
     /// The factor for the batch.
     pub batch_scale: f64,
+    /// Recordings that predictions rest on.
+    pub recordings: Vec<PathBuf>,
+    /// Batches to predict.
+    pub predict: Vec<u64>,
 }
 
 /// A log or a recording to explain.
@@ -105,6 +112,9 @@ pub struct ReplayArguments {
     /// Print what it says instead of playing it
     #[arg(long)]
     pub headless: bool,
+    /// The screen's theme: default, dark, light, contrast
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl From<ReplayArguments> for ReplayOrder {
@@ -112,6 +122,7 @@ impl From<ReplayArguments> for ReplayOrder {
         ReplayOrder {
             file: arguments.file,
             headless: arguments.headless,
+            theme: arguments.theme,
         }
     }
 }
@@ -125,6 +136,17 @@ pub struct PlanArguments {
     /// The factor by which the batch is to change
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub batch_scale: f64,
+    /// What the command would need at these batches, by what recordings of it show: one JSON line each
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        requires = "recording"
+    )]
+    pub predict: Vec<u64>,
+    /// A recording that predictions rest on; several are put together
+    #[arg(long, value_name = "FILE")]
+    pub recording: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -255,6 +277,24 @@ pub enum MeasureChoice {
     Device,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ForwardChoice {
+    /// Once, unless SLURM has signalled the command already
+    Auto,
+    /// Once, also inside an srun step
+    Always,
+    /// Not at all
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnHupChoice {
+    /// The training goes on, without a screen
+    Keep,
+    /// SIGHUP is passed on, and the training is stopped if it lives on
+    Stop,
+}
+
 #[derive(Debug, Default, Args)]
 pub struct Common {
     /// No screen: pass the output through unchanged, print the diagnosis at the end
@@ -297,6 +337,20 @@ pub struct Common {
     /// How often `--on-oom auto` relaunches at most [default: 3]
     #[arg(long, value_name = "N")]
     pub max_relaunches: Option<u32>,
+    /// Pass signals on to the command: auto leaves them to SLURM inside an srun step, which signals
+    /// every process itself [default: auto]
+    #[arg(long, value_name = "auto|always|never")]
+    pub forward: Option<ForwardChoice>,
+    /// When the terminal hangs up: keep the training and go on without a screen, or stop it
+    /// [default: keep]
+    #[arg(long, value_name = "keep|stop")]
+    pub on_hup: Option<OnHupChoice>,
+    /// Graces and deadlines this many times shorter, for tests
+    #[arg(long, hide = true, value_name = "TIMES")]
+    pub scaled: Option<u32>,
+    /// The screen's theme: default, dark, light, contrast [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl Common {
@@ -319,6 +373,10 @@ impl Common {
                 after.order
             },
             max_relaunches: after.max_relaunches.or(self.max_relaunches),
+            forward: after.forward.or(self.forward),
+            on_hup: after.on_hup.or(self.on_hup),
+            scaled: after.scaled.or(self.scaled),
+            theme: after.theme.or(self.theme),
         }
     }
 
@@ -366,6 +424,17 @@ impl Common {
                 OnOomChoice::Auto => OnOom::Auto,
             }),
             auto,
+            forward: match self.forward {
+                None | Some(ForwardChoice::Auto) => Forwarding::Auto,
+                Some(ForwardChoice::Always) => Forwarding::Always,
+                Some(ForwardChoice::Never) => Forwarding::Never,
+            },
+            on_hup: match self.on_hup {
+                None | Some(OnHupChoice::Keep) => OnHup::Keep,
+                Some(OnHupChoice::Stop) => OnHup::Stop,
+            },
+            scaled: self.scaled.unwrap_or(1),
+            theme: self.theme,
         })
     }
 }

@@ -8,7 +8,7 @@ mod words;
 
 use super::context::Context;
 use super::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment, Unseen};
-use super::plan::{Expectation, RemedyId};
+use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::Phase;
@@ -41,7 +41,7 @@ impl<'a> Outlook<'a> {
     pub fn of(command: &CommandLine, context: &'a Context<'a>) -> Outlook<'a> {
         let oom = context.oom;
         let rank = oom.and_then(|oom| rank_of(context, oom));
-        let reading = Reading::of(&command.without_secrets());
+        let reading = Reading::of(&command.without_secrets(), context);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         Outlook {
@@ -80,31 +80,78 @@ impl<'a> Outlook<'a> {
             .largest(&like, self.room?, self.context.margin, most)
     }
 
-    /// What remedies together do, `edited` being the command that they make.
-    pub fn together(&self, edited: &CommandLine, ids: &[RemedyId]) -> Expectation {
-        if self.context.oom.is_none() {
-            return unknown("nothing has run out of memory yet");
+    /// What one remedy alone does; nothing where that is not for the model to say.
+    pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
+        match remedy.id {
+            RemedyId::Batch | RemedyId::ExpandableSegments | RemedyId::Amp => {
+                Some(self.together(&[remedy]))
+            }
+            RemedyId::MaxSplitSize => {
+                let held = self.held(&self.target(&[remedy]), true);
+                let fits = held.fits.filter(|fits| !fits);
+                Some(Expectation {
+                    fits,
+                    ..unknown("it makes fragmentation less likely")
+                })
+            }
+            RemedyId::Recompute => {
+                let expectation = self.together(&[remedy]);
+                expectation.needs.is_some().then_some(expectation)
+            }
+            RemedyId::Device
+            | RemedyId::Resume
+            | RemedyId::DataloaderWorkers
+            | RemedyId::Wait
+            | RemedyId::StopLeftover
+            | RemedyId::Without => None,
         }
-        if ids == [RemedyId::MaxSplitSize] {
-            return unknown("it makes fragmentation less likely");
+    }
+
+    /// The same command where so much is free; nothing where its need is not known.
+    pub fn on(&self, free: Bytes) -> Option<Expectation> {
+        match self.model.needs(&self.target(&[])) {
+            Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
+            Forecast::Within(needs) => Some(tight(needs, free)),
+            Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
-        let of_allocator = ids.contains(&RemedyId::ExpandableSegments);
-        let less = |id: &RemedyId| matches!(id, RemedyId::Batch | RemedyId::Amp);
-        let reading = Reading::of(&edited.without_secrets());
-        let target = Target {
-            batch: reading.at_once,
-            keeps_gradients: reading.keeps_gradients(),
+    }
+
+    /// What remedies make of the run.
+    fn target(&self, chosen: &[&Remedy]) -> Target {
+        let has = |id: RemedyId| chosen.iter().any(|remedy| remedy.id == id);
+        let takes = chosen.iter().find_map(|remedy| remedy.takes);
+        Target {
+            batch: takes.map_or(self.reading.at_once, |takes| takes.at_once),
+            keeps_gradients: self.reading.keeps_gradients()
+                || takes.is_some_and(|takes| takes.accumulates),
             treatment: Treatment {
-                mixed: ids.contains(&RemedyId::Amp),
-                ..Treatment::default()
+                mixed: has(RemedyId::Amp),
+                recomputed: has(RemedyId::Recompute),
             },
-            allocator: match of_allocator {
+            allocator: match has(RemedyId::ExpandableSegments) {
                 true => Allocator::Expandable,
                 false => self.allocator,
             },
-        };
-        if !ids.iter().any(less) && of_allocator {
-            return self.of_expandable(&target);
+        }
+    }
+
+    /// What remedies do together.
+    pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
+        if self.context.oom.is_none() {
+            return unknown("nothing has run out of memory yet");
+        }
+        let (mut lessens, mut holds, mut elsewhere) = (false, false, false);
+        for remedy in chosen {
+            match remedy.id {
+                RemedyId::Batch | RemedyId::Amp | RemedyId::Recompute => lessens = true,
+                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => holds = true,
+                RemedyId::Device | RemedyId::Wait | RemedyId::StopLeftover => elsewhere = true,
+                RemedyId::Resume | RemedyId::DataloaderWorkers | RemedyId::Without => {}
+            }
+        }
+        let target = self.target(chosen);
+        if !lessens && holds && !elsewhere {
+            return self.held(&target, false);
         }
         if let Some(words) = self.only_delays() {
             return Expectation {
@@ -115,11 +162,23 @@ impl<'a> Outlook<'a> {
         if self.phase == Phase::Evaluation {
             return unknown("memory ran out in an evaluation, whose batch may be another");
         }
+        if elsewhere {
+            return match self.model.needs(&target) {
+                Forecast::Within(needs) => beyond(needs),
+                Forecast::AtLeast(..) | Forecast::Unknown => {
+                    unknown("it depends on what is free there, or then")
+                }
+            };
+        }
         let mut expectation = self.of_target(&target);
         if target.treatment.mixed {
             expectation
                 .words
                 .push_str("; precision halves activations at the best");
+        }
+        if target.treatment.recomputed {
+            let more = "; how much is recomputed depends on the model";
+            expectation.words.push_str(more);
         }
         expectation
     }
@@ -161,7 +220,8 @@ impl<'a> Outlook<'a> {
     }
 
     /// What expandable segments alone do: what was free in pieces is whole.
-    fn of_expandable(&self, target: &Target) -> Expectation {
+    /// `wanted_alone`: by the allocation that failed alone, whatever the peak.
+    fn held(&self, target: &Target, wanted_alone: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
             return unknown("the out-of-memory left no figures");
         };
@@ -178,7 +238,7 @@ impl<'a> Outlook<'a> {
             true => format!("tight: {wanted} of {room} for the allocation that failed"),
             false => format!("the allocation that failed fits, with {spare} to spare"),
         };
-        if self.phase == Phase::Evaluation {
+        if wanted_alone || self.phase == Phase::Evaluation {
             // The steps' peak says nothing of what an evaluation goes on to want.
             return at_least(wanted, Some(room), alone);
         }
@@ -244,8 +304,8 @@ fn observations(
     if let Some((_, earlier)) = context.state.and_then(|state| state.runs.split_last()) {
         let alike = earlier
             .iter()
-            .filter(|run| Reading::of(&run.command).likeness == reading.likeness);
-        observations.extend(alike.filter_map(Observation::of_run));
+            .filter(|run| Reading::of(&run.command, context).likeness == reading.likeness);
+        observations.extend(alike.filter_map(|run| Observation::of_run(run, context)));
     }
     observations.extend(Observation::of(rank, context.oom, reading));
     observations

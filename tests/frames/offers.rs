@@ -43,6 +43,7 @@ pub fn remedies() -> Vec<Remedy> {
                     words: vec![Word::from("--grad-accum"), Word::from("2")],
                 },
             ],
+            files: Vec::new(),
             changes: "--batch-size 64→32 +--grad-accum 2".into(),
             expectation: Expectation {
                 needs: Some(gib(14.6)),
@@ -51,6 +52,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
                 ..Expectation::default()
             },
+            takes: None,
             alters: None,
             cost: "same batch of 64".into(),
         },
@@ -63,6 +65,7 @@ pub fn remedies() -> Vec<Remedy> {
                 name: "PYTORCH_CUDA_ALLOC_CONF".into(),
                 value: Some(Word::from("expandable_segments:True")),
             }],
+            files: Vec::new(),
             changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
             expectation: Expectation {
                 needs: Some(gib(24.2)),
@@ -71,6 +74,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
                 ..Expectation::default()
             },
+            takes: None,
             alters: None,
             cost: "costs nothing".into(),
         },
@@ -80,6 +84,7 @@ pub fn remedies() -> Vec<Remedy> {
             title: "AMP (bf16)".into(),
             availability: Availability::NotOffered("train.py has no such option".into()),
             edits: Vec::new(),
+            files: Vec::new(),
             changes: String::new(),
             expectation: Expectation {
                 needs: None,
@@ -88,6 +93,7 @@ pub fn remedies() -> Vec<Remedy> {
                 words: "unknown".into(),
                 ..Expectation::default()
             },
+            takes: None,
             alters: None,
             cost: String::new(),
         },

@@ -70,7 +70,15 @@ impl AutoOptions {
             let measure = match id {
                 RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(Measure::Segments),
                 RemedyId::Batch => Some(Measure::Batch),
-                RemedyId::Amp => None,
+                RemedyId::Device => Some(Measure::Device),
+                // It goes along with any other.
+                RemedyId::Resume => return 0,
+                RemedyId::Amp
+                | RemedyId::Recompute
+                | RemedyId::DataloaderWorkers
+                | RemedyId::Wait
+                | RemedyId::StopLeftover
+                | RemedyId::Without => None,
             };
             measure
                 .and_then(|measure| self.order.iter().position(|known| *known == measure))

@@ -21,6 +21,7 @@ fn candidate(remedies: &[RemedyId], fits: Option<bool>, alters: &[Alteration]) -
             ..Expectation::default()
         },
         alters: alters.to_vec(),
+        writes_files: false,
         resumes: false,
     }
 }

@@ -69,7 +69,7 @@ impl Front {
             Outcome::OutOfMemory => false,
             Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => was_told,
         };
-        let (seen, peak) = (Observation::of_run(run), run.peak());
+        let (seen, peak) = (Observation::of_run(run, &self.context()), run.peak());
         let expandable = run
             .ranks
             .iter()

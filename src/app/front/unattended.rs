@@ -8,6 +8,7 @@ use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::Run;
+use crate::units::Moment;
 use std::io::{self, Write};
 
 /// Remedies that are tried together, beside each alone.
@@ -21,15 +22,27 @@ const TOGETHER: [&[RemedyId]; 3] = [
 const SAME: f64 = 0.0005;
 
 impl Front {
+    /// Once earlier sessions have been read, or have taken too long.
+    pub(super) fn decide_when_known(&mut self, now: Moment) {
+        let known = |until: Moment| !self.earlier.is_reading() || now >= until;
+        if let Some((exit, _)) = self.undecided.filter(|(_, until)| known(*until)) {
+            self.undecided = None;
+            if matches!(self.phase, Phase::Asking { .. }) {
+                self.decide_unattended(exit);
+            }
+        }
+    }
+
     /// Nobody is asked: the policy decides what follows a run that ran out of memory.
-    pub(super) fn decide_unattended(&mut self, exit: Exit) {
+    fn decide_unattended(&mut self, exit: Exit) {
         let candidates = self.candidates();
         let Some(run) = self.state.run() else {
             return;
         };
         let mut tried = self.tried.clone();
         tried.push(self.command.clone());
-        let part = remedy::recognise(&self.command).part_of_a_job;
+        let context = self.context();
+        let part = remedy::recognise(&self.command, &context).part_of_a_job;
         let situation = Situation {
             outcome: run.outcome(),
             stop_requested: run.stop_requested.is_some(),
@@ -39,7 +52,7 @@ impl Front {
             ran_for: run
                 .ended
                 .map_or_else(Default::default, |(ended, _)| ended.since(run.started)),
-            has_checkpoint: false,
+            has_checkpoint: context.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
         };
@@ -80,25 +93,27 @@ impl Front {
         self.sweep(exit, next);
     }
 
-    /// Each remedy that is offered, and those that go well together.
+    /// Each remedy that is offered, and those that go well together; all of them taking up the run
+    /// that ended, where the program can.
     fn candidates(&self) -> Vec<Candidate> {
         let offered: Vec<&Remedy> = self
             .remedies
             .iter()
             .filter(|remedy| remedy.is_offered())
             .collect();
+        let of = |id: RemedyId| offered.iter().find(|remedy| remedy.id == id).copied();
         let together = TOGETHER.iter().filter_map(|ids| {
-            let chosen: Vec<&Remedy> = ids
-                .iter()
-                .filter_map(|id| offered.iter().find(|remedy| remedy.id == *id).copied())
-                .collect();
+            let chosen: Vec<&Remedy> = ids.iter().filter_map(|id| of(*id)).collect();
             (chosen.len() == ids.len()).then_some(chosen)
         });
         offered
             .iter()
+            .filter(|remedy| remedy.id != RemedyId::Resume)
             .map(|remedy| vec![*remedy])
             .chain(together)
-            .map(|chosen| self.candidate(&chosen))
+            .map(|chosen| {
+                self.candidate(&[chosen, of(RemedyId::Resume).into_iter().collect()].concat())
+            })
             .collect()
     }
 
@@ -106,10 +121,11 @@ impl Front {
         let plan = Plan::of(&self.command, chosen);
         Candidate {
             expectation: remedy::expectation(&self.command, &self.context(), chosen),
+            resumes: plan.remedies.contains(&RemedyId::Resume),
             remedies: plan.remedies,
             command: plan.command,
+            writes_files: !plan.files.is_empty(),
             alters: chosen.iter().filter_map(|remedy| remedy.alters).collect(),
-            resumes: false,
         }
     }
 

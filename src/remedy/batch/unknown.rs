@@ -7,12 +7,12 @@ use super::super::family::{self, Level};
 use super::super::launcher::{Kind, file_name};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
-use super::{Kept, Smaller, cost, count, is_altered, parsed, reduced, times};
+use super::{Kept, Smaller, cost, count, is_altered, is_divided, parsed, reduced, times};
 use crate::command::CommandLine;
 
 pub(super) fn smaller(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     arguments: &Arguments<'_>,
     scale: f64,
 ) -> Result<Smaller, String> {
@@ -118,6 +118,7 @@ pub(super) fn smaller(
         from: old,
         to: new,
         alters: !(total.is_some() && kept == Kept::None) && is_altered(old, new, kept),
+        accumulates: total.is_some() || is_divided(kept),
         cost,
     })
 }
@@ -132,7 +133,7 @@ struct Assigned<'a> {
 
 fn assigned<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<Assigned<'a>> {
     let typed = command.env.iter().filter_map(|change| {
@@ -153,7 +154,10 @@ fn assigned<'a>(
     typed.chain(words).filter(|a| wanted(a.name)).collect()
 }
 
-fn assigned_batches<'a>(command: &'a CommandLine, recognised: &Recognised) -> Vec<Assigned<'a>> {
+fn assigned_batches<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+) -> Vec<Assigned<'a>> {
     assigned(command, recognised, |name| {
         matches!(
             family::batch_level(name),
@@ -165,7 +169,7 @@ fn assigned_batches<'a>(command: &'a CommandLine, recognised: &Recognised) -> Ve
 /// Programs that read their settings from the environment (`BATCH_SIZE=32 python train.py`).
 fn by_environment(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     batches: Vec<Assigned<'_>>,
     scale: f64,
 ) -> Result<Smaller, String> {
@@ -203,6 +207,7 @@ fn by_environment(
         from: old,
         to: new,
         alters: is_altered(old, new, kept),
+        accumulates: is_divided(kept),
         cost: cost(old, new, kept, None),
     })
 }

@@ -38,6 +38,7 @@ fn hello() -> Hello {
 fn state(steps: u64, floor: u64, peak: u64) -> State {
     let rank = RankState {
         hello: hello(),
+        joined: Moment::ZERO,
         device: None,
         sample: None,
         allocated: Series::default(),
@@ -46,6 +47,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         reserved_peak: Bytes::gib(peak),
         unforced: None,
         peak_step: None,
+        retries: Vec::new(),
         steps: StepTrack {
             count: steps,
             floors: (0..steps).map(|step| (step, Bytes::gib(floor))).collect(),
@@ -135,7 +137,7 @@ fn all(state: &State, oom: &OomIncident, cause: Cause) -> Vec<Remedy> {
             oom: Some(oom),
             findings: &findings,
             state: Some(state),
-            batch_scale: Some(0.5),
+            batch_scale: 0.5,
             ..Context::default()
         },
     )
@@ -347,6 +349,7 @@ fn chosen(command: &str, state: &State) -> (String, String) {
         oom: Some(&oom),
         findings: &findings,
         state: Some(&state),
+        batch_fits: true,
         ..Context::default()
     };
     let all = remedies(&command, &context);
@@ -381,7 +384,7 @@ fn remedies_together_are_predicted_together() {
         torch: Some("2.11.0"),
         findings: &findings,
         state: Some(&seen),
-        batch_scale: Some(0.5),
+        batch_scale: 0.5,
         ..Context::default()
     };
     let all = remedies(&command(), &context);

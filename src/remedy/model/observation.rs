@@ -8,6 +8,7 @@
 use super::estimate::Estimate;
 use super::reading::Reading;
 use crate::event::Phase;
+use crate::remedy::context::Context;
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::Bytes;
 
@@ -65,7 +66,7 @@ pub enum Unseen {
 
 impl Observation {
     /// What a run showed, by the process that held or wanted the most; `None` where no probe spoke.
-    pub fn of_run(run: &Run) -> Option<Observation> {
+    pub fn of_run(run: &Run, context: &Context<'_>) -> Option<Observation> {
         let oom = run.oom();
         let rank = match oom.and_then(|oom| run.rank_of(oom)) {
             Some(rank) => Some(rank),
@@ -74,16 +75,16 @@ impl Observation {
             }
             None => None,
         };
-        Observation::of(rank, oom, &Reading::of(&run.command))
+        Observation::of(rank, oom, &Reading::of(&run.command, context))
     }
 
     /// The runs of a session whose command is that of `reading` but for the batch.
-    pub fn of_session(state: &State, reading: &Reading) -> Vec<Observation> {
+    pub fn of_session(state: &State, reading: &Reading, context: &Context<'_>) -> Vec<Observation> {
         state
             .runs
             .iter()
-            .filter(|run| Reading::of(&run.command).likeness == reading.likeness)
-            .filter_map(Observation::of_run)
+            .filter(|run| Reading::of(&run.command, context).likeness == reading.likeness)
+            .filter_map(|run| Observation::of_run(run, context))
             .collect()
     }
 
@@ -144,7 +145,7 @@ fn passes_of(
 ) -> Option<Passes> {
     let peak = steps.peak?;
     // The second step is the first one with the optimizer's state there from its beginning.
-    let with_state = steps.first.as_ref().map(|first| {
+    let with_state = steps.first_step.as_ref().map(|first| {
         let state = first.after.allocated - first.before.allocated;
         first.before.peak.max(first.before.allocated) + state
     });

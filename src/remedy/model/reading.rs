@@ -5,6 +5,7 @@
 use crate::command::{CommandLine, Word};
 use crate::remedy::argument::{Arguments, Hit, Name};
 use crate::remedy::batch;
+use crate::remedy::context::Context;
 use crate::remedy::family;
 use crate::remedy::recognition::{Recognised, arguments_of, opened, recognise};
 
@@ -25,11 +26,15 @@ pub struct Reading {
 impl Reading {
     /// Reads a command; variables that were typed before it count as well, but those that only
     /// tell the allocator how to hold what it holds.
-    pub fn of(command: &CommandLine) -> Reading {
-        let recognised = recognise(command);
+    pub fn of(command: &CommandLine, context: &Context<'_>) -> Reading {
+        let recognised = recognise(command, context);
         let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
         // What a device takes at once may be the batch divided by something.
-        let at_once = batch::smaller(command, &recognised, 0.5).map(|smaller| smaller.from);
+        let half = Context {
+            batch_scale: 0.5,
+            ..context.clone()
+        };
+        let at_once = batch::smaller(command, &recognised, &half).map(|smaller| smaller.from);
         let arguments = arguments_of(command, &recognised.anatomy);
         let arguments = match recognised.known {
             Some(entry) => opened(arguments, entry).ok(),
@@ -55,7 +60,10 @@ impl Reading {
 }
 
 /// Where the batch and the accumulation stand.
-fn hits<'a>(arguments: &Arguments<'a>, recognised: &Recognised) -> (Vec<Hit<'a>>, Vec<Hit<'a>>) {
+fn hits<'a>(
+    arguments: &Arguments<'a>,
+    recognised: &Recognised<'_>,
+) -> (Vec<Hit<'a>>, Vec<Hit<'a>>) {
     let named = |names: &[String]| -> Vec<Hit<'a>> {
         names
             .iter()
@@ -139,7 +147,7 @@ mod tests {
             words.next();
         }
         command.argv = words.collect();
-        Reading::of(&command)
+        Reading::of(&command, &Context::default())
     }
 
     #[test]

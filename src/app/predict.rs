@@ -1,0 +1,59 @@
+//! `oomph plan --predict`: what a command would need at other batches, by what recordings of it show.
+//! Runs nothing.
+
+use super::{Ending, replay};
+use crate::command::CommandLine;
+use crate::remedy::Context;
+use crate::remedy::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment};
+use crate::state::State;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
+/// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`.
+///
+/// # Errors
+/// A recording cannot be read, or standard output not written.
+pub fn predict(
+    command: &CommandLine,
+    recordings: &[PathBuf],
+    batches: &[u64],
+) -> anyhow::Result<Ending> {
+    let context = Context::default();
+    let reading = Reading::of(&command.without_secrets(), &context);
+    let mut observations = Vec::new();
+    let mut allocator = Allocator::Fixed;
+    for path in recordings {
+        let mut state = State::default();
+        for event in replay::read(path)? {
+            state.apply(&event);
+        }
+        let ranks = state.runs.iter().flat_map(|run| &run.ranks);
+        for rank in ranks {
+            if rank.hello.expandable_segments == Some(true) {
+                allocator = Allocator::Expandable;
+            }
+        }
+        observations.extend(Observation::of_session(&state, &reading, &context));
+    }
+    let model = Model::of(observations);
+    let mut out = std::io::stdout().lock();
+    for batch in batches {
+        let target = Target {
+            batch: *batch,
+            keeps_gradients: reading.keeps_gradients(),
+            treatment: Treatment::default(),
+            allocator,
+        };
+        let line = match (model.peak(&target), model.needs(&target)) {
+            (Forecast::Within(peak), Forecast::Within(needs)) => {
+                json!({"batch": batch, "peak": peak, "needs": needs})
+            }
+            (Forecast::AtLeast(least, _), _) => json!({"batch": batch, "at_least": least}),
+            (Forecast::Unknown | Forecast::Within(_), _) => json!({"batch": batch}),
+        };
+        writeln!(out, "{line}")?;
+    }
+    Ok(Ending::Code(0))
+}

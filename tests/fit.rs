@@ -1,0 +1,89 @@
+//! `oomph fit`, end to end on the simulated GPU: the answer, its table and its JSON, and what it
+//! says before anything runs.
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+
+fn fit(options: &[&str], demo: &[&str]) -> Output {
+    let state = TempDir::new().expect("a directory");
+    Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .args(["fit", "--no-nvml"])
+        .args(options)
+        .args(["--", "python3", DEMO, "--simulated"])
+        .args(demo)
+        .env("XDG_STATE_HOME", state.path())
+        .env("OOMPH_SIMULATED_SPEED", "4")
+        .env_remove("PYTORCH_CUDA_ALLOC_CONF")
+        .env_remove("PYTORCH_ALLOC_CONF")
+        .stdin(Stdio::null())
+        .output()
+        .expect("oomph runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_largest_batch_is_found_and_proven() {
+    let done = fit(
+        &["--json"],
+        &[
+            "--batch-size",
+            "16",
+            "--scenario",
+            "none",
+            "--steps",
+            "50",
+            "--model",
+            "cnn",
+        ],
+    );
+    let said = text(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    // Standard output is the answer alone; the program's words are on standard error.
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    assert!(said.contains("fit really runs the program"), "{said}");
+    assert!(said.contains("simulated GPU"), "{said}");
+    let runs = answer["runs"].as_array().expect("runs");
+    assert!((2..=3).contains(&runs.len()), "{answer}");
+    let batch = answer["batch"].as_u64().expect("a batch");
+    // At batch 64 the peak is 0.6 of the card: the largest is below 107.
+    assert!((80..107).contains(&batch), "{answer}");
+    let argv = answer["argv"].as_array().expect("words");
+    assert!(argv.contains(&Value::from(batch.to_string())), "{answer}");
+    assert!(
+        runs.iter()
+            .any(|run| run["fits"] == true && run["peak"].as_u64() > Some(0))
+    );
+}
+
+#[test]
+fn what_cannot_be_fitted_says_why_and_runs_nothing() {
+    for (options, demo, why) in [
+        (
+            &["--arg", "seq_len"][..],
+            &["--steps", "2"][..],
+            "no argument seq_len",
+        ),
+        (&[], &["--steps", "2"], "no batch size in the command"),
+    ] {
+        let done = fit(options, demo);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(125), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(!said.contains("simulated GPU"), "{said}");
+        assert!(done.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_fails_by_itself_ends_the_search() {
+    let done = fit(&[], &["--batch-size", "16", "--model", "none-of-these"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("ended by itself"), "{said}");
+}
