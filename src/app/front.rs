@@ -285,7 +285,10 @@ impl Front {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
-            room_for_batch: None,
+            room_for_batch: match self.hinted {
+                Some(Nudge::RoomForBatch { could, .. }) => Some(could),
+                Some(Nudge::StateWillNotFit { .. }) | None => None,
+            },
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: None,
@@ -441,10 +444,8 @@ impl Front {
             .parked
             .as_ref()
             .map(|_| self.clock.now() + Duration::from_millis(500));
-        let earlier = self
-            .earlier
-            .is_reading()
-            .then(|| self.clock.now() + earlier::LOOK_AGAIN);
+        let awaited = self.earlier.is_reading() || self.undecided.is_some();
+        let earlier = awaited.then(|| self.clock.now() + earlier::LOOK_AGAIN);
         [phase, frame, foreground, earlier]
             .into_iter()
             .flatten()
@@ -458,11 +459,11 @@ impl Front {
             self.record(What::Note(note));
         }
         self.look_at_earlier();
-        self.decide_when_known(now);
         for note in self.watch.look(&self.state) {
             self.record(What::Note(note));
         }
         self.settle(now);
+        self.decide_when_known(now);
         self.pass_gate(now);
         self.take_terminal_again();
     }

@@ -296,6 +296,7 @@ impl Front {
     fn start_next(&mut self, next: Next) {
         let run = self.run_number().next();
         self.waiting = None;
+        self.hinted = None;
         self.tried
             .push(std::mem::replace(&mut self.command, next.command));
         self.chosen = Some((next.remedies, next.predicted_peak));

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Holds `oomph fit` against the true largest batch, and beside accelerate's and Lightning's finders.
+
+    python3 tests/gpu/fit.py --oomph target/release/oomph [--results FILE] [--report]
+
+Under a cap (GiB that PyTorch may reserve), so that a limit is reached in seconds. Results are appended case by case;
+what was not measured stays blank.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROGRAM = HERE / "programs" / "grid.py"
+sys.path.insert(0, str(HERE))
+
+from results import Results, shown  # noqa: E402
+
+# Name, where the search starts, where the bisection starts, cap in GiB, arguments.
+CASES = [
+    ("decoder fp32", 16, 8, 24, ["--model", "decoder"]),
+    ("decoder recomputed", 16, 8, 12, ["--model", "decoder", "--recompute"]),
+    ("ViT bf16", 32, 32, 16, ["--model", "vit", "--precision", "bf16"]),
+    ("ResNet", 64, 64, 12, ["--model", "resnet"]),
+    ("U-Net", 16, 8, 16, ["--model", "unet"]),
+    ("BERT random lengths", 16, 8, 16, ["--model", "bert"]),
+    ("LoRA bf16", 16, 8, 24, ["--model", "lora", "--precision", "bf16"]),
+]
+
+
+def last_json(command, seconds=300):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-600:])
+    return json.loads(done.stdout if done.stdout.startswith("{\n") else done.stdout.splitlines()[-1])
+
+
+def attempts(oomph, start, low, cap, arguments):
+    """What is measured of a case: a name and how."""
+    program = ["python3", PROGRAM, *arguments, "--cap", cap]
+    longer = program + ["--steps", 40, "--batch-size", start]
+    yield "truth", lambda: {"batch": last_json(program + ["--truth", low, "--limit-from", low])["largest"], "runs": None}
+
+    def fit():
+        found = last_json([oomph, "fit", "--json", "--yes", "--margin", 0, "--", *longer])
+        return {"batch": found["batch"], "runs": len(found["runs"]), "proven": found["proven"]}
+
+    yield "oomph", fit
+    for finder in ("accelerate", "lightning"):
+        large = program + ["--finder", finder, "--batch-size", 16 * start if finder == "accelerate" else 2]
+        yield finder, lambda large=large: last_json(large)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oomph", default="target/release/oomph")
+    parser.add_argument("--results", default=str(HERE / "fit.jsonl"))
+    parser.add_argument("--report", action="store_true")
+    args = parser.parse_args()
+    results = Results(args.results)
+    for name, start, low, cap, arguments in [] if args.report else CASES:
+        for who, attempt in attempts(args.oomph, start, low, cap, arguments):
+            if results.has(case=name, who=who):
+                continue
+            try:
+                results.add(case=name, who=who, **{key: value for key, value in attempt().items() if key in ("batch", "runs", "proven")})
+            except (RuntimeError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+                print("%s, %s: not measured: %s" % (name, who, error), flush=True)
+    print("%-22s %7s | %-22s | %-16s | %-16s" % ("case", "true", "oomph: batch, runs", "accelerate", "lightning"))
+    for name, *_ in CASES:
+        of = {line["who"]: line for line in results.lines if line["case"] == name}
+        true = of.get("truth", {}).get("batch")
+        cells = []
+        for who in ("oomph", "accelerate", "lightning"):
+            line = of.get(who)
+            share = 100 * line["batch"] / true if line and line["batch"] and true else None
+            cells.append("" if line is None else "%s in %s (%s)" % (line["batch"], line["runs"], shown(share, "%.0f %%")))
+        print("%-22s %7s | %-22s | %-16s | %-16s" % (name, true or "", *cells))
+
+
+if __name__ == "__main__":
+    main()
