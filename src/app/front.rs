@@ -6,6 +6,7 @@
 //! first run), `receive` (what comes in), `relaunch` (from one run to the next).
 
 mod fitting;
+mod foresight;
 mod receive;
 mod relaunch;
 mod start;
@@ -28,7 +29,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding, Watch};
 use crate::event::{Clock, Event, Exit, Level, Note, What};
 use crate::oom::Scanner;
-use crate::remedy::{self, Nudge, Remedy, RemedyId};
+use crate::remedy::{Nudge, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
@@ -50,9 +51,6 @@ const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// How many events are folded before a frame may be drawn.
 const BATCH: usize = 256;
-
-/// Steps between two looks for a hint.
-const NUDGED_EVERY: u64 = 25;
 
 /// The front of one session.
 struct Front {
@@ -254,27 +252,6 @@ impl Front {
             self.earlier.ask(&self.command, own);
         }
         self.remedies = self.remedies_now();
-    }
-
-    /// Says once what there is to say while all is well. Looked at after the first step and then
-    /// now and then: it costs half a millisecond.
-    fn nudge(&mut self, step: u64) {
-        if self.fitting.is_some() || (step > 1 && step % NUDGED_EVERY != 0) {
-            return;
-        }
-        let hint = remedy::nudge(&self.command, &self.state, &self.context());
-        if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
-            self.hinted = Some(hint);
-            self.note(Level::Info, hint.to_string());
-        }
-    }
-
-    /// Earlier sessions have been read: what they showed changes the predictions.
-    fn look_at_earlier(&mut self) {
-        if self.earlier.look() {
-            self.remedies = self.remedies_now();
-            self.request(Due::Now);
-        }
     }
 
     /// Shows `look` all that a frame or a key needs beside the program's own output.

@@ -356,7 +356,7 @@ fn another_scale_keeps_the_effective_batch_as_well_as_it_can() {
 fn a_scale_that_is_none_is_refused() {
     for batch_scale in [0.0, 1.0, -1.0, 2.0, f64::NAN] {
         let context = Context {
-            batch_scale: batch_scale,
+            batch_scale,
             ..Context::default()
         };
         let got = outcome("python a.py --batch-size 8", BATCH, &context);
