@@ -14,6 +14,7 @@ mod launch;
 mod mode;
 mod phase;
 mod plan;
+mod prompt;
 mod replay;
 mod screen;
 mod signals;

@@ -15,6 +15,7 @@ use super::keyboard::{self, Typed};
 use super::launch::Surround;
 use super::mode::Mode;
 use super::phase::Phase;
+use super::prompt::{self, Prompt};
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
 use super::torch;
@@ -72,6 +73,7 @@ struct Front {
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
+    prompt: Prompt,
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,
@@ -359,7 +361,11 @@ impl Front {
             .parked
             .as_ref()
             .map(|_| self.clock.now() + Duration::from_millis(500));
-        [phase, frame, foreground].into_iter().flatten().min()
+        let prompt = self.screen.as_ref().and(self.prompt.due());
+        [phase, frame, foreground, prompt]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What time alone brings about.
@@ -371,6 +377,19 @@ impl Front {
         self.settle(now);
         self.pass_gate(now);
         self.take_terminal_again();
+        self.look_for_prompt(now);
+    }
+
+    /// Says it on the screen when the training waits for somebody to type.
+    fn look_for_prompt(&mut self, now: Moment) {
+        let (Some(screen), Some(run)) = (&mut self.screen, self.state.run()) else {
+            return;
+        };
+        let waits = self.prompt.look(now, || prompt::reads_terminal(run.pid));
+        if waits != screen.child.awaits_input() {
+            screen.child.set_awaits_input(waits);
+            screen.request(Due::Now);
+        }
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording.

@@ -82,6 +82,7 @@ impl Front {
         if let Some(last) = bytes.last() {
             self.last_byte = *last;
         }
+        self.prompt.wrote(bytes, at);
         let scanner = match stream {
             Stream::Terminal => &mut self.scanners.terminal,
             Stream::Out => &mut self.scanners.out,
@@ -109,6 +110,7 @@ impl Front {
 
     fn exited(&mut self, exited: Exited) {
         let exit = exited.exit;
+        self.prompt.forget();
         let mut found = Vec::new();
         let scanners = std::mem::take(&mut self.scanners);
         for mut scanner in [scanners.terminal, scanners.out, scanners.err] {

@@ -7,6 +7,7 @@ use crate::app::allocator::InheritedSettings;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
+use crate::app::prompt::Prompt;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
@@ -141,6 +142,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         plain: false,
         typed: None,
         type_ahead: TypeAhead::default(),
+        prompt: Prompt::default(),
         screen_lost: false,
         waiting: None,
         chosen: None,
