@@ -123,7 +123,7 @@ fn fault_06_a_sequence_that_never_ends_hides_nothing_for_long() {
 
 #[test]
 fn fault_07_an_emulator_at_its_limit_holds_up_no_training() {
-    let steps = ["soup:counts:5000", "touch:written", "shout", "until:go"];
+    let steps = ["soup:counts:1500", "touch:written", "shout", "until:go"];
     let mut training = Scene::new().screen(&steps);
     training.file("written");
     training.terminal().wait_for("<<HERE>>", PATIENCE);

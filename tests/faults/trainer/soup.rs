@@ -13,7 +13,7 @@ pub fn of(kind: &str) -> Vec<u8> {
         // Counts that would have an emulator at work for minutes.
         "counts" => {
             let counts = b"\x1b[70000;70000H\x1b[69999L\x1b[65536b\x1b[70000S\x1b[99999999999999999999m\x1b[70000@";
-            [&counts[..], &[b'.'; 900]].concat()
+            [&counts[..], &[b'.'; 4000]].concat()
         }
         // A question for the terminal.
         "where" => b"\x1b[6n".to_vec(),
