@@ -21,6 +21,8 @@ mod death;
 mod disk;
 #[path = "faults/gate.rs"]
 mod gate;
+#[path = "faults/launchers.rs"]
+mod launchers;
 #[path = "faults/namespaces.rs"]
 mod namespaces;
 #[path = "faults/nvml.rs"]
