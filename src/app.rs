@@ -18,10 +18,12 @@ mod prompt;
 mod replay;
 mod screen;
 mod signals;
+mod theme;
 mod torch;
 mod type_ahead;
 
 pub use crate::supervise::Forwarding;
+pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
@@ -46,6 +48,8 @@ pub struct RunOptions {
     pub nvml: bool,
     /// Let the probe record which lines hold the memory.
     pub lines: bool,
+    /// Where the probe saves PyTorch's own snapshot at an out-of-memory, if anywhere.
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples.
     pub interval: Duration,
     /// Where the recording goes.
@@ -60,6 +64,8 @@ pub struct RunOptions {
     pub on_hup: OnHup,
     /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
     pub scaled: u32,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

@@ -22,15 +22,16 @@ use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding};
+use crate::diagnosis::{self, Finding, Watch};
 use crate::event::{Clock, Event, Level, Note, What};
 use crate::oom::Scanner;
 use crate::remedy::{Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -53,6 +54,8 @@ struct Front {
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
+    /// What is said of a run before it fails.
+    watch: Watch,
     remedies: Vec<Remedy>,
     recorder: Recorder,
     recording: Option<PathBuf>,
@@ -65,6 +68,7 @@ struct Front {
     rules: Rules,
     /// Use of each device before the first run, for the relaunch gate.
     baselines: BTreeMap<Uuid, Bytes>,
+    theme: Theme,
     screen: Option<Screen>,
     /// The screen while we are in the terminal's background: given back, fed, not drawn.
     parked: Option<Screen>,
@@ -82,6 +86,8 @@ struct Front {
     /// Settings of the allocator that the environment brought.
     inherited: InheritedSettings,
     torch: Option<String>,
+    /// Processes whose probes are connected.
+    speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
     /// The training goes on without us.
@@ -174,6 +180,12 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
+            What::Hello(hello) => {
+                self.speaking.insert(hello.pid);
+            }
+            What::ProbeGone(gone) => {
+                self.speaking.remove(&gone.pid);
+            }
             _ => {}
         }
         self.request(Due::Sample);
@@ -207,6 +219,7 @@ impl Front {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
+            room_for_batch: None,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: None,
@@ -219,7 +232,8 @@ impl Front {
             return;
         }
         match (Screen::enter(), keyboard::watch()) {
-            (Ok(screen), Ok(typed)) => {
+            (Ok(mut screen), Ok(typed)) => {
+                screen.view.theme = self.theme;
                 self.screen = Some(screen);
                 self.typed = Some(typed);
                 self.order(Order::ScreenShown(true));
@@ -351,7 +365,7 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     fn next_wake(&self) -> Option<Moment> {
         let phase = match &self.phase {
-            Phase::Settling { until, .. } => Some(*until),
+            Phase::Settling { .. } => Some(self.clock.now() + relaunch::SETTLING_STEP),
             Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
             Phase::Starting | Phase::Running { .. } => None,
             Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
@@ -372,6 +386,9 @@ impl Front {
     fn progress(&mut self) {
         let now = self.clock.now();
         while let Some(note) = self.recorder.note() {
+            self.record(What::Note(note));
+        }
+        for note in self.watch.look(&self.state) {
             self.record(What::Note(note));
         }
         self.settle(now);

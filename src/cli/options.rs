@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Source};
+use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct ReplayOrder {
     pub file: PathBuf,
     /// Print what it says instead of playing it on the screen.
     pub headless: bool,
+    /// The screen's theme, where it was said.
+    pub theme: Option<Scheme>,
 }
 
 /// A command to look at.
@@ -98,6 +100,9 @@ pub struct ReplayArguments {
     /// Print what it says instead of playing it
     #[arg(long)]
     pub headless: bool,
+    /// The screen's theme: default, dark, light, contrast
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl From<ReplayArguments> for ReplayOrder {
@@ -105,6 +110,7 @@ impl From<ReplayArguments> for ReplayOrder {
         ReplayOrder {
             file: arguments.file,
             headless: arguments.headless,
+            theme: arguments.theme,
         }
     }
 }
@@ -188,6 +194,9 @@ pub struct Common {
     /// Do not record which lines of the program hold the memory
     #[arg(long)]
     pub no_lines: bool,
+    /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_probe", "no_lines"])]
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples: 100ms, 0.5s [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
@@ -214,6 +223,9 @@ pub struct Common {
     /// Graces and deadlines this many times shorter, for tests
     #[arg(long, hide = true, value_name = "TIMES")]
     pub scaled: Option<u32>,
+    /// The screen's theme: default, dark, light, contrast [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl Common {
@@ -224,6 +236,7 @@ impl Common {
             no_probe: self.no_probe | after.no_probe,
             no_nvml: self.no_nvml | after.no_nvml,
             no_lines: self.no_lines | after.no_lines,
+            snapshot: after.snapshot.or(self.snapshot),
             interval: after.interval.or(self.interval),
             record: after.record.or(self.record),
             no_record: self.no_record | after.no_record,
@@ -232,6 +245,7 @@ impl Common {
             forward: after.forward.or(self.forward),
             on_hup: after.on_hup.or(self.on_hup),
             scaled: after.scaled.or(self.scaled),
+            theme: after.theme.or(self.theme),
         }
     }
 
@@ -242,6 +256,7 @@ impl Common {
             probe: !self.no_probe,
             nvml: !self.no_nvml,
             lines: !self.no_lines,
+            snapshot: self.snapshot,
             interval: self.interval.unwrap_or(Duration::from_millis(100)),
             recording: match (self.record, self.no_record) {
                 (Some(path), false) => Recording::To(path),
@@ -266,6 +281,7 @@ impl Common {
                 Some(OnHupChoice::Stop) => OnHup::Stop,
             },
             scaled: self.scaled.unwrap_or(1),
+            theme: self.theme,
         })
     }
 }

@@ -49,10 +49,13 @@ pub struct Story {
     pub child: ChildScreen,
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
+    pub room_for_batch: Option<u64>,
     pub waiting: Option<String>,
     pub replay: Option<Replay>,
     pub recording: Option<PathBuf>,
     command: CommandLine,
+    /// How often cudaMalloc was tried again so far.
+    pub retries: u64,
     now: f64,
     run: u32,
     nvml: bool,
@@ -76,10 +79,12 @@ impl Story {
             child: ChildScreen::new(24, 80),
             findings: Vec::new(),
             remedies: Vec::new(),
+            room_for_batch: None,
             waiting: None,
             replay: None,
             recording: None,
             command: command(text),
+            retries: 0,
             now: 0.0,
             run: 0,
             nvml: true,
@@ -252,6 +257,17 @@ impl Story {
             reserved: gib(reserved),
             allocated_peak: gib(peak),
             reserved_peak: gib(reserved),
+            active: Some(gib(allocated)),
+            inactive_split: Some(gib((reserved - allocated).max(0.0) * 0.6)),
+            requested: Some(gib(allocated * 0.997)),
+            segments: Some(38 + (reserved * 21.0) as u64),
+            small_pool: Some(Pool {
+                allocated: Bytes::mib(21),
+                reserved: Bytes::mib(38),
+                inactive_split: Bytes::mib(11),
+                segments: 19,
+            }),
+            alloc_retries: self.retries,
             ..Sample::default()
         }
     }
@@ -354,6 +370,7 @@ impl Story {
                 holding("train.py", 41, "build", 0.46, 148),
                 holding("train.py", 97, "step", 0.93, 296),
             ],
+            growing: Vec::new(),
             stack: vec![
                 line("modeling_gpt2.py", 240, "mlp"),
                 line("modeling_gpt2.py", 391, "forward"),
@@ -423,6 +440,7 @@ impl Story {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
+            room_for_batch: self.room_for_batch,
             child: &self.child,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
@@ -465,5 +483,6 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         inside: (blocks == 96).then(|| line("modeling_gpt2.py", 240, "mlp")),
         bytes: gib(n),
         blocks,
+        kind: None,
     }
 }

@@ -14,10 +14,6 @@ use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
-/// How long a dead run's probes are given for their last words. Their bytes are in the socket
-/// already; what is awaited is only our own turn to read them.
-const LAST_WORDS: Duration = Duration::from_millis(40);
-
 impl Front {
     pub(super) fn reported(&mut self, report: Option<Report>) {
         let Some(report) = report else {
@@ -108,8 +104,8 @@ impl Front {
         }
     }
 
+    /// The end is folded once the run has settled: what its probes said last came before it.
     fn exited(&mut self, exited: Exited) {
-        let exit = exited.exit;
         self.prompt.forget();
         let mut found = Vec::new();
         let scanners = std::mem::take(&mut self.scanners);
@@ -124,12 +120,10 @@ impl Front {
             _ => After::Decide,
         };
         self.phase = Phase::Settling {
-            exit,
-            until: self.clock.now() + LAST_WORDS,
+            exited,
+            since: self.clock.now(),
             after,
         };
-        self.record(What::Exited(exited));
-        self.request(Due::Now);
     }
 
     /// A relaunch that cannot be started goes back to its dialog where there is one to go back to.

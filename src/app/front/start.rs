@@ -11,8 +11,9 @@ use crate::app::prompt::Prompt;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, torch};
+use crate::app::{OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
+use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
@@ -20,7 +21,7 @@ use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -90,6 +91,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }))?;
 
     // The command is on its way; the rest may take its time.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: wall_seconds(),
@@ -121,6 +126,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         clock,
         state: State::default(),
         findings: Vec::new(),
+        watch: Default::default(),
         remedies: Vec::new(),
         recording: recorder.path().map(Path::to_path_buf),
         recorder,
@@ -137,6 +143,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
+        theme,
         screen: None,
         parked: None,
         plain: false,
@@ -149,6 +156,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         inherited,
         torch: None,
         last_words: Vec::new(),
+        speaking: BTreeSet::new(),
         last_byte: b'\n',
         released: false,
         keeper_lost: false,

@@ -34,10 +34,28 @@ def settings(torch):
         return {}
 
 
+def small_pool(stats):
+    """The pool of blocks up to 1 MiB; the large one is the rest. `{}` where the pools are not said."""
+    try:
+        return {
+            "small_pool": {
+                field: stats[key]["small_pool"]["current"]
+                for field, key in (
+                    ("allocated", "allocated_bytes"),
+                    ("reserved", "reserved_bytes"),
+                    ("inactive_split", "inactive_split_bytes"),
+                    ("segments", "segment"),
+                )
+            }
+        }
+    except KeyError:
+        return {}
+
+
 class Reading:
     """The allocator of one device at one moment; None is what this torch does not say."""
 
-    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "rest")
+    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "blocks", "rest")
 
     def __init__(self, stats, native):
         allocated = stats["allocated_bytes"]["all"]
@@ -46,7 +64,9 @@ class Reading:
         self.reserved = reserved["current"]
         self.peak = allocated["peak"]
         self.reserved_peak = reserved["peak"]
-        self.allocations = stats.get("allocation", {}).get("all", {}).get("allocated", 0)
+        allocations = stats.get("allocation", {}).get("all", {})
+        self.allocations = allocations.get("allocated", 0)
+        self.blocks = allocations.get("current", 0)
         self.rest = {
             "alloc_retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
@@ -61,6 +81,7 @@ class Reading:
             ):
                 if key in stats:
                     self.rest[field] = stats[key]["all"]["current"]
+            self.rest.update(small_pool(stats))
 
     def edge(self):
         """The reading at an edge of an optimizer step."""
