@@ -245,7 +245,7 @@ fn fault_13_the_end_is_told_while_somebody_still_holds_the_output() {
 #[test]
 fn fault_14_not_one_bingo_is_missing() {
     let rounds = std::env::var("OOMPH_FAULT_ROUNDS").ok();
-    let rounds: u32 = rounds.and_then(|text| text.parse().ok()).unwrap_or(40);
+    let rounds: u32 = rounds.and_then(|text| text.parse().ok()).unwrap_or(24);
     for round in 0..rounds {
         let scene = Scene::new();
         let mut training = match round % 4 {
