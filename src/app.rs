@@ -10,13 +10,16 @@ mod explain;
 mod front;
 mod gate;
 mod keyboard;
+mod known;
 mod launch;
+mod leftovers;
 mod mode;
 mod phase;
 mod plan;
 mod replay;
 mod screen;
 mod signals;
+mod tail;
 mod torch;
 mod type_ahead;
 

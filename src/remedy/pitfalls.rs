@@ -2,6 +2,7 @@
 //! is a remedy that is not offered, and a part of its reason.
 
 mod batches;
+mod files;
 mod launchers;
 mod precision;
 

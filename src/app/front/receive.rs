@@ -82,6 +82,10 @@ impl Front {
         if let Some(last) = bytes.last() {
             self.last_byte = *last;
         }
+        // Only a changed command can be refused.
+        if self.applied.is_some() {
+            self.tail.feed(bytes);
+        }
         let scanner = match stream {
             Stream::Terminal => &mut self.scanners.terminal,
             Stream::Out => &mut self.scanners.out,

@@ -2,13 +2,15 @@
 //! costs the command least. Only two things may stop it here: a mistake in oomph's own options,
 //! and a keeper that cannot be started.
 
+use super::change::TakenBack;
 use super::{EVENTS, Front, Scanners, Sources};
-use crate::app::allocator::InheritedSettings;
+use crate::app::known::Known;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
+use crate::app::tail::Tail;
 use crate::app::type_ahead::TypeAhead;
 use crate::app::{OnOom, Recording, RunOptions, torch};
 use crate::collect::{nvml, probe_socket};
@@ -21,6 +23,7 @@ use anyhow::Context;
 use jiff::Zoned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use tokio::sync::mpsc;
 
 /// What must live as long as the session.
@@ -46,11 +49,12 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let (known, problems) = Known::at_start(&options.command.cwd);
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
         let torch = torch::version_for(&command);
-        inherited
+        known
+            .inherited()
             .merge_into(&mut command, conf, torch.as_deref())
             .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
     }
@@ -59,6 +63,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     let directories =
         Directories::create(program, Zoned::now().datetime(), &Places::of_this_user());
     let mut notes = directories.notes.clone();
+    notes.extend(problems);
     let recorder = record(&options.recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
     let socket = options
@@ -141,7 +146,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         screen_lost: false,
         waiting: None,
         chosen: None,
-        inherited,
+        known: known.with_copies(directories.state.clone()),
+        began: SystemTime::now(),
+        applied: None,
+        taken_back: TakenBack::default(),
+        tail: Tail::default(),
         torch: None,
         last_words: Vec::new(),
         last_byte: b'\n',
