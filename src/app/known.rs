@@ -5,6 +5,7 @@
 use super::allocator::InheritedSettings;
 use super::leftovers;
 use crate::command::CommandLine;
+use crate::config::Settings;
 use crate::remedy::{self, Catalogue, Checkpoint, ConfigFile, Context, Leftover};
 use crate::state::State;
 use crate::surroundings;
@@ -24,10 +25,10 @@ pub struct Known {
 }
 
 impl Known {
-    /// What is known before anything runs: the environment of this process, and the user's own
-    /// entries for a command that is started in `cwd`. What is wrong with those comes back in words.
-    pub fn at_start(cwd: &Path) -> (Known, Vec<String>) {
-        let (own, problems) = own_entries(cwd);
+    /// What is known before anything has run: the environment of this process, and the user's own
+    /// entries of programs. What is wrong with those comes back in words.
+    pub fn at_start(settings: &Settings) -> (Known, Vec<String>) {
+        let (own, problems) = own_entries(settings);
         let environment = remedy::ENVIRONMENT
             .iter()
             .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
@@ -47,11 +48,6 @@ impl Known {
             copies: directory,
             ..self
         }
-    }
-
-    /// The allocator's settings as they were inherited.
-    pub fn inherited(&self) -> &InheritedSettings {
-        &self.inherited
     }
 
     /// Looks at the disk for `command`: its config files, and its newest checkpoint. Checkpoints
@@ -120,6 +116,14 @@ impl Known {
 }
 
 /// The entries in the user's `oomph.toml`s, the project's before the user's.
-fn own_entries(_cwd: &Path) -> (Vec<Catalogue>, Vec<String>) {
-    (Vec::new(), Vec::new())
+fn own_entries(settings: &Settings) -> (Vec<Catalogue>, Vec<String>) {
+    let mut own = Vec::new();
+    let mut problems = Vec::new();
+    for file in &settings.programs {
+        match Catalogue::of_user(&file.text, &file.path.display().to_string()) {
+            Ok(catalogue) => own.push(catalogue),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (own, problems)
 }

@@ -3,7 +3,7 @@
 use super::Ending;
 use super::gate::Gate;
 use crate::command::CommandLine;
-use crate::event::Exit;
+use crate::event::{Exit, Exited};
 use crate::remedy::{FileCopy, Leftover, Remedy};
 use crate::units::{Bytes, Moment, Pid};
 
@@ -20,10 +20,10 @@ pub enum Phase {
     },
     /// It was reaped; the last words of its probes may still be on their way.
     Settling {
-        /// How it ended.
-        exit: Exit,
-        /// When waiting for them ends.
-        until: Moment,
+        /// How it ended; folded when it has settled.
+        exited: Exited,
+        /// Since when.
+        since: Moment,
         /// What follows.
         after: After,
     },

@@ -4,6 +4,7 @@ use super::Ending;
 use super::known::Known;
 use super::torch;
 use crate::command::CommandLine;
+use crate::config;
 use crate::remedy::{self, Availability, Context, Plan};
 use std::io::Write;
 
@@ -13,8 +14,9 @@ use std::io::Write;
 /// Standard output could not be written.
 pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
     let torch = torch::version_for(command);
-    let (mut known, problems) = Known::at_start(&command.cwd);
-    for problem in problems {
+    let settings = config::read(&command.cwd);
+    let (mut known, problems) = Known::at_start(&settings);
+    for problem in settings.problems.iter().chain(&problems) {
         eprintln!("oomph: {problem}");
     }
     known.look(command, None);

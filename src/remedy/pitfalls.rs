@@ -4,7 +4,10 @@
 mod batches;
 mod files;
 mod launchers;
+mod others;
 mod precision;
+mod programs;
+mod vision;
 
 use super::{Availability, Context, Plan, Remedy, RemedyId, remedies};
 use crate::command::{CommandLine, EnvChange, Word};

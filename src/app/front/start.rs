@@ -4,6 +4,7 @@
 
 use super::change::TakenBack;
 use super::{EVENTS, Front, Scanners, Sources};
+use crate::app::allocator::InheritedSettings;
 use crate::app::known::Known;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
@@ -12,8 +13,9 @@ use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::tail::Tail;
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, torch};
+use crate::app::{OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
+use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
@@ -21,7 +23,7 @@ use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tokio::sync::mpsc;
@@ -49,12 +51,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
-    let (known, problems) = Known::at_start(&options.command.cwd);
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
         let torch = torch::version_for(&command);
-        known
-            .inherited()
+        InheritedSettings::read(|name| std::env::var_os(name))
             .merge_into(&mut command, conf, torch.as_deref())
             .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
     }
@@ -63,7 +63,6 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     let directories =
         Directories::create(program, Zoned::now().datetime(), &Places::of_this_user());
     let mut notes = directories.notes.clone();
-    notes.extend(problems);
     let recorder = record(&options.recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
     let socket = options
@@ -80,7 +79,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::default(),
+        timing: Timing::scaled(options.scaled),
+        forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
     keeper.send(Order::Launch(Launch {
@@ -93,6 +93,12 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }))?;
 
     // The command is on its way; the rest may take its time.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (known, problems) = Known::at_start(&settings);
+    notes.extend(problems);
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: wall_seconds(),
@@ -124,6 +130,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         clock,
         state: State::default(),
         findings: Vec::new(),
+        watch: Default::default(),
         remedies: Vec::new(),
         recording: recorder.path().map(Path::to_path_buf),
         recorder,
@@ -136,8 +143,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             in_slurm_step: supervise::step_is_signalled(
                 std::env::var_os("SLURM_STEP_ID").as_deref(),
             ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
+        theme,
         screen: None,
         parked: None,
         plain: false,
@@ -153,9 +163,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         tail: Tail::default(),
         torch: None,
         last_words: Vec::new(),
+        speaking: BTreeSet::new(),
         last_byte: b'\n',
         released: false,
         keeper_lost: false,
+        scaled: options.scaled,
     };
     front.happened(Event {
         at: clock.now(),
