@@ -5,19 +5,21 @@
 //! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
 //! first run), `receive` (what comes in), `relaunch` (from one run to the next).
 
+mod change;
 mod receive;
 mod relaunch;
 mod start;
 
-use super::allocator::InheritedSettings;
 use super::ending;
 use super::keyboard::{self, Typed};
+use super::known::Known;
 use super::launch::Surround;
 use super::mode::Mode;
 use super::phase::Phase;
 use super::prompt::{self, Prompt};
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::tail::Tail;
 use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
@@ -36,7 +38,7 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
@@ -83,8 +85,15 @@ struct Front {
     waiting: Option<String>,
     /// What made the run that was ordered: remedies in words, predicted peak.
     chosen: Option<(Vec<String>, Option<Bytes>)>,
-    /// Settings of the allocator that the environment brought.
-    inherited: InheritedSettings,
+    /// What the remedies are told of the environment and the disk.
+    known: Known,
+    /// When the session began: what lies on the disk from before is another run's.
+    began: SystemTime,
+    /// What made the current run of the one before.
+    applied: Option<change::Applied>,
+    taken_back: change::TakenBack,
+    /// The end of the current run's output.
+    tail: Tail,
     torch: Option<String>,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
@@ -182,6 +191,7 @@ impl Front {
             What::Nvml(state) => self.nvml_changed(state.clone()),
             What::Hello(hello) => {
                 self.speaking.insert(hello.pid);
+                self.read_back(hello);
             }
             What::ProbeGone(gone) => {
                 self.speaking.remove(&gone.pid);
@@ -207,6 +217,10 @@ impl Front {
         if unsaid && self.state.oom().is_some() {
             // No probe has said it: the disk is asked, once memory has run out and not before.
             self.torch = torch::version_for(&self.command);
+        }
+        if self.state.oom().is_some() {
+            self.known.look(&self.command, Some(self.began));
+            self.known.look_for_leftovers(&self.state);
         }
         self.remedies = self.remedies_now();
     }

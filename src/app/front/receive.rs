@@ -79,6 +79,10 @@ impl Front {
             self.last_byte = *last;
         }
         self.prompt.wrote(bytes, at);
+        // Only a changed command can be refused.
+        if self.applied.is_some() {
+            self.tail.feed(bytes);
+        }
         let scanner = match stream {
             Stream::Terminal => &mut self.scanners.terminal,
             Stream::Out => &mut self.scanners.out,

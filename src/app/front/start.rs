@@ -2,14 +2,17 @@
 //! costs the command least. Only two things may stop it here: a mistake in oomph's own options,
 //! and a keeper that cannot be started.
 
+use super::change::TakenBack;
 use super::{EVENTS, Front, Scanners, Sources};
 use crate::app::allocator::InheritedSettings;
+use crate::app::known::Known;
 use crate::app::launch::Surround;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
 use crate::app::prompt::Prompt;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
+use crate::app::tail::Tail;
 use crate::app::type_ahead::TypeAhead;
 use crate::app::{OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
@@ -23,6 +26,7 @@ use anyhow::Context;
 use jiff::Zoned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use tokio::sync::mpsc;
 
 /// What must live as long as the session.
@@ -48,11 +52,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
         let torch = torch::version_for(&command);
-        inherited
+        InheritedSettings::read(|name| std::env::var_os(name))
             .merge_into(&mut command, conf, torch.as_deref())
             .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
     }
@@ -93,6 +96,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // The command is on its way; the rest may take its time.
     let settings = config::read(&command.cwd);
     notes.extend(settings.problems.iter().cloned());
+    let (known, problems) = Known::at_start(&settings);
+    notes.extend(problems);
     let (theme, problem) = theme::chosen(options.theme, &settings);
     notes.extend(problem);
     let header = SessionStarted {
@@ -153,7 +158,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         screen_lost: false,
         waiting: None,
         chosen: None,
-        inherited,
+        known: known.with_copies(directories.state.clone()),
+        began: SystemTime::now(),
+        applied: None,
+        taken_back: TakenBack::default(),
+        tail: Tail::default(),
         torch: None,
         last_words: Vec::new(),
         speaking: BTreeSet::new(),
