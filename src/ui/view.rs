@@ -4,6 +4,7 @@
 mod available;
 mod carry_out;
 mod list;
+mod reading;
 
 pub use list::List;
 
@@ -81,6 +82,8 @@ pub enum Keyboard {
     /// Ours.
     #[default]
     Oomph,
+    /// Ours, to select rows of the output.
+    Selection,
     /// The training's.
     Training,
 }
@@ -170,11 +173,16 @@ impl View {
             Some(Dialog::Oom(open)) if open.run != run.number => self.dialog = None,
             Some(Dialog::Stop) if run.ended.is_some() => self.dialog = None,
             Some(
-                Dialog::Oom(_) | Dialog::Stop | Dialog::Quit | Dialog::Help(_) | Dialog::Edit(_),
+                Dialog::Oom(_)
+                | Dialog::Stop
+                | Dialog::Quit
+                | Dialog::Help(_)
+                | Dialog::Edit(_)
+                | Dialog::Find(_),
             )
             | None => {}
         }
-        if run.ended.is_some() {
+        if run.ended.is_some() && self.keyboard == Keyboard::Training {
             self.keyboard = Keyboard::Oomph;
         }
         let waits = !self.is_editing() && scene.replay.is_none() && scene.waiting.is_none();
@@ -203,6 +211,8 @@ impl View {
             (Some(Dialog::Quit), _) => Mode::Quitting,
             (Some(Dialog::Stop), _) => Mode::Stopping,
             (Some(Dialog::Help(_)), _) => Mode::Helping,
+            (Some(Dialog::Find(_)), _) => Mode::Finding,
+            (None, Keyboard::Selection) => Mode::Selecting,
             (None, Keyboard::Training) => Mode::Typing,
             (None, Keyboard::Oomph) => Mode::Watching,
         }
@@ -231,6 +241,7 @@ impl View {
                 editor.key(&key);
                 None
             }
+            (Mode::Finding, _) => self.key_of_text(&key),
             (Mode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 dialog.remedy_key(&key, scene)
             }
@@ -249,6 +260,7 @@ impl View {
                 editor.paste(text);
                 None
             }
+            (Mode::Finding, _) => self.paste_into_text(text),
             (_, _) => None,
         }
     }

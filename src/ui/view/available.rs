@@ -1,6 +1,6 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
-use super::{Pane, View};
+use super::{Keyboard, Pane, View};
 use crate::remedy::Availability;
 use crate::state::Outcome;
 use crate::ui::action::Action;
@@ -37,9 +37,15 @@ impl View {
             Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
             Action::Time(_) | Action::OtherHeight => charted && devices > 0,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
-                self.dialog.is_some() || self.pane_scrolls(scene)
+                self.dialog.is_some() || self.is_selecting() || self.pane_scrolls(scene)
             }
-            Action::ToStart | Action::ToEnd => self.pane_scrolls(scene),
+            Action::ToStart | Action::ToEnd => self.is_selecting() || self.pane_scrolls(scene),
+            Action::Find => live && run.is_some(),
+            Action::FindOlder | Action::FindNewer | Action::EndFind => {
+                live && scene.child.search().is_some()
+            }
+            Action::Select => live && run.is_some(),
+            Action::TakeFind => true,
             Action::OpenOom => scene.state.oom().is_some(),
             Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
             Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
@@ -59,6 +65,10 @@ impl View {
     pub fn is_listed(&self, action: Action, scene: &Scene) -> bool {
         let interrupts = action == Action::Interrupt;
         self.is_available(action, scene) && !(interrupts && scene.replay.is_some())
+    }
+
+    fn is_selecting(&self) -> bool {
+        self.keyboard == Keyboard::Selection
     }
 
     fn pane_scrolls(&self, scene: &Scene) -> bool {
