@@ -125,6 +125,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
+    /// Where the mouse's button went down.
+    pressed: Position,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
     /// What the last key has done, and when.
@@ -146,6 +148,7 @@ impl View {
             dialog: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
+            pressed: Position::default(),
             offered: None,
             said: None,
         }
@@ -266,7 +269,7 @@ impl View {
     }
 
     /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
-    /// zooms the chart.
+    /// zooms the chart, dragging over the output selects its rows.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
@@ -276,7 +279,9 @@ impl View {
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
+            (MouseEventKind::Drag(MouseButton::Left), false) => return self.drag(at, scene),
             (MouseEventKind::Down(MouseButton::Left), _) => {
+                self.pressed = at;
                 self.click(at, scene);
                 return None;
             }

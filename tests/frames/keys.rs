@@ -454,6 +454,43 @@ fn a_click_selects_a_remedy_and_the_wheel_zooms() {
 }
 
 #[test]
+fn dragging_over_the_output_selects_its_rows() {
+    let (mut story, mut view) = staged("steady");
+    let rows: Vec<String> = crate::text(&crate::draw(&story, &view, 100, 30))
+        .lines()
+        .map(String::from)
+        .collect();
+    let row = rows
+        .iter()
+        .position(|row| row.starts_with("epoch 1"))
+        .unwrap() as u16;
+    let left = MouseButton::Left;
+    for (kind, row) in [
+        (MouseEventKind::Down(left), row),
+        (MouseEventKind::Drag(left), row),
+        (MouseEventKind::Drag(left), row + 1),
+        (MouseEventKind::Up(left), row + 1),
+    ] {
+        let event = MouseEvent {
+            kind,
+            column: 10,
+            row,
+            modifiers: KeyModifiers::NONE,
+        };
+        let effect = story.scene(|scene| view.mouse(event, scene));
+        effect
+            .into_iter()
+            .for_each(|effect| story.carry_out(effect));
+    }
+    assert_eq!(view.mode(), Mode::Selecting);
+    let selected = story.child.selected_text().unwrap();
+    assert!(
+        selected.starts_with("epoch 1") && selected.lines().count() == 2,
+        "{selected}"
+    );
+}
+
+#[test]
 fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
     let case = CASES
         .iter()

@@ -44,7 +44,7 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::plain('/')], Action::Find, "search", "output: search (small letters stand for capitals too)"),
     bind(Mode::Watching, &[Key::plain('v')], Action::Select, "", "output: select rows, to copy them"),
     bind(Mode::Watching, &[Key::plain('y')], Action::Copy, "", "copy the command"),
-    bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, wheel), or leave it to the terminal"),
+    bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, drag, wheel), or leave it to the terminal"),
     bind(Mode::Watching, &[Key::plain('t')], Action::NextTheme, "", "next theme: default, dark, light, high contrast"),
     bind(Mode::Watching, INTERRUPT, Action::Interrupt, "", "interrupt the training, as without oomph; quit where it has ended"),
     bind(Mode::Watching, &[Key::control('z')], Action::Suspend, "", "oomph to the background; a training goes on"),

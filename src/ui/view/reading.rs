@@ -6,6 +6,7 @@ use crate::ui::action::{Effect, Find, Scroll, Select};
 use crate::ui::dialog::Dialog;
 use crate::ui::scene::Scene;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Position;
 
 /// A text that is longer is a paste gone wrong.
 const LONGEST: usize = 200;
@@ -72,6 +73,22 @@ impl View {
         self.bring_output();
         self.keyboard = Keyboard::Selection;
         Some(Effect::Select(Select::Begin(row)))
+    }
+
+    /// The mouse goes over the output with its button down: the rows from where it went down.
+    pub(super) fn drag(&mut self, at: Position, scene: &Scene) -> Option<Effect> {
+        let pane = self.layout(scene).pane?;
+        let output = self.dialog.is_none() && self.pane == Pane::Output && scene.replay.is_none();
+        if !output || !pane.contains(self.pressed) {
+            return None;
+        }
+        let top = pane.y + 1;
+        let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(2));
+        match self.keyboard {
+            Keyboard::Selection => Some(Effect::Select(Select::To(row(at.y)))),
+            Keyboard::Oomph => self.begin_selecting(Some(row(self.pressed.y))),
+            Keyboard::Training => None,
+        }
     }
 
     /// Moves the selection's end.
