@@ -61,10 +61,17 @@ impl Key {
 
     /// The key of a press. Shift is in the character already; Alt makes another key of it.
     pub fn of(event: &KeyEvent) -> Option<Key> {
-        (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key {
-            code: event.code,
-            control: event.modifiers.contains(KeyModifiers::CONTROL),
-        })
+        let control = event.modifiers.contains(KeyModifiers::CONTROL);
+        let code = match event.code {
+            // The bytes 0x1c to 0x1f are Ctrl with one of four characters and with a digit alike;
+            // crossterm says the digit.
+            KeyCode::Char('4') if control => KeyCode::Char('\\'),
+            KeyCode::Char('5') if control => KeyCode::Char(']'),
+            KeyCode::Char('6') if control => KeyCode::Char('^'),
+            KeyCode::Char('7') if control => KeyCode::Char('_'),
+            code => code,
+        };
+        (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key { code, control })
     }
 
     /// The press that gives this key.
@@ -238,6 +245,12 @@ mod tests {
             }
             assert!(!binding.help.is_empty());
         }
+    }
+
+    #[test]
+    fn control_and_a_bracket_come_as_a_digit() {
+        let digit = KeyEvent::new(KeyCode::Char('5'), KeyModifiers::CONTROL);
+        assert_eq!(actions(Mode::Typing, &digit).next(), Some(Action::Back));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::chart::{Height, Move, TimeView};
 use super::dialog::{Dialog, OomDialog};
 use super::keymap::{self, Mode};
 use super::layout::{self, Layout};
+use super::pane::Pane;
 use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
@@ -21,48 +22,6 @@ use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
-
-/// What is shown below the chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
-    /// The program's own output.
-    #[default]
-    Output,
-    /// The runs so far.
-    Runs,
-    /// Devices and ranks.
-    Devices,
-    /// Events.
-    Events,
-}
-
-impl Pane {
-    /// All of them, in the order of Tab.
-    pub const ALL: [Pane; 4] = [Pane::Output, Pane::Runs, Pane::Devices, Pane::Events];
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Pane::Output => "output",
-            Pane::Runs => "runs",
-            Pane::Devices => "devices",
-            Pane::Events => "events",
-        }
-    }
-
-    fn next(self) -> Pane {
-        match self {
-            Pane::Output => Pane::Runs,
-            Pane::Runs => Pane::Devices,
-            Pane::Devices => Pane::Events,
-            Pane::Events => Pane::Output,
-        }
-    }
-
-    fn previous(self) -> Pane {
-        self.next().next().next()
-    }
-}
 
 /// How the screen is shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +80,8 @@ pub struct View {
     pub(super) device: usize,
     pub(super) time: TimeView,
     pub(super) height: Height,
+    /// The run that is laid over the chart.
+    pub(super) compared: Option<RunNumber>,
     pub(super) list: List,
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
@@ -144,6 +105,7 @@ impl View {
             device: 0,
             time: TimeView::default(),
             height: Height::default(),
+            compared: None,
             list: List::default(),
             dialog: None,
             keyboard: Keyboard::default(),
@@ -269,17 +231,25 @@ impl View {
     }
 
     /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
-    /// zooms the chart, dragging over the output selects its rows.
+    /// zooms the chart; the button puts the chart's cursor, and dragged over the output it selects rows.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
-        let on_chart = self.dialog.is_none() && layout.chart.is_some_and(|area| area.contains(at));
+        let on_chart =
+            self.dialog.is_none() && layout.chart().is_some_and(|area| area.contains(at));
         let action = match (event.kind, on_chart) {
             (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
             (MouseEventKind::Drag(MouseButton::Left), false) => return self.drag(at, scene),
+            (MouseEventKind::Down(button) | MouseEventKind::Drag(button), true)
+                if button == MouseButton::Left =>
+            {
+                self.pressed = at;
+                self.point(at, scene);
+                return None;
+            }
             (MouseEventKind::Down(MouseButton::Left), _) => {
                 self.pressed = at;
                 self.click(at, scene);
@@ -291,6 +261,15 @@ impl View {
         (listed && self.is_available(action, scene))
             .then(|| self.carry_out(action, scene))
             .flatten()
+    }
+
+    /// The chart's cursor to where the mouse is.
+    fn point(&mut self, at: Position, scene: &Scene) {
+        if let Some(chart) = self.layout(scene).chart() {
+            let plot = super::chart::plot_of(chart);
+            let column = at.x.saturating_sub(plot.x);
+            self.time.point(column, scene.state.now, plot.width);
+        }
     }
 
     fn click(&mut self, at: Position, scene: &Scene) {

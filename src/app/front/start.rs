@@ -20,7 +20,7 @@ use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -76,7 +76,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::default(),
+        timing: Timing::scaled(options.scaled),
+        forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
     keeper.send(Order::Launch(Launch {
@@ -124,6 +125,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         clock,
         state: State::default(),
         findings: Vec::new(),
+        watch: Default::default(),
         remedies: Vec::new(),
         recording: recorder.path().map(Path::to_path_buf),
         recorder,
@@ -136,6 +138,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             in_slurm_step: supervise::step_is_signalled(
                 std::env::var_os("SLURM_STEP_ID").as_deref(),
             ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
         theme,
@@ -150,9 +154,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         inherited,
         torch: None,
         last_words: Vec::new(),
+        speaking: BTreeSet::new(),
         last_byte: b'\n',
         released: false,
         keeper_lost: false,
+        scaled: options.scaled,
     };
     front.happened(Event {
         at: clock.now(),
