@@ -212,7 +212,13 @@ impl Front {
             Effect::Suspend => self.suspend(),
             // Playing belongs to `replay`.
             Effect::Replay(_) => {}
-            Effect::Copy(_) | Effect::Redraw | Effect::Scroll(_) | Effect::CaptureMouse(_) => {
+            Effect::Copy(_)
+            | Effect::CopySelected
+            | Effect::Redraw
+            | Effect::Scroll(_)
+            | Effect::Find(_)
+            | Effect::Select(_)
+            | Effect::CaptureMouse(_) => {
                 self.on_screen(|screen, _| screen.carry_out(&effect));
             }
         }
