@@ -2,17 +2,23 @@
 //!
 //! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
 //! cannot be written, a probe that cannot be reached are said and done without. What the front
-//! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
-//! first run), `receive` (what comes in), `relaunch` (from one run to the next).
+//! decides is a [`Phase`]; what happens in it is spread over five files: `start` (before the
+//! first run) or `arrive` (in the place of a front before), `receive` (what comes in), `relaunch`
+//! (from one run to the next), `depart` (the session goes on without us).
 
+mod arrive;
+mod depart;
 mod receive;
 mod relaunch;
 mod start;
+
+pub use arrive::{Arrival, take_over};
 
 use super::allocator::InheritedSettings;
 use super::ending;
 use super::keyboard::{self, Typed};
 use super::launch::Surround;
+use super::memory::Memory;
 use super::mode::Mode;
 use super::phase::Phase;
 use super::screen::{Around, Due, Screen};
@@ -34,6 +40,7 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use start::Kept;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -75,19 +82,47 @@ struct Front {
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,
-    /// What made the run that was ordered: remedies in words, predicted peak.
-    chosen: Option<(Vec<String>, Option<Bytes>)>,
     /// Settings of the allocator that the environment brought.
     inherited: InheritedSettings,
     torch: Option<String>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
-    /// The training goes on without us.
-    released: bool,
+    /// How we came to be the front.
+    role: Role,
+    /// Why the loop ends.
+    departure: Departure,
+    /// Somebody asked for the session to end.
+    stop_asked: bool,
+    /// What the next front is to know.
+    memory: Memory,
+    /// What others were told of the session, and when.
+    described: (Moment, String),
     keeper_lost: bool,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
+}
+
+/// How a process came to be the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It started the session: a shell, a script or a scheduler waits for it.
+    First,
+    /// A person attached.
+    Attached,
+    /// The keeper started it, to go on without a screen.
+    Deputy,
+}
+
+/// Why the loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The session does.
+    Ended,
+    /// The user left; the training goes on.
+    Released,
+    /// Another front has taken over.
+    Superseded,
 }
 
 /// One scanner a stream: a line of one must not complete a line of another.
@@ -107,10 +142,24 @@ struct Sources {
 
 /// Runs a session from the first launch to the end of the last run.
 pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
-    let (mut front, mut sources, mut kept) = start::start(options)?;
+    let (front, sources, kept) = start::start(options)?;
+    conduct(front, sources, kept).await
+}
+
+/// Is the front until the session ends or goes on without it.
+async fn conduct(mut front: Front, mut sources: Sources, mut kept: Kept) -> anyhow::Result<Ending> {
     let ending = front.follow(&mut sources).await;
-    front.finish_keeper(&mut sources.reports).await;
-    kept.released = front.released;
+    kept.released = front.departure != Departure::Ended;
+    match front.departure {
+        Departure::Ended => front.finish_keeper(&mut sources.reports).await,
+        Departure::Released | Departure::Superseded => front.hand_over().await,
+    }
+    if front.waits_behind() {
+        // The probes and NVML are the new front's.
+        drop(kept);
+        drop(sources.events);
+        return Ok(depart::wait_behind(front, sources.reports, sources.signals).await);
+    }
     let keeper_lost = front.keeper_lost;
     front.leave(ending);
     if keeper_lost {
@@ -169,6 +218,8 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
+            // From here on the baselines are what they are.
+            What::Hello(_) => self.remember(),
             _ => {}
         }
         self.request(Due::Sample);
@@ -272,6 +323,11 @@ impl Front {
     fn lose_screen(&mut self, why: &str) {
         let lost = self.screen.take().or_else(|| self.parked.take());
         self.typed = None;
+        if self.role == Role::Attached {
+            // Who attached has gone; the one that goes on without a screen is not this process.
+            drop(lost);
+            return self.detach();
+        }
         if std::mem::replace(&mut self.screen_lost, true) {
             return;
         }
@@ -279,8 +335,11 @@ impl Front {
         let tail = lost.map(Screen::leave).unwrap_or_default();
         self.plain = io::stdout().is_terminal();
         self.print_plain(&tail);
-        if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
-            self.phase = Phase::Leaving(Ending::Like(*exit));
+        if let Phase::Asking { exit, .. } = self.phase {
+            match self.can_wait() {
+                true => self.say_that_it_waits(),
+                false => self.phase = Phase::Leaving(Ending::Like(exit)),
+            }
         }
     }
 
@@ -328,7 +387,7 @@ impl Front {
 
     /// Lets the keeper write what it still has, after the last run.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
-        if self.released || self.keeper.send(Order::Finish).is_err() {
+        if self.keeper.send(Order::Finish).is_err() {
             return;
         }
         let finished = async {
@@ -367,6 +426,7 @@ impl Front {
         self.settle(now);
         self.pass_gate(now);
         self.take_terminal_again();
+        self.describe(now);
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording.
@@ -388,6 +448,7 @@ impl Front {
                 recording: self.recording.as_deref(),
                 last_words: &self.last_words,
                 at_line_start: self.last_byte == b'\n',
+                session_over: self.departure == Departure::Ended,
             },
         );
     }

@@ -3,9 +3,11 @@
 //! training starts all the same.
 
 use super::RunOptions;
+use super::memory::Memory;
 use crate::command::{CommandLine, EnvChange, Word};
 use crate::probe::{self, Installed};
 use crate::units::RunNumber;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The probe's side of a launch, the same for all runs of a session but the run's number.
@@ -14,6 +16,8 @@ pub struct Surround {
     session: String,
     lines: bool,
     interval: std::time::Duration,
+    /// `PYTHONPATH` of the environment that the command inherits.
+    python_path: Option<OsString>,
 }
 
 struct ProbeInPlace {
@@ -51,8 +55,32 @@ impl Surround {
             session: session.to_string(),
             lines: options.lines,
             interval: options.interval,
+            python_path: std::env::var_os("PYTHONPATH"),
         };
         (surround, problem)
+    }
+
+    /// What an earlier front of the session has put in place.
+    pub fn found(memory: &Memory) -> Surround {
+        let directories = memory.directories();
+        let place = directories.runtime.as_deref().zip(directories.probe_socket());
+        Surround {
+            probe: place
+                .filter(|_| memory.probe)
+                .map(|(directory, socket)| ProbeInPlace {
+                    installed: Installed::found(directory),
+                    socket,
+                }),
+            session: memory.header.id.clone(),
+            lines: memory.lines,
+            interval: memory.interval,
+            python_path: memory.python_path.clone().map(|word| word.0),
+        }
+    }
+
+    /// Whether the probe is in place.
+    pub fn has_probe(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// The command as it is really started: `shown` with the probe's words in its environment.
@@ -62,7 +90,7 @@ impl Surround {
             let inherited = shown
                 .env_value("PYTHONPATH")
                 .map(|word| word.0.clone())
-                .or_else(|| std::env::var_os("PYTHONPATH"));
+                .or_else(|| self.python_path.clone());
             let changes = probe.installed.environment(
                 &probe.socket,
                 run,

@@ -36,9 +36,9 @@ impl Front {
             return;
         };
         let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
-        let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
+        let asks = self.on_oom == OnOom::Ask && self.can_wait();
         match after {
-            After::Decide if ran_out && asks => {}
+            After::Decide if ran_out && asks => self.say_that_it_waits(),
             After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
             After::Relaunch(next) => self.sweep(exit, next),
         }
@@ -248,7 +248,8 @@ impl Front {
         let run = self.run_number().next();
         self.waiting = None;
         self.command = next.command;
-        self.chosen = Some((next.remedies, next.predicted_peak));
+        self.memory.chosen = (next.remedies, next.predicted_peak);
+        self.remember();
         self.phase = Phase::Starting;
         let size = match &mut self.screen {
             Some(screen) => Some(screen.begin_run()),

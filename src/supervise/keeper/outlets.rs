@@ -1,8 +1,10 @@
 //! Where output goes: the log, the user's own streams, the front.
 
+use super::callers::Followers;
 use super::descriptor;
 use super::log::{Log, PART};
 use super::place::{Plan, Way};
+use super::recent::Recent;
 use super::sink::Sink;
 use super::viewer::Viewer;
 use crate::supervise::wire::Hello;
@@ -20,6 +22,10 @@ const LOSSES: Duration = Duration::from_secs(1);
 pub struct Outlets {
     /// What goes to the front; kept as long as there is one.
     pub viewer: Option<Viewer>,
+    /// The last of the present run's output.
+    pub recent: Recent,
+    /// Those who only listen.
+    pub followers: Followers,
     log: Option<Log>,
     terminal: Option<Sink>,
     out: Option<Sink>,
@@ -47,6 +53,8 @@ impl Outlets {
         let passes = |way, stream| way == Way::Pipe(stream);
         Ok(Outlets {
             viewer: Some(viewer),
+            recent: Recent::default(),
+            followers: Followers::default(),
             log,
             terminal: match (hello.io, plan.terminal) {
                 (Io::PassThrough, Some(number)) => Some(sink(number)?),
@@ -94,8 +102,11 @@ impl Outlets {
             log.push(bytes);
             self.unasked = true;
         }
-        if let Some(viewer) = self.viewer.as_mut().filter(|_| to_front) {
-            viewer.output(stream, bytes);
+        if to_front {
+            self.recent.push(bytes);
+            if let Some(viewer) = &mut self.viewer {
+                viewer.output(stream, bytes);
+            }
         }
     }
 
@@ -108,8 +119,9 @@ impl Outlets {
             .for_each(Sink::nudge);
     }
 
-    /// Tells the front something, if there is one.
+    /// Tells the front something, if there is one, and those who only listen what concerns them.
     pub fn report(&mut self, report: Report) {
+        self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
             viewer.report(report);
         }
