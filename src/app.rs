@@ -140,8 +140,7 @@ fn follow(
 pub fn attach(name: Option<&str>, nvml: bool) -> anyhow::Result<Ending> {
     let found = sessions::choose(name, "attach")?;
     follow(front::Arrival::Attached { nvml }, || {
-        supervise::Keeper::attach(&found.socket())
-            .map_err(|error| sessions::explain(&found, error))
+        supervise::Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
     })
 }
 

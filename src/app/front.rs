@@ -23,6 +23,7 @@ use super::mode::Mode;
 use super::phase::Phase;
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::summary::Summary;
 use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
@@ -35,12 +36,12 @@ use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
+use start::Kept;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use start::Kept;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -96,7 +97,7 @@ struct Front {
     /// What the next front is to know.
     memory: Memory,
     /// What others were told of the session, and when.
-    described: (Moment, String),
+    described: Option<(Moment, Summary)>,
     keeper_lost: bool,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.

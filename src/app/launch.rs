@@ -63,7 +63,10 @@ impl Surround {
     /// What an earlier front of the session has put in place.
     pub fn found(memory: &Memory) -> Surround {
         let directories = memory.directories();
-        let place = directories.runtime.as_deref().zip(directories.probe_socket());
+        let place = directories
+            .runtime
+            .as_deref()
+            .zip(directories.probe_socket());
         Surround {
             probe: place
                 .filter(|_| memory.probe)

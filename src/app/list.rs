@@ -66,7 +66,10 @@ fn row(living: &Living) -> Row {
     Row {
         id: living.found.id.clone(),
         state: state(living),
-        attached: living.standing.as_ref().is_some_and(|standing| standing.front)
+        attached: living
+            .standing
+            .as_ref()
+            .is_some_and(|standing| standing.front)
             && summary.is_some_and(|summary| summary.attached),
         since: summary
             .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
@@ -77,7 +80,9 @@ fn row(living: &Living) -> Row {
             RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => None,
         }),
         keeper: card.map(|card| card.keeper.0),
-        devices: summary.map(|summary| summary.devices.clone()).unwrap_or_default(),
+        devices: summary
+            .map(|summary| summary.devices.clone())
+            .unwrap_or_default(),
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
         steps: summary.map(|summary| summary.steps),
         command: summary.map(|summary| summary.command.clone()),
@@ -114,7 +119,10 @@ fn without_front(standing: &Standing) -> &'static str {
 
 fn table(rows: &[Row], width: Option<usize>) -> String {
     let mut lines = vec![
-        ["ID", "STATE", "SCREEN", "SINCE", "DEVICE", "PEAK", "COMMAND"].map(String::from),
+        [
+            "ID", "STATE", "SCREEN", "SINCE", "DEVICE", "PEAK", "COMMAND",
+        ]
+        .map(String::from),
     ];
     lines.extend(rows.iter().map(|row| {
         [
@@ -123,12 +131,19 @@ fn table(rows: &[Row], width: Option<usize>) -> String {
             if row.attached { "yes" } else { "no" }.into(),
             row.since.as_deref().map(local).unwrap_or_else(unknown),
             devices(&row.devices).unwrap_or_else(unknown),
-            row.peak.map_or_else(unknown, |peak| Bytes(peak).to_string()),
+            row.peak
+                .map_or_else(unknown, |peak| Bytes(peak).to_string()),
             row.command.clone().unwrap_or_else(unknown),
         ]
     }));
     let widths: Vec<usize> = (0..7)
-        .map(|column| lines.iter().map(|line| line[column].width()).max().unwrap_or(0))
+        .map(|column| {
+            lines
+                .iter()
+                .map(|line| line[column].width())
+                .max()
+                .unwrap_or(0)
+        })
         .collect();
     let mut text = String::new();
     for line in &lines {
@@ -156,8 +171,13 @@ fn unknown() -> String {
 }
 
 fn local(since: &str) -> String {
-    let zoned = since.parse::<Timestamp>().map(|at| at.to_zoned(TimeZone::system()));
-    zoned.map_or_else(|_| since.to_string(), |at| at.strftime("%Y-%m-%d %H:%M").to_string())
+    let zoned = since
+        .parse::<Timestamp>()
+        .map(|at| at.to_zoned(TimeZone::system()));
+    zoned.map_or_else(
+        |_| since.to_string(),
+        |at| at.strftime("%Y-%m-%d %H:%M").to_string(),
+    )
 }
 
 /// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
@@ -203,13 +223,21 @@ mod tests {
     #[test]
     fn columns_stand_below_each_other_and_end_with_the_terminal() {
         let rows = [
-            sample("20261121-110512-python3", "python3 train.py --batch-size 64"),
+            sample(
+                "20261121-110512-python3",
+                "python3 train.py --batch-size 64",
+            ),
             sample("b", "ß"),
         ];
         let whole = table(&rows, None);
         let lines: Vec<&str> = whole.lines().collect();
         let column = lines[0].find("STATE").unwrap();
-        assert!(lines.iter().skip(1).all(|line| line[column..].starts_with("running")));
+        assert!(
+            lines
+                .iter()
+                .skip(1)
+                .all(|line| line[column..].starts_with("running"))
+        );
         assert!(lines[1].contains("2 × NVIDIA H200  3.00 GiB"), "{whole}");
         assert!(lines[1].ends_with("--batch-size 64"));
         let narrow = table(&rows, Some(60));

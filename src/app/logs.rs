@@ -1,9 +1,9 @@
 //! `oomph logs`: the raw bytes of a session's output log, as the training wrote them.
 
 use super::Ending;
-use super::sessions::{Meant, choose, meant};
+use super::sessions::{Meant, NoChoice, choose, meant};
 use crate::session::{self, Card, Found, Life, OUTPUT_LOG, Places};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -40,22 +40,19 @@ fn source(name: Option<&str>) -> anyhow::Result<Source> {
     let places = Places::of_this_user();
     let stored = session::list(&places);
     let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
-    let alive = session::find(&places)
-        .into_iter()
-        .any(|found| found.life == Life::Alive);
     let ended = match name {
         // The log of one that has ended is as good as any.
         Some(name) => match choose(Some(name), "logs") {
             Ok(found) => return of_living(found),
             Err(why) => match meant(name, stored, |stored| &stored.id) {
                 Meant::One(stored) => stored_log(&stored),
-                Meant::None | Meant::Several(_) => return Err(why),
+                Meant::None | Meant::Several(_) => return Err(why.into()),
             },
         },
-        None if alive => return of_living(choose(None, "logs")?),
-        None => match stored.first() {
-            Some(stored) => stored_log(stored),
-            None => bail!("there is no session, alive or stored"),
+        None => match (choose(None, "logs"), stored.first()) {
+            (Ok(found), _) => return of_living(found),
+            (Err(NoChoice::Nobody), Some(stored)) => stored_log(stored),
+            (Err(why), _) => return Err(why.into()),
         },
     };
     anyhow::ensure!(ended.exists(), "{} is not there", ended.display());
@@ -103,7 +100,9 @@ fn copy(source: &Source, follow: bool, out: &mut impl Write) -> io::Result<()> {
             out.flush()?;
         }
         let next = open(&source.path)?;
-        let turned = next.as_ref().is_some_and(|next| !same(next, present.as_ref()));
+        let turned = next
+            .as_ref()
+            .is_some_and(|next| !same(next, present.as_ref()));
         match (turned, taken) {
             // It was turned after its last byte was read, or there is more of it.
             (true, 0) => present = next,

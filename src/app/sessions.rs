@@ -4,8 +4,9 @@
 use super::summary::Summary;
 use crate::session::{self, Found, Life, Places, Stored};
 use crate::supervise::{self, Standing};
-use anyhow::bail;
+use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a keeper may take to say how its session stands. It waits for nobody, so one that does
@@ -46,50 +47,99 @@ pub fn living() -> Vec<Living> {
         .collect()
 }
 
-/// The session that is meant: by a beginning of its name, or the only one.
+/// Why no session could be chosen; its words say what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoChoice {
+    /// None is alive.
+    Nobody,
+    /// More than one could be meant; what to type instead.
+    Several {
+        /// What was typed, if anything.
+        name: Option<String>,
+        /// A command for each.
+        commands: Vec<String>,
+    },
+    /// It is dead.
+    Dead(String),
+    /// It has ended; its recording.
+    Ended {
+        /// Its name.
+        id: String,
+        /// Where it is recorded.
+        recording: PathBuf,
+    },
+    /// There never was one, as far as is known.
+    Unknown(String),
+}
+
+impl fmt::Display for NoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoChoice::Nobody => f.write_str("no session of yours is alive on this machine"),
+            NoChoice::Several { name, commands } => {
+                match name {
+                    None => f.write_str("several sessions are alive; say which: ")?,
+                    Some(name) => {
+                        write!(f, "{name} fits several sessions; give more of the name: ")?;
+                    }
+                }
+                f.write_str(&commands.join(", "))
+            }
+            NoChoice::Dead(words) => f.write_str(words),
+            NoChoice::Ended { id, recording } => write!(
+                f,
+                "session {id} has ended; its recording: oomph replay {}",
+                recording.display()
+            ),
+            NoChoice::Unknown(name) => write!(
+                f,
+                "no session {name} is alive on this machine; `oomph ls` lists those that are"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoChoice {}
+
+/// The session that is meant: by a beginning of its name, or the only one. `verb` is the subcommand
+/// that is to be typed with a name where there are several.
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub fn choose(name: Option<&str>, verb: &str) -> anyhow::Result<Found> {
+pub fn choose(name: Option<&str>, verb: &str) -> Result<Found, NoChoice> {
     let places = Places::of_this_user();
     let (dead, alive): (Vec<Found>, Vec<Found>) = session::find(&places)
         .into_iter()
         .filter(|found| found.life != Life::Unknown || found.socket().exists())
         .partition(|found| found.life == Life::Dead);
     session::clear_dead(&places);
+    let several = |sessions: &[Found]| NoChoice::Several {
+        name: name.map(str::to_string),
+        commands: (sessions.iter())
+            .map(|found| format!("`oomph {verb} {}`", found.id))
+            .collect(),
+    };
     let Some(name) = name else {
         return match <[Found; 1]>::try_from(alive) {
             Ok([only]) => Ok(only),
-            Err(none) if none.is_empty() => {
-                bail!("no session of yours is alive on this machine")
-            }
-            Err(several) => bail!(
-                "several sessions are alive; say which: {}",
-                commands(verb, &several)
-            ),
+            Err(none) if none.is_empty() => Err(NoChoice::Nobody),
+            Err(all) => Err(several(&all)),
         };
     };
     match meant(name, alive, |found| &found.id) {
-        Meant::One(found) => Ok(found),
-        Meant::Several(several) => bail!(
-            "{name} fits several sessions; give more of the name: {}",
-            commands(verb, &several)
-        ),
-        Meant::None => match meant(name, dead, |found| &found.id) {
-            Meant::One(found) => bail!("{}", words_of_the_dead(&found)),
-            Meant::None | Meant::Several(_) => {
-                match meant(name, session::list(&places), |stored: &Stored| &stored.id) {
-                    Meant::One(stored) => bail!(
-                        "session {} has ended; its recording: oomph replay {}",
-                        stored.id,
-                        stored.directory.join(session::RECORDING).display()
-                    ),
-                    Meant::None | Meant::Several(_) => bail!(
-                        "no session {name} is alive on this machine; `oomph ls` lists those that are"
-                    ),
-                }
-            }
-        },
+        Meant::One(found) => return Ok(found),
+        Meant::Several(found) => return Err(several(&found)),
+        Meant::None => {}
+    }
+    if let Meant::One(found) = meant(name, dead, |found| &found.id) {
+        return Err(NoChoice::Dead(words_of_the_dead(&found)));
+    }
+    match meant(name, session::list(&places), |stored: &Stored| &stored.id) {
+        Meant::One(stored) => Err(NoChoice::Ended {
+            recording: stored.directory.join(session::RECORDING),
+            id: stored.id,
+        }),
+        Meant::None | Meant::Several(_) => Err(NoChoice::Unknown(name.to_string())),
     }
 }
 
@@ -119,13 +169,6 @@ pub fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> 
     }
 }
 
-fn commands(verb: &str, sessions: &[Found]) -> String {
-    let commands: Vec<String> = (sessions.iter())
-        .map(|found| format!("`oomph {verb} {}`", found.id))
-        .collect();
-    commands.join(", ")
-}
-
 fn words_of_the_dead(found: &Found) -> String {
     let mut words = format!("session {} is dead", found.id);
     if let Some(card) = &found.card {
@@ -152,9 +195,8 @@ pub fn explain(found: &Found, error: io::Error) -> anyhow::Error {
         io::ErrorKind::ConnectionRefused => {
             format!("session {id} is dead: nobody listens at its socket")
         }
-        io::ErrorKind::PermissionDenied => format!(
-            "session {id} is not yours ({error}); only who started it can come to it"
-        ),
+        io::ErrorKind::PermissionDenied =>
+            format!("session {id} is not yours ({error}); only who started it can come to it"),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
             "the keeper of session {id} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` wakes it"
         ),

@@ -28,8 +28,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         true => Call::Kill,
         false => Call::Stop,
     };
-    let mut answers =
-        Answers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
+    let mut answers = Answers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
     println!("stopping session {}", found.id);
     let began = Instant::now();
     let mut ended: Option<(Instant, Exit)> = None;
@@ -37,7 +36,10 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         match answers.next(LOOK) {
             Ok(Some(Report::Finished)) => break,
             Ok(Some(Report::Exited { exit, .. })) => {
-                println!("the training ended: {exit}, after {} s", began.elapsed().as_secs());
+                println!(
+                    "the training ended: {exit}, after {} s",
+                    began.elapsed().as_secs()
+                );
                 ended = Some((Instant::now(), exit));
             }
             Ok(Some(Report::Stopping { rung, within })) => {

@@ -67,9 +67,7 @@ impl Summary {
         let session = state.session.as_ref();
         let ranks = run.map(|run| run.ranks.as_slice()).unwrap_or_default();
         let devices = (state.devices.iter())
-            .filter(|device| {
-                (ranks.iter()).any(|rank| rank.device.as_ref() == Some(&device.uuid))
-            })
+            .filter(|device| (ranks.iter()).any(|rank| rank.device.as_ref() == Some(&device.uuid)))
             .map(|device| device.name.clone())
             .collect();
         let command = run.map(|run| &run.command);

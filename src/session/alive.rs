@@ -6,8 +6,8 @@
 //! container with process numbers of its own, another machine that shares the directory) is left
 //! alone.
 
-use super::places::{Place, Places};
 use super::KEEPER_SOCKET;
+use super::places::{Place, Places};
 use crate::command::Word;
 use crate::units::Pid;
 use nix::unistd::geteuid;
@@ -209,7 +209,11 @@ mod tests {
             start_time: 1,
             ..card(me)
         };
-        assert_eq!(other_start.life(&here), Life::Dead, "the number is another's");
+        assert_eq!(
+            other_start.life(&here),
+            Life::Dead,
+            "the number is another's"
+        );
         assert_eq!(card(Pid(i32::MAX)).life(&here), Life::Dead);
         let elsewhere = |change: fn(&mut World)| {
             let mut card = card(Pid(i32::MAX));

@@ -157,7 +157,9 @@ impl Keeper {
         // SAFETY: only asks whether the descriptor is open, and then nobody else here owns it.
         let socket = unsafe {
             if number <= 2 || libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) != 0 {
-                return Err(io::Error::other("it is started by oomph itself, not by hand"));
+                return Err(io::Error::other(
+                    "it is started by oomph itself, not by hand",
+                ));
             }
             Socket::from_raw_fd(number)
         };

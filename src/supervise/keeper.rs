@@ -126,7 +126,8 @@ fn first_message(socket: impl AsFd) -> io::Result<(Hello, Decoder)> {
                 return Ok((serde_json::from_slice(&body)?, decoder));
             }
             Ok(None) => {}
-            Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown)) | Err(_) => {
+            Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown))
+            | Err(_) => {
                 return Err(io::Error::other("the first message is none of oomph's"));
             }
         }

@@ -31,6 +31,7 @@ pub enum Io {
 /// How long the keeper waits for what. Counted on the monotonic clock, which stands still while
 /// the machine sleeps: nothing is killed by a deadline that passed in a suspended laptop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Timing {
     /// From SIGTERM to the trainer until the whole tree gets it. 45 s, because torchrun itself
     /// waits 30 s for its ranks before it kills them.

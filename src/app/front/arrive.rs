@@ -113,7 +113,9 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
     let memory = place.memory;
     let clock = Clock::with_origin(memory.header.monotonic);
     let mut notes = Vec::new();
-    let state = memory.recording().and_then(|path| replayed(path, &mut notes));
+    let state = memory
+        .recording()
+        .and_then(|path| replayed(path, &mut notes));
     let recorded = state.is_some();
     let recorder = match memory.recording().filter(|_| recorded) {
         Some(path) => Recorder::resume(path, RecorderOptions::default()).unwrap_or_else(|error| {
@@ -278,7 +280,10 @@ impl Front {
             Some((_, RunStage::Failed { status })) => Phase::Leaving(Ending::Code(*status)),
             Some((run, RunStage::Ended { exit, left })) => {
                 let (exit, left) = (*exit, left.clone());
-                let told = self.state.run_numbered(run).is_some_and(|run| run.ended.is_some());
+                let told = self
+                    .state
+                    .run_numbered(run)
+                    .is_some_and(|run| run.ended.is_some());
                 if !told {
                     self.record(What::Exited(Exited { run, exit, left }));
                 }

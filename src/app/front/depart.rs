@@ -26,7 +26,10 @@ impl Front {
         if self.departure != Departure::Ended || matches!(self.phase, Phase::Leaving(_)) {
             return;
         }
-        let log = self.recording.as_ref().map(|_| "; oomph logs shows its output");
+        let log = self
+            .recording
+            .as_ref()
+            .map(|_| "; oomph logs shows its output");
         self.last_words.push(format!(
             "the session goes on without a screen: `oomph attach {}` brings it back{}",
             self.memory.header.id,
@@ -87,18 +90,19 @@ impl Front {
             Phase::Sweeping { .. } | Phase::Gating { .. } => summary::Standing::Relaunching,
             Phase::Settling { .. } | Phase::Leaving(_) => summary::Standing::Ending,
         };
-        let (at, before) = &self.described;
-        let same = before.starts_with(standing.word());
-        if same && now < *at + FIGURES {
+        let attached = self.screen.is_some();
+        let said = self.described.as_ref();
+        let same = said.is_some_and(|(at, said)| {
+            (said.standing, said.attached) == (standing, attached) && now < *at + FIGURES
+        });
+        if same {
             return;
         }
-        let summary = Summary::of(&self.state, standing, self.screen.is_some());
-        // The word in front is ours alone, to see a change without reading.
-        let text = format!("{}{}", standing.word(), summary.text());
-        if text != *before {
+        let summary = Summary::of(&self.state, standing, attached);
+        if said.is_none_or(|(_, said)| *said != summary) {
             self.order(Order::Describe(summary.text()));
         }
-        self.described = (now, text);
+        self.described = Some((now, summary));
     }
 
     /// Whether a dialog can wait: somebody sees it, or can come to see it.

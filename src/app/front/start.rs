@@ -13,12 +13,12 @@ use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
 use crate::app::{OnOom, Recording, RunOptions, torch};
 use crate::collect::{nvml, probe_socket};
-use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::command::{CommandLine, Word};
+use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{self, Card, Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
-use crate::units::{Moment, RunNumber};
+use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
 use std::collections::BTreeMap;
@@ -211,7 +211,7 @@ impl Front {
             departure: Departure::Ended,
             stop_asked: false,
             memory: parts.memory,
-            described: (Moment::ZERO, String::new()),
+            described: None,
             keeper_lost: false,
         }
     }
@@ -219,13 +219,21 @@ impl Front {
     /// Makes the session one that can be found and attached to, and clears away what dead ones left.
     fn be_found(&mut self, directories: &Directories, log: Option<&Path>) {
         self.remember();
-        let Some((directory, socket)) = directories.runtime.as_ref().zip(directories.keeper_socket())
+        let Some((directory, socket)) = directories
+            .runtime
+            .as_ref()
+            .zip(directories.keeper_socket())
         else {
             return;
         };
         self.order(Order::Listen(Word::from(socket.as_path())));
         let recording = self.memory.recording().map(Path::to_path_buf);
-        let card = Card::of(&directories.id, self.keeper.pid(), log, recording.as_deref());
+        let card = Card::of(
+            &directories.id,
+            self.keeper.pid(),
+            log,
+            recording.as_deref(),
+        );
         if let Err(error) = card.lay(directory) {
             self.note(
                 Level::Warning,
@@ -299,7 +307,9 @@ fn refuse_own_output(path: &Path) -> anyhow::Result<()> {
         (about.is_file()) && (about.dev(), about.ino()) == (named.dev(), named.ino())
     };
     let own = ["/dev/stdout", "/dev/stderr"];
-    let taken = own.iter().any(|name| std::fs::metadata(name).is_ok_and(is_it));
+    let taken = own
+        .iter()
+        .any(|name| std::fs::metadata(name).is_ok_and(is_it));
     anyhow::ensure!(
         !taken,
         "--record {}: the program's output goes there; name another file",

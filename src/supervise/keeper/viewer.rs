@@ -81,7 +81,8 @@ impl Viewer {
             Item::Report(report) => matches!(report, Report::Note(_) | Report::Unlogged { .. }),
         });
         let recent = recent.before(unseen);
-        self.waiting.push_front(Item::Report(Report::Recent(recent)));
+        self.waiting
+            .push_front(Item::Report(Report::Recent(recent)));
         (self.waiting).push_front(Item::Report(Report::Welcome(standing)));
     }
 

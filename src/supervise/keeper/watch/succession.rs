@@ -2,6 +2,8 @@
 //! place given to the next. The trainer notices nothing of it.
 
 use super::Watch;
+use crate::command::Word;
+use crate::supervise::Report;
 use crate::supervise::keeper::callers::{Caller, Callers};
 use crate::supervise::keeper::deputy;
 use crate::supervise::keeper::run::Run;
@@ -9,8 +11,6 @@ use crate::supervise::keeper::tree::Process;
 use crate::supervise::keeper::viewer::Viewer;
 use crate::supervise::standing::{Call, Deputy, RunStage, Standing};
 use crate::supervise::wire::Hello;
-use crate::command::Word;
-use crate::supervise::Report;
 use nix::libc;
 use std::os::fd::OwnedFd;
 use std::path::Path;
