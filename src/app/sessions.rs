@@ -126,19 +126,31 @@ pub fn choose(name: Option<&str>, verb: &str) -> Result<Found, NoChoice> {
             Err(all) => Err(several(&all)),
         };
     };
+    let dead_one = |found: Found| NoChoice::Dead(words_of_the_dead(&found));
+    let ended_one = |stored: Stored| NoChoice::Ended {
+        recording: stored.directory.join(session::RECORDING),
+        id: stored.id,
+    };
+    let mut stored = session::list(&places);
+    // A whole name is that session's, be it dead: `…-python3` is not `…-python3-2`.
+    if alive.iter().all(|found| found.id != name) {
+        if let Some(found) = dead.iter().find(|found| found.id == name) {
+            return Err(dead_one(found.clone()));
+        }
+        if let Some(at) = stored.iter().position(|stored| stored.id == name) {
+            return Err(ended_one(stored.swap_remove(at)));
+        }
+    }
     match meant(name, alive, |found| &found.id) {
         Meant::One(found) => return Ok(found),
         Meant::Several(found) => return Err(several(&found)),
         Meant::None => {}
     }
     if let Meant::One(found) = meant(name, dead, |found| &found.id) {
-        return Err(NoChoice::Dead(words_of_the_dead(&found)));
+        return Err(dead_one(found));
     }
-    match meant(name, session::list(&places), |stored: &Stored| &stored.id) {
-        Meant::One(stored) => Err(NoChoice::Ended {
-            recording: stored.directory.join(session::RECORDING),
-            id: stored.id,
-        }),
+    match meant(name, stored, |stored| &stored.id) {
+        Meant::One(stored) => Err(ended_one(stored)),
         Meant::None | Meant::Several(_) => Err(NoChoice::Unknown(name.to_string())),
     }
 }
