@@ -23,14 +23,18 @@ mod sessions;
 mod signals;
 mod stop;
 mod summary;
+mod theme;
 mod torch;
 mod type_ahead;
 
+pub use crate::supervise::Forwarding;
+pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
 pub use list::list;
 pub use logs::logs;
 pub use plan::plan;
 pub use replay::replay;
+pub use signals::OnHup;
 pub use stop::stop;
 
 use crate::command::CommandLine;
@@ -63,6 +67,14 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// Whether signals are passed on.
+    pub forward: Forwarding,
+    /// What a hang-up of the terminal does.
+    pub on_hup: OnHup,
+    /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
+    pub scaled: u32,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

@@ -3,6 +3,7 @@
 
 use super::OnOom;
 use super::allocator::InheritedSettings;
+use super::signals::Rules;
 use crate::command::{CommandLine, Word};
 use crate::event::SessionStarted;
 use crate::session::Directories;
@@ -35,8 +36,10 @@ pub struct Memory {
     pub on_oom: Option<OnOom>,
     /// Whether the session began with a screen: somebody is there to be asked.
     pub began_on_screen: bool,
-    /// Whether a scheduler signals every process by itself.
-    pub in_slurm_step: bool,
+    /// What is done about which signal.
+    pub rules: Rules,
+    /// How many times shorter graces and deadlines are; 1 but in tests.
+    pub scaled: u32,
     /// The command of the present run.
     pub command: CommandLine,
     /// The remedies that made it, in words, and the peak that was predicted for it.

@@ -1,6 +1,6 @@
 //! One process of the training that uses a device, as its probe shows it.
 
-use super::Series;
+use super::{Marks, Series};
 use crate::event::{Hello, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -106,4 +106,6 @@ pub struct StepTrack {
     /// The largest allocated up to the end of the latest step: of all that was seen whole, an
     /// out-of-memory in the step after it left out.
     pub peak: Option<Bytes>,
+    /// What the latest steps were like, one by one.
+    pub marks: Marks,
 }

@@ -2,7 +2,7 @@
 //! as a gap, what the keeper says of the run goes before both.
 
 use super::start::{self, Kept, Parts};
-use super::{EVENTS, Front, Role, Sources, conduct};
+use super::{Departure, EVENTS, Front, Role, Sources, conduct};
 use crate::app::Ending;
 use crate::app::launch::Surround;
 use crate::app::memory::Memory;
@@ -10,10 +10,10 @@ use crate::app::mode::{self, Mode, Reason, Surface};
 use crate::app::phase::{After, Phase};
 use crate::app::screen::Due;
 use crate::app::signals::Signals;
+use crate::app::theme;
 use crate::collect::probe_socket;
-use crate::event::{
-    Clock, Event, Exit, Exited, Level, NvmlState, ProbeGone, Started, StopRequested, What,
-};
+use crate::config;
+use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, Started, What};
 use crate::session::{self, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{
@@ -21,7 +21,6 @@ use crate::supervise::{
 };
 use crate::units::{Moment, Pid};
 use anyhow::{Context, bail};
-use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -154,6 +153,7 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
         command: memory.command.clone(),
         surround: Surround::found(&memory),
         inherited: memory.allocator.clone(),
+        theme: theme::chosen(None, &config::read(&memory.command.cwd)).0,
         memory,
     });
     match state {
@@ -269,48 +269,42 @@ impl Front {
             self.record(What::OomText(report));
         }
         self.stop_asked = standing.stopping;
-        self.phase = match standing.run.as_ref().map(|run| (run.run, &run.stage)) {
-            None | Some((_, RunStage::Starting)) => Phase::Starting,
-            Some((_, RunStage::Running { .. })) => Phase::Running {
-                after: match self.stop_asked {
-                    true => After::Leave,
-                    false => After::Decide,
-                },
-            },
-            Some((_, RunStage::Failed { status })) => Phase::Leaving(Ending::Code(*status)),
-            Some((run, RunStage::Ended { exit, left })) => {
-                let (exit, left) = (*exit, left.clone());
-                let told = self
-                    .state
-                    .run_numbered(run)
-                    .is_some_and(|run| run.ended.is_some());
-                if !told {
-                    self.record(What::Exited(Exited { run, exit, left }));
-                }
-                self.ended_before(exit)
-            }
+        let after = match self.stop_asked {
+            true => After::Leave,
+            false => After::Decide,
         };
+        let now = self.clock.now();
+        // The screen first: whether somebody sees it decides what follows.
         if self.mode == Mode::Screen {
             self.begin_screen(recent);
+        }
+        match standing.run.as_ref().map(|run| (run.run, &run.stage)) {
+            None | Some((_, RunStage::Starting)) => {}
+            Some((_, RunStage::Running { .. })) => self.arrive_in(Phase::Running { after }),
+            Some((_, RunStage::Failed { status })) => {
+                self.arrive_in(Phase::Leaving(Ending::Code(*status)));
+            }
+            Some((run, RunStage::Ended { exit, left })) => {
+                let (exit, left) = (*exit, left.clone());
+                let told = (self.state.run_numbered(run)).is_some_and(|run| run.ended.is_some());
+                match told {
+                    true if self.departure == Departure::Ended => self.conclude(exit, after, now),
+                    true => {}
+                    false => self.arrive_in(Phase::Settling {
+                        exited: Exited { run, exit, left },
+                        since: now,
+                        after,
+                    }),
+                }
+            }
         }
         self.request(Due::Now);
     }
 
-    /// The run was over when we came.
-    fn ended_before(&mut self, exit: Exit) -> Phase {
-        if self.stop_asked {
-            self.record(What::StopRequested(StopRequested {
-                signal: Signal::SIGTERM as i32,
-                from_keyboard: false,
-            }));
-        }
-        Phase::Settling {
-            exit,
-            until: self.clock.now(),
-            after: match self.stop_asked {
-                true => After::Leave,
-                false => After::Decide,
-            },
+    /// The session is there; unless we have lost the terminal already and are on our way out.
+    fn arrive_in(&mut self, phase: Phase) {
+        if self.departure == Departure::Ended {
+            self.phase = phase;
         }
     }
 

@@ -175,7 +175,10 @@ pub(super) async fn wait_behind(front: Front, mut reports: Reports, signals: Sig
                     (Answer::Forward, Some(socket)) => {
                         let _ = supervise::pass_on(socket, Call::Forward(arrived.signal as i32));
                     }
-                    (Answer::Forward, None)
+                    (Answer::Stop, Some(socket)) => {
+                        let _ = supervise::pass_on(socket, Call::Stop);
+                    }
+                    (Answer::Forward | Answer::Stop, None)
                     | (Answer::DropScreen | Answer::Resize | Answer::Ignore, _) => {}
                 }
             }

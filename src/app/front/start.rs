@@ -11,17 +11,19 @@ use crate::app::phase::Phase;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, torch};
+use crate::app::{OnHup, OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
 use crate::command::{CommandLine, Word};
+use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{self, Card, Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
+use crate::ui::Theme;
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,7 +82,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::default(),
+        timing: Timing::scaled(options.scaled),
+        forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
     keeper.send(Order::Launch(Launch {
@@ -93,6 +96,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }))?;
 
     // The command is on its way; the rest may take its time.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: wall_seconds(),
@@ -115,7 +122,14 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         allocator: inherited.clone(),
         on_oom: options.on_oom,
         began_on_screen: mode == Mode::Screen,
-        in_slurm_step: supervise::step_is_signalled(std::env::var_os("SLURM_STEP_ID").as_deref()),
+        rules: Rules {
+            in_slurm_step: supervise::step_is_signalled(
+                std::env::var_os("SLURM_STEP_ID").as_deref(),
+            ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
+        },
+        scaled: options.scaled,
         command: command.clone(),
         chosen: Default::default(),
         baselines: BTreeMap::new(),
@@ -132,6 +146,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         command,
         surround,
         inherited,
+        theme,
         memory,
     });
     front.be_found(&directories, log.as_deref());
@@ -168,6 +183,7 @@ pub(super) struct Parts {
     pub command: CommandLine,
     pub surround: Surround,
     pub inherited: InheritedSettings,
+    pub theme: Theme,
     pub memory: Memory,
 }
 
@@ -185,6 +201,7 @@ impl Front {
             clock: parts.clock,
             state: State::default(),
             findings: Vec::new(),
+            watch: Default::default(),
             remedies: Vec::new(),
             recording: parts.recorder.path().map(Path::to_path_buf),
             recorder: parts.recorder,
@@ -193,10 +210,16 @@ impl Front {
             phase: Phase::Starting,
             command: parts.command,
             surround: parts.surround,
-            rules: Rules {
-                in_slurm_step: parts.memory.in_slurm_step,
+            rules: match parts.role {
+                // What hangs up is not the terminal that the session was started on.
+                Role::Attached => Rules {
+                    on_hup: OnHup::Keep,
+                    ..parts.memory.rules
+                },
+                Role::First | Role::Deputy => parts.memory.rules,
             },
             baselines: parts.memory.baselines.clone(),
+            theme: parts.theme,
             screen: None,
             parked: None,
             plain: false,
@@ -207,7 +230,9 @@ impl Front {
             inherited: parts.inherited,
             torch: None,
             last_words: Vec::new(),
+            speaking: BTreeSet::new(),
             last_byte: b'\n',
+            scaled: parts.memory.scaled,
             departure: Departure::Ended,
             stop_asked: false,
             memory: parts.memory,

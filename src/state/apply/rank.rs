@@ -125,6 +125,9 @@ impl State {
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(at, sample.allocated);
             rank.reserved.push(at, sample.reserved);
+            rank.steps
+                .marks
+                .sampled(sample.allocated, sample.alloc_retries);
         }
         self.sum_up(at, &uuid);
     }
@@ -312,6 +315,7 @@ impl StepTrack {
         self.last = Some((at, step.clone()));
         push_bounded(&mut self.recent, at, RECENT);
         push_bounded(&mut self.floors, (step.count, step.after.allocated), FLOORS);
+        self.marks.ended(at, step);
         let mut gaps: Vec<f64> = self
             .recent
             .windows(2)
