@@ -9,6 +9,7 @@ mod ending;
 mod explain;
 mod front;
 mod gate;
+mod holders;
 mod keyboard;
 mod launch;
 mod list;

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     }
     supervise::inherited();
     supervise::ignore_own_limits();
+    supervise::reap_strangers();
     if words.next_if(|word| word == DEPUTY_WORD).is_some() {
         let words: Vec<_> = words.collect();
         return end(app::deputise(&words));

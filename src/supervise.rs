@@ -40,7 +40,7 @@ mod wire;
 pub use aftermath::clear_up;
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
-pub use inherited::{Inherited, ignore_own_limits, inherited};
+pub use inherited::{Inherited, ignore_own_limits, inherited, reap_strangers};
 pub use order::{Forwarding, Io, Launch, Order, Setup, Size, Timing};
 pub use report::{Report, Rung, Stream};
 pub use resolve::{Missing, resolve};

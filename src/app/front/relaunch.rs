@@ -3,6 +3,7 @@
 
 use super::Front;
 use crate::app::gate::{Gate, Sight, Timing, Verdict};
+use crate::app::holders;
 use crate::app::phase::{After, Next, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::{Ending, OnOom};
@@ -69,7 +70,11 @@ impl Front {
         let asks = self.on_oom == OnOom::Ask && self.can_wait();
         match after {
             After::Decide if ran_out && asks => self.say_that_it_waits(),
-            After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
+            After::Decide | After::Leave => {
+                let left = self.state.run().map(|run| run.left.as_slice());
+                self.last_words.extend(left.and_then(holders::words));
+                self.phase = Phase::Leaving(Ending::Like(exit));
+            }
             After::Relaunch(next) => self.sweep(exit, next),
         }
         self.request(Due::Now);

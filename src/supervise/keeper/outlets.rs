@@ -2,6 +2,7 @@
 
 use super::callers::Followers;
 use super::descriptor;
+use super::footprint;
 use super::log::{Log, PART};
 use super::place::{Plan, Way};
 use super::recent::Recent;
@@ -18,6 +19,12 @@ use std::time::{Duration, Instant};
 /// How often lost bytes of the log are reported.
 const LOSSES: Duration = Duration::from_secs(1);
 
+/// So much output makes it worth while to give memory back after it, …
+const FLOOD: usize = 1 << 20;
+
+/// … once it has been quiet for so long.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// All the places that a byte of output goes to.
 pub struct Outlets {
     /// What goes to the front; kept as long as there is one.
@@ -32,6 +39,10 @@ pub struct Outlets {
     err: Option<Sink>,
     asked: Instant,
     unasked: bool,
+    /// Output since memory was last given back.
+    flood: usize,
+    /// When it is given back, if it stays quiet until then.
+    quiet: Option<Instant>,
 }
 
 impl Outlets {
@@ -71,6 +82,8 @@ impl Outlets {
             asked: Instant::now(),
             // Whether its file could be made is asked once in any case.
             unasked: hello.log.is_some(),
+            flood: 0,
+            quiet: None,
         })
     }
 
@@ -98,6 +111,10 @@ impl Outlets {
 
     /// Sends bytes that the user's file has already.
     pub fn record(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+        self.flood = self.flood.saturating_add(bytes.len());
+        if self.flood > FLOOD {
+            self.quiet = Some(Instant::now() + QUIET);
+        }
         if let Some(log) = &self.log {
             log.push(bytes);
             self.unasked = true;
@@ -132,14 +149,37 @@ impl Outlets {
         self.report(Report::Note(text));
     }
 
-    /// When the log is to be asked for its losses next.
+    /// When there is something to do next: to ask the log for its losses, to give memory back.
     pub fn due(&self) -> Option<Instant> {
+        self.losses_due().into_iter().chain(self.quiet).min()
+    }
+
+    fn losses_due(&self) -> Option<Instant> {
         self.unasked.then(|| self.asked + LOSSES)
+    }
+
+    /// After a flood of output, once it is quiet: gives back the memory that only that needed.
+    pub fn tidy(&mut self, now: Instant) {
+        if self.quiet.is_none_or(|quiet| quiet > now) {
+            return;
+        }
+        self.quiet = None;
+        self.flood = 0;
+        if let Some(viewer) = &mut self.viewer {
+            viewer.give_back();
+        }
+        self.log.iter().for_each(Log::give_back);
+        [&self.terminal, &self.out, &self.err]
+            .into_iter()
+            .flatten()
+            .for_each(Sink::give_back);
+        footprint::give_back_heap();
+        footprint::give_back_code();
     }
 
     /// Reports what the log lost, if it is time.
     pub fn report_losses(&mut self, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) {
+        if self.losses_due().is_some_and(|due| due <= now) {
             self.report_losses_now(now);
         }
     }

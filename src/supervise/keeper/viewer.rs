@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 /// Output that waits at most.
-const CAPACITY: usize = 640 << 10;
+const CAPACITY: usize = 320 << 10;
 
 /// Output is gathered into frames of this size while it waits.
 const FRAME: usize = 32 << 10;
@@ -46,10 +46,20 @@ impl Viewer {
     pub fn new() -> Viewer {
         Viewer {
             waiting: VecDeque::new(),
-            bytes: VecDeque::with_capacity(CAPACITY),
-            sending: Vec::with_capacity(FRAME + 8),
+            bytes: VecDeque::new(),
+            sending: Vec::new(),
             sent: 0,
             held: false,
+        }
+    }
+
+    /// Gives back the memory that only a flood of output needs.
+    pub fn give_back(&mut self) {
+        if self.bytes.is_empty() && self.sent >= self.sending.len() {
+            self.bytes = VecDeque::new();
+            self.sending = Vec::new();
+            self.waiting.shrink_to_fit();
+            self.sent = 0;
         }
     }
 
@@ -97,6 +107,9 @@ impl Viewer {
     pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > CAPACITY {
             self.forget(CAPACITY / 2);
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve_exact(CAPACITY);
         }
         self.bytes.extend(bytes);
         let mut left = bytes.len();

@@ -60,6 +60,8 @@ pub struct Watch {
     front: Incumbent,
     /// How many there were before it.
     fronts_lost: u64,
+    /// When a front that is stopped is looked at next.
+    asleep: Option<Instant>,
     /// Who is to be the front next, once the present one has made way.
     heir: Option<Heir>,
     /// Those who call at the session's socket.
@@ -117,6 +119,7 @@ impl Watch {
             relay: Relay::open(&hello, &plan),
             front: Incumbent::first(&hello),
             fronts_lost: 0,
+            asleep: None,
             hello,
             plan,
             socket: Some(socket),
@@ -190,6 +193,8 @@ impl Watch {
         self.act_on_drain(now);
         self.tell_swept();
         self.outlets.report_losses(now);
+        self.outlets.tidy(now);
+        self.act_on_sleeping_front(now);
         for run in &mut self.runs {
             run.pipes.retain(|pipe| !pipe.ended);
         }

@@ -1,7 +1,7 @@
 //! The front: its orders carried out, its loss borne.
 
 use super::Watch;
-use super::succession::Loss;
+use super::succession::{LOOK_AT_SLEEPER, Loss};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::{run, sink};
 use crate::supervise::terminal::RESET;
@@ -66,7 +66,10 @@ impl Watch {
             Order::Sweep => self.sweep_leftovers(),
             Order::Resize(size) => self.size = Some(size.clamped()),
             Order::Input(keys) => self.queue_keys(&keys),
-            Order::ScreenShown(shown) => self.screen_shown = shown,
+            Order::ScreenShown(shown) => {
+                self.screen_shown = shown;
+                self.asleep = (!shown).then(|| Instant::now() + LOOK_AT_SLEEPER);
+            }
             Order::Release => self.lose_front(Loss::Released),
             Order::StepBack => self.lose_front(Loss::SteppedBack),
             Order::Listen(path) => self.listen_for_callers(&path),

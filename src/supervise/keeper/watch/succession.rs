@@ -14,7 +14,18 @@ use crate::supervise::wire::Hello;
 use nix::libc;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often a front that is stopped is looked at.
+pub(super) const LOOK_AT_SLEEPER: Duration = Duration::from_secs(1);
+
+/// The signals that a front passes on, as a set.
+const WAKING: u64 = (1 << (libc::SIGTERM - 1))
+    | (1 << (libc::SIGINT - 1))
+    | (1 << (libc::SIGQUIT - 1))
+    | (1 << (libc::SIGHUP - 1))
+    | (1 << (libc::SIGUSR1 - 1))
+    | (1 << (libc::SIGUSR2 - 1));
 
 /// How the front was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +174,23 @@ impl Watch {
         }
     }
 
+    /// A front that the user has stopped (Ctrl-Z) passes no signals on: one that waits for it wakes
+    /// it, as a shell's `kill` would.
+    pub(super) fn act_on_sleeping_front(&mut self, now: Instant) {
+        if self.asleep.is_none_or(|due| due > now) {
+            return;
+        }
+        let sleeper = self.front.process.as_ref();
+        let stopped = sleeper.is_some_and(|p| Process::look(p.pid).is_some_and(|p| p.state == 'T'));
+        if stopped
+            && sleeper
+                .and_then(Process::pending)
+                .is_some_and(|set| set & WAKING != 0)
+        {
+            self.front.signal(libc::SIGCONT);
+        }
+    }
+
     /// The front is gone, or went on purpose: the trainer does not notice.
     pub(super) fn lose_front(&mut self, loss: Loss) {
         let Some(socket) = self.socket.take() else {
@@ -170,6 +198,7 @@ impl Watch {
         };
         self.decoder = Default::default();
         self.fronts_lost += 1;
+        self.asleep = None;
         match loss {
             Loss::SteppedBack => self.outlets.followers.add(socket),
             Loss::Died | Loss::Released => self.relay = None,

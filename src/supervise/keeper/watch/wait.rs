@@ -115,6 +115,7 @@ impl Watch {
             self.relay.as_ref().and_then(|relay| relay.due(now)),
             self.callers.as_ref().and_then(|callers| callers.due(now)),
             self.heir_due(),
+            self.asleep,
         ];
         if let Some(run) = self.runs.last() {
             if let Some(Stop::Asked(until)) = run.stop
