@@ -16,7 +16,7 @@ pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use probe::{
-    FreeBlocks, Hello, LineHolding, OomRecord, Phase, ProbeDevice, Sample, SourceLine, Step,
+    FreeBlocks, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, Step,
     StepReading, Structure,
 };
 

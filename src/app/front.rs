@@ -269,6 +269,7 @@ impl Front {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
+            room_for_batch: None,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: None,

@@ -129,6 +129,7 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
             findings: &findings,
             remedies: &[],
             plan: &|_| None,
+            room_for_batch: None,
             waiting: None,
             recording: Some(file),
             replay: Some(player.shown(played == events.len())),

@@ -21,6 +21,8 @@ pub enum Action {
     PreviousDevice,
     /// Moves the chart in time.
     Time(Move),
+    /// Lays an earlier run over the chart, or none.
+    Compare,
     /// The chart to the capacity, or to what is used.
     OtherHeight,
     /// Scrolls the pane, or the selection of a dialog.

@@ -12,6 +12,7 @@ use super::chart::{Height, Move, TimeView};
 use super::dialog::{Dialog, OomDialog};
 use super::keymap::{self, Mode};
 use super::layout::{self, Layout};
+use super::pane::Pane;
 use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
@@ -20,48 +21,6 @@ use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
-
-/// What is shown below the chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
-    /// The program's own output.
-    #[default]
-    Output,
-    /// The runs so far.
-    Runs,
-    /// Devices and ranks.
-    Devices,
-    /// Events.
-    Events,
-}
-
-impl Pane {
-    /// All of them, in the order of Tab.
-    pub const ALL: [Pane; 4] = [Pane::Output, Pane::Runs, Pane::Devices, Pane::Events];
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Pane::Output => "output",
-            Pane::Runs => "runs",
-            Pane::Devices => "devices",
-            Pane::Events => "events",
-        }
-    }
-
-    fn next(self) -> Pane {
-        match self {
-            Pane::Output => Pane::Runs,
-            Pane::Runs => Pane::Devices,
-            Pane::Devices => Pane::Events,
-            Pane::Events => Pane::Output,
-        }
-    }
-
-    fn previous(self) -> Pane {
-        self.next().next().next()
-    }
-}
 
 /// How the screen is shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,6 +77,8 @@ pub struct View {
     pub(super) device: usize,
     pub(super) time: TimeView,
     pub(super) height: Height,
+    /// The run that is laid over the chart.
+    pub(super) compared: Option<RunNumber>,
     pub(super) list: List,
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
@@ -139,6 +100,7 @@ impl View {
             device: 0,
             time: TimeView::default(),
             height: Height::default(),
+            compared: None,
             list: List::default(),
             dialog: None,
             keyboard: Keyboard::default(),
@@ -258,7 +220,8 @@ impl View {
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
-        let on_chart = self.dialog.is_none() && layout.chart.is_some_and(|area| area.contains(at));
+        let on_chart =
+            self.dialog.is_none() && layout.chart().is_some_and(|area| area.contains(at));
         let action = match (event.kind, on_chart) {
             (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),

@@ -76,9 +76,11 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
     ),
     case("second-run", second_run, &[]),
-    case("runs", second_run, &[KeyCode::Tab]),
-    case("eight-ranks", eight_ranks, &[KeyCode::Tab, KeyCode::Tab]),
-    case("events", second_run, &[KeyCode::BackTab]),
+    case("make-up", second_run, &[KeyCode::Tab]),
+    case("runs", second_run, &[KeyCode::BackTab; 3]),
+    case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
+    case("events", second_run, &[KeyCode::BackTab; 2]),
+    case("allocator", fragmented, &[KeyCode::BackTab]),
     case("lost-probe", lost_probe, &[]),
     case("no-nvml", no_nvml, &[]),
     case("no-probe", no_probe, &[]),
@@ -101,7 +103,9 @@ pub const CASES: &[Case] = &[
         ],
     ),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
-    case("week", week, &[KeyCode::Char('-'); 7]),
+    case("week", week, &[KeyCode::Char('-'); 9]),
+    case("compared", second_run, &[KeyCode::Char('c')]),
+    case("cursor", second_run, &[KeyCode::Char(','); 24]),
 ];
 
 const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
@@ -227,6 +231,22 @@ fn oom_many() -> Story {
         like(amp, 'd', "fewer loader workers", "", "", ""),
     ];
     story.remedies.splice(2..2, more);
+    story
+}
+
+/// The cache is given back now and then, and it goes on.
+fn fragmented() -> Story {
+    let mut story = Story::new("python train.py --batch-size 48");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 19.4,
+        reserved: 22.8,
+        ..STEADY
+    };
+    for retries in [0, 2, 3] {
+        story.retries = retries;
+        story.train(0, GPU, shape, 30.0);
+    }
     story
 }
 

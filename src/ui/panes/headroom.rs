@@ -31,7 +31,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let Some(device) = view.device(scene.state) else {
         return;
     };
-    for (n, (text, tone)) in pieces(theme, scene.state, device).into_iter().enumerate() {
+    for (n, (text, tone)) in pieces(theme, scene, device).into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
         if columns(&text) > room && room < WORTH_CUTTING {
@@ -43,7 +43,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
 }
 
 /// The pieces of the line, the weightiest first.
-fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, Tone)> {
+fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, Tone)> {
+    let state = scene.state;
     let figures = Figures::of(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
         return pieces_after(run, at, device, figures);
@@ -68,6 +69,9 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
+        if let Some(batch) = scene.room_for_batch {
+            pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
+        }
         pieces.extend(climb(theme, state, run, device));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())
