@@ -4,22 +4,33 @@
 
 use super::allocator::InheritedSettings;
 use super::leftovers;
-use crate::command::CommandLine;
+use crate::command::{CommandLine, Word};
 use crate::config::Settings;
 use crate::remedy::{self, Catalogue, Checkpoint, ConfigFile, Context, Leftover};
 use crate::state::State;
 use crate::surroundings;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// What the process that started the session found around it. One that attaches later stands in
+/// another environment, and is told this.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The allocator's settings.
+    inherited: InheritedSettings,
+    /// The variables that remedies ask for, as far as they are set.
+    environment: Vec<(String, String)>,
+    /// Where edited copies of files go.
+    copies: Option<Word>,
+}
 
 /// It, as far as it was looked up.
 #[derive(Debug, Default)]
 pub struct Known {
-    inherited: InheritedSettings,
+    around: Surroundings,
     own: Vec<Catalogue>,
-    environment: Vec<(String, String)>,
     files: Vec<ConfigFile>,
-    copies: Option<PathBuf>,
     checkpoint: Option<Checkpoint>,
     leftovers: Vec<Leftover>,
 }
@@ -28,26 +39,38 @@ impl Known {
     /// What is known before anything has run: the environment of this process, and the user's own
     /// entries of programs. What is wrong with those comes back in words.
     pub fn at_start(settings: &Settings) -> (Known, Vec<String>) {
-        let (own, problems) = own_entries(settings);
         let environment = remedy::ENVIRONMENT
             .iter()
             .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
             .collect();
-        let known = Known {
+        let around = Surroundings {
             inherited: InheritedSettings::read(|name| std::env::var_os(name)),
-            own,
             environment,
+            copies: None,
+        };
+        Known::again(around, settings)
+    }
+
+    /// The same in the place of a front before, which left `around`.
+    pub fn again(around: Surroundings, settings: &Settings) -> (Known, Vec<String>) {
+        let (own, problems) = own_entries(settings);
+        let known = Known {
+            around,
+            own,
             ..Known::default()
         };
         (known, problems)
     }
 
     /// The same, with a place for edited copies of files.
-    pub fn with_copies(self, directory: Option<PathBuf>) -> Known {
-        Known {
-            copies: directory,
-            ..self
-        }
+    pub fn with_copies(mut self, directory: Option<PathBuf>) -> Known {
+        self.around.copies = directory.map(|path| Word::from(path.as_path()));
+        self
+    }
+
+    /// What the next front is to be told of the environment.
+    pub fn surroundings(&self) -> Surroundings {
+        self.around.clone()
     }
 
     /// Looks at the disk for `command`: its config files, and its newest checkpoint. Checkpoints
@@ -99,8 +122,8 @@ impl Known {
     /// It, as remedies take it; the rest of the context is the caller's.
     pub fn context(&self) -> Context<'_> {
         Context {
-            inherited: self.inherited.as_inherited(),
-            environment: &self.environment,
+            inherited: self.around.inherited.as_inherited(),
+            environment: &self.around.environment,
             own: &self.own,
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),
@@ -111,7 +134,8 @@ impl Known {
 
     /// Where copies for the run of this number go.
     pub fn copies(&self, run: u32) -> Option<(&Path, u32)> {
-        self.copies.as_deref().map(|directory| (directory, run))
+        let copies = self.around.copies.as_ref()?;
+        Some((Path::new(&copies.0), run))
     }
 }
 

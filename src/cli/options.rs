@@ -1,5 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
+use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
 use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
@@ -17,6 +18,32 @@ pub enum Order {
     Plan(PlanOrder),
     /// Name the causes of the out-of-memories in a log.
     Explain(ExplainOrder),
+    /// List the sessions that are alive.
+    List {
+        /// As JSON.
+        json: bool,
+    },
+    /// Come to a session with a screen.
+    Attach {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// Whether to ask NVML.
+        nvml: bool,
+    },
+    /// End a session.
+    Stop {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// By SIGKILL, at once.
+        kill: bool,
+    },
+    /// Show a session's output.
+    Logs {
+        /// Which; the only one, or the latest, without.
+        session: Option<String>,
+        /// Go on as it grows.
+        follow: bool,
+    },
 }
 
 /// A recording to play.
@@ -77,6 +104,14 @@ pub struct Cli {
 pub enum Subcommand {
     /// Run a command under oomph: the same as without a subcommand, spelled out.
     Run(RunArguments),
+    /// List the sessions that are alive on this machine.
+    Ls(LsArguments),
+    /// Come to a session with a screen: one that was left, whose terminal is gone, or that waits.
+    Attach(AttachArguments),
+    /// End a session: SIGTERM to the training, after 45 s to its whole tree, after 5 s SIGKILL.
+    Stop(StopArguments),
+    /// Write a session's output as the training wrote it.
+    Logs(LogsArguments),
     /// Play a recorded session on the screen.
     Replay(ReplayArguments),
     /// Show what oomph recognises in a command and how each remedy would change it. Runs nothing.

@@ -3,7 +3,7 @@
 use crate::harness::{Key, PATIENCE, processes, wait_until};
 use crate::staging::{Scene, Training, trainer};
 use nix::sys::signal::Signal::*;
-use oomph::event::{Exit, What};
+use oomph::event::{Event, Exit, What};
 
 const SUCCESS: Exit = Exit::Code(0);
 
@@ -246,6 +246,18 @@ fn fault_79_a_front_that_dies_between_two_runs_starts_no_second() {
     });
     training.signal_front(SIGKILL);
     assert_eq!(training.exit(), Exit::Signal(9));
+    // The session is back at its dialog, with nobody before it, until somebody comes or ends it.
+    let header = |event: Event| match event.what {
+        What::SessionStarted(header) => Some(header.id),
+        _ => None,
+    };
+    let id = training.events().into_iter().find_map(header);
+    let stopped = std::process::Command::new(crate::staging::OOMPH)
+        .args(["stop", &id.expect("a header")])
+        .env_clear()
+        .output()
+        .expect("oomph runs");
+    assert!(stopped.status.success(), "{stopped:?}");
     training.check();
     assert!(!training.path("second").exists() && training.runs() == 1);
 }

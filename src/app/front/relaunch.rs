@@ -3,6 +3,7 @@
 
 use super::Front;
 use crate::app::gate::{Gate, Sight, Timing, Verdict};
+use crate::app::holders;
 use crate::app::leftovers;
 use crate::app::phase::{After, Next, Phase};
 use crate::app::screen::{Due, terminal_size};
@@ -58,15 +59,28 @@ impl Front {
             at: since,
             what: What::Exited(exited),
         });
+        self.conclude(exit, after, now);
+    }
+
+    /// What follows a run that has ended and is folded.
+    pub(super) fn conclude(&mut self, exit: Exit, after: After, now: Moment) {
+        self.phase = Phase::Asking { exit, since: now };
         self.diagnose();
         self.waiting = None;
         let refused = self.take_back(exit);
         let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
-        let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
+        let asks = self.on_oom == OnOom::Ask && self.can_wait();
         match after {
-            After::Decide if ran_out && asks => {}
-            After::Decide if refused && asks => self.offer_again(),
-            After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
+            After::Decide if ran_out && asks => self.say_that_it_waits(),
+            After::Decide if refused && asks => {
+                self.say_that_it_waits();
+                self.offer_again();
+            }
+            After::Decide | After::Leave => {
+                let left = self.state.run().map(|run| run.left.as_slice());
+                self.last_words.extend(left.and_then(holders::words));
+                self.phase = Phase::Leaving(Ending::Like(exit));
+            }
             After::Relaunch(next) => self.sweep(exit, *next),
         }
         self.request(Due::Now);
@@ -315,7 +329,8 @@ impl Front {
         self.begin_change(&next);
         self.waiting = None;
         self.command = next.command;
-        self.chosen = Some((next.remedies, next.predicted_peak));
+        self.memory.chosen = (next.remedies, next.predicted_peak);
+        self.remember();
         self.phase = Phase::Starting;
         let size = match &mut self.screen {
             Some(screen) => Some(screen.begin_run()),

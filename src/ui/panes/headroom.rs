@@ -31,7 +31,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     if scene.child.awaits_input() {
         let words = match view.keyboard {
             Keyboard::Oomph => "the training waits for input: i gives it the keyboard",
-            Keyboard::Training => "the training waits for input",
+            Keyboard::Selection | Keyboard::Training => "the training waits for input",
         };
         pen.text(words, theme.style(Tone::Warning));
         return;
