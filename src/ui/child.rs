@@ -15,9 +15,12 @@ use rows::{Search, Selection};
 use std::num::NonZeroU16;
 use vt100::Parser;
 
-/// Rows kept beyond the screen. vt100 keeps 32 bytes for each cell of each row, blank or not: at 140
-/// columns this is 4.5 MB. The log has everything.
+/// Rows kept beyond the screen, on a terminal of usual width. vt100 keeps 32 bytes for each cell of
+/// each row, blank or not: at 140 columns this is 4.5 MB. The log has everything.
 const SCROLLBACK: usize = 1_000;
+
+/// Cells kept beyond the screen: on a wide terminal fewer rows are.
+const SCROLLBACK_CELLS: usize = 160_000;
 
 /// A terminal smaller than this is of no use to a program, and some divide by its width.
 const SMALLEST: u16 = 2;
@@ -38,7 +41,7 @@ impl ChildScreen {
             parser: Parser::new_with_callbacks(
                 at_least_two(rows),
                 at_least_two(cols),
-                SCROLLBACK,
+                SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(cols.max(SMALLEST))),
                 Answers::default(),
             ),
             cutter: Cutter::default(),

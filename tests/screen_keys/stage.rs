@@ -12,7 +12,7 @@ const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/capacity.jsonl");
 
 /// Writes 120 rows, then says what it is told, and catches one SIGINT.
-const LISTENS: &str = "trap 'echo interrupted' INT\n\
+const LISTENS: &str = "trap ': > \"$0.interrupted\"' INT\n\
     n=1; while [ $n -le 120 ]; do echo row-$n; n=$((n+1)); done\n\
     while :; do read line && echo \"told $line\"; done\n";
 
@@ -34,12 +34,14 @@ pub enum Stage {
     Oom,
     /// A recording being played.
     Replay,
+    /// A recording of two runs, played to its end.
+    TwoRuns,
 }
 
 /// A session on the screen, and what it lives from.
 pub struct Session {
     pub terminal: Terminal,
-    _directory: TempDir,
+    directory: TempDir,
     _fake: Option<Fake>,
 }
 
@@ -71,6 +73,13 @@ impl Session {
                 let train = [path("train.py"), "--batch-size".into(), "64".into()];
                 (argv.into_iter().chain(train).collect(), [DIALOG, "q quit"])
             }
+            Stage::TwoRuns => {
+                fs::write(path("two.jsonl"), two_runs()).expect("a recording");
+                (
+                    vec!["replay".into(), path("two.jsonl")],
+                    ["replay x1", "run 1"],
+                )
+            }
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
                 ["replay x1", "run 1"],
@@ -87,9 +96,17 @@ impl Session {
         }
         Session {
             terminal,
-            _directory: directory,
+            directory,
             _fake: fake,
         }
+    }
+
+    /// Whether the program of [`Stage::Live`] was interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        self.directory
+            .path()
+            .join("listens.sh.interrupted")
+            .exists()
     }
 
     /// Presses a key of the table.
@@ -97,6 +114,26 @@ impl Session {
         let text = String::from_utf8(bytes(key)).expect("keys of ASCII");
         self.terminal.press(text.as_str());
     }
+}
+
+/// The recording, and after it the same once more as the second run.
+fn two_runs() -> String {
+    const LATER_US: u64 = 10_000_000;
+    let first = fs::read_to_string(RECORDING).expect("a recording");
+    let mut both = first.clone();
+    for line in first
+        .lines()
+        .filter(|line| !line.contains("\"session_started\""))
+    {
+        let (number, rest) = line
+            .strip_prefix("{\"at\":")
+            .and_then(|line| line.split_once(','))
+            .expect("a line begins with its time");
+        let at = number.parse::<u64>().expect("microseconds") + LATER_US;
+        let rest = rest.replace("\"run\":1", "\"run\":2");
+        both.push_str(&format!("{{\"at\":{at},{rest}\n"));
+    }
+    both
 }
 
 /// What an xterm sends for a key of the table.

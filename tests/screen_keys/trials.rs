@@ -27,17 +27,20 @@ enum Seen {
     Changed(fn(&str, &str) -> bool),
     /// These bytes, once more than before the key.
     Sent(&'static str),
+    /// The program was interrupted.
+    Interrupted,
     /// The process is stopped.
     Stopped,
     /// The process ends with this status.
     Ends(fn(Exit) -> bool),
 }
 
-use Seen::{Changed, Ends, Gone, Screen, Sent, Stopped, Text};
+use Seen::{Changed, Ends, Gone, Interrupted, Screen, Sent, Stopped, Text};
 
 const CLIPBOARD: &str = "\x1b]52;c;";
 const TO_TRAINING: &str = "your keys go to the training";
 const QUIT: &str = "quit? the training is running";
+const HELP: &str = "╭─ keys ─";
 const STOP: &str = "stop the training?";
 
 fn how_many(bytes: &[u8], sequence: &str) -> usize {
@@ -54,11 +57,11 @@ impl Trial {
         for (press, seen) in self.before {
             let before = Before::of(&session.terminal);
             session.terminal.press(press);
-            seen.wait(&mut session.terminal, &before);
+            seen.wait(&mut session, &before);
         }
         let before = Before::of(&session.terminal);
         session.press(key);
-        self.after.wait(&mut session.terminal, &before);
+        self.after.wait(&mut session, &before);
     }
 }
 
@@ -78,8 +81,13 @@ impl Before {
 }
 
 impl Seen {
-    fn wait(self, terminal: &mut Terminal, before: &Before) {
+    fn wait(self, session: &mut Session, before: &Before) {
+        if matches!(self, Interrupted) {
+            return wait_until("SIGINT", PATIENCE, || session.is_interrupted());
+        }
+        let terminal = &mut session.terminal;
         match self {
+            Interrupted => {}
             Text(text) => drop(terminal.wait_for(text, PATIENCE)),
             Gone(text) => {
                 assert!(before.screen.contains(text), "{text} in {}", before.screen);
@@ -148,6 +156,39 @@ fn axis(screen: &str) -> Option<&str> {
         .find(|line| line.trim_start().starts_with('└'))
 }
 
+/// The column of the chart's cursor: a second upright on the line of the capacity's legend.
+fn cursor(screen: &str) -> Option<usize> {
+    let mut lines = screen.lines().filter(|line| line.contains("capacity"));
+    let uprights = |line: &str| {
+        let uprights = line.chars().enumerate();
+        let mut columns = uprights.filter(|(_, c)| matches!(c, '│' | '┤'));
+        columns.nth(1).map(|(column, _)| column)
+    };
+    lines.find_map(uprights)
+}
+
+/// The seconds of the first minute that the header's clock shows.
+fn seconds(screen: &str) -> u32 {
+    let header = screen.lines().next().unwrap_or_default();
+    let clock = header
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("0:"));
+    clock.and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
+}
+
+fn is_at_the_end_of_run_two(screen: &str) -> bool {
+    let header = screen.lines().next().unwrap_or_default();
+    header.contains("run 2") && header.contains("out of memory")
+}
+
+/// Lines of the screen that begin with the frame of a dialog.
+fn boxed(screen: &str) -> usize {
+    let lines = screen.lines();
+    lines
+        .filter(|line| line.trim_start().starts_with('│'))
+        .count()
+}
+
 /// Whether the selected remedy's line holds this.
 fn points_at(screen: &str, words: &str) -> bool {
     let mut lines = screen.lines();
@@ -188,13 +229,36 @@ fn watching(action: Action) -> Trial {
         Action::SpreadChart => live(vec![], Gone("row-120")),
         Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),
         Action::Time(Move::PauseOrGoOn) => live(vec![], Text("held")),
-        Action::Time(Move::In | Move::Out) => {
-            live(vec![], Changed(|before, now| axis(before) != axis(now)))
-        }
-        Action::Time(Move::Back) => live(vec![], Text("held")),
+        Action::Time(Move::In) => live(vec![], Changed(|before, now| axis(before) != axis(now))),
+        Action::Time(Move::Out) => live(
+            vec![("+", Changed(|before, now| axis(before) != axis(now)))],
+            Changed(|before, now| axis(before) != axis(now)),
+        ),
+        Action::Time(Move::CursorBack) => live(vec![], Screen(|screen| cursor(screen).is_some())),
+        Action::Time(Move::CursorForward) => live(
+            // Later it has somewhere to go.
+            vec![(
+                ",",
+                Screen(|screen| cursor(screen).is_some() && seconds(screen) > 4),
+            )],
+            Changed(|before, now| cursor(before) < cursor(now)),
+        ),
+        Action::Compare => trial(
+            Stage::TwoRuns,
+            typed(vec![(">>>>", Screen(is_at_the_end_of_run_two))]),
+            Changed(|before, now| before.matches('╌').count() < now.matches('╌').count()),
+        ),
+        Action::Time(Move::Back) => trial(
+            Stage::TwoRuns,
+            typed(vec![
+                (">>>>", Screen(is_at_the_end_of_run_two)),
+                ("++++", Changed(|before, now| axis(before) != axis(now))),
+            ]),
+            Changed(|before, now| axis(before) != axis(now)),
+        ),
         Action::Time(Move::Forward) => {
             let mut trial = live(vec![], Gone("held"));
-            trial.before.push((Press::Left, Text("held")));
+            trial.before.push((Press::from(" "), Text("held")));
             trial
         }
         Action::Time(Move::Reset) => live(vec![("+", Text("0 follow"))], Gone("0 follow")),
@@ -227,12 +291,12 @@ fn watching(action: Action) -> Trial {
         Action::Select => live(vec![], Text("1 row selected")),
         Action::TypeToTraining => live(vec![], Text(TO_TRAINING)),
         Action::Copy => live(vec![], Sent(CLIPBOARD)),
-        Action::Help => live(vec![], Text("this help")),
+        Action::Help => live(vec![], Text(HELP)),
         Action::Quit => live(vec![], Text(QUIT)),
         Action::AskToStop => live(vec![], Text(STOP)),
-        Action::Interrupt => live(vec![], Text("interrupted")),
+        Action::Interrupt => live(vec![], Interrupted),
         Action::Suspend => live(vec![], Stopped),
-        Action::Redraw => live(vec![], Sent("\x1b[2J")),
+        Action::Redraw => live(vec![], Sent("oomph")),
         Action::Mouse => live(vec![], Sent("\x1b[?1002h")),
         Action::NextTheme => live(vec![], Text("theme: light")),
         Action::PlayOrPause => trial(Stage::Replay, vec![], Text("‖ replay")),
@@ -255,7 +319,7 @@ fn out_of_memory(action: Action) -> Trial {
         Action::Relaunch => oom(vec![], Text("this fits")),
         Action::Combine => oom(vec![], Screen(|screen| points_at(screen, "● b"))),
         Action::EditCommand => oom(vec![], Text("relaunch with this command")),
-        Action::Details => oom(vec![], Text("asked for in one piece")),
+        Action::Details => oom(vec![], Changed(|before, now| boxed(before) < boxed(now))),
         Action::Help => oom(vec![], Text("combine the selected remedy")),
         Action::Down => oom(vec![], Screen(|screen| !points_at(screen, "smaller batch"))),
         Action::Up => oom(
@@ -271,7 +335,7 @@ fn out_of_memory(action: Action) -> Trial {
         Action::Copy => oom(vec![], Sent(CLIPBOARD)),
         Action::Back => oom(vec![], Gone(DIALOG)),
         Action::Suspend => oom(vec![], Stopped),
-        Action::Redraw => oom(vec![], Sent("\x1b[2J")),
+        Action::Redraw => oom(vec![], Sent("oomph")),
         Action::Quit | Action::Interrupt => oom(vec![], Ends(|exit| exit == Exit::Code(1))),
         action => without(Mode::Oom, action),
     }
@@ -293,7 +357,7 @@ fn question(action: Action, opens: &str, words: &'static str) -> Trial {
         Action::QuitAndLeave => asked(Ends(|exit| exit == Exit::Code(0))),
         Action::Back if words == QUIT => asked(Gone(QUIT)),
         Action::Back => asked(Gone(STOP)),
-        Action::Interrupt => asked(Text("interrupted")),
+        Action::Interrupt => asked(Interrupted),
         action => without(Mode::Quitting, action),
     }
 }
@@ -302,7 +366,7 @@ fn helping(action: Action) -> Trial {
     // The first line of the help of this session, in which nothing is searched.
     const FIRST: &str = "next pane below the chart";
     match action {
-        Action::Back => live(vec![("?", Text("this help"))], Gone("this help")),
+        Action::Back => live(vec![("?", Text(HELP))], Gone(HELP)),
         Action::Down => Trial {
             rows: 16,
             ..live(vec![("?", Text(FIRST))], Gone(FIRST))
@@ -311,7 +375,7 @@ fn helping(action: Action) -> Trial {
             rows: 16,
             ..live(vec![("?", Text(FIRST)), ("j", Gone(FIRST))], Text(FIRST))
         },
-        Action::Interrupt => live(vec![("?", Text(FIRST))], Sent("interrupted")),
+        Action::Interrupt => live(vec![("?", Text(FIRST))], Interrupted),
         action => without(Mode::Helping, action),
     }
 }
@@ -351,7 +415,7 @@ fn selecting(action: Action) -> Trial {
         Action::ToStart => begun(Screen(|screen| selected(screen) > 100)),
         Action::ToEnd => more(Screen(|screen| (1..4).contains(&selected(screen)))),
         Action::Back => begun(Gone("1 row selected")),
-        Action::Interrupt => begun(Sent("interrupted")),
+        Action::Interrupt => begun(Interrupted),
         action => without(Mode::Selecting, action),
     }
 }

@@ -112,8 +112,10 @@ impl TimeView {
             Move::CursorForward => self.move_cursor(1, now, columns),
             Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
             Move::Out => {
-                // Beyond the session's age there is nothing more to see.
-                let most = fitting(now.0 / 1_000_000, u64::MAX);
+                // Beyond the session's age there is nothing more to see, but what is shown unasked
+                // of a young one.
+                let age = fitting(now.0 / 1_000_000, u64::MAX);
+                let most = age.max(TimeView::default().span_number(now));
                 self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
             }
             Move::Back => {
