@@ -16,6 +16,7 @@ use super::pane::Pane;
 use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
+use crate::remedy;
 use crate::state::{DeviceState, Outcome, State};
 use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -74,6 +75,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
+    /// What the runs' commands say their batch is: read once a run, not once a frame.
+    batches: Vec<(RunNumber, Option<u64>)>,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
     /// When something was copied, until the next key.
@@ -92,6 +95,7 @@ impl View {
             time: TimeView::default(),
             height: Height::default(),
             compared: None,
+            batches: Vec::new(),
             list: List::default(),
             dialog: None,
             keyboard: Keyboard::default(),
@@ -116,6 +120,7 @@ impl View {
     /// closes what a new run has overtaken. To be called after events, before drawing.
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
+        self.read_batches(scene.state);
         let Some(run) = scene.state.run() else {
             return;
         };
@@ -136,6 +141,21 @@ impl View {
             self.select_device_of_oom(scene.state);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
         }
+    }
+
+    fn read_batches(&mut self, state: &State) {
+        for run in &state.runs[self.batches.len().min(state.runs.len())..] {
+            let recognised = remedy::recognise(&run.command);
+            let batch = remedy::batch_of(&run.command, &recognised);
+            self.batches
+                .push((run.number, batch.map(|batch| batch.value)));
+        }
+    }
+
+    /// The batch that a run's command says, where it can be read.
+    pub(super) fn batch_of(&self, run: RunNumber) -> Option<u64> {
+        let of = |(number, batch): &(RunNumber, Option<u64>)| (*number == run).then_some(*batch);
+        self.batches.iter().find_map(of).flatten()
     }
 
     fn select_device_of_oom(&mut self, state: &State) {

@@ -99,6 +99,26 @@ pub const CASES: &[Case] = &[
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
+    case(
+        "wide-runs",
+        second_run,
+        &[
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+            KeyCode::Char('f'),
+        ],
+    ),
+    case(
+        "wide-make-up",
+        oom_foreign,
+        &[KeyCode::Esc, KeyCode::Tab, KeyCode::Char('f')],
+    ),
+    case(
+        "wide-allocator",
+        fragmented,
+        &[KeyCode::BackTab, KeyCode::Char('f')],
+    ),
 ];
 
 const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
