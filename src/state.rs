@@ -7,6 +7,7 @@
 mod apply;
 mod device;
 mod make_up;
+mod mark;
 mod oom;
 mod outside;
 mod rank;
@@ -19,10 +20,11 @@ mod tests;
 
 pub use device::{DeviceState, MakeUp};
 pub use make_up::Headroom;
+pub use mark::{Marks, StepMark};
 pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
 pub use run::{Outcome, Run};
-pub use series::{Bucket, Series};
+pub use series::{Bucket, Room, Series};
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, Pid, RunNumber, Uuid};

@@ -59,6 +59,8 @@ pub enum Action {
     Redraw,
     /// Takes the mouse, or gives it back to the terminal.
     Mouse,
+    /// Puts on the next theme.
+    NextTheme,
     /// Plays a recording on, or holds it.
     PlayOrPause,
     /// Plays it twice as fast.

@@ -232,7 +232,13 @@ pub fn draw(
         let figures = Figures::of(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
         legend::draw(
-            buf, gutter, theme, &scale, figures, &curves, &rules, overlay,
+            buf,
+            gutter,
+            theme,
+            (&scale, figures),
+            &curves,
+            &rules,
+            overlay,
         );
     }
 }

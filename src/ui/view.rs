@@ -55,8 +55,17 @@ pub enum Mouse {
     Oomph,
 }
 
-/// How long it is said that something was copied.
-const COPIED: Duration = Duration::from_secs(2);
+/// What a key has done that nothing else on the screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Something was copied.
+    Copied,
+    /// Another theme was put on.
+    Theme,
+}
+
+/// How long it is said.
+const SAID: Duration = Duration::from_secs(2);
 
 /// How the user wants to see the session.
 #[derive(Debug, Clone)]
@@ -79,8 +88,8 @@ pub struct View {
     batches: Vec<(RunNumber, Option<u64>)>,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
-    /// When something was copied, until the next key.
-    copied: Option<Moment>,
+    /// What the last key has done, and when.
+    said: Option<(Said, Moment)>,
 }
 
 impl View {
@@ -101,7 +110,7 @@ impl View {
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             offered: None,
-            copied: None,
+            said: None,
         }
     }
 
@@ -145,7 +154,7 @@ impl View {
 
     fn read_batches(&mut self, state: &State) {
         for run in &state.runs[self.batches.len().min(state.runs.len())..] {
-            let recognised = remedy::recognise(&run.command);
+            let recognised = remedy::recognise(&run.command, &remedy::Context::default());
             let batch = remedy::batch_of(&run.command, &recognised);
             self.batches
                 .push((run.number, batch.map(|batch| batch.value)));
@@ -186,7 +195,7 @@ impl View {
         if key.kind == KeyEventKind::Release {
             return None;
         }
-        self.copied = None;
+        self.said = None;
         let mode = self.mode();
         let mut means = keymap::actions(mode, &key).peekable();
         if means.peek().is_some() {
@@ -260,9 +269,10 @@ impl View {
         }
     }
 
-    /// Whether to say that something was copied: nothing else would.
-    pub(super) fn has_just_copied(&self, now: Moment) -> bool {
-        self.copied.is_some_and(|at| now.since(at) < COPIED)
+    /// What the last key has done, where that is still to be said.
+    pub(super) fn said(&self, now: Moment) -> Option<Said> {
+        let (said, at) = self.said?;
+        (now.since(at) < SAID).then_some(said)
     }
 
     /// The device that is shown.

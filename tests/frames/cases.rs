@@ -4,6 +4,7 @@ use crate::offers::remedies;
 use crate::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
+use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -59,6 +60,12 @@ pub const CASES: &[Case] = &[
         "oom-combined",
         oom_capacity,
         &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' ')],
+    ),
+    case("oom-many", oom_many, &[KeyCode::Down; 5]),
+    case(
+        "oom-not-offered",
+        oom_capacity,
+        &[KeyCode::Down, KeyCode::Down],
     ),
     case("oom-fragmentation", oom_fragmentation, &[]),
     case("oom-foreign", oom_foreign, &[]),
@@ -195,6 +202,71 @@ fn fragmented() -> Story {
         story.retries = retries;
         story.train(0, GPU, shape, 30.0);
     }
+    story
+}
+
+/// More remedies than a small screen has rows, with words longer than its columns.
+fn oom_many() -> Story {
+    let mut story = oom_capacity();
+    let [batch, segments, amp] = &story.remedies[..] else {
+        unreachable!("three remedies")
+    };
+    let like = |remedy: &Remedy, key, title: &str, changes: &str, words: &str, cost: &str| Remedy {
+        key,
+        title: title.into(),
+        changes: changes.into(),
+        expectation: Expectation {
+            words: words.into(),
+            ..remedy.expectation.clone()
+        },
+        cost: cost.into(),
+        ..remedy.clone()
+    };
+    let more = [
+        like(
+            batch,
+            'c',
+            "recompute activations",
+            "patched inside the process",
+            "needs 9.8 GiB (9.1–10.6), fits with 13.8 to spare; the 12 blocks of GPT2Model.h are \
+             recomputed in backward, so that their activations need not be kept",
+            "about 30 % slower; the losses stay the same to the last digit",
+        ),
+        like(
+            batch,
+            'r',
+            "from the latest checkpoint",
+            "+--resume_from_checkpoint out/checkpoint-500",
+            "goes on from step 500; as much memory as before",
+            "no step is lost but the last 38",
+        ),
+        like(
+            batch,
+            'g',
+            "another GPU",
+            "CUDA_VISIBLE_DEVICES=1",
+            "GPU 1 has 79.1 GiB free, fits with 55.3 to spare",
+            "",
+        ),
+        like(
+            batch,
+            'w',
+            "wait until the other process has ended",
+            "the same command, once pid 81237 of eve has left GPU 0",
+            "needs 22.9 GiB, fits once 3.1 GiB of others are gone",
+            "nobody knows how long",
+        ),
+        like(
+            segments,
+            'm',
+            "largest split",
+            "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128",
+            "unknown: it makes fragmentation less likely",
+            "slower allocation of large blocks",
+        ),
+        like(amp, 'd', "fewer loader workers", "", "", ""),
+    ];
+    story.remedies.splice(2..2, more);
     story
 }
 

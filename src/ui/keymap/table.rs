@@ -43,6 +43,7 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "pane: to the end, following again"),
     bind(Mode::Watching, &[Key::plain('y')], Action::Copy, "", "copy the command"),
     bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, wheel), or leave it to the terminal"),
+    bind(Mode::Watching, &[Key::plain('t')], Action::NextTheme, "", "next theme: default, dark, light, high contrast"),
     bind(Mode::Watching, INTERRUPT, Action::Interrupt, "", "interrupt the training, as without oomph; quit where it has ended"),
     bind(Mode::Watching, &[Key::control('z')], Action::Suspend, "", "oomph to the background; a training goes on"),
     bind(Mode::Watching, &[Key::control('l')], Action::Redraw, "", "draw the screen anew"),

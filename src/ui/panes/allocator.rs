@@ -39,7 +39,7 @@ impl Shape {
 const WORDS: u16 = 34;
 
 /// Columns of a name.
-const NAME: u16 = 14;
+const NAME: u16 = 15;
 
 /// Columns of a figure: `1023 KiB`.
 const FIGURE: usize = 10;
@@ -195,7 +195,7 @@ fn largest_free(state: &State, rank: &RankState) -> String {
     });
     match oom.and_then(|oom| oom.record.as_ref()?.largest_free) {
         Some(bytes) => format!("{bytes} at the OOM"),
-        None => String::from("unknown before an OOM"),
+        None => String::from("unknown, no OOM yet"),
     }
 }
 

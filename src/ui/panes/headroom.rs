@@ -81,7 +81,7 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
         if let Some(batch) = scene.room_for_batch {
             pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
         }
-        pieces.extend(climb(theme, run, device));
+        pieces.extend(climb(theme, state, run, device));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())
             .map(|(_, sample)| sample.alloc_retries)
@@ -212,10 +212,15 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
 }
 
 /// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
-fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
+fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
-    let climb = diagnosis::climb(&rank.steps.floors, device.capacity)?;
+    let climb = diagnosis::climb(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
+    let coming = diagnosis::forecast(state).filter(|coming| coming.device == device.uuid);
+    let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
+    Some((
+        format!("{up} floor +{per_step} a step{words}"),
+        Tone::Warning,
+    ))
 }

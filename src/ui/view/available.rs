@@ -26,6 +26,7 @@ impl View {
             | Action::Help
             | Action::Quit
             | Action::Mouse
+            | Action::NextTheme
             | Action::Details
             | Action::Interrupt
             | Action::Back

@@ -1,6 +1,6 @@
 //! Carries actions out: most change the view alone, some ask the loop for an effect.
 
-use super::{Keyboard, Mouse, Spread, View};
+use super::{Keyboard, Mouse, Said, Spread, View};
 use crate::state::Outcome;
 use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
 use crate::ui::chart;
@@ -47,7 +47,7 @@ impl View {
             }
             Action::Copy => {
                 let text = self.copy(scene)?;
-                self.copied = Some(scene.state.now);
+                self.say(Said::Copied, scene);
                 return Some(Effect::Copy(text));
             }
             Action::Help => self.open_help(),
@@ -56,6 +56,10 @@ impl View {
             Action::Interrupt => return Some(interrupt(scene)),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),
+            Action::NextTheme => {
+                self.theme = self.theme.next();
+                self.say(Said::Theme, scene);
+            }
             Action::Mouse => return Some(self.hand_over_mouse()),
             Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
             Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
@@ -110,6 +114,10 @@ impl View {
     pub(in crate::ui) fn plot_columns(&self, scene: &Scene) -> u16 {
         let chart = self.layout(scene).chart();
         chart.map_or(1, |area| chart::plot_of(area).width)
+    }
+
+    fn say(&mut self, said: Said, scene: &Scene) {
+        self.said = Some((said, scene.state.now));
     }
 
     fn show(&mut self, pane: Pane) {
