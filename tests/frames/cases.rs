@@ -110,21 +110,21 @@ pub const CASES: &[Case] = &[
         "wide-runs",
         second_run,
         &[
-            KeyCode::BackTab,
-            KeyCode::BackTab,
-            KeyCode::BackTab,
             KeyCode::Char('f'),
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+            KeyCode::BackTab,
         ],
     ),
     case(
         "wide-make-up",
         oom_foreign,
-        &[KeyCode::Esc, KeyCode::Tab, KeyCode::Char('f')],
+        &[KeyCode::Esc, KeyCode::Char('f'), KeyCode::Tab],
     ),
     case(
         "wide-allocator",
         fragmented,
-        &[KeyCode::BackTab, KeyCode::Char('f')],
+        &[KeyCode::Char('f'), KeyCode::BackTab],
     ),
 ];
 
@@ -156,6 +156,7 @@ fn steady() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 190.0);
+    story.room_for_batch = Some(48);
     story
 }
 

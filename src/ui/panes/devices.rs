@@ -60,8 +60,8 @@ pub fn length(state: &State) -> usize {
 /// From this width on there is a column for what is used on the device, by all processes.
 const ROOM_FOR_USED: u16 = 96;
 
-/// A sparkline has at most so many columns, and none below the second.
-const SPARK: (u16, u16) = (48, 8);
+/// The most columns of a sparkline, and the fewest that say anything.
+const SPARK: (u16, u16) = (32, 8);
 
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {

@@ -91,10 +91,7 @@ impl Entry<'_> {
                     Some(number) => format!(", rank {number}"),
                     None => String::new(),
                 };
-                let words = match all {
-                    1 => format!("1 retry{who}: cache given back"),
-                    n => format!("{} retries{who}: cache given back", count(n)),
-                };
+                let words = format!("retry{who}: cache given back, {} so far", count(all));
                 (words, Tone::Warning)
             }
             Entry::ProbeGone(rank) => {
