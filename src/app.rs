@@ -47,6 +47,8 @@ pub struct RunOptions {
     pub nvml: bool,
     /// Let the probe record which lines hold the memory.
     pub lines: bool,
+    /// Where the probe saves PyTorch's own snapshot at an out-of-memory, if anywhere.
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples.
     pub interval: Duration,
     /// Where the recording goes.

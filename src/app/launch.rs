@@ -13,6 +13,7 @@ pub struct Surround {
     probe: Option<ProbeInPlace>,
     session: String,
     lines: bool,
+    snapshot: Option<PathBuf>,
     interval: std::time::Duration,
 }
 
@@ -50,6 +51,11 @@ impl Surround {
             probe,
             session: session.to_string(),
             lines: options.lines,
+            // The program may change its directory.
+            snapshot: options
+                .snapshot
+                .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
             interval: options.interval,
         };
         (surround, problem)
@@ -73,6 +79,8 @@ impl Surround {
             for EnvChange { name, value } in changes {
                 command.set_env(&name.to_string_lossy(), value);
             }
+            let snapshot = self.snapshot.as_deref().map(Word::from);
+            command.set_env(probe::SNAPSHOT_VARIABLE, snapshot);
         }
         command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
         command

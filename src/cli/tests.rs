@@ -93,6 +93,9 @@ fn options_become_plain_values() {
         "--no-lines",
         "true",
     ]);
+    assert_eq!(options.snapshot, None);
+    let saved = run(&["--snapshot", "out/snaps", "true"]);
+    assert_eq!(saved.snapshot, Some("out/snaps".into()));
     assert_eq!(options.recording, Recording::To("/tmp/a.jsonl".into()));
     assert_eq!(options.on_oom, Some(OnOom::Exit));
     assert_eq!(

@@ -78,7 +78,8 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
-        if let Some(batch) = scene.room_for_batch {
+        let seen = device.allocated.current().is_some();
+        if let Some(batch) = scene.room_for_batch.filter(|_| seen) {
             pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
         }
         pieces.extend(climb(theme, state, run, device));
