@@ -125,6 +125,13 @@ pub fn install(directory: &Path) -> io::Result<Installed> {
 }
 
 impl Installed {
+    /// The probe that an earlier front of the session has written into `directory`.
+    pub fn found(directory: &Path) -> Installed {
+        Installed {
+            directory: directory.to_path_buf(),
+        }
+    }
+
     /// The directory that goes in front of PYTHONPATH.
     pub fn directory(&self) -> &Path {
         &self.directory

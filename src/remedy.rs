@@ -57,7 +57,7 @@ pub use plan::{
 pub use program::{Catalogue, Entry, Scope};
 pub use readback::not_in_force;
 pub use recognition::{Recognised, recognise};
-pub use refusal::{Ended, Refusal, refused};
+pub use refusal::{Ended, Refusal, less_refused, refused};
 pub use resume::{Checkpoint, Wanted, wanted as checkpoints_wanted};
 pub use segments::with_alloc_conf;
 pub use setting::{Setting, Which, places_written, with_argument};

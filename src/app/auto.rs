@@ -160,7 +160,8 @@ fn choose(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
         if candidate.writes_files || candidate.remedies.iter().any(|id| acts(*id)) {
             continue;
         }
-        if situation.tried.contains(&candidate.command) {
+        let masked = candidate.command.without_secrets();
+        if situation.tried.contains(&masked) {
             against(Refusal::Tried);
             continue;
         }

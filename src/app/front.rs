@@ -2,29 +2,43 @@
 //!
 //! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
 //! cannot be written, a probe that cannot be reached are said and done without. What the front
-//! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
-//! first run), `receive` (what comes in), `relaunch` (from one run to the next).
+//! decides is a [`Phase`]; what happens in it is spread over five files: `start` (before the
+//! first run) or `arrive` (in the place of a front before), `receive` (what comes in), `relaunch`
+//! (from one run to the next), `depart` (the session goes on without us).
 
+mod arrive;
+mod change;
+mod conduct;
+mod depart;
 mod fitting;
 mod foresight;
+mod pace;
 mod receive;
 mod relaunch;
 mod start;
 mod unattended;
 
-use super::allocator::InheritedSettings;
-use super::earlier::{self, Earlier};
+pub use arrive::{Arrival, take_over};
+use conduct::conduct;
+pub use conduct::run_to_end;
+
+use super::earlier::Earlier;
 use super::ending;
 use super::fit::{self, Fitting};
 use super::keyboard::{self, Typed};
+use super::known::Known;
 use super::launch::Surround;
+use super::memory::Memory;
 use super::mode::Mode;
 use super::phase::Phase;
+use super::prompt::{self, Prompt};
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::summary::Summary;
+use super::tail::Tail;
 use super::torch;
 use super::type_ahead::TypeAhead;
-use super::{AutoOptions, Ending, OnOom, RunOptions};
+use super::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding, Watch};
 use crate::event::{Clock, Event, Exit, Level, Note, What};
@@ -32,7 +46,7 @@ use crate::oom::Scanner;
 use crate::remedy::{Nudge, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
-use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::supervise::{Keeper, Order, Report, Reports};
 use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +54,7 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
@@ -55,9 +69,6 @@ const BATCH: usize = 256;
 /// The front of one session.
 struct Front {
     on_oom: OnOom,
-    auto: AutoOptions,
-    /// The commands that were run, as a person sees them.
-    tried: Vec<CommandLine>,
     /// A run that ran out of memory and of which nobody has decided yet what follows, and until
     /// when earlier sessions are waited for.
     undecided: Option<(Exit, Moment)>,
@@ -91,13 +102,19 @@ struct Front {
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
+    prompt: Prompt,
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,
-    /// What made the run that was ordered: remedies in words, predicted peak.
-    chosen: Option<(Vec<String>, Option<Bytes>)>,
-    /// Settings of the allocator that the environment brought.
-    inherited: InheritedSettings,
+    /// What the remedies are told of the environment and the disk.
+    known: Known,
+    /// When the session began: what lies on the disk from before is another run's.
+    began: SystemTime,
+    /// What made the current run of the one before.
+    applied: Option<change::Applied>,
+    taken_back: change::TakenBack,
+    /// The end of the current run's output.
+    tail: Tail,
     torch: Option<String>,
     /// What earlier sessions of the same program showed.
     earlier: Earlier,
@@ -105,14 +122,44 @@ struct Front {
     speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
-    /// The training goes on without us.
-    released: bool,
+    /// How we came to be the front.
+    role: Role,
+    /// Why the loop ends.
+    departure: Departure,
+    /// Somebody asked for the session to end.
+    stop_asked: bool,
+    /// What the next front is to know.
+    memory: Memory,
+    /// What others were told of the session, and when.
+    described: Option<(Moment, Summary)>,
     keeper_lost: bool,
     /// How many times shorter graces and deadlines are; 1 but in tests.
     scaled: u32,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
+}
+
+/// How a process came to be the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It started the session: a shell, a script or a scheduler waits for it.
+    First,
+    /// A person attached.
+    Attached,
+    /// The keeper started it, to go on without a screen.
+    Deputy,
+}
+
+/// Why the loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The session does.
+    Ended,
+    /// The user left; the training goes on.
+    Released,
+    /// Another front has taken over.
+    Superseded,
 }
 
 /// One scanner a stream: a line of one must not complete a line of another.
@@ -128,42 +175,6 @@ struct Sources {
     reports: Reports,
     events: mpsc::Receiver<Event>,
     signals: Signals,
-}
-
-/// Runs a session, or the runs of a search, to its end, on a runtime of its own.
-pub fn run_to_end(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<Ending> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    let ending = runtime.block_on(run(options, fitting));
-    // Blocking threads (NVML in a hung driver) must not hold the exit.
-    runtime.shutdown_background();
-    ending
-}
-
-/// Runs a session from the first launch to the end of the last run.
-async fn run(options: RunOptions, fitting: Option<Fitting>) -> anyhow::Result<Ending> {
-    let (mut front, mut sources, mut kept) = start::start(options, fitting)?;
-    let mut ending = front.follow(&mut sources).await;
-    front.finish_keeper(&mut sources.reports).await;
-    kept.released = front.released;
-    let keeper_lost = front.keeper_lost;
-    let timing = Timing::scaled(front.scaled);
-    if let Some(found) = front.leave(ending)
-        && !keeper_lost
-    {
-        ending = found;
-    }
-    if keeper_lost {
-        // What the keeper held falls to this process, a subreaper as well.
-        let left = supervise::clear_up(&timing).await;
-        if !left.is_empty() {
-            let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
-            eprintln!("oomph: these could not be ended: {}", pids.join(" "));
-        }
-    }
-    Ok(ending)
 }
 
 impl Front {
@@ -217,6 +228,9 @@ impl Front {
             }
             What::Hello(hello) => {
                 self.speaking.insert(hello.pid);
+                self.read_back(hello);
+                // From here on the baselines are what they are.
+                self.remember();
             }
             What::ProbeGone(gone) => {
                 self.speaking.remove(&gone.pid);
@@ -244,12 +258,8 @@ impl Front {
             self.torch = torch::version_for(&self.command);
         }
         if self.state.oom().is_some() {
-            let own = self
-                .state
-                .session
-                .as_ref()
-                .map_or("", |own| own.id.as_str());
-            self.earlier.ask(&self.command, own);
+            self.known.look(&self.command, Some(self.began));
+            self.known.look_for_leftovers(&self.state);
         }
         self.remedies = self.remedies_now();
     }
@@ -337,6 +347,11 @@ impl Front {
     fn lose_screen(&mut self, why: &str) {
         let lost = self.screen.take().or_else(|| self.parked.take());
         self.typed = None;
+        if self.role == Role::Attached {
+            // Who attached has gone; the one that goes on without a screen is not this process.
+            drop(lost);
+            return self.detach();
+        }
         if std::mem::replace(&mut self.screen_lost, true) {
             return;
         }
@@ -345,8 +360,11 @@ impl Front {
         // Without a screen from the start the keeper writes to the terminal itself.
         self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&tail);
-        if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
-            self.phase = Phase::Leaving(Ending::Like(*exit));
+        if let Phase::Asking { exit, .. } = self.phase {
+            match self.can_wait() {
+                true => self.say_that_it_waits(),
+                false => self.phase = Phase::Leaving(Ending::Like(exit)),
+            }
         }
     }
 
@@ -394,7 +412,7 @@ impl Front {
 
     /// Lets the keeper write what it still has, after the last run.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
-        if self.released || self.keeper.send(Order::Finish).is_err() {
+        if self.keeper.send(Order::Finish).is_err() {
             return;
         }
         let finished = async {
@@ -408,41 +426,16 @@ impl Front {
         let _ = tokio::time::timeout(KEEPER_PATIENCE, finished).await;
     }
 
-    /// When the loop must look again even if nothing comes in.
-    fn next_wake(&self) -> Option<Moment> {
-        let phase = match &self.phase {
-            Phase::Settling { .. } => Some(self.clock.now() + relaunch::SETTLING_STEP),
-            Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
-            Phase::Starting | Phase::Running { .. } => None,
-            Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
+    /// Says it on the screen when the training waits for somebody to type.
+    fn look_for_prompt(&mut self, now: Moment) {
+        let (Some(screen), Some(run)) = (&mut self.screen, self.state.run()) else {
+            return;
         };
-        let frame = self.screen.as_ref().map(Screen::next_frame);
-        let foreground = self
-            .parked
-            .as_ref()
-            .map(|_| self.clock.now() + Duration::from_millis(500));
-        let awaited = self.earlier.is_reading() || self.undecided.is_some();
-        let earlier = awaited.then(|| self.clock.now() + earlier::LOOK_AGAIN);
-        [phase, frame, foreground, earlier]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// What time alone brings about.
-    fn progress(&mut self) {
-        let now = self.clock.now();
-        while let Some(note) = self.recorder.note() {
-            self.record(What::Note(note));
+        let waits = self.prompt.look(now, || prompt::reads_terminal(run.pid));
+        if waits != screen.child.awaits_input() {
+            screen.child.set_awaits_input(waits);
+            screen.request(Due::Now);
         }
-        self.look_at_earlier();
-        for note in self.watch.look(&self.state) {
-            self.record(What::Note(note));
-        }
-        self.settle(now);
-        self.decide_when_known(now);
-        self.pass_gate(now);
-        self.take_terminal_again();
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording. A search has
@@ -469,6 +462,7 @@ impl Front {
                 recording: self.recording.as_deref(),
                 last_words: &self.last_words,
                 at_line_start: self.last_byte == b'\n',
+                session_over: self.departure == Departure::Ended,
             },
         );
         None

@@ -1,8 +1,10 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
+use super::fit::FitArguments;
+use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
 use crate::app::{
     AutoOptions, FitOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
-    Scheme, Source, Which,
+    Scheme, Source,
 };
 use crate::command::CommandLine;
 
@@ -23,6 +25,32 @@ pub enum Order {
     Explain(ExplainOrder),
     /// Find the largest batch that fits.
     Fit(Box<FitOptions>),
+    /// List the sessions that are alive.
+    List {
+        /// As JSON.
+        json: bool,
+    },
+    /// Come to a session with a screen.
+    Attach {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// Whether to ask NVML.
+        nvml: bool,
+    },
+    /// End a session.
+    Stop {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// By SIGKILL, at once.
+        kill: bool,
+    },
+    /// Show a session's output.
+    Logs {
+        /// Which; the only one, or the latest, without.
+        session: Option<String>,
+        /// Go on as it grows.
+        follow: bool,
+    },
 }
 
 /// A recording to play.
@@ -87,6 +115,14 @@ pub struct Cli {
 pub enum Subcommand {
     /// Run a command under oomph: the same as without a subcommand, spelled out.
     Run(RunArguments),
+    /// List the sessions that are alive on this machine.
+    Ls(LsArguments),
+    /// Come to a session with a screen: one that was left, whose terminal is gone, or that waits.
+    Attach(AttachArguments),
+    /// End a session: SIGTERM to the training, after 45 s to its whole tree, after 5 s SIGKILL.
+    Stop(StopArguments),
+    /// Write a session's output as the training wrote it.
+    Logs(LogsArguments),
     /// Play a recorded session on the screen.
     Replay(ReplayArguments),
     /// Show what oomph recognises in a command and how each remedy would change it. Runs nothing.
@@ -147,74 +183,6 @@ pub struct PlanArguments {
     /// A recording that predictions rest on; several are put together
     #[arg(long, value_name = "FILE")]
     pub recording: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "oomph fit [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]",
-    after_help = "The program really runs, each time until so many optimizer steps were seen, and may write files as it\n\
-                  always does. Its output goes to standard error, the answer to standard output. The exit status is 0\n\
-                  where a value was found, 1 where none fits."
-)]
-pub struct FitArguments {
-    /// Optimizer steps of each run
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
-    pub steps: u64,
-    /// The share of its need that is left free, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
-    pub margin: f64,
-    /// Another whole-numbered argument than the batch: seq_len
-    #[arg(long, value_name = "NAME")]
-    pub arg: Option<String>,
-    /// Replace an argument for these runs alone: output_dir=/tmp/fit
-    #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
-    pub replace: Vec<(String, String)>,
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Do not ask before the first run
-    #[arg(long, short)]
-    pub yes: bool,
-    /// Do not ask NVML
-    #[arg(long)]
-    pub no_nvml: bool,
-    /// Record the session to this file
-    #[arg(long, value_name = "PATH")]
-    pub record: Option<PathBuf>,
-}
-
-impl FitArguments {
-    pub fn into_options(self, command: CommandLine) -> Conversion<FitOptions> {
-        let common = Common {
-            headless: true,
-            no_nvml: self.no_nvml,
-            record: self.record,
-            ..Common::default()
-        };
-        Ok(FitOptions {
-            run: common.into_options(command)?,
-            steps: self.steps,
-            margin: self.margin / 100.0,
-            which: self.arg.map_or(Which::Batch, Which::Named),
-            replaced: self.replace,
-            json: self.json,
-            yes: self.yes,
-        })
-    }
-}
-
-fn percent(text: &str) -> Conversion<f64> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
-        Ok(_) | Err(_) => Err("choose a share between 0 and 50 percent".into()),
-    }
-}
-
-fn replacement(text: &str) -> Conversion<(String, String)> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        Some(_) | None => Err("write NAME=VALUE, such as output_dir=/tmp/fit".into()),
-    }
 }
 
 #[derive(Debug, Args)]

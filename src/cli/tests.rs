@@ -233,3 +233,29 @@ fn a_theme_is_one_of_those_that_there_are() {
         "{said}"
     );
 }
+
+#[test]
+fn signals_are_passed_on_as_asked() {
+    use crate::app::{Forwarding, OnHup};
+    let plain = run(&["python"]);
+    assert_eq!(
+        (plain.forward, plain.on_hup),
+        (Forwarding::Auto, OnHup::Keep)
+    );
+    let asked = run(&["--forward", "never", "--on-hup=stop", "python"]);
+    assert_eq!(
+        (asked.forward, asked.on_hup),
+        (Forwarding::Never, OnHup::Stop)
+    );
+    let asked = run(&[
+        "--forward",
+        "never",
+        "run",
+        "--forward=always",
+        "--",
+        "python",
+    ]);
+    assert_eq!(asked.forward, Forwarding::Always);
+    assert!(mistake_of(&["--forward", "twice", "python"]).contains("always"));
+    assert!(mistake_of(&["--on-hup", "run", "python"]).contains("keep"));
+}

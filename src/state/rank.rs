@@ -1,6 +1,6 @@
 //! One process of the training that uses a device, as its probe shows it.
 
-use super::{Marks, Series};
+use super::{Marks, Room, Series};
 use crate::event::{Hello, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -19,8 +19,6 @@ pub struct RankState {
     pub sample: Option<(Moment, Sample)>,
     /// `allocated` over time, on that device, over this run.
     pub allocated: Series,
-    /// `reserved` over time.
-    pub reserved: Series,
     /// The largest `allocated` of the run.
     pub allocated_peak: Bytes,
     /// The largest `reserved` of the run.
@@ -63,8 +61,7 @@ impl RankState {
             holdings: Vec::new(),
             device: None,
             sample: None,
-            allocated: Series::default(),
-            reserved: Series::default(),
+            allocated: Series::with(Room::Spark),
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
             unforced: None,

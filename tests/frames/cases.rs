@@ -33,13 +33,17 @@ impl Case {
     /// other.
     pub fn show(&self, story: &mut Story, theme: Theme, width: u16, height: u16) -> View {
         let mut view = story.view(theme, width, height);
+        let mut effects = Vec::new();
         for key in self.keys {
             let key = KeyEvent::new(*key, KeyModifiers::NONE);
-            story.scene(|scene| view.key(key, scene));
+            effects.extend(story.scene(|scene| view.key(key, scene)));
         }
         let (rows, cols) = story.scene(|scene| view.child_size(scene));
         story.child = ChildScreen::new(rows, cols);
         story.print_output();
+        effects
+            .into_iter()
+            .for_each(|effect| story.carry_out(effect));
         view
     }
 }
@@ -89,6 +93,12 @@ pub const CASES: &[Case] = &[
     case("stop", steady, &[KeyCode::Char('K')]),
     case("help", steady, &[KeyCode::Char('?')]),
     case("typing", steady, &[KeyCode::Char('i')]),
+    case(
+        "searching",
+        steady,
+        &[KeyCode::Char('/'), KeyCode::Char('e'), KeyCode::Char('p')],
+    ),
+    case("selecting", steady, &[KeyCode::Char('v')]),
     case("gate", gate, &[]),
     case("hanging", hanging, &[KeyCode::Char('o')]),
     case("replay", replay, &[]),
@@ -106,6 +116,26 @@ pub const CASES: &[Case] = &[
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
+    case(
+        "wide-runs",
+        second_run,
+        &[
+            KeyCode::Char('f'),
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+        ],
+    ),
+    case(
+        "wide-make-up",
+        oom_foreign,
+        &[KeyCode::Esc, KeyCode::Char('f'), KeyCode::Tab],
+    ),
+    case(
+        "wide-allocator",
+        fragmented,
+        &[KeyCode::Char('f'), KeyCode::BackTab],
+    ),
 ];
 
 const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
@@ -136,6 +166,7 @@ fn steady() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 190.0);
+    story.room_for_batch = Some(48);
     story
 }
 
@@ -166,6 +197,22 @@ fn oom_capacity() -> Story {
         "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
+    story
+}
+
+/// The cache is given back now and then, and it goes on.
+fn fragmented() -> Story {
+    let mut story = Story::new("python train.py --batch-size 48");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 19.4,
+        reserved: 22.8,
+        ..STEADY
+    };
+    for retries in [0, 2, 3] {
+        story.retries = retries;
+        story.train(0, GPU, shape, 30.0);
+    }
     story
 }
 
@@ -231,22 +278,6 @@ fn oom_many() -> Story {
         like(amp, 'd', "fewer loader workers", "", "", ""),
     ];
     story.remedies.splice(2..2, more);
-    story
-}
-
-/// The cache is given back now and then, and it goes on.
-fn fragmented() -> Story {
-    let mut story = Story::new("python train.py --batch-size 48");
-    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
-    let shape = Shape {
-        peak: 19.4,
-        reserved: 22.8,
-        ..STEADY
-    };
-    for retries in [0, 2, 3] {
-        story.retries = retries;
-        story.train(0, GPU, shape, 30.0);
-    }
     story
 }
 

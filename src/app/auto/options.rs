@@ -1,9 +1,11 @@
 //! What a person allows beforehand, and in what order remedies are tried.
 
 use crate::remedy::RemedyId;
+use serde::{Deserialize, Serialize};
 
 /// What needs a word beforehand, since it changes the training itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Permission {
     /// Mixed precision.
     Amp,
@@ -28,7 +30,8 @@ impl Permission {
 }
 
 /// A kind of remedy, as the order names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// Expandable segments.
     Segments,
@@ -39,7 +42,7 @@ pub enum Measure {
 }
 
 /// How `--on-oom auto` acts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutoOptions {
     /// What is allowed beyond arguments and environment that keep the numbers.
     pub allow: Vec<Permission>,

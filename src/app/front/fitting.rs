@@ -132,6 +132,10 @@ impl Front {
                         command,
                         remedies: vec![format!("fit: {name} {value}")],
                         predicted_peak: None,
+                        applied: Vec::new(),
+                        files: Vec::new(),
+                        awaited: Vec::new(),
+                        ending: None,
                     },
                 );
             }

@@ -5,6 +5,7 @@ use super::Front;
 use crate::app::Ending;
 use crate::app::auto::{Candidate, Decision, Situation, decide};
 use crate::app::phase::{Next, Phase};
+use crate::command::CommandLine;
 use crate::event::{Exit, Level};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::Run;
@@ -39,8 +40,13 @@ impl Front {
         let Some(run) = self.state.run() else {
             return;
         };
-        let mut tried = self.tried.clone();
-        tried.push(self.command.clone());
+        // As the recording has them, secrets masked: a front in the place of another knows no more.
+        let tried: Vec<CommandLine> = self
+            .state
+            .runs
+            .iter()
+            .map(|run| run.command.clone())
+            .collect();
         let context = self.context();
         let part = remedy::recognise(&self.command, &context).part_of_a_job;
         let situation = Situation {
@@ -48,7 +54,7 @@ impl Front {
             stop_requested: run.stop_requested.is_some(),
             cause: self.findings.first().map(|finding| finding.cause),
             part_of_a_job: part.as_deref(),
-            relaunches: self.tried.len() as u32,
+            relaunches: tried.len().saturating_sub(1) as u32,
             ran_for: run
                 .ended
                 .map_or_else(Default::default, |(ended, _)| ended.since(run.started)),
@@ -56,7 +62,7 @@ impl Front {
             candidates: &candidates,
             tried: &tried,
         };
-        match decide(&situation, &self.auto) {
+        match decide(&situation, &self.memory.auto) {
             Decision::Refuse(refusal) => {
                 self.say_unattended(format!("not relaunched: {refusal}"));
                 self.phase = Phase::Leaving(Ending::Like(exit));
@@ -81,14 +87,18 @@ impl Front {
             self.run_number(),
             titles.join(" and "),
             chosen.expectation.words,
-            self.tried.len() + 1,
-            self.auto.max_relaunches,
+            self.state.runs.len(),
+            self.memory.auto.max_relaunches,
             chosen.command.without_secrets().shown(),
         ));
         let next = Next {
             command: chosen.command.clone(),
             remedies: titles,
             predicted_peak: chosen.expectation.peak.map(|peak| peak.likely),
+            applied: self.expanded(&chosen.remedies),
+            files: Vec::new(),
+            awaited: Vec::new(),
+            ending: None,
         };
         self.sweep(exit, next);
     }

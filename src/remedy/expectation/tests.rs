@@ -42,7 +42,6 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         device: None,
         sample: None,
         allocated: Series::default(),
-        reserved: Series::default(),
         allocated_peak: Bytes::gib(peak),
         reserved_peak: Bytes::gib(peak),
         unforced: None,

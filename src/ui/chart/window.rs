@@ -112,8 +112,10 @@ impl TimeView {
             Move::CursorForward => self.move_cursor(1, now, columns),
             Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
             Move::Out => {
-                // Beyond the session's age there is nothing more to see.
-                let most = fitting(now.0 / 1_000_000, u64::MAX);
+                // Beyond the session's age there is nothing more to see, but what is shown unasked
+                // of a young one.
+                let age = fitting(now.0 / 1_000_000, u64::MAX);
+                let most = age.max(TimeView::default().span_number(now));
                 self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
             }
             Move::Back => {
@@ -246,10 +248,14 @@ impl Window {
         }
     }
 
+    /// How long a column is, in microseconds.
+    pub fn column_us(&self) -> u64 {
+        (self.to.0 - self.from.0) / u64::from(self.columns.max(1))
+    }
+
     /// When a column begins.
     pub fn begin_of(&self, column: u16) -> Moment {
-        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
-        Moment(self.from.0 + column_us * u64::from(column))
+        Moment(self.from.0 + self.column_us() * u64::from(column))
     }
 
     /// The part of it that has begun by `now`, in whole columns.
@@ -259,10 +265,9 @@ impl Window {
             None if now < self.from => 0,
             None => self.columns,
         };
-        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
         Window {
             from: self.from,
-            to: Moment(self.from.0 + column_us * u64::from(columns)),
+            to: self.begin_of(columns),
             columns,
         }
     }

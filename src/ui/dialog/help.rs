@@ -60,9 +60,22 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &Hel
         .collect();
     let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);
     let inside = boxed(buf, rect, theme, "keys", Tone::Accent);
-    let most = lines.len().saturating_sub(usize::from(inside.height));
-    let shown = lines.iter().skip(help.scrolled.min(most));
-    for (row, (keys, words)) in (0..inside.height).zip(shown) {
+    let height = usize::from(inside.height);
+    // Where not all fit, the last row says so.
+    let most = match lines.len() > height {
+        true => lines.len() + 1 - height,
+        false => 0,
+    };
+    let first = help.scrolled.min(most);
+    let shown = lines.iter().skip(first);
+    let rows = inside.height.saturating_sub(u16::from(most > 0));
+    if most > 0 {
+        let [up, down, ..] = theme.glyphs.arrow_keys;
+        let below = lines.len().saturating_sub(first + usize::from(rows));
+        let more = format!("{up} {first} above  {down} {below} below");
+        Pen::new(buf, inside, rows).text(&more, theme.style(Tone::Dim));
+    }
+    for (row, (keys, words)) in (0..rows).zip(shown) {
         let mut pen = Pen::new(buf, inside, row);
         pen.cut(keys, KEYS - 1, theme, theme.style(Tone::Accent))
             .to(inside.x + KEYS);

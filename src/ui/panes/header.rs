@@ -137,11 +137,11 @@ pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
     }
 }
 
-/// The slowest rank's rate: a distributed training goes at that.
+/// The slowest rank's rate: a distributed training goes at that. Of a run that is over, the last.
 pub fn steps_per_second(run: &Run) -> Option<f64> {
     run.ranks
         .iter()
-        .filter(|rank| rank.gone.is_none())
+        .filter(|rank| rank.gone.is_none() || run.ended.is_some())
         .filter_map(|rank| rank.steps.rate)
         .min_by(f64::total_cmp)
 }

@@ -8,7 +8,21 @@ const FALLBACK: (u16, u16) = (80, 24);
 
 nix::ioctl_read_bad!(tiocgwinsz, nix::libc::TIOCGWINSZ, nix::libc::winsize);
 
-/// Columns and rows of a terminal; 80x24 where it says nothing.
+/// Cells that are drawn at most: 25 screens of 80 by 24. Of a terminal that says it
+/// is larger the left upper part is used: two buffers and the program's own screen of each cell
+/// would take more memory than the training has to spare (114 MB at 1000 by 1000).
+const MOST_CELLS: u32 = 48_000;
+
+/// Columns that are drawn at most; what is wider is read by nobody.
+const MOST_COLUMNS: u16 = 480;
+
+fn bounded(columns: u16, rows: u16) -> (u16, u16) {
+    let columns = columns.min(MOST_COLUMNS);
+    let most = MOST_CELLS / u32::from(columns.max(1));
+    (columns, rows.min(u16::try_from(most).unwrap_or(u16::MAX)))
+}
+
+/// Columns and rows of a terminal, as far as it is drawn on; 80x24 where it says nothing.
 pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
     let mut size = nix::libc::winsize {
         ws_row: 0,
@@ -21,7 +35,7 @@ pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
     let asked = unsafe { tiocgwinsz(tty.as_raw_fd(), &mut size) };
     match (asked, size.ws_col, size.ws_row) {
         (Err(_), _, _) | (Ok(_), 0, _) | (Ok(_), _, 0) => FALLBACK,
-        (Ok(_), columns, rows) => (columns, rows),
+        (Ok(_), columns, rows) => bounded(columns, rows),
     }
 }
 
@@ -30,6 +44,19 @@ mod tests {
     use super::*;
     use nix::pty::{Winsize, openpty};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_terminal_without_end_is_drawn_on_in_part() {
+        for (size, drawn) in [
+            ((1000, 1000), (480, 100)),
+            ((65_535, 65_535), (480, 100)),
+            ((384, 108), (384, 108)),
+            ((80, 5_000), (80, 600)),
+            ((1, 65_535), (1, 48_000)),
+        ] {
+            assert_eq!(bounded(size.0, size.1), drawn);
+        }
+    }
 
     #[test]
     fn a_terminal_that_does_not_know_is_80_by_24() {
