@@ -21,7 +21,7 @@ enum Said {
     Sample(Sample),
     Step(Step),
     Structure(Structure),
-    Oom(OomRecord),
+    Oom(Box<OomRecord>),
     Note(Note),
     Dropped(Dropped),
 }
@@ -61,7 +61,7 @@ fn from(said: Said, peer: Option<Pid>) -> What {
             if let Some(structure) = &mut record.structure {
                 set(&mut structure.pid, peer);
             }
-            What::Oom(record)
+            What::Oom(*record)
         }
         Said::Note(note) => What::Note(note),
         Said::Dropped(dropped) => What::Dropped(dropped),
