@@ -6,7 +6,7 @@
 //!
 //! A command is first taken apart (`launcher`), its program looked up among known ones (`program`,
 //! `programs.toml`) or read by families of spelling (`family`); then each remedy drafts its edits
-//! (`batch`, `precision`, `segments`), says what it expects (`expectation`), and the chosen ones
+//! (`batch`, `precision`, `segments`; `patch` where only a change inside the process is left), says what it expects (`expectation`), and the chosen ones
 //! together make a plan (`plan`).
 
 pub mod alloc_conf;
@@ -21,6 +21,7 @@ mod launcher;
 mod laws;
 mod offer;
 mod outline;
+mod patch;
 #[cfg(test)]
 mod pitfalls;
 mod plan;

@@ -21,7 +21,7 @@ pub use device::{DeviceState, MakeUp};
 pub use make_up::Headroom;
 pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
-pub use run::{Outcome, Run};
+pub use run::{Outcome, Patching, Run};
 pub use series::{Bucket, Series};
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};

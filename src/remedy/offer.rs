@@ -5,6 +5,7 @@ use super::batch;
 use super::context::Context;
 use super::draft::Draft;
 use super::expectation;
+use super::patch;
 use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::precision;
 use super::recognition::{Recognised, recognise};
@@ -20,6 +21,10 @@ pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
         expandable(command, &recognised, context),
         mixed(command, &recognised, context),
     ];
+    // Of a run that is not known inside there is nothing to say; `plan` lists it all the same.
+    if context.state.is_none() || patch::patchable(context).is_some() {
+        remedies.push(recomputed(command, &recognised, context));
+    }
     let split = segments::max_split(command, &recognised, context);
     if split.is_ok() {
         let expectation = expectation::of_expandable(context);
@@ -72,13 +77,20 @@ fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
         RemedyId::MaxSplitSize if segments_first => 1,
         RemedyId::Batch => 2,
         RemedyId::ExpandableSegments => 3,
-        RemedyId::Amp => 4,
-        RemedyId::MaxSplitSize => 5,
+        RemedyId::Recompute => 4,
+        RemedyId::Amp => 5,
+        RemedyId::MaxSplitSize => 6,
     }
 }
 
 fn smaller_batch(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
-    match batch::smaller(command, recognised, context.batch_scale) {
+    let smaller = batch::smaller(command, recognised, context.batch_scale);
+    match or_patched(
+        smaller,
+        // An argument that says a batch is the program's own way; one that is not known is not.
+        batch::batch_of(command, recognised).is_none() && patch::patchable(context).is_some(),
+        || patch::batch(command, context),
+    ) {
         Ok(smaller) => Remedy {
             expectation: expectation::of_batch(context, &smaller),
             ..remedy(
@@ -105,7 +117,10 @@ fn expandable(command: &CommandLine, recognised: &Recognised, context: &Context<
 }
 
 fn mixed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
-    let draft = precision::mixed(command, recognised, context.bf16);
+    let by_argument = precision::mixed(command, recognised, context.bf16);
+    let draft = or_patched(by_argument, patch::patchable(context).is_some(), || {
+        patch::amp(command, context)
+    });
     Remedy {
         expectation: expectation::of_mixed(context),
         ..remedy(
@@ -114,6 +129,42 @@ fn mixed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) 
             recognised,
             "the numbers change: less precise arithmetic",
         )
+    }
+}
+
+fn recomputed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
+    let (draft, words) = match patch::recompute(command, context) {
+        Ok((draft, words)) => (Ok(draft), words),
+        Err(reason) => (Err(reason), "unknown".into()),
+    };
+    Remedy {
+        expectation: Expectation {
+            needs: None,
+            at_least: None,
+            fits: None,
+            words,
+        },
+        ..remedy(
+            RemedyId::Recompute,
+            draft,
+            recognised,
+            "the same numbers; more time in backward",
+        )
+    }
+}
+
+/// What an argument does, else what a patch does where one may be looked for; and where neither
+/// helps, both reasons.
+fn or_patched<T>(
+    by_argument: Result<T, String>,
+    may_patch: bool,
+    patched: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    match by_argument {
+        Err(reason) if may_patch => {
+            patched().map_err(|inside| format!("{reason}; not from inside: {inside}"))
+        }
+        other => other,
     }
 }
 
@@ -127,6 +178,7 @@ fn remedy(
         RemedyId::Batch => ('b', "smaller batch"),
         RemedyId::ExpandableSegments => ('e', "expandable segments"),
         RemedyId::Amp => ('a', "mixed precision"),
+        RemedyId::Recompute => ('c', "recompute activations"),
         RemedyId::MaxSplitSize => ('m', "largest split"),
     };
     let (draft, availability) = match (draft, &recognised.part_of_a_job) {

@@ -1,6 +1,6 @@
 //! The runs so far: what was different, how far it came, how much it took, how it ended.
 
-use super::header::outcome_words;
+use super::header::{outcome_words, patching_words};
 use crate::state::{Outcome, Run, State};
 use crate::ui::difference;
 use crate::ui::figures::{Figures, count, rate};
@@ -93,6 +93,10 @@ fn draw_time(pen: &mut Pen, theme: &Theme, state: &State, run: &Run) {
 }
 
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
+    if let Some(patching) = run.patching() {
+        let (words, tone) = patching_words(patching);
+        pen.text(words, theme.style(tone)).skip(1);
+    }
     if run.changes.is_empty() {
         let room = pen.room();
         pen.cut(&run.command.shown(), room, theme, theme.style(Tone::Dim));

@@ -23,6 +23,7 @@ class Observer:
         self.owners = frames.Owners(process.torch)
         self.seen = 0
         self.full_at = 0.0
+        self.segments = []
 
     def observe(self, device, requested, total, free):
         """`total` is the device's capacity, or the cap where one is set; `free` the whole device's."""
@@ -31,6 +32,7 @@ class Observer:
                 record = self.record(device, requested, total, free)
                 self.process.wire.put(record, keep=True)
                 self.process.wire.flush(SEND)
+                self.send_census(device)
         except BaseException:
             pass
 
@@ -100,3 +102,14 @@ class Observer:
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
         record["lines"] = snapshot.holdings(segments, self.owners)
+        self.segments = segments
+
+    def send_census(self, device):
+        """What could be changed from inside, after the record, which is worth more."""
+        process = self.process
+        segments, self.segments = self.segments, []
+        if process.census.is_due(time.monotonic()):
+            line = process.census.take(device, segments)
+            if line is not None:
+                process.wire.put(line, keep=True)
+                process.wire.flush(SEND)
