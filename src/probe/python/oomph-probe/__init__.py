@@ -32,6 +32,9 @@ Only where the user chose a remedy inside the process, and then it changes what 
 """
 import sys
 
+# What the probe knows of this process, once torch was imported.
+here = None
+
 
 def start():
     """Called once, right after `import torch`."""
@@ -40,12 +43,13 @@ def start():
         return
     from . import process
 
+    global here
     # Runs `arm` when the program initialises CUDA, on its thread, before its first allocation; at
     # once where that has happened. A program without CUDA never calls it.
-    mine = process.Process(torch)
-    if mine.patches is not None:
-        mine.patches.install()
-    torch.cuda._lazy_call(mine.arm)
+    here = process.Process(torch)
+    if here.patches is not None:
+        here.patches.install()
+    torch.cuda._lazy_call(here.arm)
 
 
 def in_main_interpreter():

@@ -87,7 +87,8 @@ class Amp:
         if cls in self.classes:
             return
         self.classes.add(cls)
-        original = self.patches.calls.original_of(cls)
+        # With it, while it is there, what looks for models: there may be another of this class.
+        original = cls.__call__
         is_compiling, call = self.is_compiling, self.call
 
         def __call__(self, *args, **kwargs):

@@ -52,7 +52,7 @@ def find(root):
     taken, groups = set(), []
     for members in sorted(by_build.values(), key=len, reverse=True):
         members = [each for each in unique(members) if not touches(each, taken)]
-        if len(members) < FEWEST:
+        if not members:
             continue
         for member in members:
             taken.update(id(part) for part in member.modules())

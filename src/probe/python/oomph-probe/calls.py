@@ -20,8 +20,7 @@ class Calls:
 
     def __init__(self, torch):
         self.torch = torch
-        self.module = torch.nn.Module
-        self.original = None
+        self.module = self.original = None
         self.tell = None
         self.inside = threading.local()
         self.roots = weakref.WeakSet()
@@ -30,17 +29,21 @@ class Calls:
         self.again = 0
 
     def watch(self, tell):
-        """Calls `tell` with each model before it is called for the first time."""
+        """Calls `tell` with each model before it is called for the first time; what it returns makes
+        this first call, if it is a function of torch's own call, the model, and the arguments."""
         if self.tell is not None:
             return
-        self.tell = tell
+        self.module = self.torch.nn.Module
         self.original = original = self.module.__call__
+        self.tell = tell
         is_compiling = is_compiling_of(self.torch)
-        look = self.look
+        look, calls = self.look, self
 
         def __call__(self, *args, **kwargs):
-            if not is_compiling():
-                look(self)
+            # The call that a class was just given is not the one that runs now.
+            call = None if is_compiling() or calls.tell is None else look(self)
+            if call is not None:
+                return call(original, self, args, kwargs)
             return original(self, *args, **kwargs)
 
         self.ours = as_if_torchs_own(__call__, original)
@@ -56,31 +59,27 @@ class Calls:
         try:
             tell = self.tell
             if tell is None or is_inside(self.inside) or not self.torch.is_grad_enabled():
-                return
+                return None
             if module in self.known:
                 if module in self.roots:
                     self.again += 1
                     if self.again >= SETTLED:
                         self.rest()
-                return
+                return None
             self.calls += 1
             if self.calls > ENOUGH:
-                return self.rest()
+                self.rest()
+                return None
             self.known.add(module)
             if not any(parameter.requires_grad for parameter in module.parameters()):
-                return
+                return None
             # What is part of it is called inside it, and by a recomputation of its own outside it.
             self.known.update(module.modules())
             self.roots.add(module)
-            if not tell(module):
-                self.rest()
+            return tell(module)
         except Exception:
             self.rest()
-
-    def original_of(self, cls):
-        """What a class's call does without us looking for models."""
-        call = cls.__call__
-        return self.original if call is getattr(self, "ours", None) else call
+        return None
 
 
 def is_inside(local):

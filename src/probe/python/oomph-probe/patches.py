@@ -52,7 +52,12 @@ class Patches:
         if self.loader is not None:
             self.attempt("batch", self.loader.install)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
-            self.calls.watch(self.root_called)
+            try:
+                self.calls.watch(self.root_called)
+            except Exception as error:
+                for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
+                    if patch is not None:
+                        self.decline(name, in_words(error))
 
     def attempt(self, name, act, *arguments):
         """Does a patch's work; one that fails has declined. False where it failed."""
@@ -64,16 +69,17 @@ class Patches:
             return False
 
     def root_called(self, root):
-        """A model is about to be called for the first time, with gradients. Whether another may be
-        looked for."""
+        """A model is about to be called for the first time, with gradients. What is to make this
+        call, if it is not torch's alone."""
         device = device_of(root)
         if device is None or not (device == "cuda" or self.on_cpu):
-            return True
+            return None
         for name, patch in (("amp", self.amp), ("recompute", self.recompute)):
             if patch is not None and patch.wants_roots:
                 if not self.attempt(name, patch.take_root, root, device):
                     patch.wants_roots = False
-        return True
+        is_marked = self.amp is not None and getattr(root, amp.MARK, 0)
+        return self.amp.call if is_marked else None
 
     def apply(self, name, words):
         """A patch is in force, and what that means."""

@@ -15,7 +15,7 @@ class Look:
     def __init__(self, torch, block, args, kwargs):
         self.torch = torch
         self.block = block
-        self.tensors = tensors_of(torch, (args, kwargs))
+        self.tensors = tensors_of(torch, args, kwargs)
         self.versions = [version(tensor) for tensor in self.tensors]
         self.parts = [(part, state_of(part)) for part in block.modules()]
         self.draws = Draws()
@@ -75,21 +75,19 @@ def version(value):
         return None
 
 
-def tensors_of(torch, value):
-    """The tensors in arguments that cannot be changed but by changing a tensor."""
+def tensors_of(torch, args, kwargs):
+    """The tensors in arguments that cannot be changed but by changing a tensor, in order."""
     found = []
-    walk(torch, value, found, top=True)
+    for value in list(args) + list(kwargs.values()):
+        walk(torch, value, found)
     return found
 
 
-def walk(torch, value, found, top=False):
+def walk(torch, value, found):
     if isinstance(value, torch.Tensor):
         found.append(value)
     elif isinstance(value, tuple):
         for inner in value:
-            walk(torch, inner, found)
-    elif top and isinstance(value, dict):
-        for inner in value.values():
             walk(torch, inner, found)
 
 

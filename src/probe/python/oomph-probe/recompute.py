@@ -31,9 +31,6 @@ class Build:
         self.draws = False
         self.used = False
 
-    def words(self):
-        return "%d %s" % (self.count, self.cls.__name__)
-
 
 class Recompute:
     """The patch of one process."""
@@ -109,7 +106,8 @@ class Recompute:
         if cls in self.classes:
             return
         self.classes.add(cls)
-        original = self.patches.calls.original_of(cls)
+        # With it, while it is there, what looks for models: there may be another of this class.
+        original = cls.__call__
         is_compiling, checkpoint, grad = self.is_compiling, self.checkpoint, self.torch.is_grad_enabled
         call = self.call
 
@@ -214,9 +212,11 @@ class Recompute:
 
     def report(self):
         """What is recomputed and what is left alone, as it stands."""
-        used = self.enabled + [build.words() for build in self.builds if build.why_not is None]
+        used = self.enabled + in_words(
+            [build for build in self.builds if build.why_not is None]
+        )
         left = [
-            "%s left alone: %s" % (build.words(), build.why_not)
+            "%s left alone: %s" % (in_words([build])[0], build.why_not)
             for build in self.builds
             if build.why_not is not None
         ]
@@ -225,6 +225,14 @@ class Recompute:
             self.patches.apply(NAME, "; ".join([words] + left))
         elif self.already or left:
             self.patches.decline(NAME, "; ".join(self.already + left))
+
+
+def in_words(builds):
+    """`12 BasicBlock`, all builds of a class together."""
+    counts = {}
+    for build in builds:
+        counts[build.cls.__name__] = counts.get(build.cls.__name__, 0) + build.count
+    return ["%d %s" % (count, name) for name, count in counts.items()]
 
 
 def why_not_root(root):
@@ -248,7 +256,7 @@ def saved_tensors_may_be_hooked(torch):
 def apart(torch, args, kwargs):
     """The tensors among the arguments, to be given to torch's checkpoint in one row (it saves them,
     and goes by them for the random generators), and how to put them back in their places."""
-    tensors = purity.tensors_of(torch, (args, kwargs))
+    tensors = purity.tensors_of(torch, args, kwargs)
 
     def rebuild(given):
         given = iter(given)
