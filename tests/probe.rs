@@ -8,6 +8,8 @@ mod front;
 mod lifetimes;
 #[path = "probe/neighbours.rs"]
 mod neighbours;
+#[path = "probe/patches.rs"]
+mod patches;
 #[path = "probe/program.rs"]
 mod program;
 #[path = "probe/recording.rs"]
