@@ -17,12 +17,16 @@ mod plan;
 mod replay;
 mod screen;
 mod signals;
+mod theme;
 mod torch;
 mod type_ahead;
 
+pub use crate::supervise::Forwarding;
+pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
 pub use plan::plan;
 pub use replay::replay;
+pub use signals::OnHup;
 
 use crate::command::CommandLine;
 use crate::event::Exit;
@@ -51,6 +55,14 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// Whether signals are passed on.
+    pub forward: Forwarding,
+    /// What a hang-up of the terminal does.
+    pub on_hup: OnHup,
+    /// How many times shorter graces and deadlines are than they should be; 1 but in tests.
+    pub scaled: u32,
+    /// The screen's theme; `None` where `oomph.toml` decides.
+    pub theme: Option<Scheme>,
 }
 
 /// Where a recording goes.

@@ -4,22 +4,31 @@
 //! it) and answers with a finding or with nothing. A rule that lacks a number says so or stays
 //! silent; none guesses. Pure: the same recording gives the same findings.
 
+mod advice;
 mod capacity;
 mod case;
+mod climb;
+mod device_fault;
 mod evaluation_graph;
 mod finding;
+mod forecast;
 mod foreign_process;
 mod fragmentation;
 mod host_memory;
 mod leak;
 mod limit;
 mod non_pytorch;
+mod odd_batch;
 mod optimizer_state;
 #[cfg(test)]
 mod tests;
+mod thrashing;
+mod watch;
 
+pub use climb::{Climb, climb};
 pub use finding::{Cause, Certainty, Evidence, Finding};
-pub use leak::{Climb, climb};
+pub use forecast::{Forecast, forecast};
+pub use watch::{Watch, warnings};
 
 use crate::oom::Kind;
 use crate::state::{OomIncident, Run, State};
@@ -27,15 +36,18 @@ use case::Case;
 
 /// The rules. Of two findings that are equally sure the earlier stands first: what somebody did
 /// from outside, then the particular causes, then that it is simply too much.
-const RULES: [fn(&Case) -> Option<Finding>; 8] = [
+const RULES: [fn(&Case) -> Option<Finding>; 11] = [
+    device_fault::examine,
     limit::examine,
     foreign_process::examine,
     leak::examine,
     evaluation_graph::examine,
     optimizer_state::examine,
+    odd_batch::examine,
     fragmentation::examine,
     non_pytorch::examine,
     capacity::examine,
+    thrashing::examine,
 ];
 
 /// What explains the current run's decisive out-of-memory, the most certain first; nothing while

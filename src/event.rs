@@ -18,7 +18,7 @@ pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    FreeBlocks, Hello, LineHolding, OomRecord, Phase, ProbeDevice, Sample, SourceLine, Step,
+    FreeBlocks, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, Step,
     StepReading, Structure,
 };
 

@@ -18,6 +18,7 @@
 //! | [`collect`] | sources of events: NVML, the probe's socket | event, oom, command, units |
 //! | [`supervise`] | the keeper process and the front's handle on it | event, oom, command, units |
 //! | [`session`] | recordings: write, read, replay | event, oom, command, units |
+//! | [`config`] | what the user has set in `oomph.toml` | nothing of ours |
 //! | [`surroundings`] | what the disk knows of a command | event, oom, command, units |
 //! | [`ui`] | the screen: draws state, changes nothing | remedy and below |
 //! | [`report`] | the same state as text and JSON | remedy and below |
@@ -31,6 +32,7 @@ pub mod app;
 pub mod cli;
 pub mod collect;
 pub mod command;
+pub mod config;
 pub mod diagnosis;
 pub mod event;
 pub mod oom;

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     };
     let ending = match order {
         Order::Run(options) => app::run(options),
-        Order::Replay(order) => app::replay(&order.file, order.headless),
+        Order::Replay(order) => app::replay(&order.file, order.headless, order.theme),
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
         Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
     };

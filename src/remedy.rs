@@ -6,19 +6,24 @@
 //!
 //! A command is first taken apart (`launcher`), its program looked up among known ones (`program`,
 //! `programs.toml`) or read by families of spelling (`family`); then each remedy drafts its edits
-//! (`batch`, `precision`, `segments`; `patch` where only a change inside the process is left), says what it expects (`expectation`), and the chosen ones
+//! (`batch`, `precision`, `recompute`, `segments`, `device`, `resume`, `workers`; `patch`
+//! where only a change inside the process is left), says what it expects (`expectation`), and the chosen ones
 //! together make a plan (`plan`).
 
 pub mod alloc_conf;
 mod argument;
 mod batch;
 mod context;
+mod device;
 mod draft;
 mod expectation;
 mod family;
+mod file;
+mod job;
 mod launcher;
 #[cfg(test)]
 mod laws;
+mod leftover;
 mod offer;
 mod outline;
 mod patch;
@@ -27,16 +32,27 @@ mod pitfalls;
 mod plan;
 mod precision;
 mod program;
+mod readback;
 mod recognition;
+mod recompute;
+mod refusal;
+mod resume;
 mod segments;
+mod switch;
+mod workers;
 
 pub use argument::Form;
 pub use batch::{Batch, batch_of};
-pub use context::Context;
+pub use context::{Context, ENVIRONMENT};
+pub use file::{ConfigFile, NamedFile, named_files};
 pub use launcher::{Anatomy, Kind, Launcher, Passage};
+pub use leftover::Leftover;
 pub use offer::remedies;
 pub use outline::{plan_json, plan_text};
-pub use plan::{Availability, Edit, Expectation, Plan, Remedy, RemedyId};
+pub use plan::{Availability, Edit, Expectation, FileCopy, FileEdit, Plan, Remedy, RemedyId};
 pub use program::{Catalogue, Entry, Scope};
+pub use readback::not_in_force;
 pub use recognition::{Recognised, recognise};
+pub use refusal::{Ended, Refusal, refused};
+pub use resume::{Checkpoint, Wanted, wanted as checkpoints_wanted};
 pub use segments::with_alloc_conf;

@@ -7,6 +7,7 @@
 mod apply;
 mod device;
 mod make_up;
+mod mark;
 mod oom;
 mod outside;
 mod rank;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use device::{DeviceState, MakeUp};
 pub use make_up::Headroom;
+pub use mark::{Marks, StepMark};
 pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
 pub use run::{Outcome, Patching, Run};

@@ -40,7 +40,7 @@ pub use aftermath::clear_up;
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
 pub use inherited::{Inherited, ignore_own_limits, inherited};
-pub use order::{Io, Launch, Order, Setup, Size, Timing};
+pub use order::{Forwarding, Io, Launch, Order, Setup, Size, Timing};
 pub use report::{Report, Rung, Stream};
 pub use resolve::{Missing, resolve};
 pub use slurm::step_is_signalled;

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! scene.rs view.rs action.rs keymap.rs    what is drawn, how, what keys mean, what follows
-//! layout.rs panes/ chart/ dialog/         who gets which part, and what is in it
+//! pane.rs layout.rs panes/ chart/ dialog/ who gets which part, and what is in it
 //! theme.rs pen.rs figures.rs              colours and glyphs, text, numbers that keep their width
 //! child.rs editor.rs typing.rs            the program's terminal, a command being edited, keys as bytes
 //! terminal.rs                             the user's terminal: entered, drawn on, left whole
@@ -23,6 +23,7 @@ mod editor;
 mod figures;
 pub mod keymap;
 mod layout;
+mod pane;
 mod panes;
 mod pen;
 mod scene;
@@ -35,9 +36,10 @@ pub use action::{Action, Effect, ReplayControl, Scroll};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
+pub use pane::Pane;
 pub use scene::{Pace, Replay, Scene};
 pub use theme::Theme;
-pub use view::{Keyboard, Pane, Spread, View};
+pub use view::{Keyboard, Spread, View};
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -62,8 +64,8 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
     if let Some(area) = layout.header {
         panes::header::draw(buf, area, view, scene);
     }
-    if let Some(area) = layout.chart {
-        panes::memory::draw(buf, area, view, scene);
+    for (pane, area) in &layout.placed {
+        panes::draw_placed(buf, *area, *pane, view, scene);
     }
     if let Some(area) = layout.bar {
         panes::bar::draw(buf, area, view, state);
@@ -71,45 +73,14 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
     if let Some(area) = layout.headroom {
         panes::headroom::draw(buf, area, view, scene);
     }
-    if let Some(area) = layout.make_up {
-        panes::make_up::draw(buf, area, view, state);
-    }
-    draw_side(buf, view, scene, &layout);
     let child_cursor = layout
         .pane
-        .and_then(|area| panes::draw_chosen(buf, area, view, scene, panes_of(&layout)));
+        .and_then(|area| panes::draw_chosen(buf, area, view, scene, &layout.tabs()));
     if let Some(area) = layout.footer {
         panes::footer::draw(buf, area, view, scene);
     }
     match &view.dialog {
         Some(dialog) => dialog::draw(buf, area, view, scene, dialog),
         None => child_cursor.filter(|_| view.keyboard == Keyboard::Training),
-    }
-}
-
-/// The panes that Tab goes through on this screen.
-fn panes_of(layout: &layout::Layout) -> &'static [Pane] {
-    match layout.devices {
-        Some(_) => &[Pane::Output, Pane::Runs, Pane::Events],
-        None => &Pane::ALL,
-    }
-}
-
-/// The lists beside or above the pane that is chosen, where there is room for them.
-fn draw_side(buf: &mut Buffer, view: &View, scene: &Scene, layout: &layout::Layout) {
-    use theme::Tone;
-    let theme = &view.theme;
-    let list = view::List::default();
-    if let Some(area) = layout.devices {
-        let inside = pen::head(buf, area, theme, &[("devices and ranks", Tone::Strong)]);
-        panes::devices::draw(buf, inside, view, scene.state);
-    }
-    if let Some(area) = layout.runs {
-        let inside = pen::head(buf, area, theme, &[("runs", Tone::Strong)]);
-        panes::runs::draw(buf, inside, theme, scene.state, list);
-    }
-    if let Some(area) = layout.events {
-        let inside = pen::head(buf, area, theme, &[("events", Tone::Strong)]);
-        panes::events::draw(buf, inside, theme, scene, list);
     }
 }

@@ -51,7 +51,7 @@ fn frames_are_as_they_were_accepted() {
     settings.bind(|| {
         for case in CASES {
             let mut story = case.told();
-            for (width, height) in [(80, 24), (140, 45)] {
+            for (width, height) in [(80, 24), (120, 40), (200, 60)] {
                 let view = case.show(&mut story, Theme::full(), width, height);
                 let buf = draw(&story, &view, width, height);
                 keep_picture(case.name, &buf);

@@ -5,7 +5,7 @@
 //! the recorded ones. To keep them small, readings far from the out-of-memory were thinned; paths,
 //! the user's name and the device's id are not those of the machine.
 
-use oomph::diagnosis::{Cause, Finding, diagnose, diagnose_incident};
+use oomph::diagnosis::{Cause, Finding, Forecast, diagnose, diagnose_incident, forecast, warnings};
 use oomph::event::{Event, What};
 use oomph::remedy::{Context, Remedy, RemedyId, remedies};
 use oomph::session;
@@ -189,6 +189,47 @@ fn an_evaluation_that_builds_the_graph() {
     kept("evaluation", &told(&replayed));
     assert_eq!(first_cause(&replayed), Some(Cause::EvaluationGraph));
     outside_is_small(&replayed);
+}
+
+/// What is said of each training before it fails, the first time that it is.
+fn said_before(name: &str) -> Vec<(Cause, u64, Option<Forecast>)> {
+    let mut state = State::default();
+    let mut said: Vec<(Cause, u64, Option<Forecast>)> = Vec::new();
+    for event in events(name) {
+        state.apply(&event);
+        if !matches!(event.what, What::Step(_)) {
+            continue;
+        }
+        let steps = state.run().expect("a run").steps();
+        for warning in warnings(&state) {
+            if said.iter().all(|(cause, ..)| *cause != warning.cause) {
+                said.push((warning.cause, steps, forecast(&state)));
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn only_the_leak_is_warned_of() {
+    for name in [
+        "cap",
+        "capacity",
+        "caught",
+        "evaluation",
+        "isolated",
+        "two-ranks",
+    ] {
+        assert_eq!(said_before(name), [], "{name}");
+    }
+    let said = said_before("leak");
+    let [(cause, step, Some(forecast))] = &said[..] else {
+        panic!("{said:?}");
+    };
+    // Four gibibytes a step: called as soon as ten floors are there. It ended in step 18.
+    assert_eq!((*cause, *step), (Cause::Leak, 13));
+    let range = forecast.soonest..=forecast.latest;
+    assert!(range.contains(&(18 - step)), "{forecast:?}");
 }
 
 #[test]

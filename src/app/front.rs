@@ -21,15 +21,16 @@ use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding};
+use crate::diagnosis::{self, Finding, Watch};
 use crate::event::{Clock, Event, Level, Note, What};
 use crate::oom::Scanner;
 use crate::remedy::{Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
+use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -52,6 +53,8 @@ struct Front {
     clock: Clock,
     state: State,
     findings: Vec<Finding>,
+    /// What is said of a run before it fails.
+    watch: Watch,
     remedies: Vec<Remedy>,
     recorder: Recorder,
     recording: Option<PathBuf>,
@@ -64,6 +67,7 @@ struct Front {
     rules: Rules,
     /// Use of each device before the first run, for the relaunch gate.
     baselines: BTreeMap<Uuid, Bytes>,
+    theme: Theme,
     screen: Option<Screen>,
     /// The screen while we are in the terminal's background: given back, fed, not drawn.
     parked: Option<Screen>,
@@ -80,11 +84,15 @@ struct Front {
     /// Settings of the allocator that the environment brought.
     inherited: InheritedSettings,
     torch: Option<String>,
+    /// Processes whose probes are connected.
+    speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
     /// The training goes on without us.
     released: bool,
     keeper_lost: bool,
+    /// How many times shorter graces and deadlines are; 1 but in tests.
+    scaled: u32,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
@@ -112,10 +120,11 @@ pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
     front.finish_keeper(&mut sources.reports).await;
     kept.released = front.released;
     let keeper_lost = front.keeper_lost;
+    let timing = Timing::scaled(front.scaled);
     front.leave(ending);
     if keeper_lost {
         // What the keeper held falls to this process, a subreaper as well.
-        let left = supervise::clear_up(&Timing::default()).await;
+        let left = supervise::clear_up(&timing).await;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
             eprintln!("oomph: these could not be ended: {}", pids.join(" "));
@@ -144,7 +153,7 @@ impl Front {
                 }
                 typed = next_typed(&mut self.typed) => match typed {
                     Some(Typed::Event(event)) => self.typed(event),
-                    Some(Typed::HungUp) | None => self.lose_screen("the terminal is gone"),
+                    Some(Typed::HungUp) | None => self.hung_up(),
                 },
                 signal = sources.signals.next() => if let Ok(signal) = signal {
                     self.signalled(signal);
@@ -169,6 +178,12 @@ impl Front {
                 self.learn_baseline(reading.uuid.clone(), reading.used);
             }
             What::Nvml(state) => self.nvml_changed(state.clone()),
+            What::Hello(hello) => {
+                self.speaking.insert(hello.pid);
+            }
+            What::ProbeGone(gone) => {
+                self.speaking.remove(&gone.pid);
+            }
             _ => {}
         }
         self.request(Due::Sample);
@@ -202,6 +217,7 @@ impl Front {
             findings: &self.findings,
             remedies: &self.remedies,
             plan: &plan,
+            room_for_batch: None,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: None,
@@ -214,7 +230,8 @@ impl Front {
             return;
         }
         match (Screen::enter(), keyboard::watch()) {
-            (Ok(screen), Ok(typed)) => {
+            (Ok(mut screen), Ok(typed)) => {
+                screen.view.theme = self.theme;
                 self.screen = Some(screen);
                 self.typed = Some(typed);
                 self.order(Order::ScreenShown(true));
@@ -277,7 +294,8 @@ impl Front {
         }
         self.note(Level::Warning, format!("{why}; going on without a screen"));
         let tail = lost.map(Screen::leave).unwrap_or_default();
-        self.plain = io::stdout().is_terminal();
+        // Without a screen from the start the keeper writes to the terminal itself.
+        self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&tail);
         if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
             self.phase = Phase::Leaving(Ending::Like(*exit));
@@ -345,7 +363,7 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     fn next_wake(&self) -> Option<Moment> {
         let phase = match &self.phase {
-            Phase::Settling { until, .. } => Some(*until),
+            Phase::Settling { .. } => Some(self.clock.now() + relaunch::SETTLING_STEP),
             Phase::Gating { .. } => Some(self.clock.now() + Duration::from_millis(100)),
             Phase::Starting | Phase::Running { .. } => None,
             Phase::Asking { .. } | Phase::Sweeping { .. } | Phase::Leaving(_) => None,
@@ -362,6 +380,9 @@ impl Front {
     fn progress(&mut self) {
         let now = self.clock.now();
         while let Some(note) = self.recorder.note() {
+            self.record(What::Note(note));
+        }
+        for note in self.watch.look(&self.state) {
             self.record(What::Note(note));
         }
         self.settle(now);

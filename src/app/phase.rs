@@ -3,7 +3,7 @@
 use super::Ending;
 use super::gate::Gate;
 use crate::command::CommandLine;
-use crate::event::Exit;
+use crate::event::{Exit, Exited};
 use crate::units::{Bytes, Moment};
 
 /// The lifecycle of a session. Runs follow each other through
@@ -19,10 +19,10 @@ pub enum Phase {
     },
     /// It was reaped; the last words of its probes may still be on their way.
     Settling {
-        /// How it ended.
-        exit: Exit,
-        /// When waiting for them ends.
-        until: Moment,
+        /// How it ended; folded when it has settled.
+        exited: Exited,
+        /// Since when.
+        since: Moment,
         /// What follows.
         after: After,
     },

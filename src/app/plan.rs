@@ -26,7 +26,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
-    let recognised = remedy::recognise(command);
+    let recognised = remedy::recognise(command, &context);
     let launchers: Vec<&str> = recognised
         .launchers()
         .iter()

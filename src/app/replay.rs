@@ -4,12 +4,15 @@ use super::Ending;
 use super::keyboard::{self, Typed};
 use super::mode::{self, Mode, Surface};
 use super::screen::{Around, Due, Screen};
+use super::theme;
+use crate::config;
 use crate::diagnosis;
 use crate::event::{Clock, Event, What};
 use crate::report;
 use crate::session;
 use crate::state::State;
-use crate::ui::{Effect, Pace, Replay, ReplayControl};
+use crate::ui::theme::Scheme;
+use crate::ui::{Effect, Pace, Replay, ReplayControl, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
@@ -21,7 +24,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The recording could not be read, or holds nothing.
-pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
+pub fn replay(file: &Path, headless: bool, theme: Option<Scheme>) -> anyhow::Result<Ending> {
     let events = read(file)?;
     match mode::choose(headless, &Surface::of_this_process()) {
         Mode::Headless(_) => {
@@ -38,7 +41,12 @@ pub fn replay(file: &Path, headless: bool) -> anyhow::Result<Ending> {
                 .enable_io()
                 .enable_time()
                 .build()?;
-            runtime.block_on(play(&events, file))?;
+            let settings = config::read(&std::env::current_dir().unwrap_or_default());
+            let (theme, problem) = theme::chosen(theme, &settings);
+            for problem in settings.problems.into_iter().chain(problem) {
+                eprintln!("oomph: {problem}");
+            }
+            runtime.block_on(play(&events, file, theme))?;
             runtime.shutdown_background();
         }
     }
@@ -88,10 +96,11 @@ fn print(events: &[Event], out: &mut impl Write) -> io::Result<()> {
     out.flush()
 }
 
-async fn play(events: &[Event], file: &Path) -> anyhow::Result<()> {
+async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()> {
     let clock = Clock::start();
     let mut typed = keyboard::watch().context("the keyboard cannot be read")?;
     let mut screen = Screen::enter()?;
+    screen.view.theme = theme;
     let mut state = State::default();
     let mut findings = Vec::new();
     let mut player = Player::new(events[0].at, clock.now());
@@ -120,6 +129,7 @@ async fn play(events: &[Event], file: &Path) -> anyhow::Result<()> {
             findings: &findings,
             remedies: &[],
             plan: &|_| None,
+            room_for_batch: None,
             waiting: None,
             recording: Some(file),
             replay: Some(player.shown(played == events.len())),

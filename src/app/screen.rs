@@ -49,6 +49,8 @@ pub struct Around<'a> {
     pub remedies: &'a [Remedy],
     /// The command that remedies make of the current run's.
     pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
+    /// The largest batch that would fit, where that is sure.
+    pub room_for_batch: Option<u64>,
     /// What is being waited for, in words.
     pub waiting: Option<&'a str>,
     /// Where the session is recorded.
@@ -64,6 +66,7 @@ impl<'a> Around<'a> {
             findings: self.findings,
             remedies: self.remedies,
             plan: self.plan,
+            room_for_batch: self.room_for_batch,
             child,
             waiting: self.waiting,
             recording: self.recording,
@@ -249,6 +252,7 @@ pub fn first_child_size() -> Option<Size> {
         findings: &[],
         remedies: &[],
         plan: &|_| None,
+        room_for_batch: None,
         waiting: None,
         recording: None,
         replay: None,

@@ -4,6 +4,7 @@
 //! of the training's own tree is never sent back to it (sudo's rule), and under a SLURM step every
 //! process has already been signalled, so that passing it on would make it two.
 
+use crate::supervise::Forwarding;
 use crate::units::Pid;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -32,6 +33,8 @@ pub enum Answer {
     Forward,
     /// The terminal is gone: drop the screen and go on.
     DropScreen,
+    /// The terminal is gone, and the training is to be stopped with it.
+    Stop,
     /// Read the terminal's size anew.
     Resize,
     /// Nothing.
@@ -84,11 +87,24 @@ impl Signals {
     }
 }
 
+/// What a hang-up of the terminal does to the training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnHup {
+    /// Nothing: it goes on without a screen.
+    Keep,
+    /// It is stopped, as every program is that nobody put in front of it.
+    Stop,
+}
+
 /// The rules of which signal means what.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
     pub in_slurm_step: bool,
+    /// What the user said of signals.
+    pub forwarding: Forwarding,
+    /// What the user said of a hang-up.
+    pub on_hup: OnHup,
 }
 
 impl Rules {
@@ -96,9 +112,18 @@ impl Rules {
     pub fn answer(self, signal: Signal, from_training: bool) -> Answer {
         match signal {
             Signal::SIGWINCH => Answer::Resize,
-            Signal::SIGHUP => Answer::DropScreen,
-            _ if from_training || self.in_slurm_step => Answer::Ignore,
+            Signal::SIGHUP if from_training => Answer::DropScreen,
+            Signal::SIGHUP => self.hung_up(),
+            _ if from_training || !self.forwarding.passes(self.in_slurm_step) => Answer::Ignore,
             _ => Answer::Forward,
+        }
+    }
+
+    /// What to do when the terminal hangs up, whether a signal says so or the terminal itself.
+    pub fn hung_up(self) -> Answer {
+        match self.on_hup {
+            OnHup::Keep => Answer::DropScreen,
+            OnHup::Stop => Answer::Stop,
         }
     }
 }
@@ -123,29 +148,50 @@ pub fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
 mod tests {
     use super::*;
 
-    fn rules(in_slurm_step: bool) -> Rules {
-        Rules { in_slurm_step }
+    fn rules(in_slurm_step: bool, forwarding: Forwarding) -> Rules {
+        Rules {
+            in_slurm_step,
+            forwarding,
+            on_hup: OnHup::Keep,
+        }
     }
 
     #[test]
     fn what_the_training_sent_is_not_sent_back() {
-        assert_eq!(rules(false).answer(Signal::SIGTERM, true), Answer::Ignore);
-        assert_eq!(rules(false).answer(Signal::SIGTERM, false), Answer::Forward);
+        for forwarding in [Forwarding::Auto, Forwarding::Always] {
+            let rules = rules(false, forwarding);
+            assert_eq!(rules.answer(Signal::SIGTERM, true), Answer::Ignore);
+            assert_eq!(rules.answer(Signal::SIGTERM, false), Answer::Forward);
+        }
     }
 
     #[test]
     fn a_slurm_step_has_signalled_everybody_already() {
-        assert_eq!(rules(true).answer(Signal::SIGUSR1, false), Answer::Ignore);
-        assert_eq!(rules(false).answer(Signal::SIGUSR1, false), Answer::Forward);
+        use Answer::{Forward, Ignore};
+        for (in_step, forwarding, answer) in [
+            (true, Forwarding::Auto, Ignore),
+            (false, Forwarding::Auto, Forward),
+            (true, Forwarding::Always, Forward),
+            (false, Forwarding::Never, Ignore),
+        ] {
+            let rules = rules(in_step, forwarding);
+            assert_eq!(rules.answer(Signal::SIGUSR1, false), answer);
+            assert_eq!(rules.answer(Signal::SIGTERM, false), answer);
+        }
     }
 
     #[test]
     fn the_terminals_own_signals_stay_here() {
-        assert_eq!(
-            rules(false).answer(Signal::SIGHUP, false),
-            Answer::DropScreen
-        );
-        assert_eq!(rules(false).answer(Signal::SIGWINCH, false), Answer::Resize);
+        let keep = rules(false, Forwarding::Auto);
+        assert_eq!(keep.answer(Signal::SIGHUP, false), Answer::DropScreen);
+        assert_eq!(keep.answer(Signal::SIGWINCH, false), Answer::Resize);
+        let stop = Rules {
+            on_hup: OnHup::Stop,
+            ..keep
+        };
+        assert_eq!(stop.answer(Signal::SIGHUP, false), Answer::Stop);
+        assert_eq!(stop.answer(Signal::SIGHUP, true), Answer::DropScreen);
+        assert_eq!(stop.hung_up(), Answer::Stop);
     }
 
     #[test]

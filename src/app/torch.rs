@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, or `None` where it cannot be told.
 pub fn version_for(command: &CommandLine) -> Option<String> {
-    let recognised = remedy::recognise(command);
+    let recognised = remedy::recognise(command, &remedy::Context::default());
     let at = recognised.anatomy.interpreter?;
     let inherited_path = env::var_os("PATH");
     let path = command

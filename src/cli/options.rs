@@ -1,6 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
-use crate::app::{OnOom, Recording, RunOptions, Source};
+use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct ReplayOrder {
     pub file: PathBuf,
     /// Print what it says instead of playing it on the screen.
     pub headless: bool,
+    /// The screen's theme, where it was said.
+    pub theme: Option<Scheme>,
 }
 
 /// A command to look at.
@@ -98,6 +100,9 @@ pub struct ReplayArguments {
     /// Print what it says instead of playing it
     #[arg(long)]
     pub headless: bool,
+    /// The screen's theme: default, dark, light, contrast
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl From<ReplayArguments> for ReplayOrder {
@@ -105,6 +110,7 @@ impl From<ReplayArguments> for ReplayOrder {
         ReplayOrder {
             file: arguments.file,
             headless: arguments.headless,
+            theme: arguments.theme,
         }
     }
 }
@@ -156,6 +162,24 @@ pub enum OnOomChoice {
     Exit,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ForwardChoice {
+    /// Once, unless SLURM has signalled the command already
+    Auto,
+    /// Once, also inside an srun step
+    Always,
+    /// Not at all
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnHupChoice {
+    /// The training goes on, without a screen
+    Keep,
+    /// SIGHUP is passed on, and the training is stopped if it lives on
+    Stop,
+}
+
 #[derive(Debug, Default, Args)]
 pub struct Common {
     /// No screen: pass the output through unchanged, print the diagnosis at the end
@@ -185,6 +209,20 @@ pub struct Common {
     /// What to do when memory runs out [default: ask with a screen, exit without]
     #[arg(long, value_name = "ask|exit")]
     pub on_oom: Option<OnOomChoice>,
+    /// Pass signals on to the command: auto leaves them to SLURM inside an srun step, which signals
+    /// every process itself [default: auto]
+    #[arg(long, value_name = "auto|always|never")]
+    pub forward: Option<ForwardChoice>,
+    /// When the terminal hangs up: keep the training and go on without a screen, or stop it
+    /// [default: keep]
+    #[arg(long, value_name = "keep|stop")]
+    pub on_hup: Option<OnHupChoice>,
+    /// Graces and deadlines this many times shorter, for tests
+    #[arg(long, hide = true, value_name = "TIMES")]
+    pub scaled: Option<u32>,
+    /// The screen's theme: default, dark, light, contrast [default: that of oomph.toml]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::of_name)]
+    pub theme: Option<Scheme>,
 }
 
 impl Common {
@@ -200,6 +238,10 @@ impl Common {
             no_record: self.no_record | after.no_record,
             alloc_conf: after.alloc_conf.or(self.alloc_conf),
             on_oom: after.on_oom.or(self.on_oom),
+            forward: after.forward.or(self.forward),
+            on_hup: after.on_hup.or(self.on_hup),
+            scaled: after.scaled.or(self.scaled),
+            theme: after.theme.or(self.theme),
         }
     }
 
@@ -224,6 +266,17 @@ impl Common {
                 OnOomChoice::Ask => OnOom::Ask,
                 OnOomChoice::Exit => OnOom::Exit,
             }),
+            forward: match self.forward {
+                None | Some(ForwardChoice::Auto) => Forwarding::Auto,
+                Some(ForwardChoice::Always) => Forwarding::Always,
+                Some(ForwardChoice::Never) => Forwarding::Never,
+            },
+            on_hup: match self.on_hup {
+                None | Some(OnHupChoice::Keep) => OnHup::Keep,
+                Some(OnHupChoice::Stop) => OnHup::Stop,
+            },
+            scaled: self.scaled.unwrap_or(1),
+            theme: self.theme,
         })
     }
 }

@@ -195,7 +195,8 @@ fn replay_and_plan_have_words_of_their_own() {
         parsed(&["replay", "a.jsonl"]),
         Ok(Order::Replay(ReplayOrder {
             file: "a.jsonl".into(),
-            headless: false
+            headless: false,
+            theme: None,
         }))
     );
     let Ok(Order::Plan(plan)) = parsed(&[
@@ -213,4 +214,19 @@ fn replay_and_plan_have_words_of_their_own() {
     assert!(plan.json);
     assert_eq!(plan.batch_scale, 0.25);
     assert_eq!(plan.command.argv.len(), 3);
+}
+
+#[test]
+fn a_theme_is_one_of_those_that_there_are() {
+    use crate::app::Scheme;
+    assert_eq!(run(&["python"]).theme, None);
+    let options = run(&["--theme", "contrast", "python"]);
+    assert_eq!(options.theme, Some(Scheme::Contrast));
+    let words = ["--theme=dark", "run", "--theme", "light", "--", "python"];
+    assert_eq!(run(&words).theme, Some(Scheme::Light));
+    let said = mistake_of(&["--theme", "drak", "python"]);
+    assert!(
+        said.contains("choose one of default, dark, light, contrast"),
+        "{said}"
+    );
 }

@@ -4,9 +4,9 @@
 //! It is also the rule that speaks when the figures are missing, or explain nothing: then it says
 //! that, and no more.
 
-use super::case::{Case, USUAL_OUTSIDE, text};
+use super::case::{Case, USUAL_OUTSIDE, number, text};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
-use super::{Cause, Certainty, Finding};
+use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
 use crate::oom::Kind;
 use crate::units::Bytes;
@@ -30,10 +30,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             _,
             _,
         ) => Some(outside_the_allocator(case)),
-        (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
         (_, _, Some(capacity), Some(requested)) if requested > capacity => {
             Some(larger_than_the_card(case, requested, capacity))
         }
+        (_, Some(needed), Some(capacity), _) => compared(case, needed, capacity),
         (_, _, _, _) => Some(without_figures(case)),
     }
 }
@@ -43,8 +43,17 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let own_room = case.own_room()?;
     let (spare, tight) = (case.spare(), case.is_full() == Some(true));
     let others_are_why = foreign_process::held(case) > USUAL_OUTSIDE;
+    let fails = match case.phase {
+        // Nothing but the model is there yet.
+        Phase::Load => "The model itself does not fit",
+        Phase::Forward
+        | Phase::Backward
+        | Phase::Optimizer
+        | Phase::Evaluation
+        | Phase::Unknown => "It does not fit",
+    };
     let (certainty, opening) = if needed > own_room {
-        (Certainty::Certain, "It does not fit")
+        (Certainty::Certain, fails)
     } else if others_are_why {
         // With the card to itself it would have fitted: that is the other process's finding.
         return None;
@@ -55,13 +64,11 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         // Exact at that moment, and not enough; if it is not known who has the rest, it may be
         // another process.
         match case.elsewhere() {
-            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE => {
-                (Certainty::Certain, "It does not fit")
-            }
+            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE => (Certainty::Certain, fails),
             Some(elsewhere) if elsewhere <= USUAL_OUTSIDE + capacity.scale(NOTABLE_UNNAMED) => {
-                (Certainty::Likely, "It does not fit")
+                (Certainty::Likely, fails)
             }
-            Some(_) | None => (Certainty::Possible, "It does not fit"),
+            Some(_) | None => (Certainty::Possible, fails),
         }
     } else if tight {
         (Certainty::Likely, "It would fit only without any waste")
@@ -99,7 +106,8 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         case.caveat(),
     ]);
     finding.evidence = case.evidence();
-    finding.advice = advice(case, allocated);
+    finding.evidence.extend(parts(case));
+    finding.advice = super::advice::advice(case);
     Some(finding)
 }
 
@@ -144,36 +152,21 @@ fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
     ))
 }
 
-fn kept(structure: &Structure) -> Bytes {
-    structure.parameters + structure.gradients + structure.optimizer_state
+/// What is allocated, by what it is.
+fn parts(case: &Case) -> Vec<Evidence> {
+    let (Some(structure), Some(rest)) = (case.structure, case.unnamed()) else {
+        return Vec::new();
+    };
+    vec![
+        number("parameters", structure.parameters),
+        number("gradients", structure.gradients),
+        number("optimizer state", structure.optimizer_state),
+        number("activations and the rest", rest),
+    ]
 }
 
-fn advice(case: &Case, allocated: Bytes) -> Vec<String> {
-    let words: &[&str] = match (case.phase, case.structure.zip(case.unnamed())) {
-        (Phase::Load, _) => &[
-            "a smaller model, or the same one in lower precision (bf16, quantization)",
-            "more GPUs, the parameters spread over them (FSDP, ZeRO-3)",
-        ],
-        (Phase::Evaluation, _) => &[
-            "a smaller batch in evaluation",
-            "torch.inference_mode() around the evaluation",
-        ],
-        (_, Some((_, unnamed))) if unnamed.fraction_of(allocated).is_some_and(|f| f < MOST) => &[
-            "an optimizer with less state (8-bit, Adafactor), or its state spread over GPUs (ZeRO)",
-            "lower precision (bf16)",
-            "a smaller batch gives back only what is not parameters, gradients and state",
-        ],
-        (Phase::Optimizer, None) => &[
-            "an optimizer with less state (8-bit, Adafactor), or its state spread over GPUs (ZeRO)",
-            "foreach=False in the optimizer, which needs less in its step",
-        ],
-        (_, _) => &[
-            "a smaller batch, with gradient accumulation to keep the effective one",
-            "automatic mixed precision (bf16)",
-            "recomputing activations (torch.utils.checkpoint)",
-        ],
-    };
-    words.iter().map(|word| word.to_string()).collect()
+fn kept(structure: &Structure) -> Bytes {
+    structure.parameters + structure.gradients + structure.optimizer_state
 }
 
 fn larger_than_the_card(case: &Case, requested: Bytes, capacity: Bytes) -> Finding {
@@ -258,7 +251,30 @@ fn message_lost(case: &Case) -> Finding {
     finding
 }
 
+/// vLLM looks at what the weights and one trial run leave for its cache of keys and values.
+fn no_room_for_the_cache(case: &Case) -> Finding {
+    let headline = "vLLM found too little memory left for its cache of keys and values.";
+    let mut finding = case.finding(Cause::Capacity, Certainty::Likely, headline.into());
+    finding.explanation = text([
+        Some(
+            "It takes a set share of the card for weights, activations and this cache together."
+                .into(),
+        ),
+        Some(sentence(&foreign_process::sentence(case))),
+    ]);
+    finding.evidence = case.evidence();
+    finding.advice = vec![
+        "a larger share of the card (--gpu-memory-utilization), where nobody else is on it".into(),
+        "shorter requests (--max-model-len)".into(),
+        "quantized weights, or more GPUs (--tensor-parallel-size)".into(),
+    ];
+    finding
+}
+
 fn without_figures(case: &Case) -> Finding {
+    if case.kind == Kind::Vllm {
+        return no_room_for_the_cache(case);
+    }
     let wanted = match case.asked() {
         Some(asked) => format!("It ran out of memory: {asked}."),
         None => "It ran out of memory.".into(),
@@ -315,7 +331,7 @@ fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
 }
 
 /// A sentence: a capital in front, a stop behind.
-fn sentence(words: &str) -> String {
+pub(super) fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     match chars.next() {
         Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),

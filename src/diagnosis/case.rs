@@ -50,6 +50,8 @@ pub(super) struct Case<'a> {
     /// The optimizer step in which it happened, from 1, where steps are known.
     pub(super) step: Option<u64>,
     pub(super) structure: Option<&'a Structure>,
+    /// What is wrong with the device itself, where anything is.
+    pub(super) fault: Option<String>,
 }
 
 /// Another process on the device.
@@ -105,6 +107,7 @@ impl<'a> Case<'a> {
             by_last_sample,
             phase: oom.record.as_ref().map_or(Phase::Unknown, |r| r.phase),
             step: None,
+            fault: device.and_then(|device| super::device_fault::fault(state, device)),
             structure: oom
                 .record
                 .as_ref()

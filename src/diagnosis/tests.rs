@@ -2,6 +2,7 @@
 //! a snapshot.
 
 mod climbs;
+mod forecasts;
 mod messages;
 mod trainings;
 

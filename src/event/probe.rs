@@ -89,9 +89,26 @@ pub struct Sample {
     /// Segments held.
     #[serde(default)]
     pub segments: Option<u64>,
+    /// The part of it that the pool of small blocks holds; the rest is the large pool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub small_pool: Option<Pool>,
     /// A cap set by the program on what it may reserve of the device.
     #[serde(default)]
     pub limit: Option<Bytes>,
+}
+
+/// One of the native allocator's two pools: small blocks (up to 1 MiB, in segments of 2 MiB) and
+/// large ones, which never share a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pool {
+    /// Blocks of live tensors.
+    pub allocated: Bytes,
+    /// Its segments' bytes.
+    pub reserved: Bytes,
+    /// Free pieces of its partly used segments.
+    pub inactive_split: Bytes,
+    /// Its segments.
+    pub segments: u64,
 }
 
 /// What the allocator showed at one edge of an optimizer step.

@@ -8,9 +8,14 @@ use super::squeezed::find;
 use super::wording::{Form, Found, Text, form_at, is_prose};
 
 /// Statuses of both libraries, squeezed.
-const STATUSES: [(&str, Kind); 2] = [
+const STATUSES: [(&str, Kind); 3] = [
     ("CUBLAS_STATUS_ALLOC_FAILED", Kind::Cublas),
     ("CUDNN_STATUS_ALLOC_FAILED", Kind::Cudnn),
+    // cuDNN 9 (cudnn_graph.h), whose statuses say which internal error it was.
+    (
+        "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        Kind::Cudnn,
+    ),
 ];
 
 /// Sentences without a status, squeezed.

@@ -26,7 +26,11 @@ const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
 /// One of these is in every message of the family.
 pub(super) fn heads() -> Vec<&'static str> {
-    let mut heads = vec![ASYNC_WORDS, "OutOfMemoryError:"];
+    let mut heads = vec![
+        ASYNC_WORDS,
+        "torch.OutOfMemoryError",
+        "torch.cuda.OutOfMemoryError",
+    ];
     heads.extend(HEADS.iter().map(|(head, _)| head));
     heads
 }
@@ -65,16 +69,20 @@ pub(super) fn read(text: &Text) -> Vec<Found> {
     found
 }
 
+/// The class by its public names: 2.4 (pull request 121702), 1.13 (83146).
+const CLASSES: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
+
 /// A class that says it alone, whatever its message: `torch.OutOfMemoryError: Allocation on device`
 /// as ComfyUI shortens it, a framework's own words, or a head that was wrapped.
 fn read_class(text: &Text) -> Option<Found> {
-    // 2.4 (pull request 121702), 1.13 (83146).
-    let (at, end) = ["torch.OutOfMemoryError:", "torch.cuda.OutOfMemoryError:"]
-        .iter()
-        .find_map(|class| {
-            let at = find(&text.squeezed, class)?;
-            Some((at, at + class.len()))
-        })?;
+    if CLASSES.contains(&text.plain.trim()) {
+        // An exception without a message is printed as its class alone.
+        return Some(Found::whole(Kind::CudaOom, Form::Exception));
+    }
+    let (at, end) = CLASSES.iter().find_map(|class| {
+        let at = find(&text.squeezed, &format!("{class}:"))?;
+        Some((at, at + class.len() + 1))
+    })?;
     let before = &text.squeezed[..at];
     // `except torch.OutOfMemoryError:` and other source; a message that was read and refused.
     let source =

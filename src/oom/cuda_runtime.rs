@@ -1,12 +1,12 @@
 //! The CUDA and HIP runtime and driver, outside any caching allocator: contexts, pinned memory,
-//! modules, other libraries. These say no figure at all.
+//! modules, other libraries. All but one of these say no figure at all.
 
 use super::report::Kind;
-use super::squeezed::find;
+use super::squeezed::{find, number_after, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 
 /// Wordings in lower case, squeezed, each with where it comes from.
-const WORDINGS: [(&str, Kind); 17] = [
+const WORDINGS: [(&str, Kind); 24] = [
     // torch: CUDAException.cpp (0.4.1 to 2.15), driver API (2.1 and later).
     ("cudaerror:outofmemory", Kind::CudaErrorOom),
     ("cudadrivererror:outofmemory", Kind::CudaErrorOom),
@@ -26,9 +26,21 @@ const WORDINGS: [(&str, Kind); 17] = [
     ("cudaerrormemoryallocation:outofmemory", Kind::CudaErrorOom),
     ("cudaerrormemoryallocationoutofmemory", Kind::CudaErrorOom),
     ("gpuassert:outofmemory", Kind::CudaErrorOom),
+    // llama.cpp (ggml-cuda.cu) and MXNet (pooled_storage_manager.h).
+    ("cudamallocfailed:outofmemory", Kind::CudaErrorOom),
+    ("cudamallocretryfailed:outofmemory", Kind::CudaErrorOom),
+    // OpenCV: gpu_mat.cu's cudaSafeCall.
+    ("gpuapicall)outofmemory", Kind::CudaErrorOom),
+    // compute-sanitizer.
+    ("dueto\"outofmemory\"oncudaapicall", Kind::CudaErrorOom),
     // PyCUDA and numba.
     ("cumemallocfailed:outofmemory", Kind::CudaErrorOom),
     ("resultsincuda_error_out_of_memory", Kind::CudaErrorOom),
+    // TensorRT: defaultAllocator.cpp.
+    ("cudaruntime(outofmemory)", Kind::CudaErrorOom),
+    // torch's XPU build on oneAPI: the adapters' codes (ur_api.h; Level Zero's plugin before them).
+    ("ur_result_error_out_of_device_memory", Kind::XpuOom),
+    ("pi_error_out_of_device_memory", Kind::XpuOom),
     // torch's HIP build, translated from CUDAException.cpp.
     ("hiperror:outofmemory", Kind::HipOom),
     ("hiperror:hiperroroutofmemory", Kind::HipOom),
@@ -46,7 +58,18 @@ pub(super) fn read(text: &Text) -> Option<Found> {
         .iter()
         .find_map(|&(words, kind)| find(&lower, words).map(|at| (at, at + words.len(), kind)))?;
     let form = form_at(text, at)?;
-    (!is_prose(text, at, end)).then(|| Found::whole(kind, form))
+    if is_prose(text, at, end) {
+        return None;
+    }
+    let mut found = Found::whole(kind, form);
+    // `allocating 18432.00 MiB on device 0: cudaMalloc failed: out of memory`, llama.cpp.
+    let before = &text.squeezed[..at];
+    found.report.requested = size_after(before, "allocating");
+    found.report.device = found
+        .report
+        .requested
+        .and_then(|_| number_after(before, "ondevice"));
+    Some(found)
 }
 
 #[cfg(test)]

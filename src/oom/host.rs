@@ -1,11 +1,13 @@
 //! The host's memory, not the device's: allocations refused, workers and ranks killed.
 
 use super::report::{Kind, Outcome};
-use super::squeezed::{find, number_after, size_after};
+use super::squeezed::{find, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
+use regex::Regex;
+use std::sync::LazyLock;
 
 /// What a shell says of a command of a script, and of its own; an expression.
-pub(super) const SHELL_KILLED: &str = "^Killed$|:line[0-9]+:[0-9]+Killed";
+pub(super) const SHELL_KILLED: &str = r"^Killed(:9)?$|:line[0-9]+:[0-9]+Killed|^make:[ -~]*\]Killed$|^zsh:killed|^\[[0-9]+\][+-]?[0-9]+killed";
 
 /// One of these, or [`SHELL_KILLED`], is in every message of the family.
 pub(super) fn heads() -> Vec<&'static str> {
@@ -87,12 +89,16 @@ fn worker(text: &Text) -> Option<Found> {
 }
 
 /// Wordings of those who kill for memory.
-const KILLERS: [&str; 14] = [
+const KILLERS: [&str; 18] = [
     // Linux mm/oom_kill.c, and cgroups' variant of it.
     "Outofmemory:Killedprocess",
     "Outofmemory:Killprocess",
     "Memorycgroupoutofmemory:Kill",
     "oom-kill:constraint=",
+    "invokedoom-killer:",
+    // LSF's and PBS's summaries.
+    "TERM_MEMLIMIT:",
+    "PBS:jobkilled:mem",
     // SLURM (task/cgroup) and srun's summary of a task.
     "oom-killevent(s)in",
     "oom_killevent(s)in",
@@ -106,7 +112,8 @@ const KILLERS: [&str; 14] = [
     "killedduetomemorypressure(OOM)",
     // Kubernetes.
     "OOMKilled",
-    // systemd-oomd and systemd's summary of a unit.
+    // systemd-oomd's own line, and systemd's summary of a unit.
+    "duetomemorypressurefor/",
     "Failedwithresult'oom-kill'",
 ];
 
@@ -121,7 +128,7 @@ fn killer(text: &Text) -> Option<Found> {
 }
 
 /// Wordings of those who only see that SIGKILL ended a process.
-const KILLED: [&str; 12] = [
+const KILLED: [&str; 13] = [
     // torch/distributed/elastic: the agent's line and its summary.
     "failed(exitcode:-9)",
     "exitcode:-9(pid:",
@@ -137,6 +144,8 @@ const KILLED: [&str; 12] = [
     // accelerate and subprocess.
     "diedwith<Signals.SIGKILL:9>",
     "returnednon-zeroexitstatus-9",
+    // time(1).
+    "Commandterminatedbysignal9",
     // torch.multiprocessing.spawn.
     "terminatedwithsignalSIGKILL",
 ];
@@ -158,17 +167,12 @@ pub(super) fn read_killed(text: &Text) -> Option<Found> {
 }
 
 /// bash, of a script's command: `job.sh: line 28:  8156 Killed   python3 main.py`; of its own, the
-/// one word.
+/// one word (`Killed: 9` on macOS); zsh, of its own and of a job: `zsh: killed  python3 main.py`;
+/// make: `make: *** [train] Killed`.
 fn shell_killed(text: &Text) -> Option<usize> {
-    if text.squeezed == "Killed" {
-        return Some(0);
-    }
-    let at = find(&text.squeezed, ":line")?;
-    let clause = &text.squeezed[at..];
-    let line = number_after(clause, ":line")?;
-    let after = clause.strip_prefix(&format!(":line{line}:"))?;
-    let word = after.find(|c: char| !c.is_ascii_digit())?;
-    (word > 0 && after[word..].starts_with("Killed")).then_some(at)
+    static WORDS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(SHELL_KILLED).expect("a valid expression"));
+    WORDS.find(&text.squeezed).map(|found| found.start())
 }
 
 #[cfg(test)]

@@ -16,18 +16,46 @@ const JAX: [&str; 3] = [
     "Failedtoallocaterequestfor",
 ];
 
+/// JAX on a card that has no room for a context (stream_executor's cuda_context.cc).
+const JAX_CONTEXT: &str = "cuDevicePrimaryCtxRetain:CUDA_ERROR_OUT_OF_MEMORY";
+
+/// TensorFlow's other words, without figures: a copy to a full device (common_runtime/copy_tensor.cc)
+/// and an eager operation (framework/op_kernel.cc, with the class in front).
+const TENSORFLOW_BARE: [&str; 2] = ["Dsttensorisnotinitialized", "failedtoallocatememory[Op:"];
+
 const TENSORFLOW: &str = "OOMwhenallocatingtensorwithshape[";
 
 /// One of these is in every message of the family.
 pub(super) fn heads() -> Vec<&'static str> {
     let mut heads = JAX.to_vec();
     heads.push(TENSORFLOW);
+    heads.push(JAX_CONTEXT);
+    heads.extend(TENSORFLOW_BARE);
     heads
 }
 
 /// The message in `text`.
 pub(super) fn read(text: &Text) -> Option<Found> {
-    tensorflow(text).or_else(|| jax(text))
+    tensorflow(text)
+        .or_else(|| jax(text))
+        .or_else(|| jax_context(text))
+        .or_else(|| tensorflow_bare(text))
+}
+
+/// `INTERNAL: failed initializing StreamExecutor for CUDA device ordinal 0: INTERNAL: failed call to
+/// cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY: out of memory`.
+fn jax_context(text: &Text) -> Option<Found> {
+    let at = find(&text.squeezed, JAX_CONTEXT)?;
+    let mut found = Found::whole(Kind::Jax, form_at(text, at)?);
+    found.report.device = number_after(&text.squeezed[..at], "deviceordinal");
+    Some(found)
+}
+
+fn tensorflow_bare(text: &Text) -> Option<Found> {
+    let at = TENSORFLOW_BARE
+        .iter()
+        .find_map(|words| find(&text.squeezed, words))?;
+    Some(Found::whole(Kind::Tf, form_at(text, at)?))
 }
 
 /// `RESOURCE_EXHAUSTED: Out of memory while trying to allocate 512 bytes.`, `… Out of memory

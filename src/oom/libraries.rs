@@ -5,7 +5,13 @@ use super::squeezed::{find, number_at_start, size_after};
 use super::wording::{Found, Text, form_at};
 
 const BITSANDBYTES: &str = "Erroroutofmemoryatline";
-const VLLM: &str = "Noavailablememoryforthecacheblocks.";
+/// vLLM's checks before it lays out the cache (worker.py, gpu_worker.py, kv_cache_utils.py): no room
+/// for any block; none for one request of the longest length; less free than it was told to use.
+const VLLM: [&str; 3] = [
+    "Noavailablememoryforthecacheblocks.",
+    "KVcacheisneeded,whichislargerthantheavailableKVcachememory",
+    "onstartupislessthandesiredGPUmemoryutilization",
+];
 /// The words before CuPy's figure, and those after it; CuPy 5 and older have `out of memory to
 /// allocate 1024 bytes (total 2048 bytes)`.
 const CUPY: [(&str, &str); 2] = [
@@ -15,7 +21,14 @@ const CUPY: [(&str, &str); 2] = [
 
 /// One of these is in every message of the family.
 pub(super) fn heads() -> Vec<&'static str> {
-    vec![BITSANDBYTES, VLLM, CUPY[0].0, CUPY[1].0]
+    vec![
+        BITSANDBYTES,
+        VLLM[0],
+        VLLM[1],
+        VLLM[2],
+        CUPY[0].0,
+        CUPY[1].0,
+    ]
 }
 
 /// The message in `text`.
@@ -36,9 +49,18 @@ fn bitsandbytes(text: &Text) -> Option<Found> {
         .then(|| Found::whole(Kind::Bitsandbytes, form))
 }
 
-/// vLLM's check before it lays out the cache (worker.py, gpu_worker.py, kv_cache_utils.py).
+/// One of vLLM's checks; the sentence begins before the words.
 fn vllm(text: &Text) -> Option<Found> {
-    let at = find(&text.squeezed, VLLM)?;
+    let at = VLLM
+        .iter()
+        .find_map(|words| find(&text.squeezed, words))
+        .map(|at| {
+            let sentence = ["Toserveatleastonerequest", "Freememoryondevice"];
+            let begin = sentence
+                .iter()
+                .find_map(|words| text.squeezed[..at].rfind(words));
+            begin.unwrap_or(at)
+        })?;
     let form = form_at(text, at)?;
     Some(Found::whole(Kind::Vllm, form))
 }

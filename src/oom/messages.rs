@@ -173,7 +173,8 @@ impl Messages {
         let last = found.pop();
         if last.is_none() && !self.complete(rank, number, &text, sink) {
             sink.line(rank, number, &text);
-            if self.beginning.is_none() {
+            let is_head_of_traceback = self.traceback == Some(number);
+            if self.beginning.is_none() && !is_head_of_traceback {
                 self.beginning = Some(Beginning {
                     rank,
                     number,
@@ -238,7 +239,10 @@ impl Messages {
         let Some(mut beginning) = self.beginning.take() else {
             return false;
         };
-        if beginning.rank != rank && rank.is_some() {
+        // A line that has a message's words by itself and was refused is an echo of the source;
+        // behind other lines it would no longer look like one.
+        let is_refused = HEADS.is_match(&text.squeezed);
+        if is_refused || beginning.rank != rank && rank.is_some() {
             return false;
         }
         let line = behind_shared_prefix(&beginning.plain, &text.plain);

@@ -49,7 +49,7 @@ pub(super) fn is_none(text: &Text) -> bool {
 static HANDLED: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         // fairseq and those who took its trainer.
-        "[Ss]kipping(?:this)?batch",
+        "[Ss]kipp(?:ing|ed)(?:this|the)?(?:batch|item|sample|image|file|step)",
         "[Rr]etrying",
         "recover(?:ing)?fromOOM",
         // inductor.
@@ -60,7 +60,7 @@ static HANDLED: LazyLock<Regex> = LazyLock::new(|| {
         // accelerate, Lightning and others that look for a batch size.
         "[Dd]ecreasingbatchsize",
         "[Rr]educ(?:ing|edthe)batchsize",
-        "Tryingbatchsize",
+        "[Tt]ryingbatchsize",
         "[Ff]allingback",
     ];
     Regex::new(&words.join("|")).expect("the words are a valid expression")

@@ -63,7 +63,7 @@ fn rank_in_prefix(line: &str) -> Option<Rank> {
         end -= 1;
     }
     let head = &line[..end];
-    let named = ["rank=", "[Rank ", "[rank ", "[rank:"]
+    let named = ["rank=", "[Rank ", "[rank ", "[rank: ", "[rank:"]
         .iter()
         .find_map(|name| {
             let at = head.find(name)?;
@@ -96,7 +96,11 @@ pub(super) fn behind_shared_prefix<'a>(first: &str, line: &'a str) -> &'a str {
         .iter()
         .rposition(|byte| matches!(byte, b' ' | b']' | b')' | b'|' | b'>'))
         .map_or(0, |last| last + 1);
-    if end > 2 { &line[end..] } else { line }
+    let is_quotation = first.starts_with("> ") && line.starts_with("> ");
+    match end > 2 || is_quotation {
+        true => &line[end..],
+        false => line,
+    }
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn is_exception(line: &str) -> bool {
 
 /// What a dying program prints beside its traceback.
 fn is_after_effect(line: &str, squeezed: &str) -> bool {
-    const BEGINNINGS: [&str; 15] = [
+    const BEGINNINGS: [&str; 22] = [
         "Traceback(",
         "[W",
         "wandb:",
@@ -174,6 +174,14 @@ fn is_after_effect(line: &str, squeezed: &str) -> bool {
         "reservedmemoryis",
         "resource_tracker:",
         "Rootcause",
+        // What torch adds to an error of the runtime (CUDAException.cpp).
+        "Searchfor`",
+        "SettheenvironmentvariableHYDRA_FULL_ERROR",
+        "CUDAkernelerrors",
+        "HIPkernelerrors",
+        "Fordebuggingconsider",
+        "Compilewith`",
+        "[TheCUDAdriver",
     ];
     const ANYWHERE: [&str; 9] = [
         "resource_tracker:",

@@ -10,7 +10,8 @@ use crate::units::Bytes;
 /// `MB`, XLA's glued `GiB`), the longer before their own beginnings.
 const UNITS: [&str; 9] = ["bytes", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"];
 
-/// `text` without white space, and without line ends that were written out as `\n`.
+/// `text` without white space, without line ends that were written out as `\n`, and without the
+/// borders of a box that it was drawn in.
 pub(super) fn squeeze(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -22,6 +23,10 @@ pub(super) fn squeeze(text: &str) -> String {
             word = &word[at + skipped..];
         }
         out.push_str(word);
+    }
+    // rich and others draw a box around what they wrap.
+    if memchr::memmem::find(out.as_bytes(), "│".as_bytes()).is_some() {
+        out.retain(|c| c != '│');
     }
     out
 }

@@ -4,7 +4,7 @@
 //! comes after tells: an exit status, progress, or nothing at all behind the traceback.
 
 use super::messages::{Message, Sink};
-use super::report::{Outcome, Report};
+use super::report::{Kind, Outcome, Report};
 use super::scanner::Scanner;
 use super::signs::{self, Counter, Sign};
 use super::wording::{Form, Text};
@@ -98,7 +98,8 @@ impl Sink for Aftermath {
         self.count(rank, before);
         self.cases.push(Case {
             is_uncaught_form: is_exception && message.after_traceback,
-            is_warning: !is_exception && is_warning(before),
+            // NCCL has no other level for what it dies of.
+            is_warning: !is_exception && message.report.kind != Kind::Nccl && is_warning(before),
             report: message.report,
             rises: 0,
             ended_badly: false,

@@ -5,11 +5,13 @@
 //! nothing is edited.
 
 mod accumulation;
+mod in_file;
 mod known;
 mod unknown;
 
 use super::argument::Arguments;
 use super::argument::{Hit, Name};
+use super::context::Context;
 use super::draft::Draft;
 use super::family::{self, Level};
 use super::program::{Entry, Scope};
@@ -41,7 +43,7 @@ pub(super) struct Smaller {
 }
 
 /// The batch that a command says, if one can be read.
-pub fn batch_of(command: &CommandLine, recognised: &Recognised) -> Option<Batch> {
+pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Batch> {
     let arguments = arguments_of(command, &recognised.anatomy);
     let read = |hit: Hit<'_>, scope| {
         Some(Batch {
@@ -80,9 +82,10 @@ pub fn batch_of(command: &CommandLine, recognised: &Recognised) -> Option<Batch>
 /// A batch of `scale` times the one that is, or why there is none.
 pub(super) fn smaller(
     command: &CommandLine,
-    recognised: &Recognised,
-    scale: f64,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
 ) -> Result<Smaller, String> {
+    let scale = context.batch_scale;
     if let Some(reason) = &recognised.closed {
         return Err(reason.clone());
     }
@@ -91,7 +94,7 @@ pub(super) fn smaller(
     }
     let arguments = arguments_of(command, &recognised.anatomy);
     match recognised.known {
-        Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, scale),
+        Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, context),
         None => unknown::smaller(command, recognised, &arguments, scale),
     }
 }

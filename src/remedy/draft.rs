@@ -1,14 +1,18 @@
 //! Edits while they are being made: places in, `Edit`s out, and the words that show them.
 
 use super::argument::{Arguments, Form, Hit, Value};
-use super::plan::Edit;
+use super::file::{ConfigFile, FoundValue};
+use super::plan::{Edit, FileEdit};
 use crate::command::Word;
+use std::path::Path;
 
 /// Edits of one remedy so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Draft {
     /// The edits.
     pub edits: Vec<Edit>,
+    /// Edits of copies of files that the command names.
+    pub files: Vec<FileEdit>,
     /// What they change, for the eye.
     pub shown: Vec<String>,
 }
@@ -74,6 +78,41 @@ impl Draft {
         };
         self.edits.push(Edit::Remove { at, count });
         self.shown.push(format!("−{}", hit.name));
+    }
+
+    /// Gives a setting of a file the value `new`, in a copy that the command is pointed at. `copies` is
+    /// where copies go, and for which run.
+    pub fn set_in_copy(
+        &mut self,
+        file: &ConfigFile,
+        value: &FoundValue,
+        new: &str,
+        copies: (&Path, u32),
+    ) {
+        let (directory, run) = copies;
+        let copy = directory.join(format!("run{run}-{}", file.shown()));
+        let pointed = Edit::Splice {
+            at: file.at,
+            from: file.from,
+            to: file.from + file.name.as_os_str().len(),
+            with: Word::from(&copy),
+        };
+        if !self.edits.contains(&pointed) {
+            self.edits.push(pointed);
+        }
+        self.files.push(FileEdit {
+            copy,
+            original: file.text.clone(),
+            from: value.from,
+            to: value.to,
+            with: new.to_string(),
+        });
+        self.shown.push(format!(
+            "{} {}→{new} in a copy of {}",
+            value.name,
+            value.text,
+            file.shown()
+        ));
     }
 
     /// Sets a variable of the environment.

@@ -98,6 +98,19 @@ const ACCUMULATION: [&str; 22] = [
     "gradaccumiters",
 ];
 
+/// `--workers` alone is as often the number of nodes or of environments.
+const WORKERS: [&str; 9] = [
+    "numworkers",
+    "dataloadernumworkers",
+    "nworkers",
+    "numdataworkers",
+    "dataworkers",
+    "dataloaderworkers",
+    "loaderworkers",
+    "numloaderworkers",
+    "trainnumworkers",
+];
+
 /// Parts of a dotted name that belong to training or say nothing.
 const TRAIN_PARTS: [&str; 32] = [
     "data",
@@ -289,6 +302,58 @@ pub(super) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
         (Some(off), None, _) => Said::Off(off),
         (None, None, None) => Said::Nothing,
     }
+}
+
+/// Reads what an unknown program's command says about recomputation.
+pub(super) fn recomputation<'a>(arguments: &Arguments<'a>) -> Said<'a> {
+    for hit in all(arguments).collect::<Vec<_>>().into_iter().rev() {
+        let Some(leaf) = leaf(hit.name) else { continue };
+        match leaf.as_str() {
+            "gradientcheckpointing"
+            | "gradcheckpointing"
+            | "usegradientcheckpointing"
+            | "usegradcheckpointing"
+            | "gradcheckpoint"
+            | "gradientcheckpoint"
+            | "enablegradientcheckpointing"
+            | "activationcheckpointing"
+            | "enableactivationcheckpointing"
+            | "checkpointactivations"
+            | "recomputeactivations" => {
+                let Some(value) = hit.value.map(|value| value.text) else {
+                    return Said::On(hit);
+                };
+                let with = match value {
+                    "False" => "True",
+                    "false" => "true",
+                    "no" => "yes",
+                    "off" => "on",
+                    // A number may be how many layers.
+                    "0" => return Said::Unclear(hit),
+                    _ => return Said::On(hit),
+                };
+                let with = Some(with);
+                return Said::Off(OffSwitch { hit, with });
+            }
+            "nogradientcheckpointing" | "nogradcheckpointing" | "disablegradientcheckpointing"
+                if hit.form == Form::Space && !hit.value.is_some_and(|v| is_bool(v.text)) =>
+            {
+                return Said::Off(OffSwitch { hit, with: None });
+            }
+            "usecheckpoint" | "usecheckpointing" | "recompute" | "checkpointing" => {
+                return Said::Unclear(hit);
+            }
+            _ => {}
+        }
+    }
+    Said::Nothing
+}
+
+/// The arguments of an unknown program that say how many processes load its data.
+pub(super) fn workers<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
+    all(arguments)
+        .filter(|hit| leaf(hit.name).is_some_and(|leaf| WORKERS.contains(&leaf.as_str())))
+        .collect()
 }
 
 /// Whether a word is a boolean's value.

@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn edits_change_what_they_say_and_can_be_taken_back(
         before in command(),
-        mask in 1u8..8,
+        mask in 1u16..256,
         scale in prop::sample::select(vec![0.5, 0.25, 0.75, 0.9, 0.001]),
     ) {
         let context = Context { batch_scale: scale, torch: Some("2.11.0"), ..Context::default() };
@@ -189,7 +189,12 @@ proptest! {
         let after = Plan::of(&before, &chosen).command;
         let mut in_order = chosen.clone();
         in_order.sort_by_key(|remedy| remedy.id);
-        let edits: Vec<&Edit> = in_order.iter().flat_map(|remedy| &remedy.edits).collect();
+        let mut edits: Vec<&Edit> = Vec::new();
+        for edit in in_order.iter().flat_map(|remedy| &remedy.edits) {
+            if !(matches!(edit, Edit::Splice { .. }) && edits.contains(&edit)) {
+                edits.push(edit);
+            }
+        }
         prop_assert_eq!(undone(&before, &edits, &after.argv), before.argv.clone());
         for remedy in &all {
             prop_assert!(!remedy.is_offered() || !remedy.edits.is_empty());

@@ -3,47 +3,45 @@
 
 use super::batch;
 use super::context::Context;
+use super::device;
 use super::draft::Draft;
 use super::expectation;
+use super::leftover;
 use super::patch;
 use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::precision;
 use super::recognition::{Recognised, recognise};
+use super::recompute;
+use super::resume;
 use super::segments;
+use super::workers;
 use crate::command::CommandLine;
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::event::Patchable;
 
-/// The remedies for a command. One that is not offered says why; the most promising is first.
+/// The remedies for a command. One that is not offered says why; the most promising is first. What
+/// only a run that ran out of memory can need is left out where it does not.
 pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
-    let recognised = recognise(command);
-    let mut remedies = vec![
-        smaller_batch(command, &recognised, context),
-        expandable(command, &recognised, context),
-        mixed(command, &recognised, context),
-    ];
-    // Of a run that is not known inside there is nothing to say; `plan` lists it all the same.
-    if context.state.is_none() || patch::patchable(context).is_some() {
-        remedies.push(recomputed(command, &recognised, context));
-    }
-    let split = segments::max_split(command, &recognised, context);
-    if split.is_ok() {
-        let expectation = expectation::of_expandable(context);
-        remedies.push(Remedy {
-            expectation: Expectation {
-                needs: None,
-                at_least: None,
-                fits: expectation.fits.filter(|fits| !fits),
-                words: "unknown: it makes fragmentation less likely".into(),
-            },
-            ..remedy(
-                RemedyId::MaxSplitSize,
-                split,
-                &recognised,
-                "slower allocation of large blocks",
-            )
-        });
-    }
+    let recognised = recognise(command, context);
+    let recognised = &recognised;
     let cause = context.findings.first().map(|finding| finding.cause);
+    let mut remedies = vec![
+        smaller_batch(command, recognised, context),
+        expandable(command, recognised, context),
+        mixed(command, recognised, context),
+        recomputed(command, recognised, context),
+        resumed(command, recognised, context),
+    ];
+    let moved = another_device(command, recognised, context);
+    if moved.is_offered() || context.oom.is_none() || cause == Some(Cause::ForeignProcess) {
+        remedies.push(moved);
+    }
+    if context.oom.is_none() || cause == Some(Cause::HostMemory) {
+        remedies.push(fewer_workers(command, recognised, context));
+    }
+    remedies.extend(max_split(command, recognised, context));
+    remedies.extend(wait(recognised, context));
+    remedies.extend(stop_leftover(recognised, context));
     remedies.sort_by_key(|remedy| {
         (
             !remedy.is_offered(),
@@ -73,24 +71,36 @@ fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
         | None => false,
     };
     match id {
-        RemedyId::ExpandableSegments if segments_first => 0,
-        RemedyId::MaxSplitSize if segments_first => 1,
-        RemedyId::Batch => 2,
-        RemedyId::ExpandableSegments => 3,
-        RemedyId::Recompute => 4,
-        RemedyId::Amp => 5,
-        RemedyId::MaxSplitSize => 6,
+        RemedyId::Without => 0,
+        RemedyId::StopLeftover => 1,
+        RemedyId::DataloaderWorkers if cause == Some(Cause::HostMemory) => 2,
+        RemedyId::Device if cause == Some(Cause::ForeignProcess) => 3,
+        RemedyId::Wait => 4,
+        RemedyId::ExpandableSegments if segments_first => 5,
+        RemedyId::MaxSplitSize if segments_first => 6,
+        RemedyId::Batch => 7,
+        RemedyId::ExpandableSegments => 8,
+        RemedyId::Recompute => 9,
+        RemedyId::Amp => 10,
+        RemedyId::MaxSplitSize => 11,
+        RemedyId::Device => 12,
+        RemedyId::DataloaderWorkers => 13,
+        RemedyId::Resume => 14,
     }
 }
 
-fn smaller_batch(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
-    let smaller = batch::smaller(command, recognised, context.batch_scale);
-    match or_patched(
-        smaller,
-        // An argument that says a batch is the program's own way; one that is not known is not.
-        batch::batch_of(command, recognised).is_none() && patch::patchable(context).is_some(),
-        || patch::batch(command, context),
-    ) {
+fn smaller_batch(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Remedy {
+    let by_argument = batch::smaller(command, recognised, context);
+    // An argument that says a batch is the program's own way, even where it cannot be edited.
+    let has_none = batch::batch_of(command, recognised).is_none();
+    match or_patched(context, by_argument, |found| match has_none {
+        true => patch::batch(command, context, found),
+        false => Err("the program has an argument for it".into()),
+    }) {
         Ok(smaller) => Remedy {
             expectation: expectation::of_batch(context, &smaller),
             ..remedy(
@@ -104,7 +114,7 @@ fn smaller_batch(command: &CommandLine, recognised: &Recognised, context: &Conte
     }
 }
 
-fn expandable(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
+fn expandable(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
     let draft = segments::expandable(command, recognised, context);
     let cost = match context.torch {
         Some(_) => "the same numbers; tensors shared between processes may fail",
@@ -116,10 +126,10 @@ fn expandable(command: &CommandLine, recognised: &Recognised, context: &Context<
     }
 }
 
-fn mixed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
-    let by_argument = precision::mixed(command, recognised, context.bf16);
-    let draft = or_patched(by_argument, patch::patchable(context).is_some(), || {
-        patch::amp(command, context)
+fn mixed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
+    let by_argument = precision::mixed(command, recognised, context);
+    let draft = or_patched(context, by_argument, |found| {
+        patch::amp(command, context, found)
     });
     Remedy {
         expectation: expectation::of_mixed(context),
@@ -132,54 +142,194 @@ fn mixed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) 
     }
 }
 
-fn recomputed(command: &CommandLine, recognised: &Recognised, context: &Context<'_>) -> Remedy {
-    let (draft, words) = match patch::recompute(command, context) {
-        Ok((draft, words)) => (Ok(draft), words),
-        Err(reason) => (Err(reason), "unknown".into()),
-    };
+fn recomputed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
+    let by_argument = recompute::recompute(command, recognised, context);
+    let expectation = unknown(
+        match patch::held(context) {
+            Some(words) => words,
+            None => "how much of the activations it covers depends on the model".into(),
+        }
+        .as_str(),
+    );
     Remedy {
-        expectation: Expectation {
-            needs: None,
-            at_least: None,
-            fits: None,
-            words,
-        },
+        expectation,
         ..remedy(
             RemedyId::Recompute,
-            draft,
+            or_patched(context, by_argument, |found| {
+                patch::recompute(command, context, found)
+            }),
             recognised,
-            "the same numbers; more time in backward",
+            "the same numbers; a step takes longer, mostly by a tenth to a third",
         )
     }
 }
 
-/// What an argument does, else what a patch does where one may be looked for; and where neither
-/// helps, both reasons.
-fn or_patched<T>(
-    by_argument: Result<T, String>,
-    may_patch: bool,
-    patched: impl FnOnce() -> Result<T, String>,
-) -> Result<T, String> {
-    match by_argument {
-        Err(reason) if may_patch => {
-            patched().map_err(|inside| format!("{reason}; not from inside: {inside}"))
-        }
-        other => other,
+fn resumed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
+    let draft = resume::resume(command, recognised, context);
+    let cost = context.checkpoint.map_or_else(String::new, |checkpoint| {
+        resume::begins(recognised, checkpoint)
+    });
+    let expectation = match context.oom {
+        // What ran out does so again.
+        Some(_) => Expectation {
+            fits: Some(false),
+            words: "it needs as much as before: choose it with another remedy".into(),
+            ..unknown("")
+        },
+        None => unknown("nothing has run out of memory yet"),
+    };
+    Remedy {
+        expectation,
+        ..remedy(RemedyId::Resume, draft, recognised, &cost)
     }
+}
+
+fn another_device(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Remedy {
+    let found = device::another(command, recognised, context);
+    let free = found.as_ref().ok().map(|(_, free)| *free);
+    let draft = found.map(|(draft, _)| draft);
+    Remedy {
+        expectation: match free {
+            Some(free) => unknown(&format!("{free} are free there")),
+            None => unknown("no other device is known"),
+        },
+        ..remedy(RemedyId::Device, draft, recognised, "the same numbers")
+    }
+}
+
+fn fewer_workers(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Remedy {
+    Remedy {
+        expectation: unknown("each of them holds a part of the host's memory"),
+        ..remedy(
+            RemedyId::DataloaderWorkers,
+            workers::fewer(command, recognised, context),
+            recognised,
+            "the same numbers; loading data may become slower",
+        )
+    }
+}
+
+fn max_split(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Option<Remedy> {
+    let split = segments::max_split(command, recognised, context).ok()?;
+    let fits = expectation::of_expandable(context).fits;
+    Some(Remedy {
+        expectation: Expectation {
+            fits: fits.filter(|fits| !fits),
+            ..unknown("it makes fragmentation less likely")
+        },
+        ..remedy(
+            RemedyId::MaxSplitSize,
+            Ok(split),
+            recognised,
+            "slower allocation of large blocks",
+        )
+    })
+}
+
+/// Waiting, where somebody else's process is the likely cause.
+fn wait(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
+    let is_foreign = |finding: &&Finding| {
+        finding.cause == Cause::ForeignProcess && finding.certainty >= Certainty::Likely
+    };
+    let pid = context.findings.iter().find(is_foreign)?.foreign?;
+    // What is our own is stopped, not waited for.
+    if context.leftovers.iter().any(|leftover| leftover.pid == pid) {
+        return None;
+    }
+    Some(Remedy {
+        changes: format!("starts again once process {pid} has left the GPU"),
+        expectation: unknown("it depends on what is left of the GPU then"),
+        ..doing(RemedyId::Wait, recognised, "the same command, later")
+    })
+}
+
+fn stop_leftover(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
+    if context.leftovers.is_empty() {
+        return None;
+    }
+    Some(Remedy {
+        changes: leftover::shown(context.leftovers),
+        expectation: unknown("it frees what they hold"),
+        ..doing(
+            RemedyId::StopLeftover,
+            recognised,
+            "the same command; nobody watches what is stopped",
+        )
+    })
+}
+
+/// What an argument does; where none does, what a patch does if a run has shown what can be patched;
+/// and where neither helps, both reasons.
+fn or_patched<T>(
+    context: &Context<'_>,
+    by_argument: Result<T, String>,
+    patched: impl FnOnce(&Patchable) -> Result<T, String>,
+) -> Result<T, String> {
+    match (by_argument, patch::patchable(context)) {
+        (Err(reason), Some(found)) => {
+            patched(found).map_err(|inside| format!("{reason}; not from inside: {inside}"))
+        }
+        (by_argument, _) => by_argument,
+    }
+}
+
+fn unknown(why: &str) -> Expectation {
+    Expectation {
+        needs: None,
+        at_least: None,
+        fits: None,
+        words: format!("unknown: {why}"),
+    }
+}
+
+/// A remedy that does something and leaves the command as it is.
+fn doing(id: RemedyId, recognised: &Recognised<'_>, cost: &str) -> Remedy {
+    let availability = match &recognised.part_of_a_job {
+        None => Availability::Offered,
+        Some(part) => one_part(part),
+    };
+    Remedy {
+        availability,
+        ..remedy(id, Err(String::new()), recognised, cost)
+    }
+}
+
+fn one_part(part: &str) -> Availability {
+    Availability::NotOffered(format!(
+        "one part of a job ({part}): all its parts must be started with the same change"
+    ))
 }
 
 fn remedy(
     id: RemedyId,
     draft: Result<Draft, String>,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     cost: &str,
 ) -> Remedy {
     let (key, title) = match id {
         RemedyId::Batch => ('b', "smaller batch"),
         RemedyId::ExpandableSegments => ('e', "expandable segments"),
         RemedyId::Amp => ('a', "mixed precision"),
-        RemedyId::Recompute => ('c', "recompute activations"),
         RemedyId::MaxSplitSize => ('m', "largest split"),
+        RemedyId::Recompute => ('r', "recomputation"),
+        RemedyId::Device => ('g', "another GPU"),
+        RemedyId::Resume => ('c', "resume"),
+        RemedyId::DataloaderWorkers => ('l', "fewer loaders"),
+        RemedyId::Wait => ('w', "wait"),
+        RemedyId::StopLeftover => ('s', "stop the leftover"),
+        RemedyId::Without => ('u', "without it"),
     };
     let (draft, availability) = match (draft, &recognised.part_of_a_job) {
         (Ok(draft), _) if draft.edits.is_empty() => (
@@ -187,12 +337,7 @@ fn remedy(
             Availability::NotOffered("there is nothing to change".into()),
         ),
         (Ok(draft), None) => (draft, Availability::Offered),
-        (Ok(draft), Some(part)) => (
-            draft,
-            Availability::NotOffered(format!(
-                "one part of a job ({part}): all its parts must be started with the same change"
-            )),
-        ),
+        (Ok(draft), Some(part)) => (draft, one_part(part)),
         (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),
     };
     Remedy {
@@ -202,6 +347,7 @@ fn remedy(
         availability,
         changes: draft.shown.join("  "),
         edits: draft.edits,
+        files: draft.files,
         expectation: Expectation {
             needs: None,
             at_least: None,

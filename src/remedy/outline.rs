@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStringExt;
 /// `{"program", "launcher", "batch", "remedies"}`. Variables that were typed before the command are
 /// the first words of each `argv`; what a remedy sets beside them is in its `env`.
 pub fn plan_json(command: &CommandLine, context: &Context<'_>) -> Value {
-    let recognised = recognise(command);
+    let recognised = recognise(command, context);
     let batch = batch_of(command, &recognised);
     let program = command.argv.get(recognised.anatomy.program);
     json!({
@@ -23,6 +23,7 @@ pub fn plan_json(command: &CommandLine, context: &Context<'_>) -> Value {
             "word": program.map(word),
             "kind": recognised.anatomy.kind,
             "known": recognised.known.map(|entry| entry.name.as_str()),
+            "entry_from": recognised.known.and_then(|entry| entry.source.as_deref()),
         },
         "launcher": recognised.launchers().iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
         "torch": context.torch,

@@ -32,14 +32,12 @@ fn rank<'a>(context: &Context<'a>) -> Option<&'a RankState> {
         .find(|rank| rank.patchable.is_some())
 }
 
-/// Whether activation checkpointing can be put around the program's blocks, and what that is for it.
+/// Activation checkpointing around the program's blocks.
 pub(super) fn recompute(
     command: &CommandLine,
     context: &Context<'_>,
-) -> Result<(Draft, String), String> {
-    let found = patchable(context).ok_or(
-        "whether its model has repeated blocks shows when memory has run out under the probe",
-    )?;
+    found: &Patchable,
+) -> Result<Draft, String> {
     open(command, context, Patch::Recompute)?;
     let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
     if usable.is_empty() {
@@ -53,12 +51,7 @@ pub(super) fn recompute(
             _ => "its model has no repeated blocks".into(),
         });
     }
-    let held: Option<Bytes> = usable
-        .iter()
-        .filter_map(|blocks| blocks.held)
-        .reduce(|sum, held| sum + held);
-    let all = context.oom.and_then(|oom| oom.allocated());
-    if let (Some(held), Some(all)) = (held, all)
+    if let Some((held, all)) = held_of(&usable, context)
         && held.0 as f64 <= WORTH * all.0 as f64
     {
         return Err(format!(
@@ -69,19 +62,31 @@ pub(super) fn recompute(
         .iter()
         .map(|blocks| format!("{} {}", blocks.count, blocks.class))
         .collect();
-    let words = match (held, all) {
-        (Some(held), Some(all)) => {
-            format!("unknown: these blocks held {held} of {all} when memory ran out")
-        }
-        _ => "unknown: what these blocks held was not recorded".into(),
-    };
     let shown = format!("patched inside: recompute {}", names.join(", "));
-    Ok((draft(Patch::Recompute, shown), words))
+    Ok(draft(Patch::Recompute, shown))
 }
 
-/// Whether the program's model can be put into autocast.
-pub(super) fn amp(command: &CommandLine, context: &Context<'_>) -> Result<Draft, String> {
-    let found = patchable(context).ok_or("no run under the probe has shown its model")?;
+/// What the model's blocks held when memory ran out, in words; `None` where that is not known.
+pub(super) fn held(context: &Context<'_>) -> Option<String> {
+    let all: Vec<&Blocks> = patchable(context)?.blocks.iter().collect();
+    let (held, all) = held_of(&all, context)?;
+    Some(format!(
+        "its repeated blocks held {held} of {all} when memory ran out"
+    ))
+}
+
+fn held_of(blocks: &[&Blocks], context: &Context<'_>) -> Option<(Bytes, Bytes)> {
+    let held = blocks.iter().filter_map(|blocks| blocks.held);
+    let held = held.reduce(|sum, held| sum + held)?;
+    Some((held, context.oom?.allocated()?))
+}
+
+/// bf16 autocast around the program's model.
+pub(super) fn amp(
+    command: &CommandLine,
+    context: &Context<'_>,
+    found: &Patchable,
+) -> Result<Draft, String> {
     open(command, context, Patch::Amp)?;
     if let Some(own) = &found.precision {
         return Err(format!("it has a precision of its own: {own}"));
@@ -97,9 +102,12 @@ pub(super) fn amp(command: &CommandLine, context: &Context<'_>) -> Result<Draft,
     Ok(draft(Patch::Amp, shown))
 }
 
-/// Whether the batch of the program's DataLoaders can be made smaller.
-pub(super) fn batch(command: &CommandLine, context: &Context<'_>) -> Result<Smaller, String> {
-    let found = patchable(context).ok_or("no run under the probe has shown its DataLoaders")?;
+/// A smaller batch of the program's DataLoaders.
+pub(super) fn batch(
+    command: &CommandLine,
+    context: &Context<'_>,
+    found: &Patchable,
+) -> Result<Smaller, String> {
     let Some(batch) = found.batch else {
         return Err(match &found.batch_left {
             Some(why) => why.clone(),
@@ -150,6 +158,7 @@ fn draft(patch: Patch, shown: String) -> Draft {
     Draft {
         edits: vec![Edit::Patch(patch)],
         shown: vec![shown],
+        ..Draft::default()
     }
 }
 

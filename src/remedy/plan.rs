@@ -6,6 +6,7 @@ use crate::units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 /// Which remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -17,10 +18,22 @@ pub enum RemedyId {
     ExpandableSegments,
     /// Automatic mixed precision.
     Amp,
-    /// Activations computed again in backward.
+    /// Activation checkpointing.
     Recompute,
+    /// Another GPU of this machine.
+    Device,
+    /// From a checkpoint of the run that ended.
+    Resume,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize,
+    /// Fewer processes that load data, where the host's memory ran out.
+    DataloaderWorkers,
+    /// The same command, once the process of somebody else has left the device.
+    Wait,
+    /// The same command, once what is left of an earlier session was stopped.
+    StopLeftover,
+    /// What was chosen before, less the edit that the program refused.
+    Without,
 }
 
 /// Whether a remedy is offered.
@@ -84,6 +97,31 @@ pub enum Edit {
     Patch(Patch),
 }
 
+/// One edit of the copy of a file that the command names. The file itself is never touched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileEdit {
+    /// Where the copy goes.
+    pub copy: PathBuf,
+    /// What the file says.
+    #[serde(skip)]
+    pub original: String,
+    /// The first byte that goes.
+    pub from: usize,
+    /// The byte after the last that goes.
+    pub to: usize,
+    /// What stands there instead.
+    pub with: String,
+}
+
+/// A file to be written before the command is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileCopy {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
 /// What a remedy is expected to do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Expectation {
@@ -110,6 +148,9 @@ pub struct Remedy {
     pub availability: Availability,
     /// The edits; empty where there is nothing to change.
     pub edits: Vec<Edit>,
+    /// Edits of copies of files that the command names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileEdit>,
     /// What changes, in few words: "--batch-size 64→32  +--grad-accum 2".
     pub changes: String,
     /// What it is expected to do.
@@ -132,6 +173,9 @@ pub struct Plan {
     pub remedies: Vec<RemedyId>,
     /// The command that they make.
     pub command: CommandLine,
+    /// The files that it names and that are to be written first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileCopy>,
 }
 
 impl Plan {
@@ -141,12 +185,51 @@ impl Plan {
         let mut chosen = chosen.to_vec();
         chosen.sort_by_key(|remedy| remedy.id);
         chosen.dedup_by_key(|remedy| remedy.id);
-        let edits: Vec<&Edit> = chosen.iter().flat_map(|remedy| &remedy.edits).collect();
+        let mut edits: Vec<&Edit> = Vec::new();
+        for edit in chosen.iter().flat_map(|remedy| &remedy.edits) {
+            // Two remedies that edit one file point the command at the same copy of it.
+            if !(matches!(edit, Edit::Splice { .. }) && edits.contains(&edit)) {
+                edits.push(edit);
+            }
+        }
         Plan {
             remedies: chosen.iter().map(|remedy| remedy.id).collect(),
             command: edited(command, &edits),
+            files: copies(chosen.iter().flat_map(|remedy| &remedy.files)),
         }
     }
+}
+
+/// The copies that edits of files make, each file once with all its edits.
+fn copies<'a>(edits: impl Iterator<Item = &'a FileEdit>) -> Vec<FileCopy> {
+    let mut by_file: Vec<(&FileEdit, Vec<&FileEdit>)> = Vec::new();
+    for edit in edits {
+        match by_file
+            .iter_mut()
+            .find(|(first, _)| first.copy == edit.copy)
+        {
+            Some((_, all)) if all.contains(&edit) => {}
+            Some((_, all)) => all.push(edit),
+            None => by_file.push((edit, vec![edit])),
+        }
+    }
+    by_file
+        .into_iter()
+        .map(|(first, mut all)| {
+            let mut text = first.original.clone();
+            // From the back, so that a place still is what it was.
+            all.sort_by_key(|edit| std::cmp::Reverse((edit.from, edit.to)));
+            for edit in all {
+                if text.get(edit.from..edit.to).is_some() {
+                    text.replace_range(edit.from..edit.to, &edit.with);
+                }
+            }
+            FileCopy {
+                path: first.copy.clone(),
+                text,
+            }
+        })
+        .collect()
 }
 
 /// The command with the edits made. Words that no edit names come out as they went in.
@@ -185,19 +268,13 @@ pub(super) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
 
 /// The patches that the command has already, those of the edits in the place of theirs.
 fn add_patches(command: &mut CommandLine, edits: &[&Edit]) {
-    let new = edits.iter().filter_map(|edit| match edit {
-        Edit::Patch(patch) => Some(*patch),
-        Edit::Replace { .. }
-        | Edit::Splice { .. }
-        | Edit::Insert { .. }
-        | Edit::Remove { .. }
-        | Edit::Env { .. } => None,
-    });
     let mut patches = Patch::of(command);
     let before = patches.clone();
-    for patch in new {
-        patches.retain(|other| other.name() != patch.name());
-        patches.push(patch);
+    for edit in edits {
+        if let Edit::Patch(patch) = edit {
+            patches.retain(|other| other.name() != patch.name());
+            patches.push(*patch);
+        }
     }
     if patches != before {
         let value = Word::from(Patch::value(&patches));

@@ -4,13 +4,20 @@
 //!
 //! Here they are only read and recognised; what follows from an entry is the remedies' business.
 
+mod settings;
+
+use settings::yes;
+pub use settings::{
+    Accumulation, Batch, InFile, Place, Precision, Recompute, Resume, Resumes, Rule, Scope, Unsaid,
+};
+
 use super::argument::{Arguments, Name, is_like};
 use super::launcher::{Anatomy, Kind, file_name};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
 /// One program.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Its name, for the eye.
@@ -82,181 +89,38 @@ pub struct Entry {
     /// How it is told a precision.
     #[serde(default)]
     pub precision: Precision,
+    /// How it is told to recompute activations.
+    #[serde(default)]
+    pub recompute: Recompute,
+    /// How it resumes.
+    #[serde(default)]
+    pub resume: Resume,
+    /// What its config file says of all that.
+    #[serde(default)]
+    pub file: InFile,
+    /// Arguments that say how many processes load its data.
+    #[serde(default)]
+    pub workers: Vec<String>,
+    /// Arguments that choose its device by an ordinal, in the program's own way.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// The file that the entry is from, where it is not one of the binary's.
+    #[serde(skip)]
+    pub source: Option<String>,
 }
 
 fn one() -> usize {
     1
 }
 
-fn yes() -> bool {
-    true
-}
-
 fn space() -> char {
     ' '
 }
 
-/// What one number of a batch argument counts for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// Each device or process takes so many at once.
-    #[default]
-    Micro,
-    /// All devices together do; the program splits it.
-    Global,
-}
-
-/// The batch argument of a program.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Batch {
-    /// Its names, the one that counts first.
-    #[serde(default)]
-    pub names: Vec<String>,
-    /// Whether all of the names that are there bound the batch, so that all are made smaller.
-    #[serde(default)]
-    pub together: bool,
-    /// What it counts for.
-    #[serde(default)]
-    pub scope: Scope,
-    /// What it counts, where that is not samples.
-    #[serde(default)]
-    pub unit: Option<String>,
-    /// Why there is nothing to edit.
-    #[serde(default)]
-    pub none: Option<String>,
-    /// Arguments with which the batch argument is not what counts, and why.
-    #[serde(default)]
-    pub refused_with: Vec<(String, String)>,
-    /// An argument that the new value must not fall below (a sample must fit).
-    #[serde(default)]
-    pub floor: Option<String>,
-    /// There where the new value must be a multiple of the number of devices: arguments that say
-    /// the number, the launcher's processes coming after them.
-    #[serde(default)]
-    pub devices: Option<Vec<String>>,
-    /// The same, by arguments that list the devices (`0,1,2,3`).
-    #[serde(default)]
-    pub device_list: Vec<String>,
-}
-
-/// How gradients are accumulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// By an argument that counts micro-batches.
-    Flag,
-    /// The program works it out from a total that stays.
-    Implicit,
-    /// By an argument that divides the batch: raising it makes the micro-batch smaller.
-    Divides,
-    /// By an argument that gives the micro-batch's size, the batch staying.
-    MicroSize,
-    /// Not at all.
-    #[default]
-    None,
-}
-
-/// Accumulation of a program.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Accumulation {
-    /// How.
-    #[serde(default)]
-    pub rule: Rule,
-    /// The argument's names, in the order of preference for an addition.
-    #[serde(default)]
-    pub names: Vec<String>,
-    /// What it is where the command does not say it.
-    #[serde(default)]
-    pub default: Option<u64>,
-    /// Whether a config file named by the command may set it, so that nothing is added.
-    #[serde(default = "yes")]
-    pub in_config: bool,
-    /// Arguments with which the program refuses to accumulate.
-    #[serde(default)]
-    pub refused_with: Vec<String>,
-    /// For [`Rule::MicroSize`]: the argument that divides the batch among devices.
-    #[serde(default)]
-    pub shared_among: Option<String>,
-    /// For [`Rule::MicroSize`]: the argument below which the size must not fall, and its default.
-    #[serde(default)]
-    pub floor: Option<(String, u64)>,
-}
-
-/// What a program's precision is where the command does not say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Unsaid {
-    /// Full.
-    Off,
-    /// Mixed.
-    On,
-    /// What its config file says.
-    Config,
-    /// There is no argument for it.
-    #[default]
-    None,
-}
-
-/// Precision of a program.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Precision {
-    /// What it is where the command does not say it.
-    #[serde(default)]
-    pub unsaid: Unsaid,
-    /// Why there is nothing to add, in words of its own.
-    #[serde(default)]
-    pub note: Option<String>,
-    /// Arguments that switch it on.
-    #[serde(default)]
-    pub on: Vec<String>,
-    /// Arguments whose value is the precision.
-    #[serde(default)]
-    pub valued: Vec<String>,
-    /// Arguments that switch it off.
-    #[serde(default)]
-    pub off: Vec<String>,
-    /// What to add for bf16, its last word being the value.
-    #[serde(default)]
-    pub bf16: Vec<String>,
-    /// What to add for fp16, where the program scales its loss.
-    #[serde(default)]
-    pub fp16: Vec<String>,
-    /// What to add where one of the arguments named first is there (older versions).
-    #[serde(default)]
-    pub older: Vec<(Vec<String>, Vec<String>)>,
-    /// Where it goes.
-    #[serde(default)]
-    pub place: Place,
-    /// Whether it is written with a space whatever the rest of the command does.
-    #[serde(default)]
-    pub spaced: bool,
-    /// Whether the launcher's own precision (`accelerate launch --mixed_precision`) counts.
-    #[serde(default)]
-    pub by_launcher: bool,
-}
-
-/// Where an addition goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// After the program's last argument.
-    #[default]
-    End,
-    /// Before its first: the rest is swallowed by a parser that takes "all that remains".
-    Start,
-    /// Among the launcher's options.
-    Launcher,
-}
-
 /// The entries that are known.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Catalogue {
-    #[serde(rename = "program")]
+    #[serde(rename = "program", default)]
     programs: Vec<Entry>,
 }
 
@@ -273,6 +137,29 @@ impl Catalogue {
     /// Entries from text, in the words of `programs.toml`; the error says line and key.
     pub fn read(text: &str) -> Result<Catalogue, String> {
         toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The entries of a user's file, which may hold other settings too. `source` is its name for the
+    /// eye; the error is one line with place and mend.
+    pub fn of_user(text: &str, source: &str) -> Result<Catalogue, String> {
+        let mut catalogue: Catalogue = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| {
+                1 + text.get(..span.start).unwrap_or("").matches('\n').count()
+            });
+            let what = error.message().replace('\n', "; ");
+            format!("{source}:{line}: {what}; going on without this file's programs")
+        })?;
+        for entry in &mut catalogue.programs {
+            if !entry.can_be_recognised() {
+                return Err(format!(
+                    "{source}: nothing says how the program \"{}\" is recognised (scripts, modules, \
+                     consoles, launchers); going on without this file's programs",
+                    entry.name
+                ));
+            }
+            entry.source = Some(source.to_string());
+        }
+        Ok(catalogue)
     }
 
     /// The entry that a command is of; none where no entry fits, or two fit equally well.
@@ -316,6 +203,17 @@ struct Shape {
 const TELLING_WEIGHT: usize = 3;
 
 impl Entry {
+    fn can_be_recognised(&self) -> bool {
+        let names = [
+            &self.sure_scripts,
+            &self.scripts,
+            &self.modules,
+            &self.consoles,
+            &self.launchers,
+        ];
+        self.alone || names.iter().any(|names| !names.is_empty())
+    }
+
     /// How well a command fits, or nothing where it does not.
     fn score(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<i32> {
         let of_shape = self.shape(seen)?;
@@ -348,7 +246,9 @@ impl Entry {
             || of_shape.points >= self.least && of_shape.telling >= self.least_telling;
         let base = if by_name {
             100
-        } else if by_path(&self.scripts) && has_shape && enough {
+        } else if by_path(&self.scripts)
+            && (has_shape && enough || self.is_of_user_alone(has_shape))
+        {
             50
         } else if self.alone && has_shape && enough {
             20
@@ -356,6 +256,11 @@ impl Entry {
             return None;
         };
         Some(base + self.priority + of_shape.points.min(9) as i32)
+    }
+
+    /// A user who names a script and no shape means every command with that script.
+    fn is_of_user_alone(&self, has_shape: bool) -> bool {
+        self.source.is_some() && !has_shape
     }
 
     /// How much of the shape is there; nothing where a condition fails.
@@ -424,6 +329,18 @@ mod tests {
         assert_eq!(names.len(), count, "two entries have one name");
         for entry in &catalogue.programs {
             let precision = &entry.precision;
+            let recompute = &entry.recompute;
+            assert!(
+                recompute.unsaid != Unsaid::Off || !recompute.add.is_empty(),
+                "{}: no recomputation to add",
+                entry.name
+            );
+            let resume = &entry.resume;
+            assert!(
+                resume.rule != Resumes::Told || !resume.add.is_empty() && !resume.find.is_empty(),
+                "{}: it resumes, but not how",
+                entry.name
+            );
             assert!(
                 precision.unsaid != Unsaid::Off || !precision.bf16.is_empty(),
                 "{}: nothing to add",
@@ -456,5 +373,15 @@ mod tests {
         let wrong =
             Catalogue::read("[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n").unwrap_err();
         assert!(wrong.contains("script"), "{wrong}");
+        for (text, said) in [
+            (
+                "theme = 1\n[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n",
+                "oomph.toml:4: unknown field `script`",
+            ),
+            ("[[program]]\nname = \"mine\"\n", "\"mine\" is recognised"),
+        ] {
+            let wrong = Catalogue::of_user(text, "oomph.toml").unwrap_err();
+            assert!(wrong.contains(said) && !wrong.contains('\n'), "{wrong}");
+        }
     }
 }

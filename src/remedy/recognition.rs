@@ -1,25 +1,27 @@
 //! What a command is: its launchers, its program, the entry that knows it, its arguments.
 
 use super::argument::{Arguments, Name, text};
+use super::context::Context;
+use super::job::part_of_a_job;
 use super::launcher::{Anatomy, Kind, Launcher, Passage, file_name, take_apart};
 use super::program::{Catalogue, Entry, Seen};
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 
 /// A command as far as it was understood.
 #[derive(Debug, Clone)]
-pub struct Recognised {
+pub struct Recognised<'c> {
     /// Its launchers, program and where the program's arguments are.
     pub anatomy: Anatomy,
     /// The entry that knows the program.
-    pub known: Option<&'static Entry>,
+    pub known: Option<&'c Entry>,
     /// Why no remedy changes the program's arguments, where none does.
     pub closed: Option<String>,
     /// Why a relaunch is no key but a command to copy: this is one part of a job.
     pub part_of_a_job: Option<String>,
 }
 
-/// Takes a command apart and looks the program up.
-pub fn recognise(command: &CommandLine) -> Recognised {
+/// Takes a command apart and looks the program up, among the user's own entries first.
+pub fn recognise<'c>(command: &CommandLine, context: &Context<'c>) -> Recognised<'c> {
     let anatomy = take_apart(&command.argv);
     let arguments = arguments_of(command, &anatomy);
     let program = command.argv.get(anatomy.program).map_or("", text);
@@ -29,12 +31,14 @@ pub fn recognise(command: &CommandLine) -> Recognised {
     };
     let known = match anatomy.kind {
         Kind::Script | Kind::Module | Kind::Executable | Kind::ShellScript | Kind::Image => {
-            Catalogue::built_in().entry(&anatomy, &seen)
+            let own = context.own.iter();
+            own.chain([Catalogue::built_in()])
+                .find_map(|catalogue| catalogue.entry(&anatomy, &seen))
         }
         Kind::Code | Kind::ShellString | Kind::Remote | Kind::Missing => None,
     };
     let closed = closed(&anatomy, program, &arguments, known);
-    let part_of_a_job = part_of_a_job(command, &anatomy);
+    let part_of_a_job = part_of_a_job(command, &anatomy, context);
     Recognised {
         anatomy,
         known,
@@ -43,7 +47,7 @@ pub fn recognise(command: &CommandLine) -> Recognised {
     }
 }
 
-impl Recognised {
+impl Recognised<'_> {
     /// The launchers, outermost first.
     pub fn launchers(&self) -> &[Launcher] {
         &self.anatomy.launchers
@@ -222,32 +226,4 @@ pub(super) fn is_off(value: &str) -> bool {
             | "o0"
             | "amp_fp32"
     )
-}
-
-/// Environment words by which launchers' parts know each other.
-const NODES: [&str; 3] = ["NNODES", "NUM_NODES", "MLP_WORKER_NUM"];
-const NODE: [&str; 4] = ["NODE_RANK", "MACHINE_RANK", "GROUP_RANK", "MLP_ROLE_INDEX"];
-
-fn part_of_a_job(command: &CommandLine, anatomy: &Anatomy) -> Option<String> {
-    if let Some(part) = anatomy.launchers.iter().find_map(|l| l.part_of.clone()) {
-        return Some(part);
-    }
-    let said = |name: &str| -> Option<String> {
-        let in_words = anatomy.assignments.iter().rev().find_map(|at| {
-            let (key, value) = text(&command.argv[*at]).split_once('=')?;
-            (key == name).then(|| value.to_string())
-        });
-        in_words.or_else(|| {
-            command
-                .env_value(name)
-                .and_then(Word::as_str)
-                .map(str::to_string)
-        })
-    };
-    let number = |name: &&str| said(name).and_then(|v| v.parse::<u32>().ok());
-    NODES
-        .iter()
-        .find(|name| number(name).is_some_and(|n| n > 1))
-        .or_else(|| NODE.iter().find(|name| number(name).is_some_and(|n| n > 0)))
-        .map(|name| format!("{name}={}", said(name).unwrap_or_default()))
 }

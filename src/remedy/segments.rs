@@ -20,7 +20,7 @@ const MAX_SPLIT_MB: &str = "128";
 /// The edits for expandable segments, or why there are none.
 pub(super) fn expandable(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     context: &Context<'_>,
 ) -> Result<Draft, String> {
     if are_in_force(context) {
@@ -40,7 +40,7 @@ pub(super) fn expandable(
 /// The edits for a largest split, or why there are none.
 pub(super) fn max_split(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     context: &Context<'_>,
 ) -> Result<Draft, String> {
     let torch = torch(context);
@@ -58,7 +58,7 @@ pub(super) fn max_split(
 
 fn draft(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     context: &Context<'_>,
     key: &str,
     value: &str,
@@ -99,7 +99,7 @@ pub fn with_alloc_conf(
     inherited: Inherited<'_>,
     torch: Option<&str>,
 ) -> Result<CommandLine, String> {
-    let recognised = recognise(command);
+    let recognised = recognise(command, &Context::default());
     let set = Set::of(command, &recognised, inherited);
     let torch = torch.and_then(TorchVersion::parse);
     let mut draft = Draft::default();
@@ -135,7 +135,11 @@ struct Set<'a> {
 }
 
 impl<'a> Set<'a> {
-    fn of(command: &'a CommandLine, recognised: &Recognised, inherited: Inherited<'a>) -> Set<'a> {
+    fn of(
+        command: &'a CommandLine,
+        recognised: &Recognised<'_>,
+        inherited: Inherited<'a>,
+    ) -> Set<'a> {
         let passage = passage(recognised);
         let find = |name: &str, inherited: Option<&'a str>| {
             if let Some(value) = of_words(command, recognised, name) {
@@ -178,7 +182,7 @@ impl<'a> Set<'a> {
 /// A `NAME=VALUE` word of the command that sets the variable, the innermost one.
 fn of_words<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     name: &str,
 ) -> Option<Value<'a>> {
     let in_container = recognised.launchers().iter().rev().find_map(|launcher| {
@@ -211,7 +215,7 @@ fn of_words<'a>(
 }
 
 /// How a variable gets to the training.
-fn passage(recognised: &Recognised) -> Passage {
+fn passage(recognised: &Recognised<'_>) -> Passage {
     recognised
         .launchers()
         .iter()
@@ -223,7 +227,7 @@ fn passage(recognised: &Recognised) -> Passage {
 fn place(
     draft: &mut Draft,
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     set: &Set<'_>,
     name: &'static str,
     new: &str,

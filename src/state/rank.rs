@@ -1,6 +1,6 @@
 //! One process of the training that uses a device, as its probe shows it.
 
-use super::Series;
+use super::{Marks, Series};
 use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -9,6 +9,8 @@ use crate::units::{Bytes, Moment, Uuid};
 pub struct RankState {
     /// What it said of itself.
     pub hello: Hello,
+    /// When it first did.
+    pub joined: Moment,
     /// What it holds on each device that it has a sample of, in order of first sight.
     pub holdings: Vec<Holding>,
     /// The device that it uses most (the one of its latest sample with the most reserved).
@@ -25,6 +27,9 @@ pub struct RankState {
     pub reserved_peak: Bytes,
     /// At which step the peak was reached, where steps are known.
     pub peak_step: Option<u64>,
+    /// When cudaMalloc had failed and was tried again without the cache, and how often until then;
+    /// bounded, the latest.
+    pub retries: Vec<(Moment, u64)>,
     /// Its optimizer steps.
     pub steps: StepTrack,
     /// What its memory is made of, on the device that it uses most.
@@ -52,9 +57,10 @@ pub struct Holding {
 
 impl RankState {
     /// A process that has just said hello.
-    pub(super) fn of(hello: Hello) -> RankState {
+    pub(super) fn of(hello: Hello, joined: Moment) -> RankState {
         RankState {
             hello,
+            joined,
             holdings: Vec::new(),
             device: None,
             sample: None,
@@ -63,6 +69,7 @@ impl RankState {
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
             peak_step: None,
+            retries: Vec::new(),
             steps: StepTrack::default(),
             structure: None,
             structures: Vec::new(),
@@ -100,6 +107,8 @@ impl RankState {
 pub struct StepTrack {
     /// How many it has ended.
     pub count: u64,
+    /// When the first that was seen ended.
+    pub first: Option<Moment>,
     /// The latest, and when it ended.
     pub last: Option<(Moment, Step)>,
     /// Steps a second, over the latest steps (a median of gaps, so that an evaluation between two
@@ -112,4 +121,6 @@ pub struct StepTrack {
     /// The largest allocated up to the end of the latest step: of all that was seen whole, an
     /// out-of-memory in the step after it left out.
     pub peak: Option<Bytes>,
+    /// What the latest steps were like, one by one.
+    pub marks: Marks,
 }

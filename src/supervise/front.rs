@@ -104,6 +104,7 @@ impl Keeper {
             log: setup.log.as_deref().map(Word::from),
             io: setup.io,
             timing: setup.timing,
+            forwarding: setup.forwarding,
             inherited: inherited(),
             line,
         });

@@ -15,6 +15,32 @@ pub struct Setup {
     pub io: Io,
     /// The grace periods. [`Timing::default`] is what users get; tests run scaled.
     pub timing: Timing,
+    /// Whether signals from outside are passed on, once there is no front to decide.
+    pub forwarding: Forwarding,
+}
+
+/// Whether signals from outside are passed on to the trainer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forwarding {
+    /// Unless slurmstepd, which signals every process of a step, has done so already.
+    #[default]
+    Auto,
+    /// In any case.
+    Always,
+    /// In no case.
+    Never,
+}
+
+impl Forwarding {
+    /// Whether a signal is passed on, inside an `srun` step or outside one.
+    pub fn passes(self, in_slurm_step: bool) -> bool {
+        match self {
+            Forwarding::Auto => !in_slurm_step,
+            Forwarding::Always => true,
+            Forwarding::Never => false,
+        }
+    }
 }
 
 /// Where output that is meant for the user's terminal goes. Files and pipes of the user's are

@@ -5,7 +5,7 @@
 //! and fields; a reader passes over frames whose JSON it does not know.
 
 use super::inherited::Inherited;
-use super::order::{Io, Order, Timing};
+use super::order::{Forwarding, Io, Order, Timing};
 use super::report::{Report, Stream};
 use super::terminal::LineSettings;
 use crate::command::Word;
@@ -28,6 +28,9 @@ pub struct Hello {
     pub io: Io,
     /// The graces.
     pub timing: Timing,
+    /// Whether signals are passed on when there is no front.
+    #[serde(default)]
+    pub forwarding: Forwarding,
     /// The signals as oomph found them.
     pub inherited: Inherited,
     /// The user's terminal as oomph found it.

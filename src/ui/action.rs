@@ -21,6 +21,8 @@ pub enum Action {
     PreviousDevice,
     /// Moves the chart in time.
     Time(Move),
+    /// Lays an earlier run over the chart, or none.
+    Compare,
     /// The chart to the capacity, or to what is used.
     OtherHeight,
     /// Scrolls the pane, or the selection of a dialog.
@@ -57,6 +59,8 @@ pub enum Action {
     Redraw,
     /// Takes the mouse, or gives it back to the terminal.
     Mouse,
+    /// Puts on the next theme.
+    NextTheme,
     /// Plays a recording on, or holds it.
     PlayOrPause,
     /// Plays it twice as fast.

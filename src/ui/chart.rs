@@ -12,6 +12,7 @@
 mod axis;
 mod legend;
 mod marks;
+mod overlay;
 mod plot;
 mod scale;
 mod window;
@@ -21,7 +22,7 @@ pub use window::{Move, TimeView, Window};
 use super::figures::Figures;
 use super::pen::{Pen, columns};
 use super::theme::{Theme, Tone};
-use crate::state::{Bucket, DeviceState, Series, State};
+use crate::state::{Bucket, DeviceState, Run, Series, State};
 use crate::units::{Bytes, Moment, Uuid};
 use plot::Stroke;
 use ratatui::buffer::Buffer;
@@ -51,6 +52,9 @@ impl Height {
 
 /// For how long a peak of what is allocated counts as now.
 pub const RECENT: Duration = Duration::from_secs(5);
+
+/// An earlier run's curve: the hue that no other curve of the chart has.
+const COMPARED: Tone = Tone::Foreign;
 
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
@@ -100,6 +104,19 @@ impl Curves {
         }
     }
 
+    /// The figures are those of a column: the cursor stands there.
+    fn point_at(&mut self, column: u16) {
+        let most = |columns: &[Option<Bucket>]| {
+            let bucket = columns.get(usize::from(column)).copied().flatten();
+            bucket.map(|bucket| bucket.max)
+        };
+        self.latest = Latest {
+            allocated: most(&self.allocated),
+            reserved: most(&self.reserved),
+            used: most(&self.used),
+        };
+    }
+
     fn most(&self) -> Option<Bytes> {
         [&self.allocated, &self.reserved, &self.used]
             .into_iter()
@@ -113,6 +130,35 @@ impl Curves {
     }
 }
 
+/// What the user chose to see of a device's memory.
+pub struct Choice<'a> {
+    /// The stretch of time, and the cursor.
+    pub time: &'a TimeView,
+    /// Up to which amount.
+    pub height: Height,
+    /// The run that is laid over, from its start on.
+    pub compared: Option<&'a Run>,
+}
+
+/// The part of a chart's area that the curves have.
+pub fn plot_of(area: Rect) -> Rect {
+    Rect {
+        x: area.x.saturating_add(axis::BYTES_WIDTH),
+        y: area.y,
+        width: area
+            .width
+            .saturating_sub(axis::BYTES_WIDTH + legend_width(area)),
+        height: area.height.saturating_sub(1),
+    }
+}
+
+fn legend_width(area: Rect) -> u16 {
+    match area.width >= WIDTH_FOR_LEGEND {
+        true => legend::WIDTH,
+        false => 0,
+    }
+}
+
 /// Draws the chart of a device.
 pub fn draw(
     buf: &mut Buffer,
@@ -120,71 +166,66 @@ pub fn draw(
     theme: &Theme,
     state: &State,
     device: &DeviceState,
-    time: &TimeView,
-    height: Height,
+    choice: &Choice,
 ) {
-    let legend_width = if area.width >= WIDTH_FOR_LEGEND {
-        legend::WIDTH
-    } else {
-        0
-    };
-    let plot = Rect {
-        x: area.x.saturating_add(axis::BYTES_WIDTH),
-        y: area.y,
-        width: area.width.saturating_sub(axis::BYTES_WIDTH + legend_width),
-        height: area.height.saturating_sub(1),
-    };
+    let plot = plot_of(area);
     if plot.width < 4 || plot.height < 1 {
         return;
     }
+    let time = choice.time;
     let window = time.window(state.now, plot.width);
     // A series holds its latest value until it is told otherwise: nobody knows the future, and what
     // came after the chart was held is not shown.
     let until = time.seen_until(state.now);
     let known = window.until(until);
-    let curves = Curves::of(state, device, &known, until);
-    let top = top_of(device, &curves, height);
+    let mut curves = Curves::of(state, device, &known, until);
+    let cursor = time.cursor().and_then(|at| known.column(at));
+    if let Some(column) = cursor {
+        curves.point_at(column);
+    }
+    let compared = choice.compared.and_then(|run| {
+        Some(overlay::columns(state, device, run, &known)).filter(|c| !c.is_empty())
+    });
+    let top = top_of(device, &curves, choice.height);
     let scale = Scale::with_top(top, plot.height);
 
     draw_curves(buf, plot, theme, &scale, &curves);
+    if let Some(columns) = &compared {
+        let (tone, stroke) = (COMPARED, Stroke::Dashed);
+        plot::line(buf, plot, theme, &scale, columns, tone, stroke);
+    }
     let rules = rules_of(state, device, top);
     for rule in &rules {
-        plot::rule(
-            buf,
-            plot,
-            theme,
-            &scale,
-            rule.at,
-            rule.tone(),
-            rule.glyph(theme),
-        );
+        let from = rule.since.map_or(0, |since| known.first_column(since));
+        let over = Rect {
+            x: plot.x + from.min(plot.width),
+            width: plot.width - from.min(plot.width),
+            ..plot
+        };
+        let (tone, glyph) = (rule.tone(), rule.glyph(theme));
+        plot::rule(buf, over, theme, &scale, rule.at, tone, glyph);
     }
     marks::draw(buf, plot, theme, state, device, &known);
-    axis::draw_bytes(
-        buf,
-        Rect {
-            width: axis::BYTES_WIDTH,
-            height: plot.height,
-            ..area
-        },
-        theme,
-        &scale,
-    );
-    axis::draw_time(
-        buf,
-        Rect {
-            y: plot.bottom(),
-            height: 1,
-            width: area.width - legend_width,
-            ..area
-        },
-        theme,
-        &window,
-    );
-    if legend_width > 0 {
+    if let Some(column) = cursor {
+        plot::cursor(buf, plot, theme, column);
+    }
+    let beside = Rect {
+        width: axis::BYTES_WIDTH,
+        height: plot.height,
+        ..area
+    };
+    axis::draw_bytes(buf, beside, theme, &scale);
+    let below = Rect {
+        y: plot.bottom(),
+        height: 1,
+        width: area.width - legend_width(area),
+        ..area
+    };
+    axis::draw_time(buf, below, theme, &window);
+    if legend_width(area) > 0 {
         let gutter = Rect {
             x: plot.right(),
-            width: legend_width,
+            width: legend_width(area),
             ..plot
         };
         let figures = Figures::of(device.capacity);
@@ -204,6 +245,8 @@ enum Mark {
 struct Rule {
     at: Bytes,
     mark: Mark,
+    /// From when on it holds; `None` for always.
+    since: Option<Moment>,
 }
 
 impl Rule {
@@ -235,17 +278,21 @@ impl Rule {
 fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
     // The prediction is of one device: it says nothing of a rank's that lies elsewhere.
     let here = |uuid: Option<&Uuid>| uuid.is_none_or(|uuid| *uuid == device.uuid);
-    let predicted = state
+    let run = state
         .run()
-        .filter(|run| run.ranks.iter().all(|rank| here(rank.device.as_ref())))
-        .and_then(|run| run.predicted_peak);
+        .filter(|run| run.ranks.iter().all(|rank| here(rank.device.as_ref())));
+    let predicted = run.and_then(|run| run.predicted_peak);
+    let begun = run.map(|run| run.started);
     [
-        (device.capacity, Mark::Capacity),
-        (device.limit, Mark::Limit),
-        (predicted, Mark::Predicted),
+        (device.capacity, Mark::Capacity, None),
+        (device.limit, Mark::Limit, None),
+        (predicted, Mark::Predicted, begun),
     ]
     .into_iter()
-    .filter_map(|(at, mark)| at.filter(|at| *at <= top).map(|at| Rule { at, mark }))
+    .filter_map(|(at, mark, since)| {
+        let at = at.filter(|at| *at <= top)?;
+        Some(Rule { at, mark, since })
+    })
     .collect()
 }
 

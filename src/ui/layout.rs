@@ -2,16 +2,18 @@
 //! drawn before, so that nothing jumps that the user or the session has not moved.
 //!
 //! ```text
-//! 80 columns            110 columns and more
-//! header                header
-//! make-up as a bar      chart            │ make-up
-//! chart                                  │
-//! headroom              headroom         │ runs
-//! pane                  devices, ranks   │
-//!                       pane             │ events
-//! footer                footer
+//! 80 columns            110 columns and more       from 40 rows on
+//! header                header                     header
+//! chart                 chart    │ make-up         chart      │ make-up
+//! make-up as a bar               │                            │ allocator
+//! headroom              headroom │ runs            headroom   │ runs
+//! pane                  pane     │ events          devices    │
+//!                                │                 pane       │ events
+//! footer                footer                     footer
 //! ```
 
+use super::pane::Pane;
+use super::panes;
 use super::view::Spread;
 use crate::state::State;
 use ratatui::layout::Rect;
@@ -23,11 +25,14 @@ const TWO_COLUMNS: u16 = 110;
 const SMALLEST: (u16, u16) = (40, 12);
 
 /// From this height on devices and ranks have a table of their own, where there are several.
-const HEIGHT_FOR_DEVICES: u16 = 34;
+const HEIGHT_FOR_DEVICES: u16 = 32;
+
+/// From this height on the allocator stands between make-up and runs.
+const HEIGHT_FOR_ALLOCATOR: u16 = 36;
 
 /// The parts of the screen; what has no room is `None`. The rectangles of panes include the row of
 /// their title.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Layout {
     /// One line of figures, where there is room for nothing else.
     pub line: Option<Rect>,
@@ -35,20 +40,12 @@ pub struct Layout {
     pub header: Option<Rect>,
     /// The make-up as one bar.
     pub bar: Option<Rect>,
-    /// The chart.
-    pub chart: Option<Rect>,
     /// The headroom in words.
     pub headroom: Option<Rect>,
-    /// The table of devices and ranks beside the pane.
-    pub devices: Option<Rect>,
-    /// The pane that Tab changes.
+    /// The panes that have a place of their own.
+    pub placed: Vec<(Pane, Rect)>,
+    /// The place of the pane that Tab changes.
     pub pane: Option<Rect>,
-    /// The make-up as a list.
-    pub make_up: Option<Rect>,
-    /// The runs, at the side.
-    pub runs: Option<Rect>,
-    /// The events, at the side.
-    pub events: Option<Rect>,
     /// The footer.
     pub footer: Option<Rect>,
     /// What the program's terminal is sized by, shown or not.
@@ -56,6 +53,24 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The place that is a pane's own.
+    pub fn place(&self, pane: Pane) -> Option<Rect> {
+        let of = |(placed, area): &(Pane, Rect)| (*placed == pane).then_some(*area);
+        self.placed.iter().find_map(of)
+    }
+
+    /// The chart's place.
+    pub fn chart(&self) -> Option<Rect> {
+        self.place(Pane::Memory)
+    }
+
+    /// The panes that Tab goes through on this screen.
+    pub fn tabs(&self) -> Vec<Pane> {
+        let mut tabs = Pane::BELOW.to_vec();
+        tabs.retain(|pane| pane.gains_from_width() || self.place(*pane).is_none());
+        tabs
+    }
+
     /// Rows of the pane below its title.
     pub fn pane_rows(&self) -> usize {
         self.pane
@@ -130,14 +145,13 @@ pub fn arrange(area: Rect, spread: Spread, state: &State) -> Layout {
 
 fn one_column(body: Rect) -> Layout {
     let mut rows = Rows { rest: body };
-    let chart_height = (body.height * 11 / 20).max(5);
-    let chart = rows.top(chart_height);
+    let chart = rows.top((body.height * 11 / 20).max(5));
     let bar = rows.top(1);
     let headroom = rows.top(1);
     Layout {
         bar: Some(bar),
-        chart: Some(chart),
         headroom: Some(headroom),
+        placed: vec![(Pane::Memory, chart)],
         pane: Some(rows.rest),
         child: rows.rest,
         ..Layout::default()
@@ -145,7 +159,7 @@ fn one_column(body: Rect) -> Layout {
 }
 
 fn two_columns(body: Rect, state: &State) -> Layout {
-    let side_width = (body.width * 3 / 10).clamp(34, 52);
+    let side_width = (body.width * 3 / 10).clamp(34, 56);
     let left = Rect {
         width: body.width - side_width - 2,
         ..body
@@ -156,26 +170,27 @@ fn two_columns(body: Rect, state: &State) -> Layout {
         ..body
     };
     let mut rows = Rows { rest: left };
-    let chart = rows.top((body.height * 9 / 20).max(7));
+    let mut placed = vec![(Pane::Memory, rows.top((body.height * 9 / 20).max(7)))];
     let headroom = rows.top(1);
-    let table = super::panes::devices::length(state);
-    let devices =
-        (table > 1 && body.height >= HEIGHT_FOR_DEVICES).then(|| rows.top(table.min(9) as u16 + 2));
+    let table = panes::devices::length(state);
+    if table > 1 && body.height >= HEIGHT_FOR_DEVICES {
+        placed.push((Pane::Devices, rows.top(table.min(9) as u16 + 2)));
+    }
     let pane = rows.rest;
 
     let mut rows = Rows { rest: side };
-    let make_up = rows.top((super::panes::make_up::HEIGHT + 1).max(chart.height.min(12)));
-    let runs = rows.top((rows.rest.height / 2).max(4));
-    let events = rows.rest;
+    placed.push((Pane::MakeUp, rows.top(panes::make_up::HEIGHT + 1)));
+    if body.height >= HEIGHT_FOR_ALLOCATOR {
+        placed.push((Pane::Allocator, rows.top(panes::allocator::HEIGHT + 1)));
+    }
+    placed.push((Pane::Runs, rows.top((rows.rest.height * 2 / 5).max(5))));
+    placed.push((Pane::Events, rows.rest));
+    placed.retain(|(_, area)| area.height > 2);
     Layout {
-        chart: Some(chart),
         headroom: Some(headroom),
-        devices,
+        placed,
         pane: Some(pane),
         child: pane,
-        make_up: Some(make_up),
-        runs: Some(runs).filter(|area| area.height > 2),
-        events: Some(events).filter(|area| area.height > 2),
         ..Layout::default()
     }
 }
@@ -185,7 +200,7 @@ fn chart_alone(body: Rect, child: Rect) -> Layout {
     let headroom = rows.bottom(1);
     let bar = rows.bottom(1);
     Layout {
-        chart: Some(rows.rest),
+        placed: vec![(Pane::Memory, rows.rest)],
         bar: Some(bar),
         headroom: Some(headroom),
         child,
@@ -213,20 +228,17 @@ mod tests {
                 let area = Rect::new(0, 0, width, height);
                 for spread in [Spread::Together, Spread::Chart, Spread::Pane] {
                     let layout = arrange(area, spread, &state);
+                    let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,
                         layout.header,
                         layout.bar,
-                        layout.chart,
                         layout.headroom,
-                        layout.devices,
                         layout.pane,
-                        layout.make_up,
-                        layout.runs,
-                        layout.events,
                         layout.footer,
                     ]
                     .into_iter()
+                    .chain(placed)
                     .flatten()
                     .filter(|part| !part.is_empty())
                     .collect();

@@ -20,6 +20,8 @@ pub struct Scene<'a> {
     /// The command that these remedies make of the current run's; with none, that command itself.
     /// `None` where they do not go together.
     pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
+    /// The largest batch that the next run would fit with, where the model of its memory is sure.
+    pub room_for_batch: Option<u64>,
     /// The program's own screen.
     pub child: &'a ChildScreen,
     /// What is being waited for before the next run or the end, in words: the gate, a stop.

@@ -213,6 +213,7 @@ mod tests {
             findings: &[],
             remedies: &[],
             plan: &|_| None,
+            room_for_batch: None,
             child: &child,
             waiting: None,
             recording: None,

@@ -1,16 +1,19 @@
 //! Colours and glyphs, chosen once for a terminal. Everything else on the screen names a [`Tone`],
-//! never a colour, so that one table is the whole theme.
-//!
-//! The hues are Okabe and Ito's (<https://jfly.uni-koeln.de/color/>), which people with any of the
-//! common colour deficiencies tell apart; red is kept for what has gone wrong. It knows no state.
+//! never a colour, so that one table (`palette.rs`) is the whole theme. Red is kept for what has gone
+//! wrong. It knows no state.
 
 mod colour;
 mod glyphs;
+mod palette;
+mod scheme;
+#[cfg(test)]
+mod sight;
 
 pub use colour::Depth;
 pub use glyphs::{ASCII, Glyphs, UNICODE};
+pub use scheme::Scheme;
 
-use colour::Hue;
+use palette::{look, mono};
 use ratatui::style::{Color, Modifier, Style};
 
 /// What something is on the screen; the theme says how that looks.
@@ -73,26 +76,65 @@ pub enum Ground {
     Light,
 }
 
+/// How much colours differ from the ground.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contrast {
+    /// As much as is comfortable all day.
+    Usual,
+    /// As much as can be had.
+    High,
+}
+
 /// How this terminal is drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
     /// How many colours it has.
     pub depth: Depth,
-    /// Its background.
+    /// Its background, as it is drawn for.
     pub ground: Ground,
+    /// How strong the colours are.
+    pub contrast: Contrast,
     /// The characters it can show.
     pub glyphs: &'static Glyphs,
+    /// The user's choice.
+    pub scheme: Scheme,
+    /// Its background, as it says itself.
+    told: Ground,
 }
 
 impl Theme {
     /// The theme for a terminal, from the environment (`NO_COLOR`, `COLORTERM`, `TERM`,
     /// `COLORFGBG`, `LC_ALL`, `LC_CTYPE`, `LANG`).
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Theme {
+        let told = ground_of(variable("COLORFGBG").as_deref());
         Theme {
             depth: Depth::of_environment(&variable),
-            ground: ground_of(variable("COLORFGBG").as_deref()),
+            ground: told,
+            contrast: Contrast::Usual,
             glyphs: Glyphs::of_environment(&variable),
+            scheme: Scheme::Default,
+            told,
         }
+    }
+
+    /// The same terminal in another theme.
+    pub fn wearing(self, scheme: Scheme) -> Theme {
+        Theme {
+            ground: scheme.ground(self.told),
+            contrast: scheme.contrast(),
+            scheme,
+            ..self
+        }
+    }
+
+    /// The next theme that looks different on this terminal.
+    pub fn next(self) -> Theme {
+        let looks = |theme: Theme| (theme.ground, theme.contrast);
+        let mut next = self.wearing(self.scheme.next());
+        while looks(next) == looks(self) && next.scheme != self.scheme {
+            next = next.wearing(next.scheme.next());
+        }
+        next
     }
 
     /// True colour on dark with all glyphs: what pictures and tests are drawn with.
@@ -100,18 +142,22 @@ impl Theme {
         Theme {
             depth: Depth::True,
             ground: Ground::Dark,
+            contrast: Contrast::Usual,
             glyphs: &UNICODE,
+            scheme: Scheme::Default,
+            told: Ground::Dark,
         }
     }
 
     /// How a tone looks here.
     pub fn style(&self, tone: Tone) -> Style {
         let (hue, modifier) = look(tone);
-        let style = Style::new().add_modifier(match self.depth {
-            Depth::None => mono(tone),
-            Depth::Sixteen | Depth::TwoFiftySix | Depth::True => modifier,
+        let style = Style::new().add_modifier(match (self.depth, self.contrast) {
+            (Depth::None, Contrast::Usual) => mono(tone),
+            (Depth::None, Contrast::High) => mono(tone) - Modifier::DIM,
+            (Depth::Sixteen | Depth::TwoFiftySix | Depth::True, _) => modifier,
         });
-        match hue.colour(self.depth, self.ground) {
+        match hue.colour(self) {
             Some(colour) => style.fg(colour),
             None => style,
         }
@@ -121,7 +167,8 @@ impl Theme {
     pub fn on_ground(&self) -> Style {
         match (self.depth, self.ground) {
             (Depth::None, _) => Style::new(),
-            (Depth::Sixteen, _) => Style::new().fg(Color::Indexed(0)),
+            (Depth::Sixteen, Ground::Dark) => Style::new().fg(Color::Indexed(0)),
+            (Depth::Sixteen, Ground::Light) => Style::new().fg(Color::Indexed(15)),
             (Depth::TwoFiftySix, Ground::Dark) => Style::new().fg(Color::Indexed(16)),
             (Depth::TwoFiftySix, Ground::Light) => Style::new().fg(Color::Indexed(231)),
             (Depth::True, Ground::Dark) => Style::new().fg(Color::Rgb(0x10, 0x14, 0x1a)),
@@ -131,7 +178,7 @@ impl Theme {
 
     /// A tone as background, for text on a coloured ground.
     pub fn ground(&self, tone: Tone) -> Style {
-        match look(tone).0.colour(self.depth, self.ground) {
+        match look(tone).0.colour(self) {
             Some(colour) => Style::new().bg(colour),
             None => Style::new().add_modifier(Modifier::REVERSED),
         }
@@ -144,61 +191,6 @@ fn ground_of(colorfgbg: Option<&str>) -> Ground {
     match background {
         Some(7 | 9..=15) => Ground::Light,
         Some(_) | None => Ground::Dark,
-    }
-}
-
-/// The table: a tone's hue on dark, on light and among sixteen, and its weight.
-const fn look(tone: Tone) -> (Hue, Modifier) {
-    const PLAIN: Modifier = Modifier::empty();
-    const BOLD: Modifier = Modifier::BOLD;
-    match tone {
-        Tone::Text => (Hue::DEFAULT, PLAIN),
-        Tone::Dim => (Hue::new(0x9aa4b2, 0x5a6472, 7), PLAIN),
-        Tone::Faint => (Hue::new(0x4a5361, 0xb4bcc8, 8), PLAIN),
-        Tone::Strong => (Hue::DEFAULT, BOLD),
-        Tone::Accent => (Hue::new(0x7fd1ff, 0x005f9e, 14), BOLD),
-        Tone::Allocated => (Hue::new(0x56b4e9, 0x0072b2, 12), PLAIN),
-        Tone::AllocatedBand => (Hue::new(0x2f78ad, 0x9ccbea, 4), PLAIN),
-        Tone::Reserved => (Hue::new(0xe6a63c, 0xa86a00, 11), PLAIN),
-        Tone::Used => (Hue::new(0xc3cad4, 0x3c4450, 15), PLAIN),
-        Tone::Capacity => (Hue::new(0x8a94a3, 0x6a7482, 7), PLAIN),
-        Tone::Limit => (Hue::new(0xcc79a7, 0xa03a74, 13), PLAIN),
-        Tone::Predicted => (Hue::new(0x3fbf9a, 0x00795a, 10), PLAIN),
-        Tone::Wrong => (Hue::new(0xff6b5e, 0xc0271a, 9), BOLD),
-        Tone::Warning => (Hue::new(0xf0c95a, 0x8a6100, 11), PLAIN),
-        Tone::Good => (Hue::new(0x3fbf9a, 0x00795a, 10), PLAIN),
-        Tone::Parameters => (Hue::new(0x2f7fc2, 0x0072b2, 4), PLAIN),
-        Tone::Gradients => (Hue::new(0x2ba88b, 0x009e73, 2), PLAIN),
-        Tone::OptimizerState => (Hue::new(0x9a86d8, 0x6a4fc0, 5), PLAIN),
-        Tone::Activations => (Hue::new(0x56b4e9, 0x2f9be0, 12), PLAIN),
-        Tone::Unallocated => (Hue::new(0xe6a63c, 0xa86a00, 11), PLAIN),
-        Tone::NonPytorch => (Hue::new(0x8a94a3, 0x7a8492, 7), PLAIN),
-        Tone::Foreign => (Hue::new(0xcc79a7, 0xa03a74, 13), PLAIN),
-        Tone::Free => (Hue::new(0x5a6473, 0xb4bcc8, 8), PLAIN),
-    }
-}
-
-/// What weight is left to say where there are no colours.
-const fn mono(tone: Tone) -> Modifier {
-    match tone {
-        Tone::Strong | Tone::Accent | Tone::Wrong | Tone::Warning => Modifier::BOLD,
-        Tone::Dim | Tone::Faint | Tone::AllocatedBand | Tone::Free | Tone::Capacity => {
-            Modifier::DIM
-        }
-        Tone::Text
-        | Tone::Allocated
-        | Tone::Reserved
-        | Tone::Used
-        | Tone::Limit
-        | Tone::Predicted
-        | Tone::Good
-        | Tone::Parameters
-        | Tone::Gradients
-        | Tone::OptimizerState
-        | Tone::Activations
-        | Tone::Unallocated
-        | Tone::NonPytorch
-        | Tone::Foreign => Modifier::empty(),
     }
 }
 
@@ -244,5 +236,30 @@ mod tests {
     fn sixteen_colours_stay_sixteen() {
         let theme = of(&[("TERM", "linux")]);
         assert_eq!(theme.style(Tone::Wrong).fg, Some(Color::Indexed(9)));
+        let light = theme.wearing(Scheme::Light);
+        let yellow = light.style(Tone::Warning).fg;
+        assert_eq!(yellow, Some(Color::Indexed(3)), "bright yellow on white");
+    }
+
+    #[test]
+    fn the_key_goes_through_all_that_look_different() {
+        let dark = of(&[("TERM", "xterm-256color")]);
+        let through = |first: Theme| {
+            let mut seen = vec![first.scheme];
+            let mut theme = first.next();
+            while !seen.contains(&theme.scheme) {
+                seen.push(theme.scheme);
+                theme = theme.next();
+            }
+            seen
+        };
+        use Scheme::{Contrast, Dark, Default, Light};
+        assert_eq!(through(dark), [Default, Light, Contrast]);
+        assert_eq!(
+            through(dark.wearing(Dark)),
+            [Dark, Light, Contrast, Default]
+        );
+        let light = of(&[("TERM", "xterm-256color"), ("COLORFGBG", "0;15")]);
+        assert_eq!(through(light), [Default, Dark, Light, Contrast]);
     }
 }

@@ -12,6 +12,7 @@ use super::chart::{Height, Move, TimeView};
 use super::dialog::{Dialog, OomDialog};
 use super::keymap::{self, Mode};
 use super::layout::{self, Layout};
+use super::pane::Pane;
 use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
@@ -20,48 +21,6 @@ use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
-
-/// What is shown below the chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pane {
-    /// The program's own output.
-    #[default]
-    Output,
-    /// The runs so far.
-    Runs,
-    /// Devices and ranks.
-    Devices,
-    /// Events.
-    Events,
-}
-
-impl Pane {
-    /// All of them, in the order of Tab.
-    pub const ALL: [Pane; 4] = [Pane::Output, Pane::Runs, Pane::Devices, Pane::Events];
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Pane::Output => "output",
-            Pane::Runs => "runs",
-            Pane::Devices => "devices",
-            Pane::Events => "events",
-        }
-    }
-
-    fn next(self) -> Pane {
-        match self {
-            Pane::Output => Pane::Runs,
-            Pane::Runs => Pane::Devices,
-            Pane::Devices => Pane::Events,
-            Pane::Events => Pane::Output,
-        }
-    }
-
-    fn previous(self) -> Pane {
-        self.next().next().next()
-    }
-}
 
 /// How the screen is shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,8 +54,17 @@ pub enum Mouse {
     Oomph,
 }
 
-/// How long it is said that something was copied.
-const COPIED: Duration = Duration::from_secs(2);
+/// What a key has done that nothing else on the screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Something was copied.
+    Copied,
+    /// Another theme was put on.
+    Theme,
+}
+
+/// How long it is said.
+const SAID: Duration = Duration::from_secs(2);
 
 /// How the user wants to see the session.
 #[derive(Debug, Clone)]
@@ -109,14 +77,16 @@ pub struct View {
     pub(super) device: usize,
     pub(super) time: TimeView,
     pub(super) height: Height,
+    /// The run that is laid over the chart.
+    pub(super) compared: Option<RunNumber>,
     pub(super) list: List,
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
-    /// When something was copied, until the next key.
-    copied: Option<Moment>,
+    /// What the last key has done, and when.
+    said: Option<(Said, Moment)>,
 }
 
 impl View {
@@ -130,12 +100,13 @@ impl View {
             device: 0,
             time: TimeView::default(),
             height: Height::default(),
+            compared: None,
             list: List::default(),
             dialog: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             offered: None,
-            copied: None,
+            said: None,
         }
     }
 
@@ -204,7 +175,7 @@ impl View {
         if key.kind == KeyEventKind::Release {
             return None;
         }
-        self.copied = None;
+        self.said = None;
         let mode = self.mode();
         let mut means = keymap::actions(mode, &key).peekable();
         if means.peek().is_some() {
@@ -249,7 +220,8 @@ impl View {
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
-        let on_chart = self.dialog.is_none() && layout.chart.is_some_and(|area| area.contains(at));
+        let on_chart =
+            self.dialog.is_none() && layout.chart().is_some_and(|area| area.contains(at));
         let action = match (event.kind, on_chart) {
             (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
@@ -277,9 +249,10 @@ impl View {
         }
     }
 
-    /// Whether to say that something was copied: nothing else would.
-    pub(super) fn has_just_copied(&self, now: Moment) -> bool {
-        self.copied.is_some_and(|at| now.since(at) < COPIED)
+    /// What the last key has done, where that is still to be said.
+    pub(super) fn said(&self, now: Moment) -> Option<Said> {
+        let (said, at) = self.said?;
+        (now.since(at) < SAID).then_some(said)
     }
 
     /// The device that is shown.

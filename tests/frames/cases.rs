@@ -4,6 +4,7 @@ use crate::offers::remedies;
 use crate::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
+use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -60,6 +61,12 @@ pub const CASES: &[Case] = &[
         oom_capacity,
         &[KeyCode::Char(' '), KeyCode::Down, KeyCode::Char(' ')],
     ),
+    case("oom-many", oom_many, &[KeyCode::Down; 5]),
+    case(
+        "oom-not-offered",
+        oom_capacity,
+        &[KeyCode::Down, KeyCode::Down],
+    ),
     case("oom-fragmentation", oom_fragmentation, &[]),
     case("oom-foreign", oom_foreign, &[]),
     case("oom-limit", oom_limit, &[]),
@@ -69,9 +76,11 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
     ),
     case("second-run", second_run, &[]),
-    case("runs", second_run, &[KeyCode::Tab]),
-    case("eight-ranks", eight_ranks, &[KeyCode::Tab, KeyCode::Tab]),
-    case("events", second_run, &[KeyCode::BackTab]),
+    case("make-up", second_run, &[KeyCode::Tab]),
+    case("runs", second_run, &[KeyCode::BackTab; 3]),
+    case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
+    case("events", second_run, &[KeyCode::BackTab; 2]),
+    case("allocator", fragmented, &[KeyCode::BackTab]),
     case("lost-probe", lost_probe, &[]),
     case("no-nvml", no_nvml, &[]),
     case("no-probe", no_probe, &[]),
@@ -94,7 +103,9 @@ pub const CASES: &[Case] = &[
         ],
     ),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
-    case("week", week, &[KeyCode::Char('-'); 7]),
+    case("week", week, &[KeyCode::Char('-'); 9]),
+    case("compared", second_run, &[KeyCode::Char('c')]),
+    case("cursor", second_run, &[KeyCode::Char(','); 24]),
 ];
 
 const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
@@ -155,6 +166,87 @@ fn oom_capacity() -> Story {
         "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
+    story
+}
+
+/// More remedies than a small screen has rows, with words longer than its columns.
+fn oom_many() -> Story {
+    let mut story = oom_capacity();
+    let [batch, segments, amp] = &story.remedies[..] else {
+        unreachable!("three remedies")
+    };
+    let like = |remedy: &Remedy, key, title: &str, changes: &str, words: &str, cost: &str| Remedy {
+        key,
+        title: title.into(),
+        changes: changes.into(),
+        expectation: Expectation {
+            words: words.into(),
+            ..remedy.expectation.clone()
+        },
+        cost: cost.into(),
+        ..remedy.clone()
+    };
+    let more = [
+        like(
+            batch,
+            'c',
+            "recompute activations",
+            "patched inside the process",
+            "needs 9.8 GiB (9.1–10.6), fits with 13.8 to spare; the 12 blocks of GPT2Model.h are \
+             recomputed in backward, so that their activations need not be kept",
+            "about 30 % slower; the losses stay the same to the last digit",
+        ),
+        like(
+            batch,
+            'r',
+            "from the latest checkpoint",
+            "+--resume_from_checkpoint out/checkpoint-500",
+            "goes on from step 500; as much memory as before",
+            "no step is lost but the last 38",
+        ),
+        like(
+            batch,
+            'g',
+            "another GPU",
+            "CUDA_VISIBLE_DEVICES=1",
+            "GPU 1 has 79.1 GiB free, fits with 55.3 to spare",
+            "",
+        ),
+        like(
+            batch,
+            'w',
+            "wait until the other process has ended",
+            "the same command, once pid 81237 of eve has left GPU 0",
+            "needs 22.9 GiB, fits once 3.1 GiB of others are gone",
+            "nobody knows how long",
+        ),
+        like(
+            segments,
+            'm',
+            "largest split",
+            "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128",
+            "unknown: it makes fragmentation less likely",
+            "slower allocation of large blocks",
+        ),
+        like(amp, 'd', "fewer loader workers", "", "", ""),
+    ];
+    story.remedies.splice(2..2, more);
+    story
+}
+
+/// The cache is given back now and then, and it goes on.
+fn fragmented() -> Story {
+    let mut story = Story::new("python train.py --batch-size 48");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 19.4,
+        reserved: 22.8,
+        ..STEADY
+    };
+    for retries in [0, 2, 3] {
+        story.retries = retries;
+        story.train(0, GPU, shape, 30.0);
+    }
     story
 }
 

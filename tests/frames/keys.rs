@@ -401,7 +401,7 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
     press(&story, &mut view, KeyCode::Down);
     let text = crate::text(&crate::draw(&story, &view, 100, 30));
     assert!(
-        text.contains("y copies python train.py --batch-size 64 +--amp"),
+        text.contains("y copies  python train.py --batch-size 64 +--amp"),
         "{text}"
     );
     let Some(Effect::Copy(copied)) = press(&story, &mut view, KeyCode::Char('y')) else {

@@ -43,6 +43,7 @@ pub fn remedies() -> Vec<Remedy> {
                     words: vec![Word::from("--grad-accum"), Word::from("2")],
                 },
             ],
+            files: Vec::new(),
             changes: "--batch-size 64→32 +--grad-accum 2".into(),
             expectation: Expectation {
                 needs: Some(gib(14.6)),
@@ -61,6 +62,7 @@ pub fn remedies() -> Vec<Remedy> {
                 name: "PYTORCH_CUDA_ALLOC_CONF".into(),
                 value: Some(Word::from("expandable_segments:True")),
             }],
+            files: Vec::new(),
             changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
             expectation: Expectation {
                 needs: Some(gib(24.2)),
@@ -76,6 +78,7 @@ pub fn remedies() -> Vec<Remedy> {
             title: "AMP (bf16)".into(),
             availability: Availability::NotOffered("train.py has no such option".into()),
             edits: Vec::new(),
+            files: Vec::new(),
             changes: String::new(),
             expectation: Expectation {
                 needs: None,

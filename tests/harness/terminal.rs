@@ -209,15 +209,32 @@ impl Terminal {
         unsafe { set_window_size(master.as_raw_fd(), &window(rows, cols)) }.expect("a new size");
     }
 
-    /// Hangs up, as a closed window or a broken connection does.
-    pub fn close(&mut self) {
+    /// Reads no more, as a window whose output was stopped (Ctrl-S, a stopped ssh).
+    pub fn stop_reading(&mut self) {
         if let Some((wake, reader)) = self.reader.take() {
             drop(wake);
             let _ = reader.join();
         }
+    }
+
+    /// Reads on.
+    pub fn read_on(&mut self) {
+        if let (Some(master), None) = (&self.master, &self.reader) {
+            self.reader = Some(begin_reading(Arc::clone(master), Arc::clone(&self.view)));
+        }
+    }
+
+    /// Hangs up, as a closed window or a broken connection does.
+    pub fn close(&mut self) {
+        self.stop_reading();
         // The last handle: the kernel now sends SIGHUP.
         let master = self.master.take();
         debug_assert!(master.is_none_or(|master| Arc::strong_count(&master) == 1));
+    }
+
+    /// Whether it was hung up.
+    pub fn is_closed(&self) -> bool {
+        self.master.is_none()
     }
 
     /// Waits until the program has ended and all that it wrote is on the screen.

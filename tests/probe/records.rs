@@ -3,7 +3,7 @@
 
 use crate::front::{Front, Place};
 use crate::program::Program;
-use oomph::event::{Event, OomRecord, Phase};
+use oomph::event::{Event, OomRecord, Phase, Pool};
 use oomph::units::{Bytes, Rank};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -236,6 +236,8 @@ print(torch._C.devices[0].peak >> 20)
     let last = samples.last().unwrap();
     assert_eq!(last.allocated, Bytes::mib(4));
     assert_eq!(last.allocated_peak, Bytes::mib(103));
+    // All of it in large blocks, in segments of which the small pool has none.
+    assert_eq!(last.small_pool, Some(Pool::default()));
     // The other device is not used, so nothing is said of it.
     assert!(samples.iter().all(|sample| sample.device == 0));
 }

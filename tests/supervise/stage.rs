@@ -190,6 +190,7 @@ impl Casting {
             log: self.log,
             io: self.io,
             timing: self.timing,
+            forwarding: oomph::supervise::Forwarding::default(),
         };
         let (keeper, reports) = {
             let _inside = runtime.enter();

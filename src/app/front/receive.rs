@@ -8,15 +8,11 @@ use crate::app::{Ending, OWN_FAILURE};
 use crate::event::{
     Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, StopRequested, What,
 };
-use crate::supervise::{Order, Report, Rung, Stream};
+use crate::supervise::{self, Order, Report, Rung, Stream};
 use crate::ui::Effect;
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use nix::sys::signal::Signal;
 use std::time::Duration;
-
-/// How long a dead run's probes are given for their last words. Their bytes are in the socket
-/// already; what is awaited is only our own turn to read them.
-const LAST_WORDS: Duration = Duration::from_millis(40);
 
 impl Front {
     pub(super) fn reported(&mut self, report: Option<Report>) {
@@ -107,8 +103,8 @@ impl Front {
         }
     }
 
+    /// The end is folded once the run has settled: what its probes said last came before it.
     fn exited(&mut self, exited: Exited) {
-        let exit = exited.exit;
         let mut found = Vec::new();
         let scanners = std::mem::take(&mut self.scanners);
         for mut scanner in [scanners.terminal, scanners.out, scanners.err] {
@@ -122,12 +118,10 @@ impl Front {
             _ => After::Decide,
         };
         self.phase = Phase::Settling {
-            exit,
-            until: self.clock.now() + LAST_WORDS,
+            exited,
+            since: self.clock.now(),
             after,
         };
-        self.record(What::Exited(exited));
-        self.request(Due::Now);
     }
 
     /// A relaunch that cannot be started goes back to its dialog where there is one to go back to.
@@ -263,20 +257,43 @@ impl Front {
     }
 
     pub(super) fn signalled(&mut self, arrived: Arrived) {
-        // The keeper itself descends from nobody there: what it sends us is its own business.
+        // All of the training is below the keeper, orphans too, which are given to it.
+        let keeper = self.keeper.pid();
         let from_training = arrived
             .sender
-            .zip(self.state.run())
-            .is_some_and(|(sender, run)| descends_from(sender, &[run.pid]));
+            .is_some_and(|sender| sender != keeper && descends_from(sender, &[keeper]));
         match self.rules.answer(arrived.signal, from_training) {
             Answer::Resize => self.resize(),
             Answer::DropScreen => self.lose_screen("the terminal hung up"),
+            Answer::Stop => self.stop_with_terminal(),
             Answer::Ignore => self.note(
                 Level::Info,
                 format!("{} was not passed on to the training", arrived.signal),
             ),
             Answer::Forward => self.forward(arrived.signal),
         }
+    }
+
+    /// The terminal is gone, whether a signal has said so or not.
+    pub(super) fn hung_up(&mut self) {
+        // Under nohup a terminal that goes away means nothing to anybody.
+        let minds = !supervise::inherited().is_ignored(Signal::SIGHUP as i32);
+        match self.rules.hung_up() {
+            Answer::Stop if minds => self.stop_with_terminal(),
+            _ => self.lose_screen("the terminal is gone"),
+        }
+    }
+
+    /// `--on-hup=stop`: what runs is stopped, and where nothing runs this is the end.
+    fn stop_with_terminal(&mut self) {
+        self.lose_screen("the terminal hung up");
+        match &mut self.phase {
+            Phase::Starting => {}
+            Phase::Running { after } => *after = After::Leave,
+            _ => return self.quit(true),
+        }
+        self.stop_requested(Signal::SIGHUP, false);
+        self.order(Order::Stop);
     }
 
     /// Passes a signal on where a run can take it; where none runs, a request to end ends us.

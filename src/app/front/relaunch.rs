@@ -7,34 +7,58 @@ use crate::app::phase::{After, Next, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::{Ending, OnOom};
 use crate::command::CommandLine;
-use crate::event::{Exit, Level, NvmlState, StopRequested, What};
+use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
 use crate::remedy::{self, Context, Plan, Remedy, RemedyId};
 use crate::state::{Outcome, Run};
 use crate::supervise::{Launch, Order};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
-use nix::sys::signal::Signal;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use std::time::Duration;
+
+/// How long a run's probes that still live are given for their last words.
+const LAST_WORDS: Duration = Duration::from_millis(40);
+/// How long a dead process's words are awaited: on a busy machine our turn to read them comes late.
+const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
+/// How often time alone is looked at while a run settles.
+pub(super) const SETTLING_STEP: Duration = Duration::from_millis(10);
+
+/// Whether nothing is left of a process, not even to be waited for.
+fn has_ended(pid: Pid) -> bool {
+    kill(nix::unistd::Pid::from_raw(pid.0), None) == Err(Errno::ESRCH)
+}
 
 impl Front {
     /// A run that ended settles once all its probes have said goodbye, or after a moment.
     pub(super) fn settle(&mut self, now: Moment) {
-        let Phase::Settling { exit, until, .. } = self.phase else {
+        let Phase::Settling { since, .. } = &self.phase else {
             return;
         };
-        let speaking = self
-            .state
-            .run()
-            .is_some_and(|run| run.ranks.iter().any(|rank| rank.gone.is_none()));
-        if speaking && now < until {
+        // The kernel has hung up for a process that is dead: only our own turn to read is awaited.
+        let patience = match self.speaking.iter().any(|pid| has_ended(*pid)) {
+            true => LAST_WORDS_OF_THE_DEAD,
+            false => LAST_WORDS,
+        };
+        if !self.speaking.is_empty() && now < *since + patience {
             return;
         }
-        self.diagnose();
-        self.waiting = None;
-        let Phase::Settling { after, .. } =
-            std::mem::replace(&mut self.phase, Phase::Asking { exit, since: now })
+        let Phase::Settling {
+            exited,
+            since,
+            after,
+        } = std::mem::replace(&mut self.phase, Phase::Starting)
         else {
             return;
         };
+        let exit = exited.exit;
+        self.phase = Phase::Asking { exit, since: now };
+        self.happened(Event {
+            at: since,
+            what: What::Exited(exited),
+        });
+        self.diagnose();
+        self.waiting = None;
         let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
         let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
         match after {
@@ -53,7 +77,7 @@ impl Front {
             oom: self.state.oom(),
             findings: &self.findings,
             state: Some(&self.state),
-            batch_scale: 0.5,
+            ..Context::default()
         };
         remedy::remedies(&self.command, &context)
     }
@@ -143,7 +167,7 @@ impl Front {
         let now = self.clock.now();
         let gate = Gate::new(
             now,
-            Timing::default(),
+            Timing::scaled(self.scaled),
             self.devices_of_last_run(),
             next.predicted_peak,
             self.pids_of_last_run(),

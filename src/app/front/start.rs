@@ -10,8 +10,9 @@ use crate::app::phase::Phase;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, torch};
+use crate::app::{OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
+use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
 use crate::session::{Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
@@ -19,7 +20,7 @@ use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -75,7 +76,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::default(),
+        timing: Timing::scaled(options.scaled),
+        forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
     keeper.send(Order::Launch(Launch {
@@ -88,6 +90,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     }))?;
 
     // The command is on its way; the rest may take its time.
+    let settings = config::read(&command.cwd);
+    notes.extend(settings.problems.iter().cloned());
+    let (theme, problem) = theme::chosen(options.theme, &settings);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: wall_seconds(),
@@ -119,6 +125,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         clock,
         state: State::default(),
         findings: Vec::new(),
+        watch: Default::default(),
         remedies: Vec::new(),
         recording: recorder.path().map(Path::to_path_buf),
         recorder,
@@ -131,8 +138,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             in_slurm_step: supervise::step_is_signalled(
                 std::env::var_os("SLURM_STEP_ID").as_deref(),
             ),
+            forwarding: options.forward,
+            on_hup: options.on_hup,
         },
         baselines: BTreeMap::new(),
+        theme,
         screen: None,
         parked: None,
         plain: false,
@@ -144,9 +154,11 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         inherited,
         torch: None,
         last_words: Vec::new(),
+        speaking: BTreeSet::new(),
         last_byte: b'\n',
         released: false,
         keeper_lost: false,
+        scaled: options.scaled,
     };
     front.happened(Event {
         at: clock.now(),

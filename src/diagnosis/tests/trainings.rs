@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{OtherProcess, Report};
+use crate::oom::{Kind, OtherProcess, Report};
 use crate::state::scene::*;
 use crate::units::{Bytes, Pid, Rank};
 
@@ -60,6 +60,64 @@ fn leaking(per_step: Bytes, steps: u64) -> Scene {
             phase: Phase::Forward,
             step: steps,
             ..record(100, floor + gib(8.0), floor + gib(8.2), gib(0.5), gib(0.1))
+        }),
+    );
+    scene
+}
+
+/// Steps alike, then one that needs more.
+fn odd(steps: u64, peak: f64, on_top: f64) -> Scene {
+    let mut scene = Scene::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    for n in 1..=steps {
+        scene.add(2.0 + n as f64, step(100, n, gib(4.0), gib(4.0 + peak)));
+    }
+    scene.add(
+        70.0,
+        What::Oom(OomRecord {
+            phase: Phase::Forward,
+            step: steps,
+            structure: made_of(1.0, 1.0, 2.0),
+            ..record(
+                100,
+                gib(4.0 + on_top),
+                gib(4.2 + on_top),
+                gib(1.5),
+                gib(0.2),
+            )
+        }),
+    );
+    scene
+}
+
+/// Twenty quick steps, then ten slow ones with retries, then the end.
+fn thrashing() -> Scene {
+    let mut scene = Scene::training();
+    let mut at = 2.0;
+    for n in 1..=30 {
+        at += if n > 20 { 1.7 } else { 1.0 };
+        let mut held = sample(100, 0, gib(20.0), gib(22.6));
+        held.alloc_retries = if n > 20 { (n - 20) * 2 } else { 0 };
+        scene.add(at - 0.1, What::Sample(held));
+        scene.add(at, step(100, n, gib(4.0), gib(22.0)));
+    }
+    scene
+}
+
+/// The card is lost, and then CUDA says that it has no memory.
+fn lost() -> Scene {
+    let mut scene = Scene::training();
+    scene.sampled(2.0, 4.0, 4.5);
+    let mut card = reading(&[(100, gib(5.0))]);
+    scene.add(3.0, What::Device(card.clone()));
+    card.lost = Some("GPU is lost".into());
+    card.used = None;
+    card.processes = None;
+    scene.add(4.0, What::Device(card)).add(
+        5.0,
+        What::OomText(Report {
+            kind: Kind::CudaErrorOom,
+            ..Report::default()
         }),
     );
     scene
@@ -256,6 +314,20 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             Capacity,
             Certain,
         ),
+        ("a longer sequence", odd(60, 11.0, 18.0), OddBatch, Likely),
+        (
+            "a step like the others",
+            odd(60, 19.2, 18.3),
+            Capacity,
+            Certain,
+        ),
+        (
+            "the end of a warm-up, or not",
+            odd(20, 5.0, 18.0),
+            Capacity,
+            Likely,
+        ),
+        ("a lost card", lost(), DeviceFault, Certain),
         ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
         ("cuBLAS, no figures", by_sample, Capacity, Likely),
     ]
@@ -269,6 +341,53 @@ fn each_training_has_its_cause() {
         let said: Vec<_> = findings.iter().map(|f| &f.headline).collect();
         assert_eq!(first, Some((cause, certainty)), "{what}: {said:#?}");
     }
+}
+
+#[test]
+fn thrashing_is_a_warning_while_it_runs() {
+    let mut scene = thrashing();
+    let found = warnings(&scene.state);
+    let said: Vec<_> = found
+        .iter()
+        .map(|f| (f.cause, f.headline.as_str()))
+        .collect();
+    assert_eq!(
+        said,
+        [(
+            Cause::Thrashing,
+            "The allocator ran full and gave its cache back 20 times in the last 10 steps, \
+             which take 1.7 times as long as before."
+        )]
+    );
+    scene.add(
+        60.0,
+        What::Oom(OomRecord {
+            phase: Phase::Backward,
+            step: 30,
+            ..full_card()
+        }),
+    );
+    let causes: Vec<_> = diagnose(&scene.state).iter().map(|f| f.cause).collect();
+    assert_eq!(causes, [Cause::Capacity, Cause::Thrashing]);
+}
+
+#[test]
+fn retries_that_cost_nothing_are_no_thrashing() {
+    let mut scene = Scene::training();
+    for n in 1..=30 {
+        let mut held = sample(100, 0, gib(20.0), gib(22.6));
+        // One at the beginning of each epoch.
+        held.alloc_retries = n / 10;
+        scene.add(1.9 + n as f64, What::Sample(held));
+        scene.add(2.0 + n as f64, step(100, n, gib(4.0), gib(22.0)));
+    }
+    assert_eq!(warnings(&scene.state), []);
+}
+
+#[test]
+fn a_lost_card_is_a_warning_while_it_runs() {
+    let causes: Vec<_> = warnings(&lost().state).iter().map(|f| f.cause).collect();
+    assert_eq!(causes, [Cause::DeviceFault]);
 }
 
 #[test]

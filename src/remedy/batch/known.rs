@@ -1,25 +1,34 @@
 //! A smaller batch for a program that an entry knows.
 
 use super::super::argument::{Arguments, Hit, Name};
+use super::super::context::Context;
 use super::super::draft::Draft;
 use super::super::program::{Entry, Rule};
 use super::super::recognition::Recognised;
 use super::accumulation::{accumulate, addition};
+use super::in_file;
 use super::{Kept, Smaller, cost, count, last, reduced, times};
 
 pub(super) fn smaller(
     arguments: Arguments<'_>,
     entry: &Entry,
-    recognised: &Recognised,
-    scale: f64,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
 ) -> Result<Smaller, String> {
+    let scale = context.batch_scale;
     if let Some(reason) = &entry.batch.none {
         return Err(reason.clone());
     }
-    for (option, reason) in &entry.batch.refused_with {
-        if arguments.has(Name::new(option)) {
-            return Err(reason.clone());
-        }
+    let refused = entry
+        .batch
+        .refused_with
+        .iter()
+        .find(|(option, _)| arguments.has(Name::new(option)));
+    if let Some((option, reason)) = refused {
+        // The file after the option counts: where it was read, it is edited.
+        let is_file = entry.file.named.contains(option);
+        let by_file = is_file.then(|| in_file::smaller(&arguments, entry, recognised, context));
+        return by_file.flatten().unwrap_or_else(|| Err(reason.clone()));
     }
     let mut hits: Vec<Hit<'_>> = Vec::new();
     for name in &entry.batch.names {
@@ -30,6 +39,9 @@ pub(super) fn smaller(
         }
     }
     let Some(first) = hits.first().copied() else {
+        if let Some(smaller) = in_file::smaller(&arguments, entry, recognised, context) {
+            return smaller;
+        }
         return Err(if entry.is_configured(&arguments) {
             format!(
                 "the batch size is not in the command but in {}'s configuration",
@@ -54,7 +66,7 @@ pub(super) fn smaller(
     for hit in hits {
         match count(&hit).and_then(|old| Ok((old, reduced(old, scale, hit.name)?))) {
             Ok((old, new)) => {
-                check(&arguments, entry, recognised, &hit, new)?;
+                check(&arguments, entry, recognised, hit.name, new)?;
                 ends.push((hit, old, new));
             }
             // Of several limits one that is at its least already does not speak against the rest;
@@ -211,37 +223,35 @@ fn by_dividing(
 }
 
 /// What a known program demands of a new value.
-fn check(
+pub(super) fn check(
     arguments: &Arguments<'_>,
     entry: &Entry,
-    recognised: &Recognised,
-    hit: &Hit<'_>,
+    recognised: &Recognised<'_>,
+    name: &str,
     new: u64,
 ) -> Result<(), String> {
-    if let Some(name) = &entry.batch.floor
-        && let Some(least) = arguments.value_of(name).and_then(|v| v.parse::<u64>().ok())
-        && hit.name.contains("tokens")
+    if let Some(floor) = &entry.batch.floor
+        && let Some(least) = arguments
+            .value_of(floor)
+            .and_then(|v| v.parse::<u64>().ok())
+        && name.contains("tokens")
         && new < least
     {
-        return Err(format!(
-            "{} {new} would be less than {name} {least}",
-            hit.name
-        ));
+        return Err(format!("{name} {new} would be less than {floor} {least}"));
     }
     if let Some(devices) = devices(arguments, entry, recognised)
         && devices > 1
         && !new.is_multiple_of(devices)
     {
         return Err(format!(
-            "{} {new} cannot be split among {devices} devices",
-            hit.name
+            "{name} {new} cannot be split among {devices} devices"
         ));
     }
     Ok(())
 }
 
 /// Among how many devices the batch is split, where the program insists on equal parts.
-fn devices(arguments: &Arguments<'_>, entry: &Entry, recognised: &Recognised) -> Option<u64> {
+fn devices(arguments: &Arguments<'_>, entry: &Entry, recognised: &Recognised<'_>) -> Option<u64> {
     let batch = &entry.batch;
     if batch.devices.is_none() && batch.device_list.is_empty() {
         return None;

@@ -12,7 +12,7 @@ use crate::command::CommandLine;
 
 pub(super) fn smaller(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     arguments: &Arguments<'_>,
     scale: f64,
 ) -> Result<Smaller, String> {
@@ -131,7 +131,7 @@ struct Assigned<'a> {
 
 fn assigned<'a>(
     command: &'a CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<Assigned<'a>> {
     let typed = command.env.iter().filter_map(|change| {
@@ -152,7 +152,10 @@ fn assigned<'a>(
     typed.chain(words).filter(|a| wanted(a.name)).collect()
 }
 
-fn assigned_batches<'a>(command: &'a CommandLine, recognised: &Recognised) -> Vec<Assigned<'a>> {
+fn assigned_batches<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+) -> Vec<Assigned<'a>> {
     assigned(command, recognised, |name| {
         matches!(
             family::batch_level(name),
@@ -164,7 +167,7 @@ fn assigned_batches<'a>(command: &'a CommandLine, recognised: &Recognised) -> Ve
 /// Programs that read their settings from the environment (`BATCH_SIZE=32 python train.py`).
 fn by_environment(
     command: &CommandLine,
-    recognised: &Recognised,
+    recognised: &Recognised<'_>,
     batches: Vec<Assigned<'_>>,
     scale: f64,
 ) -> Result<Smaller, String> {

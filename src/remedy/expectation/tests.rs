@@ -38,6 +38,7 @@ fn hello() -> Hello {
 fn state(steps: u64, floor: u64, peak: u64) -> State {
     let rank = RankState {
         hello: hello(),
+        joined: Moment::ZERO,
         device: None,
         sample: None,
         allocated: Series::default(),
@@ -45,6 +46,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         allocated_peak: Bytes::gib(peak),
         reserved_peak: Bytes::gib(peak),
         peak_step: None,
+        retries: Vec::new(),
         steps: StepTrack {
             count: steps,
             floors: (0..steps).map(|step| (step, Bytes::gib(floor))).collect(),

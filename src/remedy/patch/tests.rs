@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
 use crate::remedy::{Availability, Context, Plan, Remedy, RemedyId, remedies};
-use crate::state::scene::{Scene, command, gib, hello, record, started};
+use crate::state::scene::{Scene, gib, hello, record, started};
 use crate::units::Pid;
 
 const TRAIN: &str = "python train.py";

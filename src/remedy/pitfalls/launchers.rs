@@ -97,7 +97,7 @@ fn launchers_and_programs_are_named() {
     ];
     for (line, launchers, program) in cases {
         let command = command(line);
-        let found = recognise(&command);
+        let found = recognise(&command, &Context::default());
         let names: Vec<&str> = found.launchers().iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, launchers, "{line}");
         assert_eq!(command.argv[found.anatomy.program], *program, "{line}");

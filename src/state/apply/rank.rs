@@ -46,7 +46,7 @@ impl State {
                     run.ranks.remove(oldest);
                 }
                 if run.ranks.len() < RANKS {
-                    run.ranks.push(RankState::of(hello.clone()));
+                    run.ranks.push(RankState::of(hello.clone(), at));
                 }
             }
         }
@@ -103,6 +103,7 @@ impl State {
             return;
         };
         rank.take_peaks(sample.allocated_peak.max(sample.allocated));
+        rank.take_retries(at, sample);
         rank.reserved_peak = rank
             .reserved_peak
             .max(sample.reserved_peak)
@@ -125,6 +126,9 @@ impl State {
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(at, sample.allocated);
             rank.reserved.push(at, sample.reserved);
+            rank.steps
+                .marks
+                .sampled(sample.allocated, sample.alloc_retries);
         }
         self.sum_up(at, &uuid);
     }
@@ -284,6 +288,18 @@ impl RankState {
         }
     }
 
+    /// Keeps when the count of retries grew. Samples of several devices have a count each.
+    fn take_retries(&mut self, at: Moment, sample: &Sample) {
+        let before = self.holdings.iter().map(|held| &held.sample);
+        let before = before.filter(|held| held.device == sample.device);
+        let before = before.map(|held| held.alloc_retries).next().unwrap_or(0);
+        if sample.alloc_retries > before {
+            let all = self.retries.last().map_or(0, |(_, count)| *count);
+            let more = sample.alloc_retries - before;
+            push_bounded(&mut self.retries, (at, all + more), RETRIES);
+        }
+    }
+
     /// Takes in what `step()` itself reached, which is over.
     fn take_peaks_of(&mut self, step: &Step) {
         let peak = step.after.peak.max(step.after.allocated);
@@ -293,6 +309,9 @@ impl RankState {
         }
     }
 }
+
+/// Retries kept with their time: a list of events shows no more.
+const RETRIES: usize = 32;
 
 /// Ends of steps kept for the rate.
 const RECENT: usize = 33;
@@ -309,9 +328,11 @@ impl StepTrack {
         if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }
+        self.first.get_or_insert(at);
         self.last = Some((at, step.clone()));
         push_bounded(&mut self.recent, at, RECENT);
         push_bounded(&mut self.floors, (step.count, step.after.allocated), FLOORS);
+        self.marks.ended(at, step);
         let mut gaps: Vec<f64> = self
             .recent
             .windows(2)

@@ -190,3 +190,27 @@ fn a_peak_between_two_samples_does_not_vanish_from_the_chart() {
     );
     assert_eq!(device.allocated.current(), Some(gib(4.0)));
 }
+
+#[test]
+fn retries_are_kept_with_their_time() {
+    let mut scene = Scene::training();
+    for (seconds, alloc_retries) in [(2.0, 0), (3.0, 2), (4.0, 2), (5.0, 3)] {
+        let sample = Sample {
+            alloc_retries,
+            ..sample(100, 0, gib(4.0), gib(5.0))
+        };
+        scene.add(seconds, What::Sample(sample));
+    }
+    let rank = &scene.state.run().unwrap().ranks[0];
+    assert_eq!(rank.retries, [(at(3.0), 2), (at(5.0), 3)]);
+    for n in 0..100 {
+        let sample = Sample {
+            alloc_retries: 4 + n,
+            ..sample(100, 0, gib(4.0), gib(5.0))
+        };
+        scene.add(6.0 + n as f64, What::Sample(sample));
+    }
+    let retries = &scene.state.run().unwrap().ranks[0].retries;
+    assert!(retries.len() <= 64);
+    assert_eq!(retries.last(), Some(&(at(105.0), 103)));
+}

@@ -151,6 +151,22 @@ pub fn rule(
     }
 }
 
+/// The cursor: a line down the column, where nothing but background is.
+pub fn cursor(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16) {
+    let style = theme.style(Tone::Accent);
+    for row in 0..plot.height {
+        over(
+            buf,
+            plot,
+            theme,
+            plot.x + column,
+            row,
+            theme.glyphs.riser,
+            style,
+        );
+    }
+}
+
 /// A line's cell over what is there: over a cell of the area that is at least half full, on the
 /// area's colour.
 fn over(buf: &mut Buffer, plot: Rect, theme: &Theme, x: u16, row: u16, glyph: &str, style: Style) {

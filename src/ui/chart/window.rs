@@ -56,6 +56,7 @@ enum Edge {
 pub struct TimeView {
     zoom: Zoom,
     edge: Edge,
+    cursor: Option<Moment>,
 }
 
 /// A way to move the stretch.
@@ -69,6 +70,10 @@ pub enum Move {
     Back,
     /// Later.
     Forward,
+    /// The cursor a column earlier; where there is none, one at the end.
+    CursorBack,
+    /// The cursor a column later.
+    CursorForward,
     /// Hold it, or go on with time.
     PauseOrGoOn,
     /// Back to what is shown unasked.
@@ -86,10 +91,25 @@ impl TimeView {
         *self != TimeView::default()
     }
 
-    /// Moves; `now` is the instant of the latest event.
-    pub fn apply(&mut self, step: Move, now: Moment) {
+    /// The instant that the cursor stands on.
+    pub fn cursor(&self) -> Option<Moment> {
+        self.cursor
+    }
+
+    /// Puts the cursor on a column of the window; on one that has not begun, on the last that has.
+    pub fn point(&mut self, column: u16, now: Moment, columns: u16) {
+        let window = self.window(now, columns);
+        let begun = window.until(self.seen_until(now)).columns;
+        let column = column.min(begun.saturating_sub(1));
+        self.cursor = Some(window.begin_of(column));
+    }
+
+    /// Moves; `now` is the instant of the latest event, `columns` the width of the plot.
+    pub fn apply(&mut self, step: Move, now: Moment, columns: u16) {
         let at = self.span_number(now);
         match step {
+            Move::CursorBack => self.move_cursor(-1, now, columns),
+            Move::CursorForward => self.move_cursor(1, now, columns),
             Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
             Move::Out => {
                 // Beyond the session's age there is nothing more to see.
@@ -112,6 +132,27 @@ impl TimeView {
                 }
             }
             Move::Reset => *self = TimeView::default(),
+        }
+    }
+
+    /// The cursor so many columns on; at the chart's edge the stretch goes along.
+    fn move_cursor(&mut self, by: i32, now: Moment, columns: u16) {
+        let window = self.window(now, columns);
+        let Some(column) = self.cursor.and_then(|at| window.column(at)) else {
+            return self.point(u16::MAX, now, columns);
+        };
+        match column.checked_add_signed(by as i16) {
+            Some(column) if column < window.columns => self.point(column, now, columns),
+            Some(_) if window.to >= now => self.point(u16::MAX, now, columns),
+            Some(_) => {
+                self.apply(Move::Forward, now, columns);
+                self.cursor = Some(window.to);
+            }
+            None if window.from == Moment::ZERO => {}
+            None => {
+                self.apply(Move::Back, now, columns);
+                self.cursor = Some(Moment(window.from.0.saturating_sub(1)));
+            }
         }
     }
 
@@ -196,6 +237,21 @@ impl Window {
         Some((share / u128::from(self.to.0 - self.from.0)) as u16)
     }
 
+    /// The first column that shows what holds from an instant on.
+    pub fn first_column(&self, since: Moment) -> u16 {
+        match self.column(since) {
+            Some(column) => column,
+            None if since < self.from => 0,
+            None => self.columns,
+        }
+    }
+
+    /// When a column begins.
+    pub fn begin_of(&self, column: u16) -> Moment {
+        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
+        Moment(self.from.0 + column_us * u64::from(column))
+    }
+
     /// The part of it that has begun by `now`, in whole columns.
     pub fn until(&self, now: Moment) -> Window {
         let columns = match self.column(now) {
@@ -259,33 +315,59 @@ mod tests {
         let now = secs(1_000);
         let mut view = TimeView::default();
         for _ in 0..40 {
-            view.apply(Move::Out, now);
+            view.apply(Move::Out, now, 40);
         }
         assert_eq!(view.window(now, 10).span(), Duration::from_secs(1_200));
         for _ in 0..40 {
-            view.apply(Move::In, now);
+            view.apply(Move::In, now, 40);
         }
         assert_eq!(view.window(now, 10).span(), Duration::from_secs(10));
         for _ in 0..2_000 {
-            view.apply(Move::Back, now);
+            view.apply(Move::Back, now, 40);
         }
         assert_eq!(view.window(now, 10).from, Moment::ZERO);
         for _ in 0..2_000 {
-            view.apply(Move::Forward, now);
+            view.apply(Move::Forward, now, 40);
         }
         assert!(!view.is_held(), "at the end it follows again");
-        view.apply(Move::Reset, now);
+        view.apply(Move::Reset, now, 40);
         assert!(!view.is_chosen());
     }
 
     #[test]
     fn a_held_chart_stands_still() {
         let mut view = TimeView::default();
-        view.apply(Move::PauseOrGoOn, secs(700));
+        view.apply(Move::PauseOrGoOn, secs(700), 40);
         let held = view.window(secs(700), 40);
         assert_eq!(view.window(secs(5_000), 40), held);
-        view.apply(Move::PauseOrGoOn, secs(5_000));
+        view.apply(Move::PauseOrGoOn, secs(5_000), 40);
         assert_ne!(view.window(secs(5_000), 40), held);
+    }
+
+    #[test]
+    fn the_cursor_goes_through_the_columns_and_takes_the_stretch_along() {
+        let now = secs(1_000);
+        let mut view = TimeView::default();
+        view.apply(Move::CursorBack, now, 60);
+        let window = view.window(now, 60);
+        assert_eq!(window.column(view.cursor().unwrap()), Some(59));
+        for _ in 0..500 {
+            view.apply(Move::CursorBack, now, 60);
+            let window = view.window(now, 60);
+            assert!(window.column(view.cursor().unwrap()).is_some());
+        }
+        assert_eq!(view.cursor(), Some(Moment::ZERO));
+        for _ in 0..500 {
+            view.apply(Move::CursorForward, now, 60);
+            let window = view.window(now, 60);
+            assert!(window.column(view.cursor().unwrap()).is_some());
+        }
+        assert!(!view.is_held() && view.is_chosen());
+        view.apply(Move::Reset, now, 60);
+        assert_eq!(view.cursor(), None);
+        // What has not begun has nothing to point at.
+        view.point(50, secs(30), 60);
+        assert_eq!(view.cursor(), Some(secs(30)));
     }
 
     #[test]

@@ -2,15 +2,14 @@
 //! memory, the remedies with what they change and what is expected of them, and the next command as
 //! a difference.
 
+mod body;
 mod evidence;
+mod next;
 mod offers;
 mod title;
 
-use super::paragraph::{self, Line};
-use super::{place, width_within};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
-use crate::ui::difference;
 use crate::ui::pen::boxed;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
@@ -169,130 +168,9 @@ impl OomDialog {
     }
 }
 
-/// The dialog laid out for a screen.
-struct Body {
-    rect: Rect,
-    lines: Vec<Line>,
-    /// Which lines are the remedies'.
-    offers: std::ops::Range<usize>,
-}
-
-/// From this width on the next command is shown as a whole, below it what differs alone.
-const WIDTH_FOR_WHOLE: u16 = 60;
-
-/// Lines of the cause that stay on the smallest screen.
-const HEADLINE: usize = 2;
-
-/// Lines longer than this are tiring to read.
-const WIDEST: u16 = 118;
-
-fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
-    let width = width_within(area, WIDEST);
-    let inner = width.saturating_sub(4).max(1);
-    let room = usize::from(area.height.saturating_sub(4)).max(1);
-
-    let offers = offers::lines(theme, scene, dialog, inner);
-    let mut next = next_command(theme, dialog, scene, inner);
-    let mut evidence = match dialog.details {
-        Details::Brief => evidence::brief(theme, scene, inner),
-        Details::Full { scrolled } => {
-            let all = evidence::full(theme, scene, inner);
-            let shown = room.saturating_sub(offers.len() + next.len() + 1).max(1);
-            part_of(all, scrolled, shown)
-        }
-    };
-    // The remedies are what the dialog is for; what else there is gives way to them.
-    let left = room.saturating_sub(offers.len());
-    let for_next = left.saturating_sub(evidence.len().min(HEADLINE));
-    paragraph::shorten(&mut next, for_next, theme, inner);
-    let for_evidence = left.saturating_sub(next.len());
-    paragraph::shorten(&mut evidence, for_evidence, theme, inner);
-    let spare = left - next.len() - evidence.len();
-
-    let mut lines = evidence;
-    if spare > 0 {
-        lines.push(Line::default());
-    }
-    let first = lines.len();
-    lines.extend(offers);
-    let offers = first..lines.len();
-    if spare > 1 && !next.is_empty() {
-        lines.push(Line::default());
-    }
-    lines.extend(next);
-    Body {
-        rect: place(area, width, lines.len() as u16 + 2),
-        lines,
-        offers,
-    }
-}
-
-/// So many lines from one on, the last of them saying where they lie if they are not all.
-fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
-    if all.len() <= shown {
-        return all;
-    }
-    let shown = shown.saturating_sub(1).max(1);
-    let first = from.min(all.len() - shown);
-    let place = format!(
-        "PgUp PgDn: lines {}-{} of {}",
-        first + 1,
-        first + shown,
-        all.len()
-    );
-    all.truncate(first + shown);
-    all.drain(..first);
-    all.push(Line::of(place, Tone::Dim));
-    all
-}
-
-/// What is expected of the selection, and the command that it makes.
-fn next_command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
-    let show = dialog.to_show(scene.remedies);
-    if show.is_empty() {
-        return Vec::new();
-    }
-    let label = if dialog.to_apply(scene.remedies).is_empty() {
-        "y copies "
-    } else {
-        "next run "
-    };
-    let mut lines = Vec::new();
-    if let Some(remedy) = scene
-        .remedies
-        .get(dialog.selected)
-        .filter(|r| is_offered(r))
-    {
-        let separator = theme.glyphs.separator;
-        let mut words = remedy.expectation.words.clone();
-        if !remedy.cost.is_empty() {
-            words = format!("{words}{separator}{}", remedy.cost);
-        }
-        let words = format!("expected {words}");
-        let mut words = paragraph::text(&words, width, Tone::Text);
-        paragraph::shorten(&mut words, 2, theme, width);
-        lines.extend(words);
-    }
-    match ((scene.plan)(&[]), (scene.plan)(&show)) {
-        (Some(now), Some(next)) => {
-            let pieces = if width < WIDTH_FOR_WHOLE {
-                let (now, next) = (now.without_secrets(), next.without_secrets());
-                let changes = crate::command::difference(&now, &next);
-                difference::brief(theme, Some(&now), &changes)
-            } else {
-                difference::whole(theme, &now, &next)
-            };
-            lines.extend(paragraph::difference(label, &pieces, width));
-        }
-        (_, None) => lines.push(Line::of("these do not go together", Tone::Warning)),
-        (None, Some(_)) => {}
-    }
-    lines
-}
-
 /// Draws the dialog.
 pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
-    let body = compose(area, theme, dialog, scene);
+    let body = body::compose(area, theme, dialog, scene);
     let title = title::of(scene, dialog.run, theme.glyphs.separator);
     let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
     for (row, line) in (0..inside.height).zip(&body.lines) {
@@ -308,7 +186,9 @@ pub fn remedy_at(
     scene: &Scene,
     at: Position,
 ) -> Option<usize> {
-    let body = compose(area, theme, dialog, scene);
+    let body = body::compose(area, theme, dialog, scene);
     let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
-    (body.rect.contains(at) && body.offers.contains(&row)).then(|| row - body.offers.start)
+    let inside = body.rect.contains(at);
+    let place = row.checked_sub(body.offers.start).filter(|_| inside)?;
+    (row < body.offers.end).then(|| body.first + place)
 }

@@ -95,6 +95,32 @@ pub fn text(text: &str, width: u16, tone: Tone) -> Vec<Line> {
         .collect()
 }
 
+/// A text of several tones wrapped into lines, after a label, indented below it.
+pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<Line> {
+    let indent = columns(label);
+    let mut lines = vec![Line::of(label, Tone::Dim)];
+    let mut used = indent;
+    for (text, tone) in parts {
+        for word in text.split_inclusive(' ') {
+            let wide = columns(word.trim_end());
+            if used + wide > width && used > indent {
+                lines.push(Line::of(" ".repeat(usize::from(indent)), Tone::Dim));
+                used = indent;
+                if word.trim().is_empty() {
+                    continue;
+                }
+            }
+            let text = word.trim_end();
+            if let Some(line) = lines.last_mut() {
+                // A space of its own: at the end of a line it may fall off.
+                line.push(text, *tone).push(&word[text.len()..], *tone);
+            }
+            used += columns(word);
+        }
+    }
+    lines
+}
+
 /// A difference wrapped into lines, after some words of its own, indented below them.
 pub fn difference(label: &str, pieces: &[Piece], width: u16) -> Vec<Line> {
     let indent = columns(label);
@@ -129,6 +155,25 @@ mod tests {
         assert_eq!(said, "one …");
         shorten(&mut lines, 0, &theme, 7);
         assert_eq!(lines, []);
+    }
+
+    #[test]
+    fn labelled_text_is_indented_below_its_label() {
+        let parts = [
+            ("one two ".to_string(), Tone::Text),
+            ("three".to_string(), Tone::Good),
+        ];
+        let said = |lines: Vec<Line>| -> Vec<String> {
+            let text = |line: &Line| line.0.iter().map(|(text, _)| text.as_str()).collect();
+            lines.iter().map(text).collect()
+        };
+        assert_eq!(
+            said(labelled("x  ", &parts, 11)),
+            ["x  one two ", "   three"]
+        );
+        assert_eq!(said(labelled("x  ", &parts, 80)), ["x  one two three"]);
+        let narrow = said(labelled("label  ", &parts, 3));
+        assert_eq!(narrow, ["label  one ", "       two ", "       three"]);
     }
 
     #[test]

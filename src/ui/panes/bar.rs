@@ -28,6 +28,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
         tone: Tone::NonPytorch,
         fill: |glyphs| glyphs.shade,
         letter: "?",
+        says: "",
         bytes: Some(whole - known),
     };
     // What is free stands at the right end, after what nobody can name.

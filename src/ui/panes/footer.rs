@@ -5,7 +5,7 @@ use crate::ui::keymap::{self, Binding, Mode};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
-use crate::ui::view::View;
+use crate::ui::view::{Said, View};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -30,15 +30,16 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         .partition(|binding| stays(binding));
     let [first, last] = [first, last].map(|half| half.into_iter().map(entry).collect::<Vec<_>>());
     let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
-    let said = match view.has_just_copied(scene.state.now) {
-        true => "copied  ",
-        false => "",
+    let said = match view.said(scene.state.now) {
+        Some(Said::Copied) => "copied  ".to_string(),
+        Some(Said::Theme) => format!("theme: {}  ", theme.scheme.name()),
+        None => String::new(),
     };
     let mut room = area
         .width
-        .saturating_sub(1 + columns(said) + last.iter().map(width).sum::<u16>());
+        .saturating_sub(1 + columns(&said) + last.iter().map(width).sum::<u16>());
     let mut pen = Pen::new(buf, area, 0);
-    pen.skip(1).text(said, theme.style(Tone::Good));
+    pen.skip(1).text(&said, theme.style(Tone::Good));
     let fitting = first.iter().take_while(|entry| {
         let fits = width(entry) <= room;
         room = room.saturating_sub(width(entry));

@@ -31,7 +31,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let Some(device) = view.device(scene.state) else {
         return;
     };
-    for (n, (text, tone)) in pieces(theme, scene.state, device).into_iter().enumerate() {
+    for (n, (text, tone)) in pieces(theme, scene, device).into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
         if columns(&text) > room && room < WORTH_CUTTING {
@@ -43,7 +43,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
 }
 
 /// The pieces of the line, the weightiest first.
-fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, Tone)> {
+fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, Tone)> {
+    let state = scene.state;
     let figures = Figures::of(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
         return pieces_after(run, at, device, figures);
@@ -68,7 +69,10 @@ fn pieces(theme: &Theme, state: &State, device: &DeviceState) -> Vec<(String, To
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
-        pieces.extend(climb(theme, run, device));
+        if let Some(batch) = scene.room_for_batch {
+            pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
+        }
+        pieces.extend(climb(theme, state, run, device));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())
             .map(|(_, sample)| sample.alloc_retries)
@@ -173,10 +177,15 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
 }
 
 /// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
-fn climb(theme: &Theme, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
+fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
-    let climb = diagnosis::climb(&rank.steps.floors, device.capacity)?;
+    let climb = diagnosis::climb(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    Some((format!("{up} floor +{per_step} a step"), Tone::Warning))
+    let coming = diagnosis::forecast(state).filter(|coming| coming.device == device.uuid);
+    let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
+    Some((
+        format!("{up} floor +{per_step} a step{words}"),
+        Tone::Warning,
+    ))
 }

@@ -1,18 +1,18 @@
-//! What a device's memory is made of, as a list: the parts in a fixed order, each with its share
-//! as a bar and its figure.
+//! What a device's memory is made of: one stacked bar, and under it the parts in a fixed order, each
+//! with its figure and its share.
 
 use crate::state::{DeviceState, MakeUp, Outcome, State};
 use crate::ui::chart::RECENT;
 use crate::ui::figures::Figures;
-use crate::ui::pen::{Pen, head};
+use crate::ui::pen::Pen;
 use crate::ui::theme::{Glyphs, Theme, Tone};
 use crate::ui::view::View;
 use crate::units::{Bytes, Moment};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Rows of the list without its title.
-pub const HEIGHT: u16 = 9;
+/// Rows of bar, list and sum, without the title.
+pub const HEIGHT: u16 = 10;
 
 /// One part.
 pub struct Part {
@@ -26,6 +26,8 @@ pub struct Part {
     pub fill: fn(&Glyphs) -> &'static str,
     /// Its letter in a bar without colours.
     pub letter: &'static str,
+    /// What it is, for who does not know it.
+    pub says: &'static str,
     /// How much, if that is known.
     pub bytes: Option<Bytes>,
 }
@@ -36,12 +38,13 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
     let full: fn(&Glyphs) -> &'static str = |glyphs| glyphs.full;
     let shade: fn(&Glyphs) -> &'static str = |glyphs| glyphs.shade;
     let dense: fn(&Glyphs) -> &'static str = |glyphs| glyphs.dense_shade;
-    let part = |name, short, tone, fill, letter, bytes| Part {
+    let part = |name, short, tone, fill, letter, says, bytes| Part {
         name,
         short,
         tone,
         fill,
         letter,
+        says,
         bytes,
     };
     // While no optimizer was seen, all that is allocated is in the rest: it has no other name yet.
@@ -56,6 +59,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::Parameters,
             full,
             "P",
+            "what the optimizers update",
             make_up.parameters,
         ),
         part(
@@ -64,6 +68,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::Gradients,
             full,
             "G",
+            "kept until they are set to none or zero",
             make_up.gradients,
         ),
         part(
@@ -72,6 +77,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::OptimizerState,
             full,
             "O",
+            "what the optimizers keep for themselves",
             make_up.optimizer_state,
         ),
         part(
@@ -80,6 +86,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::Activations,
             full,
             "A",
+            "kept for backward, grows with the batch; inputs, buffers",
             make_up.activations_and_rest,
         ),
         part(
@@ -88,6 +95,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::Unallocated,
             shade,
             "u",
+            "reserved by PyTorch, in no tensor",
             make_up.unallocated,
         ),
         part(
@@ -96,6 +104,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::NonPytorch,
             dense,
             "n",
+            "CUDA's context, cuDNN, cuBLAS, NCCL, other libraries",
             make_up.non_pytorch,
         ),
         part(
@@ -104,9 +113,18 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             Tone::Foreign,
             full,
             "f",
+            "no other process",
             make_up.foreign,
         ),
-        part("free", "free", Tone::Free, shade, ".", make_up.free),
+        part(
+            "free",
+            "free",
+            Tone::Free,
+            shade,
+            ".",
+            "nobody's",
+            make_up.free,
+        ),
     ]
 }
 
@@ -153,25 +171,13 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<MakeUp> {
     device.make_up_at(oom)
 }
 
-/// Draws the list.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
-    let Some(device) = view.device(state) else {
-        head(buf, area, theme, &[("made of", Tone::Strong)]);
-        return;
-    };
-    let (make_up, instant) = shown(state, device);
-    let (of, tone) = match instant {
-        Instant::RecentPeak => ("at the peak of 5 s", Tone::Dim),
-        Instant::OutOfMemory => ("when memory ran out", Tone::Wrong),
-    };
-    let title = [
-        ("made of", Tone::Strong),
-        (theme.glyphs.separator, Tone::Dim),
-        (of, tone),
-    ];
-    let inside = head(buf, area, theme, &title);
-    draw_list(buf, inside, theme, device, &make_up);
+/// Of which moment the make-up is that is shown, in words.
+pub fn instant(view: &View, state: &State) -> (&'static str, Tone) {
+    match view.device(state).map(|device| shown(state, device).1) {
+        Some(Instant::RecentPeak) => ("at the peak of 5 s", Tone::Dim),
+        Some(Instant::OutOfMemory) => ("when memory ran out", Tone::Wrong),
+        None => ("no device yet", Tone::Dim),
+    }
 }
 
 /// Columns of a name, with the coloured cell before it.
@@ -180,34 +186,102 @@ const NAME: u16 = 21;
 /// Columns of a figure, with the space after it.
 const FIGURE: u16 = 7;
 
-fn draw_list(buf: &mut Buffer, area: Rect, theme: &Theme, device: &DeviceState, make_up: &MakeUp) {
+/// Columns of a share: ` 54%`.
+const SHARE: u16 = 5;
+
+/// Below this width a part's bar says nothing that the figures do not.
+const ROOM_FOR_BAR: u16 = 8;
+
+/// From this width on a part says what it is.
+const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
+
+/// Draws bar, list and sum. Where there is not room for all, the bar gives way, then the sum.
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+    let theme = &view.theme;
+    let Some(device) = view.device(state) else {
+        return;
+    };
+    let mut area = area;
+    if area.height >= HEIGHT {
+        let bar = Rect { height: 1, ..area };
+        super::bar::draw(buf, bar, view, state);
+        area.y += 1;
+        area.height -= 1;
+    }
+    let (make_up, _) = shown(state, device);
     let figures = Figures::of(device.capacity);
-    let parts = parts(make_up);
+    let parts = parts(&make_up);
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
     for (row, part) in (0..).zip(&parts) {
-        let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
-        let tone = if known { Tone::Text } else { Tone::Dim };
         let mut pen = Pen::new(buf, area, row);
-        pen.text((part.fill)(theme.glyphs), theme.style(part.tone))
-            .skip(1)
-            .cut(part.name, NAME - 3, theme, theme.style(tone))
-            .to(area.x + NAME)
-            .text(&figures.column(part.bytes), theme.style(tone))
-            .to(area.x + NAME + FIGURE);
-        let room = pen.room().saturating_sub(1);
-        draw_share(&mut pen, theme, part, whole, room);
+        draw_part(&mut pen, theme, part, figures, whole, area);
+        if area.width >= ROOM_FOR_WORDS {
+            let words = words(part, state, device);
+            let room = pen.room();
+            pen.cut(&words, room, theme, theme.style(Tone::Dim));
+        } else {
+            let room = pen.room().saturating_sub(1);
+            if room < ROOM_FOR_BAR {
+                continue;
+            }
+            draw_share(&mut pen, theme, part, whole, room);
+        }
     }
+    let row = parts.len() as u16;
     if let Some(capacity) = device.capacity {
         let style = theme.style(Tone::Dim);
-        Pen::new(buf, area, parts.len() as u16)
+        Pen::new(buf, area, row)
             .skip(2)
-            .text("of", style)
+            .text("capacity", style)
             .to(area.x + NAME)
             .text(&figures.column(Some(capacity)), style)
             .text(" GiB", style);
     }
+}
+
+fn draw_part(
+    pen: &mut Pen,
+    theme: &Theme,
+    part: &Part,
+    figures: Figures,
+    whole: Bytes,
+    area: Rect,
+) {
+    let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
+    let tone = if known { Tone::Text } else { Tone::Dim };
+    let share = part.bytes.and_then(|bytes| bytes.fraction_of(whole));
+    let share = share.map_or("    ".to_string(), |share| {
+        format!("{:>3.0}%", share.min(1.0) * 100.0)
+    });
+    pen.text((part.fill)(theme.glyphs), theme.style(part.tone))
+        .skip(1)
+        .cut(part.name, NAME - 3, theme, theme.style(tone))
+        .to(area.x + NAME)
+        .text(&figures.column(part.bytes), theme.style(tone))
+        .to(area.x + NAME + FIGURE - 1)
+        .text(&share, theme.style(Tone::Dim))
+        .skip(2);
+}
+
+/// What a part is, for who does not know it; of other processes, which.
+fn words(part: &Part, state: &State, device: &DeviceState) -> String {
+    if part.bytes.is_none() {
+        return String::from("unknown");
+    }
+    let others = match part.tone == Tone::Foreign {
+        true => device.foreign_processes(state).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    if others.is_empty() {
+        return String::from(part.says);
+    }
+    let names = others.iter().map(|process| match &process.name {
+        Some(name) => format!("{name} ({})", process.pid),
+        None => format!("process {}", process.pid),
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// A part's share of the whole, in eighths of a cell where its glyph has them.

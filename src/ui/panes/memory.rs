@@ -2,7 +2,7 @@
 
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
-use crate::ui::chart;
+use crate::ui::chart::{self, Choice};
 use crate::ui::figures::Figures;
 use crate::ui::pen::head;
 use crate::ui::scene::Scene;
@@ -11,16 +11,13 @@ use crate::ui::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Draws the chart of the selected device.
+/// Draws the chart of the selected device, under a title of its own.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let state = scene.state;
     let Some(device) = view.device(state) else {
         let inside = head(buf, area, theme, &[("GPU memory", Tone::Strong)]);
-        let lines = reasons(state);
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        chart::draw_nothing(buf, inside, theme, &lines);
-        return;
+        return draw_inside(buf, inside, view, scene);
     };
     let name = format!("GPU {}", device.index);
     // A simulated device says so, and how large it is, in the name that it gives itself.
@@ -59,7 +56,28 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
     }
     let inside = head(buf, area, theme, &title);
-    chart::draw(buf, inside, theme, state, device, &view.time, view.height);
+    draw_inside(buf, inside, view, scene);
+}
+
+/// Draws the chart, or why there is none.
+pub fn draw_inside(buf: &mut Buffer, inside: Rect, view: &View, scene: &Scene) {
+    let theme = &view.theme;
+    let state = scene.state;
+    match view.device(state) {
+        Some(device) => {
+            let choice = Choice {
+                time: &view.time,
+                height: view.height,
+                compared: view.compared.and_then(|number| state.run_numbered(number)),
+            };
+            chart::draw(buf, inside, theme, state, device, &choice);
+        }
+        None => {
+            let lines = reasons(state);
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            chart::draw_nothing(buf, inside, theme, &lines);
+        }
+    }
 }
 
 fn lost(device: &DeviceState) -> Option<String> {

@@ -6,7 +6,7 @@ use crate::ui::difference;
 use crate::ui::figures::{Figures, count, rate};
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::List;
+use crate::ui::view::{List, View};
 use crate::units::clock_face;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,7 +20,8 @@ pub fn length(state: &State) -> usize {
 }
 
 /// Draws the list, its heads first.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, state: &State, list: List) {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State, list: List) {
+    let theme = &view.theme;
     let wide = area.width >= ONE_ROW;
     let (heads, rows_each) = if wide {
         (

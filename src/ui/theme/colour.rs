@@ -1,6 +1,6 @@
 //! How many colours a terminal has, and a hue brought down to that many.
 
-use super::Ground;
+use super::{Contrast, Ground, Theme};
 use ratatui::style::Color;
 
 /// How many colours a terminal has.
@@ -35,46 +35,57 @@ impl Depth {
     }
 }
 
-/// A colour on dark and on light ground, and its nearest of sixteen.
-pub(super) struct Hue {
-    dark: u32,
-    light: u32,
-    ansi: u8,
-    default: bool,
+/// One value for each ground.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<T> {
+    pub dark: T,
+    pub light: T,
+}
+
+impl<T: Copy> Pair<T> {
+    fn on(self, ground: Ground) -> T {
+        match ground {
+            Ground::Dark => self.dark,
+            Ground::Light => self.light,
+        }
+    }
+}
+
+/// An index among the sixteen colours.
+pub(super) type Ansi = u8;
+
+/// A colour in all its forms, or the terminal's own.
+#[derive(Clone, Copy)]
+pub(super) struct Hue(Option<Forms>);
+
+#[derive(Clone, Copy)]
+struct Forms {
+    usual: Pair<u32>,
+    high: Pair<u32>,
+    ansi: Pair<Ansi>,
 }
 
 impl Hue {
     /// The terminal's own text colour.
-    pub const DEFAULT: Hue = Hue {
-        dark: 0,
-        light: 0,
-        ansi: 0,
-        default: true,
-    };
+    pub const DEFAULT: Hue = Hue(None);
 
-    /// A hue from its values `0xrrggbb` and the index of its stand-in among sixteen.
-    pub const fn new(dark: u32, light: u32, ansi: u8) -> Hue {
-        Hue {
-            dark,
-            light,
-            ansi,
-            default: false,
-        }
+    /// A hue from its values `0xrrggbb` at the usual and at a high contrast, and its stand-in among
+    /// sixteen.
+    pub const fn new(usual: Pair<u32>, high: Pair<u32>, ansi: Pair<Ansi>) -> Hue {
+        Hue(Some(Forms { usual, high, ansi }))
     }
 
     /// The colour to send, or `None` for the terminal's own.
-    pub fn colour(&self, depth: Depth, ground: Ground) -> Option<Color> {
-        if self.default {
-            return None;
-        }
-        let rgb = match ground {
-            Ground::Dark => self.dark,
-            Ground::Light => self.light,
+    pub fn colour(&self, theme: &Theme) -> Option<Color> {
+        let forms = self.0?;
+        let values = match theme.contrast {
+            Contrast::Usual => forms.usual,
+            Contrast::High => forms.high,
         };
-        let (r, g, b) = ((rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8);
-        match depth {
+        let [_, r, g, b] = values.on(theme.ground).to_be_bytes();
+        match theme.depth {
             Depth::None => None,
-            Depth::Sixteen => Some(Color::Indexed(self.ansi)),
+            Depth::Sixteen => Some(Color::Indexed(forms.ansi.on(theme.ground))),
             Depth::TwoFiftySix => Some(Color::Indexed(nearest_of_256(r, g, b))),
             Depth::True => Some(Color::Rgb(r, g, b)),
         }

@@ -1,10 +1,11 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
-use super::{Pane, View};
+use super::View;
 use crate::remedy::Availability;
 use crate::state::Outcome;
 use crate::ui::action::Action;
 use crate::ui::chart::Move;
+use crate::ui::pane::Pane;
 use crate::ui::scene::Scene;
 
 impl View {
@@ -14,7 +15,7 @@ impl View {
         let live = scene.replay.is_none();
         let running = live && run.is_some_and(|run| run.outcome() == Outcome::Running);
         let devices = scene.state.devices.len();
-        let charted = self.layout(scene).chart.is_some();
+        let charted = self.layout(scene).chart().is_some();
         match action {
             Action::NextPane
             | Action::PreviousPane
@@ -25,12 +26,14 @@ impl View {
             | Action::Help
             | Action::Quit
             | Action::Mouse
+            | Action::NextTheme
             | Action::Details
             | Action::Interrupt
             | Action::Back
             | Action::QuitAndStop
             | Action::QuitAndLeave => true,
             Action::NextDevice | Action::PreviousDevice => devices > 1,
+            Action::Time(Move::CursorForward) => charted && self.time.cursor().is_some(),
             Action::Time(Move::Reset) => charted && self.time.is_chosen(),
             // A recording is held as a whole.
             Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
@@ -46,6 +49,7 @@ impl View {
                 let mut remedies = scene.remedies.iter();
                 live && remedies.any(|r| matches!(r.availability, Availability::Offered))
             }
+            Action::Compare => charted && scene.state.runs.len() > 1,
             Action::Copy => run.is_some(),
             Action::TypeToTraining | Action::AskToStop => running,
             Action::Stop | Action::Kill => running,
@@ -62,6 +66,7 @@ impl View {
 
     fn pane_scrolls(&self, scene: &Scene) -> bool {
         match self.pane {
+            Pane::Memory | Pane::MakeUp | Pane::Allocator => false,
             Pane::Output => scene.child.has_scrollback(),
             Pane::Devices => scene.state.devices.len() > 1,
             Pane::Runs | Pane::Events => {

@@ -1,25 +1,31 @@
 //! Carries actions out: most change the view alone, some ask the loop for an effect.
 
-use super::{Keyboard, Mouse, Pane, Spread, View};
+use super::{Keyboard, Mouse, Said, Spread, View};
 use crate::state::Outcome;
 use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
+use crate::ui::chart;
 use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
 use crate::ui::editor::Editor;
+use crate::ui::pane::{self, Pane};
 use crate::ui::panes;
 use crate::ui::scene::Scene;
 
 impl View {
     pub(super) fn carry_out(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         match action {
-            Action::NextPane => self.step_pane(Pane::next, scene),
-            Action::PreviousPane => self.step_pane(Pane::previous, scene),
+            Action::NextPane => self.step_pane(1, scene),
+            Action::PreviousPane => self.step_pane(Pane::BELOW.len(), scene),
             Action::Spread => self.spread = toggled(self.spread, Spread::Pane),
             Action::SpreadChart => self.spread = toggled(self.spread, Spread::Chart),
             Action::NextDevice => self.step_device(1, scene),
             Action::PreviousDevice => {
                 self.step_device(scene.state.devices.len().saturating_sub(1), scene);
             }
-            Action::Time(step) => self.time.apply(step, scene.state.now),
+            Action::Time(step) => {
+                let columns = self.plot_columns(scene);
+                self.time.apply(step, scene.state.now, columns);
+            }
+            Action::Compare => self.compare_next(scene),
             Action::OtherHeight => self.height = self.height.other(),
             Action::Up => return self.scroll(Scroll::Up(1), scene),
             Action::Down => return self.scroll(Scroll::Down(1), scene),
@@ -40,7 +46,7 @@ impl View {
             }
             Action::Copy => {
                 let text = self.copy(scene)?;
-                self.copied = Some(scene.state.now);
+                self.say(Said::Copied, scene);
                 return Some(Effect::Copy(text));
             }
             Action::Help => self.open_help(),
@@ -49,6 +55,10 @@ impl View {
             Action::Interrupt => return Some(interrupt(scene)),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Redraw => return Some(Effect::Redraw),
+            Action::NextTheme => {
+                self.theme = self.theme.next();
+                self.say(Said::Theme, scene);
+            }
             Action::Mouse => return Some(self.hand_over_mouse()),
             Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
             Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
@@ -90,18 +100,35 @@ impl View {
         None
     }
 
+    fn say(&mut self, said: Said, scene: &Scene) {
+        self.said = Some((said, scene.state.now));
+    }
+
+    /// The run before is laid over the chart, then the one before that, then none.
+    fn compare_next(&mut self, scene: &Scene) {
+        let mut runs = scene.state.runs.iter().rev().skip(1);
+        self.compared = match self.compared {
+            None => runs.next().map(|run| run.number),
+            Some(number) => runs.find(|run| run.number < number).map(|run| run.number),
+        };
+    }
+
+    /// How many columns of time the chart has.
+    fn plot_columns(&self, scene: &Scene) -> u16 {
+        let chart = self.layout(scene).chart();
+        chart.map_or(1, |area| chart::plot_of(area).width)
+    }
+
     fn show(&mut self, pane: Pane) {
         self.pane = pane;
         self.list = super::List::default();
     }
 
-    fn step_pane(&mut self, step: fn(Pane) -> Pane, scene: &Scene) {
-        let mut pane = step(self.pane);
+    fn step_pane(&mut self, by: usize, scene: &Scene) {
         // What has a table of its own on this screen needs no pane.
-        if pane == Pane::Devices && self.layout(scene).devices.is_some() {
-            pane = step(pane);
-        }
-        self.show(pane);
+        let tabs = self.layout(scene).tabs();
+        let by = by.min(tabs.len().saturating_sub(1));
+        self.show(pane::step(&tabs, self.pane, by));
     }
 
     fn step_device(&mut self, by: usize, scene: &Scene) {
@@ -239,6 +266,7 @@ impl View {
                     Scroll::Start => self.device = 0,
                     Scroll::End => self.device = scene.state.devices.len().saturating_sub(1),
                 },
+                Pane::Memory | Pane::MakeUp | Pane::Allocator => {}
                 Pane::Runs | Pane::Events => {
                     let shown = self.layout(scene).pane_rows();
                     self.list.scroll(scroll, self.pane_length(scene), shown);
@@ -250,7 +278,7 @@ impl View {
 
     pub(super) fn pane_length(&self, scene: &Scene) -> usize {
         match self.pane {
-            Pane::Output | Pane::Devices => 0,
+            Pane::Memory | Pane::MakeUp | Pane::Output | Pane::Devices | Pane::Allocator => 0,
             Pane::Runs => panes::runs::length(scene.state),
             Pane::Events => panes::events::length(scene),
         }

@@ -34,6 +34,24 @@ def settings(torch):
         return {}
 
 
+def small_pool(stats):
+    """The pool of blocks up to 1 MiB; the large one is the rest. `{}` where the pools are not said."""
+    try:
+        return {
+            "small_pool": {
+                field: stats[key]["small_pool"]["current"]
+                for field, key in (
+                    ("allocated", "allocated_bytes"),
+                    ("reserved", "reserved_bytes"),
+                    ("inactive_split", "inactive_split_bytes"),
+                    ("segments", "segment"),
+                )
+            }
+        }
+    except KeyError:
+        return {}
+
+
 class Reading:
     """The allocator of one device at one moment; None is what this torch does not say."""
 
@@ -61,6 +79,7 @@ class Reading:
             ):
                 if key in stats:
                     self.rest[field] = stats[key]["all"]["current"]
+            self.rest.update(small_pool(stats))
 
     def edge(self):
         """The reading at an edge of an optimizer step."""

@@ -34,7 +34,8 @@ impl Watch {
             libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGUSR1 | libc::SIGUSR2
         );
         let step = std::env::var_os("SLURM_STEP_ID");
-        if !passes || crate::supervise::step_is_signalled(step.as_deref()) {
+        let in_step = crate::supervise::step_is_signalled(step.as_deref());
+        if !passes || !self.hello.forwarding.passes(in_step) {
             return;
         }
         let own = self.below(0).iter().any(|process| process.pid == sender);

@@ -27,6 +27,11 @@ pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Ve
         .collect()
 }
 
+/// Whether the table has too little room for a remedy's title.
+pub fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
+    columns(&remedy.title) >= Widths::of(remedies, width).title
+}
+
 /// The columns' widths, the same for all rows.
 struct Widths {
     form: Form,
@@ -43,7 +48,10 @@ impl Widths {
             widths.max().unwrap_or(0).min(most) + 2
         };
         let form = Form::of(width);
-        let title = widest(&|remedy| remedy.title.clone(), 22);
+        let title = widest(
+            &|remedy| remedy.title.clone(),
+            (width * 3 / 10).clamp(16, 40),
+        );
         let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 26);
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
         // At the end of a narrow line no gap has to follow.
@@ -118,10 +126,24 @@ fn line(
     line
 }
 
+/// A remedy's words, written for terminals with UTF-8, in the glyphs of this one.
+pub fn in_glyphs(theme: &Theme, text: &str) -> String {
+    if std::ptr::eq(theme.glyphs, &UNICODE) {
+        return text.to_string();
+    }
+    text.replace(UNICODE.arrow, theme.glyphs.arrow)
+        .replace(UNICODE.minus, theme.glyphs.minus)
+        .replace(UNICODE.ellipsis, "...")
+        .replace(['–', '—'], "-")
+        .replace('≥', ">=")
+        .replace('≤', "<=")
+        .replace('±', "+-")
+        .replace('×', "x")
+}
+
 /// Cut text keeps one column between itself and the next.
 fn gap(theme: &Theme, text: &str, width: u16) -> String {
-    // The remedy's words are written for terminals with UTF-8.
-    let text = text.replace(UNICODE.arrow, theme.glyphs.arrow);
+    let text = in_glyphs(theme, text);
     if columns(&text) < width {
         return text;
     }
@@ -143,6 +165,11 @@ impl Form {
     fn of(width: u16) -> Form {
         if width < 50 { Form::Short } else { Form::Full }
     }
+}
+
+/// Whether it fits, in the words of the table.
+pub fn verdict(expectation: &Expectation) -> (String, Tone) {
+    expected(expectation, Form::Full)
 }
 
 /// The expectation in the least words.

@@ -94,7 +94,9 @@ def _cuda_memoryStats(ordinal):
     device = devices[ordinal]
 
     def stat(current, peak=0, allocated=0):
-        return {"all": {"current": current, "peak": peak, "allocated": allocated, "freed": 0}}
+        every = {"current": current, "peak": peak, "allocated": allocated, "freed": 0}
+        none = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+        return {"all": every, "large_pool": every, "small_pool": none}
 
     return {
         "allocation": stat(len(device.blocks), allocated=device.allocations),

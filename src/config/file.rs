@@ -1,0 +1,145 @@
+//! One `oomph.toml`: read, checked, added to what is known. It knows the keys, not their meaning.
+
+use super::{Programs, Setting, Settings};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use toml::Spanned;
+
+/// A longer file is none of ours: a path that is a device, or a mistake.
+const LONGEST: u64 = 1 << 20;
+
+/// The keys. A misspelt one is said, not passed over.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    theme: Option<Spanned<String>>,
+    #[serde(default)]
+    program: Vec<IgnoredAny>,
+}
+
+/// Adds what the file at `path` says to what the files before it have said.
+pub fn read(path: &Path, settings: &mut Settings) {
+    match text_of(path) {
+        Ok(text) => take(path, text, settings),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => settings
+            .problems
+            .push(format!("{}: {error}; going on without it", path.display())),
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    // A pipe or a device of this name would be waited for.
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(io::Error::other("longer than a mebibyte"));
+    }
+    Ok(text)
+}
+
+fn take(path: &Path, text: String, settings: &mut Settings) {
+    let content: Content = match toml::from_str(&text) {
+        Ok(content) => content,
+        Err(error) => {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            settings.problems.push(format!(
+                "{}:{line}: {}; going on without this file",
+                path.display(),
+                error.message().replace('\n', "; ")
+            ));
+            return;
+        }
+    };
+    if let Some(theme) = content.theme {
+        settings.theme.get_or_insert_with(|| Setting {
+            line: line_of(&text, theme.span().start),
+            value: theme.into_inner(),
+            path: path.to_path_buf(),
+        });
+    }
+    if !content.program.is_empty() {
+        settings.programs.push(Programs {
+            path: path.to_path_buf(),
+            text,
+        });
+    }
+}
+
+/// The line, from 1, of a byte.
+fn line_of(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().iter().take(byte);
+    1 + before.filter(|&&byte| byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::of_files;
+    use std::fs;
+
+    #[test]
+    fn the_first_file_that_says_something_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let [project, user] = ["project.toml", "user.toml"].map(|name| dir.path().join(name));
+        fs::write(&project, "[[program]]\nname = 'ours'\n").unwrap();
+        fs::write(&user, "\ntheme = 'dark'\n[[program]]\nname = 'mine'\n").unwrap();
+        let missing = dir.path().join("missing.toml");
+        let settings = of_files(&[missing, project.clone(), user.clone()]);
+        assert_eq!(settings.problems, [""; 0]);
+        let theme = settings.theme.unwrap();
+        assert_eq!((theme.value.as_str(), theme.line), ("dark", 2));
+        let paths: Vec<_> = settings.programs.iter().map(|p| &p.path).collect();
+        assert_eq!(paths, [&project, &user]);
+        fs::write(&project, "theme = 'light'").unwrap();
+        let theme = of_files(&[project, user]).theme.unwrap();
+        assert_eq!(theme.value, "light");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_line_and_done_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("oomph.toml");
+        for (text, said) in [
+            (
+                "\n\nthem = 'dark'",
+                ":3: unknown field `them`, expected `theme`",
+            ),
+            ("theme = 3", ":1: invalid type"),
+            ("theme = 'dark", ":1: "),
+            ("[[program]\n", ":1: "),
+        ] {
+            fs::write(&path, text).unwrap();
+            let settings = of_files(std::slice::from_ref(&path));
+            let [problem] = &settings.problems[..] else {
+                panic!("{text:?}: {:?}", settings.problems);
+            };
+            assert!(problem.contains(said), "{problem}");
+            assert!(problem.ends_with("; going on without this file"));
+            assert!(!problem.contains('\n'), "{problem}");
+            assert_eq!(settings.theme, None);
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_file_harms_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("oomph.toml");
+        fs::create_dir(&path).unwrap();
+        let problems = |path: &Path| of_files(&[path.to_path_buf()]).problems;
+        assert_eq!(problems(&path).len(), 1);
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, b"theme = '\xff'").unwrap();
+        assert_eq!(problems(&path).len(), 1);
+        fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
+        assert!(problems(&path)[0].contains("longer than"));
+        assert_eq!(problems(Path::new("/dev/zero")).len(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+//! When memory will run out, while the training is alive: where the floor climbs, in how many
+//! steps. Nothing is said where that cannot be told within useful bounds.
+
+use super::climb::{Climb, climb, median};
+use crate::state::{DeviceState, Outcome, RankState, State};
+use crate::units::{Bytes, Rank, Uuid};
+
+/// What the allocator needs beyond what is allocated when it must (FACTS: the smallest cap under
+/// which trainings ran, by bisection, is 0.3 to 4 % above their allocated peak with expandable
+/// segments and mostly 2 to 8 % without): at the least and at the most.
+const WASTE: (f64, f64) = (1.0, 1.06);
+/// The same with expandable segments.
+const WASTE_EXPANDABLE: (f64, f64) = (1.0, 1.02);
+
+/// Memory outside PyTorch where nobody says it.
+const USUAL_OUTSIDE: Bytes = Bytes::mib(700);
+
+/// A forecast reaches so many times as far as what it was fitted over.
+const REACH: u64 = 25;
+
+/// The latest step may be so many times as far away as the soonest, and a few steps.
+const WIDEST: u64 = 3;
+
+/// An out-of-memory that is coming.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// The device that will be full.
+    pub device: Uuid,
+    /// The rank whose floor climbs, where ranks are known.
+    pub rank: Option<Rank>,
+    /// What stays of each step.
+    pub per_step: Bytes,
+    /// Over how many steps that was fitted.
+    pub fitted: u64,
+    /// The step that had ended when it was made.
+    pub step: u64,
+    /// In how many steps it will come, most likely.
+    pub in_steps: u64,
+    /// The earliest.
+    pub soonest: u64,
+    /// The latest.
+    pub latest: u64,
+}
+
+impl Forecast {
+    /// "out of memory in about 140 steps (128–152)".
+    pub fn words(&self) -> String {
+        let Forecast {
+            in_steps,
+            soonest,
+            latest,
+            ..
+        } = self;
+        let steps = if *in_steps == 1 { "step" } else { "steps" };
+        format!("out of memory in about {in_steps} {steps} ({soonest}–{latest})")
+    }
+}
+
+/// The first out-of-memory that is coming to the current run, if one can be foretold.
+pub fn forecast(state: &State) -> Option<Forecast> {
+    let run = state.run()?;
+    if run.outcome() != Outcome::Running {
+        return None;
+    }
+    let alive = run.ranks.iter().filter(|rank| rank.gone.is_none());
+    alive
+        .filter_map(|rank| of_rank(state, rank))
+        .min_by_key(|forecast| forecast.in_steps)
+}
+
+fn of_rank(state: &State, rank: &RankState) -> Option<Forecast> {
+    let device = state.device(rank.device.as_ref()?)?;
+    let climb = climb(&rank.steps, device.capacity)?;
+    let (full_at_least, full_at_most) = room(state, device, rank)?;
+    let (usual, most) = on_top(rank)?;
+    // Several processes that leak on one device fill it together.
+    let others: f64 = state
+        .run()?
+        .ranks
+        .iter()
+        .filter(|other| other.gone.is_none() && other.hello.pid != rank.hello.pid)
+        .filter(|other| other.device == rank.device)
+        .filter_map(|other| super::climb::climb(&other.steps, device.capacity))
+        .map(|climb| climb.per_step)
+        .sum();
+    let steps_until = |full: f64, held: f64, slope: f64| (full - held) / (slope + others);
+    let Climb {
+        per_step,
+        slopes: (flattest, steepest),
+        level,
+        scatter: (below, above),
+        ..
+    } = climb;
+    if flattest <= 0.0 {
+        return None;
+    }
+    let soonest = steps_until(full_at_least, level + above + most, steepest);
+    let latest = steps_until(full_at_most, level + below + usual, flattest);
+    let middle = (full_at_least + full_at_most) / 2.0;
+    let likely = steps_until(middle, level + (usual + most) / 2.0, per_step);
+    if !latest.is_finite() || latest <= 0.0 {
+        // By these figures it should be full already: they do not explain what happens.
+        return None;
+    }
+    // The step after the last that fits is the one that does not.
+    let soonest = soonest.max(0.0) as u64 + u64::from(soonest < 1.0);
+    let latest = latest as u64 + 2;
+    let in_steps = (likely.max(0.0).ceil() as u64).clamp(soonest, latest);
+    let is_useful = latest <= WIDEST * soonest + WIDEST && in_steps <= REACH * climb.steps;
+    is_useful.then(|| Forecast {
+        device: device.uuid.clone(),
+        rank: rank.hello.rank,
+        per_step: Bytes(per_step as u64),
+        fitted: climb.steps,
+        step: rank.steps.count,
+        in_steps,
+        soonest,
+        latest,
+    })
+}
+
+/// How much this process can have allocated before the device, or its cap, is full: at the least
+/// and at the most.
+fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f64)> {
+    let held = rank.holding_on(&device.uuid)?;
+    let headroom = device.headroom(state)?;
+    let full = (held.sample.reserved + headroom.bytes).0 as f64;
+    let unknown = if headroom.at_most {
+        USUAL_OUTSIDE
+    } else {
+        Bytes::ZERO
+    };
+    let (least, most) = match rank.hello.expandable_segments {
+        Some(true) => WASTE_EXPANDABLE,
+        Some(false) | None => WASTE,
+    };
+    // It never needs more than it took for itself while it could have all it wanted.
+    let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;
+    let most = most.min(seen + 0.01).max(least);
+    Some(((full - unknown.0 as f64) / most, full / least))
+}
+
+/// What a step takes on top of the floor, usually and at the most, by the steps whose peak is
+/// known exactly.
+fn on_top(rank: &RankState) -> Option<(f64, f64)> {
+    let exact = rank.steps.marks.ended.iter().filter(|mark| mark.is_exact);
+    let mut on_top: Vec<f64> = exact
+        .map(|mark| mark.most.0 as f64 - mark.floor.0 as f64)
+        .map(|bytes| bytes.max(0.0))
+        .collect();
+    let most = on_top.iter().copied().max_by(f64::total_cmp)?;
+    Some((median(&mut on_top)?, most))
+}

@@ -1,0 +1,122 @@
+//! A long-sequence or otherwise odd batch: this step needed more than any before it, while what
+//! stays between steps is what it was.
+//!
+//! The run's peak before this step is exact, and so is what this step had allocated when it
+//! failed; what a usual step takes is exact only where a step's own peak is known.
+
+use super::case::{Case, number, text};
+use super::climb::{climb, median};
+use super::{Cause, Certainty, Finding};
+use crate::event::Phase;
+use crate::state::StepMark;
+use crate::units::Bytes;
+
+/// Steps that must have ended: the second is the first with the optimizer's state, and the third
+/// the first that is like those after it.
+const FEWEST: u64 = 4;
+
+/// How many steps alike must have ended for another one to be odd: before that it may be the end of
+/// a warm-up of lengths or sizes, and all that come after be like it. Where steps differed before,
+/// there is no such warm-up.
+const ALIKE: u64 = 25;
+
+/// By what share of the largest the known peaks of steps differ for the steps to be called unlike.
+const UNLIKE: f64 = 0.02;
+
+/// How many times what any step before it took this one must take, on top of what stays.
+const ODD: f64 = 1.1;
+
+/// The same against the usual step, where lengths vary so much that some came near before.
+const UNUSUAL: f64 = 1.5;
+
+/// How far the floor may have moved, as a share of the card, for steps to be alike.
+const SAME_FLOOR: f64 = 0.02;
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    match case.phase {
+        Phase::Forward | Phase::Backward | Phase::Unknown => {}
+        Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,
+    }
+    let steps = &case.rank?.steps;
+    if steps.count < FEWEST || climb(steps, case.capacity).is_some() {
+        return None;
+    }
+    // Fragments or another process's memory would have been enough: those are the cause.
+    if case.by_last_sample || !case.is_full()? {
+        return None;
+    }
+    let (_, floor) = *steps.floors.last()?;
+    let before: Vec<&StepMark> = steps.marks.ended.iter().filter(|m| m.count > 2).collect();
+    let middle = median(&mut before.iter().map(|m| m.floor.0 as f64).collect::<Vec<_>>())?;
+    let moved = (floor.0 as f64 - middle).max(0.0);
+    if moved > SAME_FLOOR * case.capacity?.0 as f64 {
+        return None;
+    }
+    let this = case.needed()? - floor;
+    let largest = steps.peak? - floor;
+    let usual = median(
+        &mut before
+            .iter()
+            .map(|mark| (mark.most - mark.floor).0 as f64)
+            .collect::<Vec<_>>(),
+    )
+    .map(|bytes| Bytes(bytes as u64))?;
+    let ratio = this.fraction_of(largest)?;
+    // A usual step's own peak, not a bound that lies anywhere below it.
+    let usual_is_exact = before.iter().filter(|mark| mark.is_exact).count() * 2 > before.len();
+    let against_usual = this.fraction_of(usual).filter(|_| usual_is_exact);
+    let certainty = match (ratio >= ODD, against_usual) {
+        (true, _) if steps.count < ALIKE && !differ(&before) => Certainty::Possible,
+        (true, _) => Certainty::Likely,
+        (false, Some(times)) if times >= UNUSUAL => Certainty::Likely,
+        (false, _) => return None,
+    };
+    let step = case.step.unwrap_or(steps.count + 1);
+    let headline = if ratio >= ODD {
+        format!(
+            "Step {step} needs more than any of the {} before it: at least {this} on top of the {floor} that stay, where the largest took {largest}.",
+            steps.count
+        )
+    } else {
+        format!(
+            "Step {step} needs far more than the usual one: at least {this} on top of the {floor} that stay, where half of the steps took {usual} or less."
+        )
+    };
+    let mut finding = case.finding(Cause::OddBatch, certainty, headline);
+    finding.explanation = text([
+        Some("A longer sequence, a larger image, or more items than usual in this batch; what stays between steps has not grown.".into()),
+        case.place().map(|place| super::capacity::sentence(&format!("it happened {place}"))),
+        (certainty == Certainty::Possible).then(|| {
+            "Or it is the first of many like it: it came early, and the steps before it were alike.".into()
+        }),
+        (!usual_is_exact && usual > Bytes::ZERO).then(|| format!(
+            "By samples, a lower bound, half of the steps took {usual} or more."
+        )),
+    ]);
+    finding.evidence = vec![
+        number("this step, at least", this),
+        number("largest step before", largest),
+        number("stays between steps", floor),
+    ];
+    finding.evidence.extend(case.evidence());
+    finding.advice = vec![
+        "a bound on the length or size of an item (truncation, max_length), or of a batch (by tokens)".into(),
+        "batches of items of like length; the longest first, so that it fails at once".into(),
+        "a smaller batch, so that the longest fits".into(),
+    ];
+    Some(finding)
+}
+
+/// Whether the steps were unlike before, as far as their own peaks are known.
+fn differ(marks: &[&StepMark]) -> bool {
+    let exact = || {
+        let exact = marks.iter().filter(|mark| mark.is_exact);
+        exact.map(|mark| mark.most - mark.floor)
+    };
+    match (exact().min(), exact().max()) {
+        (Some(least), Some(most)) => (most - least)
+            .fraction_of(most)
+            .is_some_and(|share| share > UNLIKE),
+        (_, _) => false,
+    }
+}

@@ -1,0 +1,202 @@
+//! Forecasts held against what came: sessions are generated whose end is known, and at several
+//! moments of each the range is compared with the step that really ran out of memory.
+
+use crate::diagnosis::*;
+use crate::event::What;
+use crate::state::State;
+use crate::state::scene::*;
+use crate::units::Bytes;
+
+/// Numbers in no order, the same in every run (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    /// Between 0 and 1.
+    fn roll(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.roll()
+    }
+}
+
+/// How a generated training leaks.
+#[derive(Debug, Clone, Copy)]
+enum Manner {
+    /// The same with each step.
+    Even,
+    /// With each step, by the length of its batch.
+    ByLength,
+    /// With every few steps.
+    InBursts(u64),
+}
+
+/// A training that leaks, step by step, until an allocation does not fit.
+struct Training {
+    dice: Dice,
+    manner: Manner,
+    stays: f64,
+    leaked: f64,
+    per_step: f64,
+    on_top: f64,
+    /// How much the lengths of batches vary, as a share.
+    varies: f64,
+    /// What the allocator needs beyond what is allocated.
+    waste: f64,
+    /// What of the card lies outside PyTorch.
+    outside: f64,
+    peak: f64,
+}
+
+const CARD: f64 = 23.6;
+
+impl Training {
+    fn generated(seed: u64) -> Training {
+        let mut dice = Dice(seed);
+        let manner = match seed % 3 {
+            0 => Manner::Even,
+            1 => Manner::ByLength,
+            _ => Manner::InBursts(2 + seed % 5),
+        };
+        let varies = match seed % 4 {
+            0 => 0.0,
+            _ => dice.between(0.0, 0.5),
+        };
+        Training {
+            manner,
+            stays: dice.between(1.0, 4.0),
+            leaked: 0.0,
+            // From 0.1 % of the card on.
+            per_step: CARD * 10_f64.powf(dice.between(-3.0, -1.6)),
+            on_top: dice.between(2.0, 9.0),
+            varies,
+            waste: 1.0 + dice.between(0.003, 0.05),
+            outside: dice.between(0.3, 1.2),
+            peak: 0.0,
+            dice,
+        }
+    }
+
+    /// Floor and peak after the next step, in GiB; `None` where it runs out of memory.
+    fn step(&mut self, n: u64) -> Option<(f64, f64)> {
+        let length = 1.0 - self.varies * self.dice.roll();
+        let top = self.stays + self.leaked + self.on_top * length;
+        if top * self.waste > CARD - self.outside {
+            return None;
+        }
+        self.leaked += match self.manner {
+            Manner::Even => self.per_step,
+            Manner::ByLength => self.per_step * length,
+            Manner::InBursts(every) if n.is_multiple_of(every) => self.per_step * every as f64,
+            Manner::InBursts(_) => 0.0,
+        };
+        self.peak = self.peak.max(top);
+        // Of the last batch a loop holds something, here and there.
+        let held = 0.01 * self.dice.roll();
+        Some((self.stays + self.leaked + held, self.peak))
+    }
+
+    fn reserved(&self) -> f64 {
+        (self.peak * (self.waste + 0.01)).min(CARD - self.outside)
+    }
+}
+
+/// The forecasts of a training, by the step at which each was made; and the step that failed.
+fn forecasts(seed: u64) -> (Vec<Forecast>, u64) {
+    let mut training = Training::generated(seed);
+    let mut scene = Scene::training();
+    scene.sampled(1.5, 1.0, 1.5);
+    let mut made = Vec::new();
+    for n in 1..5_000 {
+        let Some((floor, peak)) = training.step(n) else {
+            return (made, n);
+        };
+        let at = 2.0 + n as f64;
+        scene.add(at, step(100, n, gib(floor), gib(peak)));
+        // Looked at now and then: after thirty steps, and a few times later.
+        if n >= 30 && n.is_power_of_two() || n == 30 || n % 97 == 0 {
+            let reserved = gib(training.reserved());
+            let used = reserved + gib(training.outside);
+            let mut held = sample(100, 0, gib(floor), reserved);
+            held.allocated_peak = gib(peak);
+            scene.add(at + 0.1, What::Sample(held));
+            let mut card = reading(&[(100, used)]);
+            card.total = Some(gib(CARD));
+            card.driver_reserved = Some(Bytes::ZERO);
+            card.free = Some(gib(CARD) - used);
+            scene.add(at + 0.2, What::Device(card));
+            made.extend(forecast(&scene.state));
+        }
+    }
+    (made, 5_000)
+}
+
+#[test]
+fn the_true_step_is_in_the_range() {
+    let (mut right, mut all, mut silent) = (0, 0, 0);
+    let mut widths = Vec::new();
+    let mut trainings = 0;
+    for seed in 0..240 {
+        let (made, failed) = forecasts(seed);
+        trainings += 1;
+        silent += u32::from(made.is_empty());
+        for forecast in made {
+            let left = failed - forecast.step;
+            all += 1;
+            right += u32::from((forecast.soonest..=forecast.latest).contains(&left));
+            widths.push((forecast.latest - forecast.soonest) as f64 / left.max(1) as f64);
+        }
+    }
+    widths.sort_by(f64::total_cmp);
+    let share = f64::from(right) / f64::from(all);
+    let width = widths[widths.len() / 2];
+    println!(
+        "{right} of {all} forecasts have the true step in their range ({:.1} %); half of the ranges \
+         are narrower than {:.0} % of the steps that were left; no forecast in {silent} of {trainings} trainings",
+        share * 100.0,
+        width * 100.0
+    );
+    assert!(all > 300, "only {all} forecasts were made");
+    assert!(share >= 0.8, "{share}");
+    assert!(width <= 0.6, "the ranges say little: {width}");
+    assert!(silent * 4 < trainings, "{silent} without any");
+}
+
+#[test]
+fn a_forecast_is_said_in_words_once() {
+    let mut scene = Scene::training();
+    scene.sampled(1.5, 1.0, 1.5);
+    let mut watch = Watch::default();
+    let mut notes = Vec::new();
+    for n in 1..=60 {
+        let floor = gib(3.0 + 0.12 * n as f64);
+        let at = 2.0 + n as f64;
+        scene.add(at, step(100, n, floor, floor + gib(8.0)));
+        let mut held = sample(100, 0, floor, floor + gib(8.2));
+        held.allocated_peak = floor + gib(8.0);
+        scene.add(at + 0.1, What::Sample(held));
+        let used = floor + gib(8.7);
+        scene.add(at + 0.2, What::Device(reading(&[(100, used)])));
+        notes.extend(watch.look(&scene.state));
+    }
+    let coming = forecast(&scene.state).expect("a forecast");
+    assert!(coming.soonest <= coming.in_steps && coming.in_steps <= coming.latest);
+    // 23.60 GiB, 0.5 of it outside PyTorch, 8.0 on top of the floor: the floor may reach 15.1 GiB,
+    // which step 101 would pass.
+    assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
+    assert!(notes.len() <= 2, "{notes:#?}");
+    let last = &notes.last().expect("a note").text;
+    assert!(last.contains("a step; out of memory in about"), "{last}");
+    let words = coming.words();
+    let range = format!("({}–{})", coming.soonest, coming.latest);
+    assert!(words.ends_with(&range), "{words}");
+    scene.add(70.0, exited(1, crate::event::Exit::Code(1)));
+    assert_eq!(forecast(&scene.state), None, "it has ended");
+    assert_eq!(warnings(&scene.state), []);
+    assert_eq!(forecast(&State::default()), None);
+}

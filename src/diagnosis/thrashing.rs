@@ -1,0 +1,115 @@
+//! Thrashing: the allocator finds no room, gives its cache back, tries again, step after step; each
+//! time the GPU waits. It comes before many an out-of-memory, and costs time where none comes.
+
+use super::case::{Case, number, text};
+use super::climb::median;
+use super::{Cause, Certainty, Finding};
+use crate::state::{StepMark, StepTrack};
+
+/// The latest steps that are looked at.
+const WINDOW: usize = 10;
+
+/// In how many of them the allocator must have tried again: once or twice is a change of shapes.
+const STEPS_WITH_RETRIES: usize = 4;
+
+/// How many steps before them tell how long one takes otherwise.
+const FEWEST_BEFORE: usize = 5;
+
+/// From how many times as long on a step takes notably longer.
+const SLOWER: f64 = 1.15;
+
+/// Steps that end with retries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Thrash {
+    /// How often it was tried again, in the latest steps.
+    pub(super) retries: u64,
+    /// In how many steps.
+    pub(super) steps: u64,
+    /// How many times as long a step takes as before; `None` where none came before.
+    pub(super) slower: Option<f64>,
+}
+
+/// Whether the latest steps thrash: retries in most of them, and, where steps without any came
+/// before, longer than those.
+pub(super) fn thrash(steps: &StepTrack) -> Option<Thrash> {
+    let marks = &steps.marks.ended;
+    let at = marks.len().checked_sub(WINDOW + 1)?;
+    let (before, window) = (&marks[..=at], &marks[at..]);
+    let with_retries = window
+        .windows(2)
+        .filter(|pair| pair[1].retries > pair[0].retries);
+    if with_retries.count() < STEPS_WITH_RETRIES {
+        return None;
+    }
+    let calm: Vec<&[StepMark]> = before
+        .windows(2)
+        .filter(|pair| pair[1].retries == pair[0].retries && pair[0].count > 1)
+        .collect();
+    let mut usual: Vec<f64> = calm.iter().filter_map(|pair| seconds(pair)).collect();
+    let mut now: Vec<f64> = window.windows(2).filter_map(seconds).collect();
+    let slower = if usual.len() < FEWEST_BEFORE {
+        None
+    } else {
+        let slower = median(&mut now)? / median(&mut usual)?;
+        if slower < SLOWER {
+            return None;
+        }
+        Some(slower)
+    };
+    let (first, last) = (window.first()?, window.last()?);
+    Some(Thrash {
+        retries: last.retries - first.retries,
+        steps: last.count - first.count,
+        slower,
+    })
+}
+
+/// How long a step took: readings may have passed over some between.
+fn seconds(pair: &[StepMark]) -> Option<f64> {
+    let [before, after] = pair else { return None };
+    let steps = after.count.checked_sub(before.count).filter(|n| *n > 0)?;
+    let seconds = after.at.since(before.at).as_secs_f64() / steps as f64;
+    (seconds > 0.0).then_some(seconds)
+}
+
+impl Thrash {
+    /// "the allocator gave its cache back 14 times in the last 10 steps, which take 1.6 times as
+    /// long".
+    pub(super) fn words(&self) -> String {
+        let slower = self.slower.map_or(String::new(), |slower| {
+            format!(", which take {slower:.1} times as long as before")
+        });
+        format!(
+            "the allocator ran full and gave its cache back {} times in the last {} steps{slower}",
+            self.retries, self.steps
+        )
+    }
+}
+
+/// What helps against it.
+pub(super) fn advice() -> Vec<String> {
+    vec![
+        "a slightly smaller batch: the training is at the edge of what fits".into(),
+        "expandable segments, which waste less of the cache".into(),
+    ]
+}
+
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    let rank = case.rank?;
+    let thrash = thrash(&rank.steps)?;
+    let mut finding = case.finding(
+        Cause::Thrashing,
+        // It is true, but what it says of the end is only that it was near.
+        Certainty::Possible,
+        super::capacity::sentence(&thrash.words()),
+    );
+    finding.explanation = text([Some(
+        "It went on at the edge of what fits until one allocation found no room at all.".into(),
+    )]);
+    finding.evidence = case.evidence();
+    finding
+        .evidence
+        .push(number("largest reserved", rank.reserved_peak));
+    finding.advice = advice();
+    Some(finding)
+}

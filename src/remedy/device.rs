@@ -1,0 +1,241 @@
+//! Another GPU of this machine with room enough: `CUDA_VISIBLE_DEVICES` rewritten in the way in which
+//! the user wrote it, by index or by UUID.
+//!
+//! CUDA counts devices by its own order unless `CUDA_DEVICE_ORDER` says the bus's, so an index is
+//! written only where what the program saw shows that both orders are one.
+
+use super::argument::{Name, text};
+use super::context::Context;
+use super::draft::Draft;
+use super::launcher::Passage;
+use super::recognition::{Recognised, arguments_of};
+use crate::command::{CommandLine, Word};
+use crate::state::{DeviceState, RankState};
+use crate::units::{Bytes, Uuid};
+
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// What a run needs on a device beyond what PyTorch has allocated: the context and the libraries
+/// (518 MiB measured with torch 2.11), and the allocator's rounding.
+const CONTEXT: Bytes = Bytes::mib(640);
+const ROUNDING: f64 = 1.04;
+
+/// Options by which programs and launchers choose devices themselves.
+const CHOOSERS: [&str; 10] = [
+    "--gpu",
+    "--gpus",
+    "--gpu_id",
+    "--gpu_ids",
+    "--gpu-id",
+    "--device_id",
+    "--devices",
+    "--cuda_device",
+    "--include",
+    "--exclude",
+];
+
+/// The edits that move the run to another device, and what is free there; or why there are none.
+pub(super) fn another(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Result<(Draft, Bytes), String> {
+    let (Some(state), Some(oom)) = (context.state, context.oom) else {
+        return Err("nothing has run out of memory yet".into());
+    };
+    let failed = oom
+        .device
+        .as_ref()
+        .and_then(|uuid| state.device(uuid))
+        .ok_or("which device ran out of memory is not known")?;
+    let wanted = oom
+        .allocated()
+        .zip(oom.requested())
+        .map(|(allocated, requested)| (allocated + requested).scale(ROUNDING) + CONTEXT)
+        .ok_or("how much the run needs is not known")?;
+    let ranks = state.run().map_or(&[][..], |run| &run.ranks);
+    let used: Vec<&Uuid> = ranks
+        .iter()
+        .flat_map(|rank| &rank.holdings)
+        .map(|h| &h.device)
+        .collect();
+    let (other, free) = state
+        .devices
+        .iter()
+        .filter(|device| device.uuid != failed.uuid && !device.uuid.is_simulated())
+        .filter(|device| !used.contains(&&device.uuid))
+        .filter_map(|device| Some((device, device.reading.as_ref()?.1.free?)))
+        .filter(|(_, free)| *free >= wanted)
+        .max_by_key(|(_, free)| *free)
+        .ok_or_else(|| format!("no other GPU here has the {wanted} free that it needs"))?;
+    refuse_choosers(command, recognised)?;
+    let rank = ranks
+        .iter()
+        .find(|rank| rank.device.as_ref() == Some(&failed.uuid))
+        .ok_or("which of the devices that it sees the program uses is not known")?;
+    if let Some(name) = several(ranks, &failed.uuid) {
+        return Err(name);
+    }
+    let mut draft = Draft::default();
+    let words = written(command, recognised, context);
+    let list = words.as_ref().map(Written::text);
+    let new = rewritten(list, rank, failed, other)?;
+    match &words {
+        Some(Written::Word { at, text }) => {
+            let value = super::argument::Value {
+                text,
+                at: *at,
+                from: VISIBLE.len() + 1,
+            };
+            draft.set(VISIBLE, value, &new);
+        }
+        Some(Written::Environment(old)) => draft.set_env(VISIBLE, Some(old), &new),
+        None => draft.set_env(VISIBLE, None, &new),
+    }
+    Ok((draft, free))
+}
+
+/// Where the variable is said.
+enum Written<'a> {
+    /// In a word of the command.
+    Word { at: usize, text: &'a str },
+    /// Before the command, or inherited.
+    Environment(&'a str),
+}
+
+impl Written<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Written::Word { text, .. } | Written::Environment(text) => text,
+        }
+    }
+}
+
+fn written<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+    context: &'a Context<'_>,
+) -> Option<Written<'a>> {
+    let word = recognised.anatomy.assignments.iter().rev().find_map(|at| {
+        let (name, value) = text(&command.argv[*at]).split_once('=')?;
+        (name == VISIBLE).then_some(Written::Word {
+            at: *at,
+            text: value,
+        })
+    });
+    word.or_else(|| {
+        let typed = command.env_value(VISIBLE).and_then(Word::as_str);
+        typed
+            .or_else(|| context.inherited_value(VISIBLE))
+            .map(Written::Environment)
+    })
+}
+
+fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result<(), String> {
+    let is_cut = |passage| !matches!(passage, Passage::Inherited);
+    if let Some(launcher) = recognised
+        .launchers()
+        .iter()
+        .find(|launcher| is_cut(launcher.environment))
+    {
+        return Err(format!("{} chooses the devices", launcher.name));
+    }
+    for launcher in recognised.launchers() {
+        let words = &command.argv[launcher.words.clone()];
+        let options = super::argument::Arguments::of_words(words, launcher.words.start);
+        if let Some(option) = CHOOSERS.iter().find(|o| options.has(Name::new(o))) {
+            return Err(format!("{}'s {option} chooses the devices", launcher.name));
+        }
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let of_entry = recognised.known.map_or(&[][..], |entry| &entry.devices);
+    let of_entry = of_entry.iter().map(String::as_str);
+    let chooser = of_entry
+        .chain(CHOOSERS)
+        .find(|option| arguments.has(Name::new(option)));
+    match chooser {
+        Some(option) => Err(format!("the program's {option} chooses the device")),
+        None => Ok(()),
+    }
+}
+
+/// Why one device alone cannot be changed, where several processes or devices are in play.
+fn several(ranks: &[RankState], failed: &Uuid) -> Option<String> {
+    let on_it = ranks
+        .iter()
+        .filter(|rank| rank.holding_on(failed).is_some() || rank.device.as_ref() == Some(failed))
+        .count();
+    if on_it > 1 {
+        return Some(format!("{on_it} of its processes use that device"));
+    }
+    let spread = ranks
+        .iter()
+        .any(|rank| rank.device.as_ref() == Some(failed) && rank.holdings.len() > 1);
+    spread.then(|| "the process uses several devices at once".into())
+}
+
+/// The list with the other device in the place of the one that ran out.
+fn rewritten(
+    list: Option<&str>,
+    rank: &RankState,
+    failed: &DeviceState,
+    other: &DeviceState,
+) -> Result<String, String> {
+    let seen = &rank.hello.devices;
+    let place = seen
+        .iter()
+        .position(|device| device.uuid.as_ref() == Some(&failed.uuid))
+        .ok_or("the devices that the program sees have no names here")?;
+    let Some(list) = list.map(str::trim).filter(|list| !list.is_empty()) else {
+        // All are seen. By UUID it is that one, whatever CUDA's order; a program that takes the
+        // device after the first finds it at the same place.
+        if place == 0 {
+            return Ok(name_of(&other.uuid));
+        }
+        let at = seen
+            .iter()
+            .position(|device| device.uuid.as_ref() == Some(&other.uuid));
+        let mut names: Vec<String> = seen
+            .iter()
+            .map(|device| device.uuid.as_ref().map(name_of))
+            .collect::<Option<_>>()
+            .ok_or("the devices that the program sees have no names here")?;
+        match at {
+            Some(at) => names.swap(place, at),
+            None => names[place] = name_of(&other.uuid),
+        }
+        return Ok(names.join(","));
+    };
+    let mut tokens: Vec<String> = list.split(',').map(|t| t.trim().to_string()).collect();
+    if tokens.len() != seen.len() {
+        return Err(format!(
+            "{VISIBLE}={list} does not name the devices that the program saw"
+        ));
+    }
+    let is_index = |token: &str| token.bytes().all(|b| b.is_ascii_digit()) && !token.is_empty();
+    let new = if is_index(&tokens[place]) {
+        if tokens[place] != failed.index.to_string() {
+            return Err(format!(
+                "{VISIBLE}={list} counts in another order than the driver; \
+                 CUDA_DEVICE_ORDER=PCI_BUS_ID makes them one"
+            ));
+        }
+        other.index.to_string()
+    } else {
+        name_of(&other.uuid)
+    };
+    if let Some(at) = tokens.iter().position(|token| *token == new) {
+        tokens.swap(place, at);
+    } else {
+        tokens[place] = new;
+    }
+    Ok(tokens.join(","))
+}
+
+/// A device as `CUDA_VISIBLE_DEVICES` takes it.
+fn name_of(uuid: &Uuid) -> String {
+    if uuid.as_str().starts_with("MIG-") {
+        return uuid.to_string();
+    }
+    format!("GPU-{uuid}")
+}

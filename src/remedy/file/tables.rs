@@ -1,0 +1,53 @@
+//! Settings of a TOML file, with their places.
+
+use super::{Setting, Settings};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// All scalars of a document.
+pub(super) fn settings(text: &str) -> Result<Settings, String> {
+    let document = DeTable::parse(text)
+        .map_err(|error| format!("it is no TOML ({})", error.message().replace('\n', "; ")))?;
+    let mut found = Vec::new();
+    table("", document.get_ref(), &mut found);
+    found.sort_by_key(|setting| setting.from);
+    Ok(Settings {
+        all: found,
+        may_hide: false,
+    })
+}
+
+fn table(name: &str, table: &DeTable<'_>, found: &mut Vec<Setting>) {
+    for (key, inner) in table.iter() {
+        let dot = if name.is_empty() { "" } else { "." };
+        value(format!("{name}{dot}{}", key.get_ref()), inner, found);
+    }
+}
+
+fn value(name: String, value_here: &Spanned<DeValue<'_>>, found: &mut Vec<Setting>) {
+    let span = value_here.span();
+    let mut push = |from, to, is_plain| {
+        found.push(Setting {
+            name: name.clone(),
+            from,
+            to,
+            is_plain,
+        });
+    };
+    match value_here.get_ref() {
+        DeValue::Table(inner) => table(&name, inner, found),
+        DeValue::Array(inner) => {
+            for (index, part) in inner.iter().enumerate() {
+                value(format!("{name}.{index}"), part, found);
+            }
+        }
+        // Quotes of either kind; of the long ones three.
+        DeValue::String(text) => {
+            let short = span.len() == text.len() + 2;
+            push(span.start + 1, span.end.saturating_sub(1), short);
+        }
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {
+            push(span.start, span.end, true);
+        }
+    }
+}

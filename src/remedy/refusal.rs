@@ -1,0 +1,193 @@
+//! Whether a relaunched program refused what a remedy changed: it says so in its last lines, or ends
+//! at once in a way that only the change explains. Then the edit is taken back.
+//!
+//! The wordings are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
+//! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
+
+use super::plan::{Edit, Remedy, RemedyId};
+use crate::event::Exit;
+use std::time::Duration;
+
+/// How a relaunched run ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    /// The last lines of its output.
+    pub output: &'a str,
+    /// Its exit.
+    pub exit: Exit,
+    /// How long it lasted.
+    pub lasted: Duration,
+    /// Optimizer steps that it ended.
+    pub steps: u64,
+}
+
+/// A remedy that the program refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which.
+    pub id: RemedyId,
+    /// What the program said.
+    pub words: String,
+}
+
+/// Beginnings of sentences that refuse an argument by its name.
+const ARGUMENTS: [&str; 21] = [
+    "unrecognized arguments",
+    "unrecognized options",
+    "unrecognized option",
+    "unexpected keyword",
+    "unknown command line flag",
+    "unknown option",
+    "unknown config key",
+    "non-existent config key",
+    "no such option",
+    "no such command",
+    "could not consume arg",
+    "could not override",
+    "not used by the hfargumentparser",
+    "is not in struct",
+    "is not a valid",
+    "not in '",
+    "invalid choice",
+    "expected one argument",
+    "expected at least one argument",
+    "invalid value",
+    "ambiguous option",
+];
+
+/// Sentences of the allocator about its settings.
+const ALLOCATOR: [&str; 9] = [
+    "unrecognized cachingallocator option",
+    "in cuda allocator config",
+    "in accelerator allocator config",
+    "in configtokenizer",
+    "cachingallocator option",
+    "argument for expandable_segments",
+    "max_split_size_mb too small",
+    "expandable_segments not supported",
+    "doesn't currently support expandable_segments",
+];
+
+/// Sentences about a device or a library without bf16.
+const NO_BF16: [&str; 4] = [
+    "doesn't support bf16",
+    "does not support bf16",
+    "bf16 mixed precision requires",
+    "not compiled with bf16",
+];
+
+/// Sentences about a checkpoint that cannot be taken up.
+const CHECKPOINT: [&str; 5] = [
+    "can't find a valid checkpoint",
+    "error(s) in loading state_dict",
+    "no checkpoint found",
+    "checkpoint does not exist",
+    "unexpected key(s) in state_dict",
+];
+
+/// A program that dislikes its arguments says so before it has loaded anything large.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+/// argparse, click and absl end with these.
+const USAGE: [i32; 2] = [2, 64];
+
+/// The remedy that was refused, if one was. `applied` are those that made the run's command.
+pub fn refused(applied: &[Remedy], ended: &Ended<'_>) -> Option<Refusal> {
+    if ended.exit.is_success() || ended.steps > 0 || applied.is_empty() {
+        return None;
+    }
+    let lines: Vec<&str> = ended
+        .output
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let by = |remedy: &Remedy, line: &str| Refusal {
+        id: remedy.id,
+        words: shortened(line),
+    };
+    for line in lines.iter().rev() {
+        let lower = line.to_lowercase();
+        let says = |sentences: &[&str]| sentences.iter().any(|sentence| lower.contains(sentence));
+        let of = |ids: &[RemedyId]| applied.iter().find(|remedy| ids.contains(&remedy.id));
+        let found = if says(&ALLOCATOR) {
+            of(&[RemedyId::ExpandableSegments, RemedyId::MaxSplitSize])
+        } else if says(&NO_BF16) {
+            of(&[RemedyId::Amp])
+        } else if says(&CHECKPOINT) {
+            of(&[RemedyId::Resume])
+        } else if says(&ARGUMENTS) {
+            let mut named = applied.iter().filter(|remedy| is_named(remedy, &lower));
+            named.next()
+        } else {
+            None
+        };
+        if let Some(remedy) = found {
+            return Some(by(remedy, line));
+        }
+    }
+    // Wrong usage and nothing else: the one remedy that changed words is meant.
+    let Exit::Code(code) = ended.exit else {
+        return None;
+    };
+    let mut with_words = applied.iter().filter(|remedy| changes_words(remedy));
+    match (with_words.next(), with_words.next()) {
+        (Some(only), None) if USAGE.contains(&code) && ended.lasted <= AT_ONCE => Some(Refusal {
+            id: only.id,
+            words: format!(
+                "it ended after {:.1} s with exit code {code}, as programs do that are told \
+                 what they do not know",
+                ended.lasted.as_secs_f64()
+            ),
+        }),
+        _ => None,
+    }
+}
+
+fn changes_words(remedy: &Remedy) -> bool {
+    remedy.edits.iter().any(|edit| match edit {
+        Edit::Replace { .. } | Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => {
+            true
+        }
+        Edit::Env { .. } | Edit::Patch(_) => false,
+    })
+}
+
+/// Whether a line names what a remedy has put in or changed. What a remedy changes it says itself.
+fn is_named(remedy: &Remedy, line: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace('-', "_");
+    let line = plain(line);
+    let names = remedy.changes.split_whitespace().filter_map(|word| {
+        let word = word.trim_start_matches(['+', '−', '-']);
+        let name = word.split(['=', '→']).next()?;
+        let is_name = name.len() > 2 && name.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| plain(name))
+    });
+    names.into_iter().any(|name| stands_in(&line, &name))
+}
+
+/// Whether a name stands in a line as a whole.
+fn stands_in(line: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + name.len()..].chars().next();
+        // Two dashes in front have become two underscores.
+        let front = before.is_none_or(|c| !c.is_alphanumeric());
+        front && !after.is_some_and(is_part)
+    })
+}
+
+/// The longest that a program's own words may be on a line of ours.
+const LONGEST: usize = 160;
+
+fn shortened(line: &str) -> String {
+    let mut short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+use crate::command::Word;
+use crate::remedy::{Availability, Expectation};
+
+fn remedy(id: RemedyId, changes: &str) -> Remedy {
+    let edits = match id {
+        RemedyId::ExpandableSegments => vec![Edit::Env {
+            name: "PYTORCH_CUDA_ALLOC_CONF".into(),
+            value: Some(Word::from("expandable_segments:True")),
+        }],
+        _ => vec![Edit::Insert {
+            at: 0,
+            words: vec![Word::from("x")],
+        }],
+    };
+    Remedy {
+        id,
+        key: 'x',
+        title: String::new(),
+        availability: Availability::Offered,
+        edits,
+        files: Vec::new(),
+        changes: changes.into(),
+        expectation: Expectation {
+            needs: None,
+            at_least: None,
+            fits: None,
+            words: String::new(),
+        },
+        cost: String::new(),
+    }
+}
+
+fn batch() -> Remedy {
+    remedy(RemedyId::Batch, "--batch-size 64→32  +--grad-accum 2")
+}
+
+fn amp() -> Remedy {
+    remedy(RemedyId::Amp, "+--mixed_precision bf16")
+}
+
+fn ended(output: &str, code: i32) -> Ended<'_> {
+    Ended {
+        output,
+        exit: Exit::Code(code),
+        lasted: Duration::from_secs(3),
+        steps: 0,
+    }
+}
+
+#[test]
+fn the_programs_own_words_name_the_remedy() {
+    let applied = [batch(), amp(), remedy(RemedyId::ExpandableSegments, "")];
+    for (output, code, id) in [
+        (
+            "usage: t.py [-h]\nt.py: error: unrecognized arguments: --grad-accum 2\n",
+            2,
+            RemedyId::Batch,
+        ),
+        (
+            "t.py: error: argument --mixed_precision: invalid choice: 'bf16' (choose from 'fp16')",
+            2,
+            RemedyId::Amp,
+        ),
+        ("Error: No such option: --mixed-precision", 2, RemedyId::Amp),
+        (
+            "TypeError: Trainer.__init__() got an unexpected keyword argument 'grad_accum'",
+            1,
+            RemedyId::Batch,
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--grad_accum', '2']",
+            1,
+            RemedyId::Batch,
+        ),
+        (
+            "Could not override 'mixed_precision'.\nKey 'mixed_precision' is not in struct",
+            1,
+            RemedyId::Amp,
+        ),
+        (
+            "ValueError: Unrecognized key 'expandable_segments' in CUDA allocator config.",
+            1,
+            RemedyId::ExpandableSegments,
+        ),
+        (
+            "RuntimeError: Unrecognized CachingAllocator option: expandable_segments",
+            1,
+            RemedyId::ExpandableSegments,
+        ),
+        (
+            "ValueError: Your setup doesn't support bf16/gpu.",
+            1,
+            RemedyId::Amp,
+        ),
+    ] {
+        let found = refused(&applied, &ended(output, code));
+        assert_eq!(found.map(|refusal| refusal.id), Some(id), "{output}");
+    }
+}
+
+#[test]
+fn what_the_change_does_not_explain_is_no_refusal() {
+    let applied = [batch(), amp()];
+    for (output, code) in [
+        ("ok", 0),
+        ("t.py: error: unrecognized arguments: --nonsense", 1),
+        (
+            "t.py: error: unrecognized arguments: --grad-accumulation-mode",
+            1,
+        ),
+        ("FileNotFoundError: data.csv", 1),
+        ("the --grad-accum of 2 is used", 1),
+        ("anything", 2),
+    ] {
+        assert_eq!(refused(&applied, &ended(output, code)), None, "{output}");
+    }
+    let mut later = ended("error: unrecognized arguments: --grad-accum", 2);
+    later.steps = 3;
+    assert_eq!(refused(&applied, &later), None, "it has trained");
+    assert_eq!(refused(&[], &ended("unrecognized arguments", 2)), None);
+    let killed = Ended {
+        exit: Exit::Signal(9),
+        ..ended("", 0)
+    };
+    assert_eq!(refused(&[batch()], &killed), None);
+}
+
+#[test]
+fn wrong_usage_at_once_is_the_one_change_of_words() {
+    let found = refused(&[batch()], &ended("see --help", 2)).unwrap();
+    assert_eq!(found.id, RemedyId::Batch);
+    assert!(found.words.contains("exit code 2"), "{}", found.words);
+    let segments = remedy(RemedyId::ExpandableSegments, "");
+    assert_eq!(
+        refused(&[segments], &ended("", 2)),
+        None,
+        "no word was changed"
+    );
+    let mut slow = ended("", 2);
+    slow.lasted = Duration::from_secs(60);
+    assert_eq!(refused(&[batch()], &slow), None);
+}

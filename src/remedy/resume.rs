@@ -1,0 +1,237 @@
+//! Taking up the run that ended instead of starting again: where a known program would find its
+//! checkpoints, and the words that make it begin from one.
+//!
+//! The disk is not looked at here: what is wanted of it is said ([`wanted`]), what was found is told.
+
+use super::argument::{Arguments, Hit, Name};
+use super::context::Context;
+use super::draft::Draft;
+use super::file::Lookup;
+use super::program::{Entry, Place, Resumes};
+use super::recognition::{Recognised, arguments_of};
+use super::switch::mostly_equals;
+use crate::command::CommandLine;
+use std::path::{Path, PathBuf};
+
+/// Where the checkpoints of a command would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The directory that the program writes into, as the command says it.
+    pub directory: PathBuf,
+    /// Whether the command says it; otherwise it is the program's habit, and may hold other runs.
+    pub named: bool,
+    /// Paths below it: `#` is a number, `*` anything but a slash.
+    pub find: Vec<String>,
+    /// Files that a checkpoint which is a directory has once it is complete.
+    pub complete: Vec<String>,
+}
+
+/// A checkpoint that is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Where it is, in the words of the command: below the directory as it was typed.
+    pub path: PathBuf,
+    /// Its step or epoch, where its name says it.
+    pub number: Option<u64>,
+}
+
+/// What the disk is to be asked for; nothing where the program is not known to resume.
+pub fn wanted(command: &CommandLine, context: &Context<'_>) -> Option<Wanted> {
+    let recognised = super::recognise(command, context);
+    let entry = recognised.known?;
+    let resume = &entry.resume;
+    if resume.find.is_empty() || recognised.closed.is_some() {
+        return None;
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let said = directory(&arguments, entry, context);
+    let directory = said.clone().or_else(|| resume.default_directory.clone())?;
+    let base = Path::new(&directory);
+    let mut wanted = Wanted {
+        directory: base.to_path_buf(),
+        named: said.is_some(),
+        find: Vec::new(),
+        complete: resume.complete.clone(),
+    };
+    for pattern in &resume.find {
+        match pattern.strip_prefix('+') {
+            None => wanted.find.push(pattern.clone()),
+            // The argument is the beginning of the files' names.
+            Some(rest) => {
+                let stem = base.file_name()?.to_str()?;
+                if stem.contains(['#', '*']) {
+                    return None;
+                }
+                wanted.find.push(format!("{stem}{rest}"));
+                wanted.directory = match base.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+                    Some(_) | None => PathBuf::from("."),
+                };
+            }
+        }
+    }
+    Some(wanted)
+}
+
+/// Where the program is told to write.
+fn directory(arguments: &Arguments<'_>, entry: &Entry, context: &Context<'_>) -> Option<String> {
+    let typed = entry
+        .resume
+        .directory
+        .iter()
+        .find_map(|name| arguments.value_of(name))
+        .filter(|value| !value.is_empty());
+    if let Some(typed) = typed {
+        return Some(typed.to_string());
+    }
+    let file = super::file::of_command(arguments, entry, context)?;
+    entry
+        .file
+        .directory
+        .iter()
+        .find_map(|key| match file.scalar(key) {
+            Lookup::Found(value) => Some(value.text),
+            Lookup::Absent | Lookup::Unclear(_) => None,
+        })
+}
+
+/// Values with which a program looks for its latest checkpoint itself.
+const BY_ITSELF: [&str; 9] = [
+    "latest", "last", "auto", "true", "True", "1", "yes", "must", "allow",
+];
+
+/// The edits that make the next run begin where this one ended, or why there are none.
+pub(super) fn resume(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Result<Draft, String> {
+    if let Some(reason) = &recognised.closed {
+        return Err(reason.clone());
+    }
+    let Some(entry) = recognised.known else {
+        return Err(
+            "how this program resumes is not known: it starts again from step 0; \
+                    may overwrite what it has written"
+                .into(),
+        );
+    };
+    let resume = &entry.resume;
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let overwritten = directory(&arguments, entry, context)
+        .or_else(|| resume.default_directory.clone())
+        .unwrap_or_else(|| "what it has written".into());
+    let again = format!("starts again from step 0; may overwrite {overwritten}");
+    if let Some((_, why)) = resume
+        .refused_with
+        .iter()
+        .find(|(option, _)| arguments.has(Name::new(option)))
+    {
+        return Err(why.clone());
+    }
+    match resume.rule {
+        Resumes::Automatic => {
+            return Err(resume.note.clone().unwrap_or_else(|| {
+                format!("{} takes up its last checkpoint by itself", entry.name)
+            }));
+        }
+        Resumes::Not => {
+            let why = resume
+                .note
+                .clone()
+                .unwrap_or_else(|| format!("how {} resumes is not known", entry.name));
+            return Err(format!("{why}: {again}"));
+        }
+        Resumes::Told => {}
+    }
+    let there = resume
+        .names
+        .iter()
+        .find_map(|name| arguments.find(Name::new(name)).last().copied());
+    if let Some(hit) = there
+        && is_by_itself(&hit)
+    {
+        return Err(format!(
+            "it resumes already: {}",
+            super::switch::shown(&hit)
+        ));
+    }
+    let Some(checkpoint) = context.checkpoint else {
+        return Err(format!("no complete checkpoint of this run: {again}"));
+    };
+    let Some(path) = checkpoint.path.to_str() else {
+        return Err(format!("the checkpoint's path is no text: {again}"));
+    };
+    let mut words = Vec::new();
+    for word in &resume.add {
+        let word = word.replace("{path}", path);
+        words.push(match (checkpoint.number, word.contains("{number}")) {
+            (Some(number), true) => word.replace("{number}", &number.to_string()),
+            (None, true) => return Err(format!("the checkpoint has no number: {again}")),
+            (_, false) => word,
+        });
+    }
+    let mut draft = Draft::default();
+    for name in &resume.replaced {
+        let hit = arguments.find(Name::new(name)).last().copied();
+        match hit.and_then(|hit| Some((hit, hit.value?))) {
+            Some((hit, value)) => draft.set(hit.name, value, path),
+            None => return Err(format!("{name} is not in the command: {again}")),
+        }
+    }
+    if let Some((hit, value)) = there.and_then(|hit| Some((hit, hit.value?))) {
+        let new = match words.as_slice() {
+            [_, new] => new.as_str(),
+            [one] => one.split_once('=').map_or(one.as_str(), |(_, new)| new),
+            _ => return Err(format!("{} is there already", super::switch::shown(&hit))),
+        };
+        if value.text == new {
+            return Err(format!(
+                "it resumes already: {}",
+                super::switch::shown(&hit)
+            ));
+        }
+        if new.starts_with("--") {
+            return Err(format!(
+                "it resumes already: {}",
+                super::switch::shown(&hit)
+            ));
+        }
+        draft.set(hit.name, value, new);
+        return Ok(draft);
+    }
+    if let [name, value] = words.as_slice()
+        && name.starts_with("--")
+        && mostly_equals(&arguments)
+    {
+        words = vec![format!("{name}={value}")];
+    }
+    let place = match resume.place {
+        Place::Start => recognised.anatomy.arguments.start,
+        Place::End | Place::Launcher => recognised.anatomy.arguments.end,
+    };
+    if arguments.nested {
+        return Err("its arguments lie in one word".into());
+    }
+    draft.insert_at(place, &words);
+    Ok(draft)
+}
+
+fn is_by_itself(hit: &Hit<'_>) -> bool {
+    hit.value
+        .is_none_or(|value| BY_ITSELF.contains(&value.text))
+}
+
+/// From where the next run begins, for the eye.
+pub(super) fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
+    let counts = recognised
+        .known
+        .map_or("step", |entry| entry.resume.counts.as_str());
+    match checkpoint.number {
+        Some(number) => format!("goes on from {counts} {number}"),
+        None => {
+            let name = checkpoint.path.file_name().unwrap_or_default();
+            format!("goes on from {}", name.to_string_lossy())
+        }
+    }
+}

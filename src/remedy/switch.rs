@@ -1,0 +1,287 @@
+//! A switch that a known program has, turned on by argument: mixed precision, recomputation. What is
+//! there already is said, what is off is turned around where it stands, what is not there is added in
+//! the form and at the place that the program takes.
+//!
+//! Which words switch what is the entry's business; which device has what, the remedy's.
+
+use super::argument::{Arguments, Form, Hit, Name, same};
+use super::context::Context;
+use super::draft::Draft;
+use super::family::is_bool;
+use super::file::{self, Lookup};
+use super::program::{Entry, Place, Unsaid};
+use super::recognition::{Recognised, is_off, opened};
+use crate::command::CommandLine;
+
+/// A switch of a known program, as its entry describes it.
+pub(super) struct Switch<'a> {
+    /// What it switches, for the eye.
+    pub what: &'static str,
+    /// How it stands where the command does not say it.
+    pub unsaid: Unsaid,
+    /// Why there is nothing to add.
+    pub note: Option<&'a str>,
+    /// Arguments that switch it on.
+    pub on: &'a [String],
+    /// Arguments whose value says it.
+    pub valued: &'a [String],
+    /// Arguments that switch it off.
+    pub off: &'a [String],
+    /// What to add, its last word being the value where there are two; or why not.
+    pub words: Result<&'a [String], &'static str>,
+    /// Where it goes.
+    pub place: Place,
+    /// Whether it is written with a space whatever the rest of the command does.
+    pub spaced: bool,
+    /// What the launcher says of it, where that counts.
+    pub of_launcher: Option<&'a str>,
+    /// What the program's config file calls it.
+    pub in_file: &'a [String],
+    /// What else is known, the config file among it.
+    pub context: &'a Context<'a>,
+}
+
+/// The edits that turn a switch on, or why there are none.
+pub(super) fn turn_on<'a>(
+    switch: Switch<'a>,
+    command: &'a CommandLine,
+    recognised: &'a Recognised<'_>,
+    entry: &'a Entry,
+    arguments: Arguments<'a>,
+) -> Result<Draft, String> {
+    if is_sweep(&arguments) {
+        return Err("the command is a sweep of several runs".into());
+    }
+    Reader {
+        command,
+        recognised,
+        entry,
+        switch,
+        arguments: opened(arguments, entry)?,
+    }
+    .draft()
+}
+
+/// Hydra's `-m`: several runs in one process, whose settings are nobody's single choice.
+fn is_sweep(arguments: &Arguments<'_>) -> bool {
+    let says = |wanted: &[&str]| arguments.tokens.iter().any(|t| wanted.contains(&t.text));
+    let has_overrides = arguments
+        .tokens
+        .iter()
+        .any(|t| !t.is_option() && t.text.contains('='));
+    says(&["-m", "--multirun"]) && has_overrides
+}
+
+struct Reader<'a> {
+    command: &'a CommandLine,
+    recognised: &'a Recognised<'a>,
+    entry: &'a Entry,
+    switch: Switch<'a>,
+    arguments: Arguments<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn draft(&self) -> Result<Draft, String> {
+        let switch = &self.switch;
+        let mut draft = Draft::default();
+        for name in switch.off {
+            if let Some(hit) = self.last(name)
+                && !hit.value.is_some_and(|v| is_bool(v.text) && is_off(v.text))
+            {
+                let takes_value = hit.value.is_some_and(|v| is_bool(v.text));
+                draft.remove(&self.arguments, &hit, takes_value);
+                return Ok(draft);
+            }
+        }
+        let mut switched_off: Vec<Hit<'_>> = Vec::new();
+        for name in switch.on.iter().chain(switch.valued) {
+            let Some(hit) = self.last(name) else { continue };
+            match hit.value {
+                Some(value) if is_off(value.text) => switched_off.push(hit),
+                _ => return Err(format!("already on: {}", shown(&hit))),
+            }
+        }
+        if !switched_off.is_empty() {
+            return self.turn_around(draft, &switched_off);
+        }
+        if let Some(value) = switch.of_launcher
+            && !is_off(value)
+        {
+            return Err(format!(
+                "already on: the launcher's --mixed_precision {value}"
+            ));
+        }
+        let unsaid = match self.said_in_file()? {
+            Some(()) => Unsaid::Off,
+            None => switch.unsaid,
+        };
+        match unsaid {
+            Unsaid::On => return Err(format!("on by default in {}", self.entry.name)),
+            Unsaid::Config => {
+                return Err(format!(
+                    "{}'s configuration says it, not the command",
+                    self.entry.name
+                ));
+            }
+            Unsaid::None => {
+                return Err(switch.note.map_or_else(
+                    || format!("{} has no argument for {}", self.entry.name, switch.what),
+                    str::to_string,
+                ));
+            }
+            Unsaid::Off => {}
+        }
+        let words = switch.words?;
+        self.add(&mut draft, words)?;
+        Ok(draft)
+    }
+
+    /// An argument that says "off" is turned around where it stands.
+    /// Whether the config file says that it is off; an error where it is on or cannot be told.
+    fn said_in_file(&self) -> Result<Option<()>, String> {
+        let file = file::of_command(&self.arguments, self.entry, self.switch.context);
+        let Some(file) = file else { return Ok(None) };
+        let mut off = None;
+        for name in self.switch.in_file {
+            match file.scalar(name) {
+                Lookup::Found(value) if is_off(&value.text) => off = Some(()),
+                Lookup::Found(value) => {
+                    return Err(format!(
+                        "already on: {} is {} in {}",
+                        value.name,
+                        value.text,
+                        file.shown()
+                    ));
+                }
+                Lookup::Unclear(why) => return Err(why),
+                Lookup::Absent => {}
+            }
+        }
+        Ok(off)
+    }
+
+    fn turn_around(&self, mut draft: Draft, switched_off: &[Hit<'_>]) -> Result<Draft, String> {
+        let words = self.switch.words?;
+        let (name, value) = match words {
+            [name, value] => (name.as_str(), value.as_str()),
+            _ => words[0].split_once('=').unwrap_or((&words[0], "True")),
+        };
+        let bare = |name: &str| name.trim_start_matches(['-', '+']).to_string();
+        let same_name = switched_off
+            .iter()
+            .find(|hit| same(&bare(name), &bare(hit.name)));
+        match same_name.and_then(|hit| Some((hit, hit.value?))) {
+            Some((hit, old)) => draft.set(hit.name, old, &in_case_of(old.text, value)),
+            None => self.add(&mut draft, words)?,
+        }
+        Ok(draft)
+    }
+
+    fn add(&self, draft: &mut Draft, words: &[String]) -> Result<(), String> {
+        let words = self.written(words);
+        let place = if self.switch.place == Place::Launcher {
+            let launcher = self
+                .recognised
+                .launchers()
+                .iter()
+                .find(|launcher| launcher.name.starts_with("accelerate"))
+                .ok_or("only `accelerate launch` can be told a precision for this program")?;
+            let options = Arguments::of_words(
+                &self.command.argv[launcher.words.clone()],
+                launcher.words.start,
+            );
+            if let Some(hit) = options.find(Name::new("--mixed_precision")).last()
+                && let (Some(value), Some(new)) = (hit.value, words.last())
+            {
+                draft.set(hit.name, value, new);
+                return Ok(());
+            }
+            launcher.options
+        } else if self.arguments.nested {
+            draft.insert(
+                &self.arguments,
+                self.arguments.tokens.len(),
+                &words,
+                self.entry.separator,
+            );
+            return Ok(());
+        } else {
+            match self.switch.place {
+                Place::Start => self.recognised.anatomy.arguments.start,
+                Place::End | Place::Launcher => self.recognised.anatomy.arguments.end,
+            }
+        };
+        draft.insert_at(place, &words);
+        Ok(())
+    }
+
+    /// The addition in the form that the rest of the command has.
+    fn written(&self, words: &[String]) -> Vec<String> {
+        let [name, value] = words else {
+            return words.to_vec();
+        };
+        let batch = self
+            .entry
+            .batch
+            .names
+            .iter()
+            .find_map(|name| self.last(name))
+            .filter(|hit| hit.name.starts_with('-'));
+        // OpenNMT: one dash or two, as the user writes them.
+        let name = match &batch {
+            Some(hit) if !hit.name.starts_with("--") && hit.name.len() > 3 => name.clone(),
+            Some(hit)
+                if hit.name.starts_with("--")
+                    && !name.starts_with("--")
+                    && name.starts_with('-') =>
+            {
+                format!("-{name}")
+            }
+            _ => name.clone(),
+        };
+        let equals = match batch.map(|hit| hit.form) {
+            Some(Form::Equals) => true,
+            Some(Form::Space | Form::Glued) => false,
+            _ => mostly_equals(&self.arguments),
+        };
+        let joined = name.starts_with('-') && equals && !self.switch.spaced;
+        if joined && self.switch.place != Place::Launcher {
+            vec![format!("{name}={value}")]
+        } else {
+            vec![name, value.clone()]
+        }
+    }
+
+    fn last(&self, name: &str) -> Option<Hit<'a>> {
+        self.arguments.find(Name::new(name)).last().copied()
+    }
+}
+
+pub(super) fn mostly_equals(arguments: &Arguments<'_>) -> bool {
+    let options = || arguments.tokens.iter().filter(|token| token.is_option());
+    let equals = options().filter(|token| token.text.contains('=')).count();
+    equals * 2 > options().count()
+}
+
+/// `value` with the capitals of what it replaces: `False` → `True`, `false` → `true`, `0` → `1`.
+fn in_case_of(old: &str, value: &str) -> String {
+    match (old, value.to_ascii_lowercase().as_str()) {
+        ("False", "true" | "1") => "True".into(),
+        ("false", "true" | "1") => "true".into(),
+        ("FALSE", "true" | "1") => "TRUE".into(),
+        ("0", "true" | "1") => "1".into(),
+        ("no", "true" | "1") => "yes".into(),
+        ("off", "true" | "1") => "on".into(),
+        _ => value.to_string(),
+    }
+}
+
+pub(super) fn shown(hit: &Hit<'_>) -> String {
+    match (hit.form, hit.value) {
+        (Form::Equals | Form::KeyValue, Some(value)) => format!("{}={}", hit.name, value.text),
+        (_, Some(value)) if !value.text.contains(['/', '.']) => {
+            format!("{} {}", hit.name, value.text)
+        }
+        _ => hit.name.to_string(),
+    }
+}

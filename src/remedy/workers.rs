@@ -1,0 +1,71 @@
+//! Fewer processes that load data: where the host's memory ran out, not the device's. Each of them
+//! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
+
+use super::argument::{Hit, Name};
+use super::context::Context;
+use super::draft::Draft;
+use super::family;
+use super::recognition::{Recognised, arguments_of};
+use crate::command::CommandLine;
+use crate::diagnosis::Cause;
+
+/// The edits for half as many, or why there are none.
+pub(super) fn fewer(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    context: &Context<'_>,
+) -> Result<Draft, String> {
+    if let Some(reason) = &recognised.closed {
+        return Err(reason.clone());
+    }
+    if context
+        .findings
+        .first()
+        .is_some_and(|finding| finding.cause != Cause::HostMemory)
+    {
+        return Err("it was the device's memory that ran out, not the host's".into());
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let hits: Vec<Hit<'_>> = match recognised.known {
+        Some(entry) => {
+            let named = entry.workers.iter();
+            let of_entry: Vec<Hit<'_>> = named
+                .filter_map(|name| arguments.find(Name::new(name)).last().copied())
+                .collect();
+            if of_entry.is_empty() {
+                family::workers(&arguments)
+            } else {
+                of_entry
+            }
+        }
+        None => family::workers(&arguments),
+    };
+    let Some(hit) = hits.last() else {
+        return Err("how many processes load the data is not in the command".into());
+    };
+    if let Some(other) = hits.iter().find(|h| h.name != hit.name) {
+        return Err(format!("{} and {} are both there", other.name, hit.name));
+    }
+    let value = hit
+        .value
+        .ok_or_else(|| format!("{} has no value", hit.name))?;
+    let is_plain = value.text.bytes().all(|b| b.is_ascii_digit()) && !value.text.starts_with("00");
+    let old: u32 = match value.text.parse() {
+        Ok(old) if is_plain => old,
+        _ => {
+            return Err(format!(
+                "{} is {}, which is no number",
+                hit.name, value.text
+            ));
+        }
+    };
+    if old == 0 {
+        return Err(format!(
+            "{} is 0 already: the training loads its data itself",
+            hit.name
+        ));
+    }
+    let mut draft = Draft::default();
+    draft.set(hit.name, value, &(old / 2).to_string());
+    Ok(draft)
+}

@@ -1,0 +1,83 @@
+//! An earlier run laid over the chart: what was allocated then, moved so that both runs begin at the
+//! same place. It knows no pixel.
+
+use super::window::Window;
+use crate::state::{Bucket, DeviceState, Run, State};
+use crate::units::Moment;
+
+/// What an earlier run had allocated on a device at the same ages as the current run's columns;
+/// empty where there is no run to lay it over.
+pub fn columns(
+    state: &State,
+    device: &DeviceState,
+    earlier: &Run,
+    known: &Window,
+) -> Vec<Option<Bucket>> {
+    let Some(current) = state.run().filter(|run| run.number != earlier.number) else {
+        return Vec::new();
+    };
+    let ended = earlier.ended.map_or(state.now, |(at, _)| at);
+    let column_us = known.span().as_micros() as u64 / u64::from(known.columns.max(1));
+    let mut columns = vec![None; usize::from(known.columns)];
+    for (place, column) in (0..).zip(&mut columns) {
+        let begin = known.begin_of(place);
+        if begin + std::time::Duration::from_micros(column_us) <= current.started {
+            continue;
+        }
+        // The same age in the earlier run.
+        let age = begin.since(current.started);
+        let from = earlier.started + age;
+        let to = Moment(from.0.saturating_add(column_us)).min(ended);
+        if from < to {
+            *column = device.allocated.columns(from, to, 1).pop().flatten();
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Exit, Exited, Started, What};
+    use crate::state::scene::Scene;
+    use crate::units::{Bytes, Pid, RunNumber};
+
+    #[test]
+    fn both_runs_begin_at_the_same_place() {
+        let mut scene = Scene::training();
+        for second in 0..10 {
+            scene.sampled(2.0 + f64::from(second), f64::from(second), 12.0);
+        }
+        let run = RunNumber(1);
+        let exit = Exit::Code(1);
+        let left = Vec::new();
+        scene.add(12.0, What::Exited(Exited { run, exit, left }));
+        let second = Started {
+            run: RunNumber(2),
+            pid: Pid(200),
+            command: scene.state.runs[0].command.clone(),
+            remedies: Vec::new(),
+            predicted_peak: None,
+        };
+        scene.add(100.0, What::Started(second));
+        let known = Window {
+            from: Moment(90_000_000),
+            to: Moment(120_000_000),
+            columns: 30,
+        };
+        let state = &scene.state;
+        let laid = columns(state, &state.devices[0], &state.runs[0], &known);
+        let most = |column: usize| laid[column].map(|bucket| bucket.max);
+        assert_eq!(most(9), None, "before the second run");
+        assert_eq!(
+            most(11),
+            None,
+            "the first run's second second: no sample yet"
+        );
+        assert_eq!(most(12), Some(Bytes::ZERO));
+        assert_eq!(most(15), Some(Bytes::gib(3)));
+        assert_eq!(most(22), None, "after its end");
+        let itself = columns(state, &state.devices[0], &state.runs[1], &known);
+        assert!(itself.is_empty());
+    }
+}

@@ -1,0 +1,150 @@
+//! The dialog laid out for a screen: how the cause, the remedies and the next command share the rows
+//! that there are. The remedies are what the dialog is for; what else there is gives way to them,
+//! and where even they are too many, they scroll with the selection.
+
+use super::{Details, OomDialog, evidence, next, offers};
+use crate::ui::dialog::paragraph::{self, Line};
+use crate::ui::dialog::{place, width_within};
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use ratatui::layout::Rect;
+use std::ops::Range;
+
+/// The dialog laid out.
+pub struct Body {
+    /// Where its box is.
+    pub rect: Rect,
+    /// What stands in it.
+    pub lines: Vec<Line>,
+    /// Which lines are remedies.
+    pub offers: Range<usize>,
+    /// The remedy on the first of them.
+    pub first: usize,
+}
+
+/// Lines of the cause that stay on the smallest screen.
+const HEADLINE: usize = 2;
+
+/// Lines of what follows from the selection that stay there: what is expected, and the command.
+const NEXT: usize = 2;
+
+/// Remedies that stay in sight, whatever else there is.
+const REMEDIES: usize = 3;
+
+/// Lines longer than this are tiring to read.
+const WIDEST: u16 = 118;
+
+/// Lays the dialog out.
+pub fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
+    let width = width_within(area, WIDEST);
+    let inner = width.saturating_sub(4).max(1);
+    let room = usize::from(area.height.saturating_sub(4)).max(1);
+
+    let all = offers::lines(theme, scene, dialog, inner);
+    let mut next = next::lines(theme, dialog, scene, inner);
+    let most = room.saturating_sub(HEADLINE + next.len().min(NEXT));
+    let window = window(all.len(), dialog.selected, most.max(REMEDIES));
+    let (first, offers) = cut(all, window, theme);
+
+    let left = room.saturating_sub(offers.len());
+    let mut evidence = match dialog.details {
+        Details::Brief => evidence::brief(theme, scene, inner),
+        Details::Full { scrolled } => {
+            let all = evidence::full(theme, scene, inner);
+            let shown = left.saturating_sub(next.len() + 1).max(1);
+            part_of(all, scrolled, shown)
+        }
+    };
+    let for_next = left.saturating_sub(evidence.len().min(HEADLINE));
+    next.truncate(for_next);
+    let for_evidence = left.saturating_sub(next.len());
+    paragraph::shorten(&mut evidence, for_evidence, theme, inner);
+    let spare = left - next.len() - evidence.len();
+
+    let mut lines = evidence;
+    if spare > 0 {
+        lines.push(Line::default());
+    }
+    let begin = lines.len();
+    lines.extend(offers);
+    let offers = begin..lines.len();
+    if spare > 1 && !next.is_empty() {
+        lines.push(Line::default());
+    }
+    lines.extend(next);
+    Body {
+        rect: place(area, width, lines.len() as u16 + 2),
+        lines,
+        offers,
+        first,
+    }
+}
+
+/// Which of `rows` rows are shown where at most `most` fit, so that the selected one is among them
+/// and, where there is one, its neighbour on either side.
+fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
+    if rows <= most {
+        return 0..rows;
+    }
+    let first = (selected + 2).saturating_sub(most).min(rows - most);
+    first..first + most
+}
+
+/// The lines of a window; its ends say how many lie beyond.
+fn cut(mut all: Vec<Line>, window: Range<usize>, theme: &Theme) -> (usize, Vec<Line>) {
+    let rows = all.len();
+    let [up, down, ..] = theme.glyphs.arrow_keys;
+    if window.end < rows {
+        let more = format!("  {down} {} more", rows - window.end + 1);
+        all[window.end - 1] = Line::of(more, Tone::Dim);
+    }
+    if window.start > 0 {
+        let more = format!("  {up} {} more", window.start + 1);
+        all[window.start] = Line::of(more, Tone::Dim);
+    }
+    all.truncate(window.end);
+    (window.start, all.split_off(window.start))
+}
+
+/// So many lines from one on, the last of them saying where they lie if they are not all.
+fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
+    if all.len() <= shown {
+        return all;
+    }
+    let shown = shown.saturating_sub(1).max(1);
+    let first = from.min(all.len() - shown);
+    let place = format!(
+        "PgUp PgDn: lines {}-{} of {}",
+        first + 1,
+        first + shown,
+        all.len()
+    );
+    all.truncate(first + shown);
+    all.drain(..first);
+    all.push(Line::of(place, Tone::Dim));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_remedy_is_never_behind_an_end() {
+        for rows in 0..20 {
+            for most in 3..12 {
+                for selected in 0..rows {
+                    let window = window(rows, selected, most);
+                    assert!(window.end <= rows && window.len() <= most);
+                    assert!(window.contains(&selected), "{selected} in {window:?}");
+                    let hidden_above = window.start > 0 && selected == window.start;
+                    let hidden_below = window.end < rows && selected + 1 == window.end;
+                    assert!(
+                        !hidden_above && !hidden_below,
+                        "{selected} in {window:?} of {rows}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What follows from the selection: what is expected of it and what it costs, the next command as a
+//! difference, and what happens as long as nothing is chosen.
+
+use super::OomDialog;
+use super::offers::{self, in_glyphs, verdict};
+use crate::remedy::{Availability, Remedy};
+use crate::state::Outcome;
+use crate::ui::dialog::paragraph::{self, Line};
+use crate::ui::difference;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+
+/// From this width on the next command is shown as a whole, below it what differs alone.
+const WIDTH_FOR_WHOLE: u16 = 60;
+
+/// Lines of what is expected; who wants more has the details.
+const EXPECTED: usize = 3;
+
+/// The lines, the one that could be left out first at the end.
+pub fn lines(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+    let mut lines = expected(theme, dialog, scene, width);
+    lines.extend(command(theme, dialog, scene, width));
+    lines.extend(meanwhile(scene, width));
+    lines
+}
+
+/// What is expected of the selected remedy, or of each of those taken together.
+fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+    let chosen = dialog.chosen.iter();
+    let together: Vec<&Remedy> = chosen
+        .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
+        .collect();
+    let mut lines = match (&together[..], scene.remedies.get(dialog.selected)) {
+        ([_, _, ..], _) => each(&together, width),
+        ([one], _) => of_one(theme, scene, one, width),
+        ([], Some(selected)) => of_one(theme, scene, selected, width),
+        ([], None) => Vec::new(),
+    };
+    paragraph::shorten(&mut lines, EXPECTED, theme, width);
+    lines
+}
+
+fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Line> {
+    if let Availability::NotOffered(reason) = &remedy.availability {
+        return paragraph::labelled(
+            "why not   ",
+            &[(in_glyphs(theme, reason), Tone::Text)],
+            width,
+        );
+    }
+    let (_, tone) = verdict(&remedy.expectation);
+    let mut parts = Vec::new();
+    if offers::cuts_title(scene.remedies, remedy, width) {
+        parts.push((format!("{}: ", remedy.title), Tone::Strong));
+    }
+    let titled = parts.len();
+    for (words, tone) in [
+        (&remedy.expectation.words, tone),
+        (&remedy.cost, Tone::Text),
+    ] {
+        if words.is_empty() {
+            continue;
+        }
+        if parts.len() > titled {
+            parts.push((theme.glyphs.separator.to_string(), Tone::Dim));
+        }
+        parts.push((in_glyphs(theme, words), tone));
+    }
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    paragraph::labelled("expected  ", &parts, width)
+}
+
+/// Of several together nothing is computed here: each is said for itself, and that it is so said.
+fn each(together: &[&Remedy], width: u16) -> Vec<Line> {
+    let mut parts = Vec::new();
+    for remedy in together {
+        let (words, tone) = verdict(&remedy.expectation);
+        parts.push((format!("{} ", remedy.title), Tone::Text));
+        parts.push((format!("{words}, "), tone));
+    }
+    parts.push(("each by itself".into(), Tone::Dim));
+    paragraph::labelled("expected  ", &parts, width)
+}
+
+/// The command that the selection makes.
+fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+    let show = dialog.to_show(scene.remedies);
+    if show.is_empty() {
+        return Vec::new();
+    }
+    let label = if dialog.to_apply(scene.remedies).is_empty() {
+        "y copies  "
+    } else {
+        "next run  "
+    };
+    match ((scene.plan)(&[]), (scene.plan)(&show)) {
+        (Some(now), Some(next)) => {
+            let pieces = if width < WIDTH_FOR_WHOLE {
+                let (now, next) = (now.without_secrets(), next.without_secrets());
+                let changes = crate::command::difference(&now, &next);
+                difference::brief(theme, Some(&now), &changes)
+            } else {
+                difference::whole(theme, &now, &next)
+            };
+            paragraph::difference(label, &pieces, width)
+        }
+        (_, None) => vec![Line::of("these do not go together", Tone::Warning)],
+        (None, Some(_)) => Vec::new(),
+    }
+}
+
+/// What happens while the dialog waits for a key.
+fn meanwhile(scene: &Scene, width: u16) -> Vec<Line> {
+    if let Some(waiting) = scene.waiting {
+        return paragraph::labelled("waiting   ", &[(waiting.to_string(), Tone::Accent)], width);
+    }
+    let Some(run) = scene.state.run().filter(|_| scene.replay.is_none()) else {
+        return Vec::new();
+    };
+    let words = match run.outcome() {
+        Outcome::Running => format!("run {} goes on; a relaunch stops it first", run.number),
+        Outcome::OutOfMemory | Outcome::Finished | Outcome::Stopped | Outcome::Failed(_) => {
+            format!("nothing runs{}", of_device(scene))
+        }
+    };
+    paragraph::labelled("till then ", &[(words, Tone::Dim)], width)
+}
+
+/// How much of the device that ran out is in use since, where NVML says it.
+fn of_device(scene: &Scene) -> String {
+    let state = scene.state;
+    let oom = state.oom().and_then(|oom| oom.device.as_ref());
+    let device = oom.and_then(|uuid| state.device(uuid));
+    let ended = state.run().and_then(|run| Some(run.ended?.0));
+    let since = device.zip(ended).and_then(|(device, ended)| {
+        let (at, reading) = device.reading.as_ref()?;
+        let used = reading.used.filter(|_| *at > ended)?;
+        let of = device.capacity.map(|all| format!(" of {all}"));
+        let of = of.unwrap_or_default();
+        Some(format!("; GPU {} has {used}{of} in use", device.index))
+    });
+    since.unwrap_or_default()
+}

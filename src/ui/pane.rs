@@ -1,0 +1,98 @@
+//! The panes by name: one enum that layout, keys and drawing go by. What is in each is its own file
+//! in `panes`; this one knows no cell.
+
+/// A part of the screen that shows one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// The chart of a device's memory over time.
+    Memory,
+    /// What a device's memory is made of.
+    MakeUp,
+    /// The program's own output.
+    #[default]
+    Output,
+    /// Devices and ranks.
+    Devices,
+    /// The runs so far.
+    Runs,
+    /// Events.
+    Events,
+    /// PyTorch's caching allocator.
+    Allocator,
+}
+
+impl Pane {
+    /// All of them.
+    pub const ALL: [Pane; 7] = [
+        Pane::Memory,
+        Pane::MakeUp,
+        Pane::Output,
+        Pane::Devices,
+        Pane::Runs,
+        Pane::Events,
+        Pane::Allocator,
+    ];
+
+    /// Those that share the place below the chart, in the order of Tab.
+    pub const BELOW: [Pane; 6] = [
+        Pane::Output,
+        Pane::MakeUp,
+        Pane::Devices,
+        Pane::Runs,
+        Pane::Events,
+        Pane::Allocator,
+    ];
+
+    /// Its title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Pane::Memory => "memory",
+            Pane::MakeUp => "make-up",
+            Pane::Output => "output",
+            Pane::Devices => "devices",
+            Pane::Runs => "runs",
+            Pane::Events => "events",
+            Pane::Allocator => "allocator",
+        }
+    }
+
+    /// Whether the place below the chart shows more of it than a narrow place of its own: such a
+    /// pane has both.
+    pub fn gains_from_width(self) -> bool {
+        match self {
+            Pane::Output | Pane::Runs | Pane::Events => true,
+            Pane::Memory | Pane::MakeUp | Pane::Devices | Pane::Allocator => false,
+        }
+    }
+}
+
+/// The pane so many places after `pane` in a row, round its end; the first for one that is not in
+/// it.
+pub fn step(row: &[Pane], pane: Pane, by: usize) -> Pane {
+    let at = row.iter().position(|other| *other == pane);
+    let next = at.map_or(0, |at| (at + by) % row.len().max(1));
+    row.get(next).copied().unwrap_or(pane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stepping_goes_round() {
+        let row = [Pane::Output, Pane::Runs, Pane::Events];
+        assert_eq!(step(&row, Pane::Output, 1), Pane::Runs);
+        assert_eq!(step(&row, Pane::Events, 1), Pane::Output);
+        assert_eq!(step(&row, Pane::Output, row.len() - 1), Pane::Events);
+        assert_eq!(step(&row, Pane::Devices, 1), Pane::Output);
+        assert_eq!(step(&[], Pane::Devices, 1), Pane::Devices);
+    }
+
+    #[test]
+    fn every_pane_has_a_place() {
+        for pane in Pane::ALL {
+            let below = Pane::BELOW.contains(&pane);
+            assert_eq!(below, pane != Pane::Memory, "{}", pane.title());
+        }
+    }
+}

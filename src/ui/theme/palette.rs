@@ -1,0 +1,189 @@
+//! The table of the themes: a tone's colour on each ground, at the usual contrast and at a high one,
+//! among sixteen colours, and its weight.
+//!
+//! The hues are Okabe and Ito's (<https://jfly.uni-koeln.de/color/>), moved until those that stand
+//! side by side are told apart with protanopia, deuteranopia and tritanopia too (simulated as
+//! Machado, Oliveira and Fernandes do it, 2009): the tests below hold every later change to that, and
+//! the high contrast to the ratio of 7 that WCAG 2.2 asks of text (success criterion 1.4.6).
+
+use super::Tone;
+use super::colour::{Ansi, Hue, Pair};
+use ratatui::style::Modifier;
+
+/// A tone's hue and its weight.
+#[rustfmt::skip]
+pub(super) const fn look(tone: Tone) -> (Hue, Modifier) {
+    const PLAIN: Modifier = Modifier::empty();
+    const BOLD: Modifier = Modifier::BOLD;
+    match tone {
+        Tone::Text => (Hue::DEFAULT, PLAIN),
+        Tone::Strong => (Hue::DEFAULT, BOLD),
+        Tone::Dim => (hue([0x9aa4b2, 0x5a6472], [0xe0e0e0, 0x303030], [7, 8]), PLAIN),
+        Tone::Faint => (hue([0x4a5361, 0xb4bcc8], [0xb0b0b0, 0x606060], [8, 7]), PLAIN),
+        Tone::Accent => (hue([0x7fd1ff, 0x005f9e], [0x9fe3ff, 0x00478a], [14, 4]), BOLD),
+        Tone::Allocated | Tone::Activations => (BLUE, PLAIN),
+        Tone::AllocatedBand => (hue([0x2f78ad, 0x9ccbea], [0x2f8fd0, 0x5090c0], [4, 14]), PLAIN),
+        Tone::Reserved | Tone::Unallocated => (ORANGE, PLAIN),
+        Tone::Used => (hue([0xc8d6d0, 0x414133], [0xffffff, 0x000000], [15, 0]), PLAIN),
+        Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN),
+        Tone::Limit | Tone::Foreign => (PURPLE, PLAIN),
+        Tone::Predicted | Tone::Good => (GREEN, PLAIN),
+        Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD),
+        Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN),
+        Tone::Parameters => (hue([0x2977cc, 0x0072b2], [0x6f9fff, 0x012fa5], [4, 4]), PLAIN),
+        Tone::Gradients => (hue([0x2fa787, 0x059e71], [0x45d19b, 0x236a45], [2, 2]), PLAIN),
+        Tone::OptimizerState => (hue([0x9583d9, 0x7455e6], [0xb983d7, 0x4c2b7f], [5, 13]), PLAIN),
+        Tone::NonPytorch => (hue([0xa9adae, 0x758499], [0xcececb, 0x58576d], [7, 8]), PLAIN),
+        Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN),
+    }
+}
+
+const BLUE: Hue = hue([0x28caff, 0x145b9e], [0x7cceff, 0x005eba], [12, 12]);
+const ORANGE: Hue = hue([0xe7a73d, 0xa86a00], [0xfcb31c, 0x723700], [11, 3]);
+const PURPLE: Hue = hue([0xb073af, 0x8c276c], [0xd98dbc, 0x670049], [13, 5]);
+const GREEN: Hue = hue([0x36c0a8, 0x14857b], [0x07f3bc, 0x004c82], [10, 6]);
+
+/// A row of the table: `[dark, light]` at the usual contrast, at a high one, among sixteen.
+const fn hue(usual: [u32; 2], high: [u32; 2], ansi: [Ansi; 2]) -> Hue {
+    const fn pair<T: Copy>([dark, light]: [T; 2]) -> Pair<T> {
+        Pair { dark, light }
+    }
+    Hue::new(pair(usual), pair(high), pair(ansi))
+}
+
+/// What weight is left to say where there are no colours.
+pub(super) const fn mono(tone: Tone) -> Modifier {
+    match tone {
+        Tone::Strong | Tone::Accent | Tone::Wrong | Tone::Warning => Modifier::BOLD,
+        Tone::Dim | Tone::Faint | Tone::AllocatedBand | Tone::Free | Tone::Capacity => {
+            Modifier::DIM
+        }
+        Tone::Text
+        | Tone::Allocated
+        | Tone::Reserved
+        | Tone::Used
+        | Tone::Limit
+        | Tone::Predicted
+        | Tone::Good
+        | Tone::Parameters
+        | Tone::Gradients
+        | Tone::OptimizerState
+        | Tone::Activations
+        | Tone::Unallocated
+        | Tone::NonPytorch
+        | Tone::Foreign => Modifier::empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sight::{Eye, contrast, distance};
+    use super::super::{Contrast, Ground, Theme};
+    use super::*;
+    use ratatui::style::Color;
+
+    const LINES: [Tone; 5] = [
+        Tone::Allocated,
+        Tone::Reserved,
+        Tone::Used,
+        Tone::Limit,
+        Tone::Predicted,
+    ];
+    /// As they are stacked.
+    const MAKE_UP: [Tone; 8] = [
+        Tone::Parameters,
+        Tone::Gradients,
+        Tone::OptimizerState,
+        Tone::Activations,
+        Tone::Unallocated,
+        Tone::NonPytorch,
+        Tone::Foreign,
+        Tone::Free,
+    ];
+    const VERDICTS: [Tone; 3] = [Tone::Good, Tone::Warning, Tone::Wrong];
+
+    fn themes() -> impl Iterator<Item = Theme> {
+        let grounds = [Ground::Dark, Ground::Light];
+        grounds.into_iter().flat_map(|ground| {
+            [Contrast::Usual, Contrast::High].map(|contrast| Theme {
+                ground,
+                contrast,
+                ..Theme::full()
+            })
+        })
+    }
+
+    fn rgb(theme: &Theme, tone: Tone) -> [u8; 3] {
+        match theme.style(tone).fg {
+            Some(Color::Rgb(r, g, b)) => [r, g, b],
+            other => panic!("{tone:?} is {other:?}"),
+        }
+    }
+
+    fn apart(theme: &Theme, one: Tone, other: Tone, least: f64) {
+        for (eye, share) in [
+            (Eye::Usual, 1.0),
+            (Eye::Protanopia, 1.0),
+            (Eye::Deuteranopia, 1.0),
+            // One in ten thousand; the glyphs of lines and the order of the bar help there.
+            (Eye::Tritanopia, 0.7),
+        ] {
+            let [one_rgb, other_rgb] = [one, other].map(|tone| eye.sees(rgb(theme, tone)));
+            let seen = distance(one_rgb, other_rgb);
+            assert!(
+                seen >= least * share * 0.95,
+                "{one:?} and {other:?} with {eye:?} on {:?}, {:?}: {seen:.3}",
+                theme.ground,
+                theme.contrast
+            );
+        }
+    }
+
+    fn pairs(tones: &[Tone]) -> impl Iterator<Item = (Tone, Tone)> {
+        tones
+            .iter()
+            .enumerate()
+            .flat_map(move |(n, one)| tones[n + 1..].iter().map(move |other| (*one, *other)))
+    }
+
+    /// Distances in Oklab, in which 0.02 can just be seen side by side.
+    #[test]
+    fn the_colour_blind_tell_apart_what_stands_side_by_side() {
+        for theme in themes() {
+            pairs(&LINES).for_each(|(one, other)| apart(&theme, one, other, 0.10));
+            pairs(&MAKE_UP).for_each(|(one, other)| apart(&theme, one, other, 0.065));
+            let stacked = MAKE_UP.iter().zip(&MAKE_UP[1..]);
+            stacked.for_each(|(one, other)| apart(&theme, *one, *other, 0.12));
+            pairs(&VERDICTS).for_each(|(one, other)| apart(&theme, one, other, 0.12));
+            apart(&theme, Tone::Allocated, Tone::Wrong, 0.12);
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_read_can_be_read() {
+        for theme in themes() {
+            let ground = match theme.ground {
+                Ground::Dark => [0x10, 0x14, 0x1a],
+                Ground::Light => [0xff; 3],
+            };
+            let (text, drawn) = match theme.contrast {
+                Contrast::Usual => (4.4, 3.0),
+                Contrast::High => (7.0, 5.0),
+            };
+            for tone in [
+                Tone::Dim,
+                Tone::Accent,
+                Tone::Good,
+                Tone::Warning,
+                Tone::Wrong,
+            ] {
+                let ratio = contrast(rgb(&theme, tone), ground);
+                assert!(ratio >= text, "{tone:?} on {:?}: {ratio:.1}", theme.ground);
+            }
+            for tone in LINES.iter().chain(&MAKE_UP[..7]) {
+                let ratio = contrast(rgb(&theme, *tone), ground);
+                assert!(ratio >= drawn, "{tone:?} on {:?}: {ratio:.1}", theme.ground);
+            }
+        }
+    }
+}
