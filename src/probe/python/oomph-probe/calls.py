@@ -5,6 +5,7 @@ of a module are pickled with it), no `forward` (a deep copy of a module would go
 original's, and scripting would read ours). A class keeps its one `__call__` of ours for good; which
 modules it means is marked on the modules themselves, so that a copy of one is treated as it is.
 """
+import os
 import sys
 import threading
 import weakref
@@ -119,3 +120,30 @@ def as_if_torchs_own(function, original):
     except Exception:
         pass
     return function
+
+
+# torch.compile passes over frames whose file begins so (trace_rules.py, SKIP_DIRS), in all versions.
+PASSED_OVER = "<frozen importlib> oomph-probe/"
+
+
+def keep_from_compiling(modules):
+    """Has torch.compile leave the functions of these modules to Python: it would compile every frame
+    that runs between the graphs of a model, ours too. What they call it still sees. A `__call__`
+    among them is one that it is to look into."""
+    for module in modules:
+        for value in list(vars(module).values()):
+            inside = list(vars(value).values()) if isinstance(value, type) else []
+            for function in [value] + inside:
+                code = getattr(function, "__code__", None)
+                if code is not None and code.co_filename == module.__file__:
+                    function.__code__ = passed_over(code, PASSED_OVER + os.path.basename(module.__file__))
+
+
+def passed_over(code, name):
+    inner = tuple(
+        passed_over(each, name)
+        if isinstance(each, type(code)) and each.co_name != "__call__"
+        else each
+        for each in code.co_consts
+    )
+    return code.replace(co_filename=name, co_consts=inner)

@@ -6,8 +6,9 @@ whatever fails inside one makes it step aside, and the training goes on without 
 """
 import collections
 import os
+import sys
 
-from . import amp, calls, loader, recompute
+from . import amp, blocks, calls, loader, precision, purity, recompute
 
 VARIABLE = "OOMPH_PATCHES"
 # Programs and tests of ours may have them on a device that is no GPU.
@@ -53,6 +54,8 @@ class Patches:
             self.attempt("batch", self.loader.install)
         if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
             try:
+                ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
+                calls.keep_from_compiling(ours)
                 self.calls.watch(self.root_called)
             except Exception as error:
                 for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
