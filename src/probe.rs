@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 24] = [
+const FILES: [(&str, &str); 26] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -48,8 +48,16 @@ const FILES: [(&str, &str); 24] = [
         include_str!("probe/python/oomph-probe/census.py"),
     ),
     (
+        "oomph-probe/dump.py",
+        include_str!("probe/python/oomph-probe/dump.py"),
+    ),
+    (
         "oomph-probe/frames.py",
         include_str!("probe/python/oomph-probe/frames.py"),
+    ),
+    (
+        "oomph-probe/growth.py",
+        include_str!("probe/python/oomph-probe/growth.py"),
     ),
     (
         "oomph-probe/hello.py",
@@ -117,6 +125,9 @@ const FILES: [(&str, &str); 24] = [
     ),
 ];
 
+/// The variable that names the directory for PyTorch's own snapshots; without it none is saved.
+pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
+
 /// The probe's files on the disk, for one session.
 #[derive(Debug, Clone)]
 pub struct Installed {
@@ -150,6 +161,13 @@ pub fn install(directory: &Path) -> io::Result<Installed> {
 }
 
 impl Installed {
+    /// The probe that an earlier front of the session has written into `directory`.
+    pub fn found(directory: &Path) -> Installed {
+        Installed {
+            directory: directory.to_path_buf(),
+        }
+    }
+
     /// The directory that goes in front of PYTHONPATH.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -32,7 +32,7 @@ pub mod theme;
 mod typing;
 mod view;
 
-pub use action::{Action, Effect, ReplayControl, Scroll};
+pub use action::{Action, Effect, Find, ReplayControl, Scroll, Select};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;

@@ -5,7 +5,7 @@ use crate::diagnosis::Finding;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::State;
 use crate::supervise::Size;
-use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Theme, View};
+use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Select, Theme, View};
 use crate::units::Moment;
 use crossterm::event::{KeyEvent, MouseEvent};
 use std::io::{self, IsTerminal};
@@ -129,6 +129,11 @@ impl Screen {
         self.view.key(key, &around.scene(&self.child))
     }
 
+    /// Opens the dialog of the remedies though no memory ran out: the last run refused a change.
+    pub fn open_remedies(&mut self, around: &Around) {
+        self.view.open_remedies(&around.scene(&self.child));
+    }
+
     /// Pasted text.
     pub fn paste(&mut self, text: &str, around: &Around) -> Option<Effect> {
         self.view.paste(text, &around.scene(&self.child))
@@ -148,8 +153,23 @@ impl Screen {
             Effect::Copy(text) => self.terminal.copy(text),
             Effect::Redraw => self.terminal.redraw(),
             Effect::CaptureMouse(capture) => self.terminal.capture_mouse(*capture),
+            Effect::CopySelected => match self.child.selected_text() {
+                Some(text) => {
+                    self.child.select(Select::End);
+                    self.terminal.copy(&text)
+                }
+                None => Ok(()),
+            },
             Effect::Scroll(scroll) => {
                 self.child.scroll(*scroll);
+                Ok(())
+            }
+            Effect::Find(find) => {
+                self.child.find(find.clone());
+                Ok(())
+            }
+            Effect::Select(select) => {
+                self.child.select(*select);
                 Ok(())
             }
             Effect::Relaunch { .. }

@@ -5,10 +5,13 @@
 
 mod answers;
 mod cut;
+mod held;
+mod rows;
 
 use super::action::Scroll;
 use answers::Answers;
 use cut::Cutter;
+use rows::{Search, Selection};
 use std::num::NonZeroU16;
 use vt100::Parser;
 
@@ -23,6 +26,9 @@ const SMALLEST: u16 = 2;
 pub struct ChildScreen {
     parser: Parser<Answers>,
     cutter: Cutter,
+    awaits_input: bool,
+    search: Option<Search>,
+    selection: Option<Selection>,
 }
 
 impl ChildScreen {
@@ -36,13 +42,38 @@ impl ChildScreen {
                 Answers::default(),
             ),
             cutter: Cutter::default(),
+            awaits_input: false,
+            search: None,
+            selection: None,
         }
     }
 
     /// Takes output in. Any bytes, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
+        let before = self.scrolled();
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
+        if before > 0 {
+            // What is held on to has gone up with the view.
+            let added = self.scrolled().saturating_sub(before);
+            let found = self
+                .search
+                .iter_mut()
+                .filter_map(|search| search.at.as_mut());
+            let selected = self.selection.iter_mut();
+            let selected = selected.flat_map(|rows| [&mut rows.anchor, &mut rows.head]);
+            found.chain(selected).for_each(|row| *row += added);
+        }
+    }
+
+    /// Says whether the program sits at a prompt and waits for somebody to type.
+    pub fn set_awaits_input(&mut self, awaits: bool) {
+        self.awaits_input = awaits;
+    }
+
+    /// Whether the program waits for somebody to type.
+    pub fn awaits_input(&self) -> bool {
+        self.awaits_input
     }
 
     /// Changes the size; anything below 2 counts as 2.
@@ -93,10 +124,10 @@ impl ChildScreen {
 
     /// The last rows that hold anything, at most so many, as lines with their colours: what is
     /// printed on the primary screen after oomph has left, so that the last words stay visible.
-    pub fn tail_formatted(&self, rows: usize) -> Vec<u8> {
-        // A copy, because looking back moves the view.
-        let mut screen = self.parser.screen().clone();
+    pub fn tail_formatted(&mut self, rows: usize) -> Vec<u8> {
         let (height, width) = self.size();
+        let screen = self.parser.screen_mut();
+        let was = screen.scrollback();
         let mut lines: Vec<Vec<u8>> = Vec::new();
         let mut plain: Vec<bool> = Vec::new();
         let mut above = 0;
@@ -129,6 +160,7 @@ impl ChildScreen {
             }
             above += usize::from(height);
         }
+        screen.set_scrollback(was);
         let skip = lines.len().saturating_sub(rows);
         let mut text = Vec::new();
         for line in &lines[skip..] {
@@ -196,7 +228,7 @@ mod tests {
         for n in 0..20 {
             screen.feed(format!("line {n}\r\n").as_bytes());
         }
-        let tail = |rows| String::from_utf8(screen.tail_formatted(rows)).unwrap();
+        let mut tail = |rows| String::from_utf8(screen.tail_formatted(rows)).unwrap();
         assert_eq!(tail(2), "line 18\x1b[0m\r\nline 19\x1b[0m\r\n");
         let ten = tail(10);
         assert_eq!(ten.lines().count(), 10, "{ten:?}");

@@ -1,6 +1,7 @@
 //! What lies over the panes: the out-of-memory, a command being edited, questions, the help.
 
 mod edit;
+mod find;
 mod help;
 mod oom;
 mod paragraph;
@@ -28,6 +29,8 @@ pub enum Dialog {
     Stop,
     /// The keys.
     Help(HelpDialog),
+    /// A text to look for in the output, as it is typed.
+    Find(String),
 }
 
 /// Draws a dialog over the screen; returns where a text cursor belongs.
@@ -52,6 +55,7 @@ pub fn draw(
             question::draw_stop(buf, area, view, scene);
             None
         }
+        Dialog::Find(text) => find::draw(buf, area, view, scene, text),
         Dialog::Help(help) => {
             help::draw(buf, area, view, scene, help);
             None

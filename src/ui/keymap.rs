@@ -25,6 +25,10 @@ pub enum Mode {
     Stopping,
     /// The help.
     Helping,
+    /// A text to look for being typed.
+    Finding,
+    /// Rows of the output being selected.
+    Selecting,
     /// The keyboard belongs to the training.
     Typing,
 }
@@ -57,10 +61,17 @@ impl Key {
 
     /// The key of a press. Shift is in the character already; Alt makes another key of it.
     pub fn of(event: &KeyEvent) -> Option<Key> {
-        (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key {
-            code: event.code,
-            control: event.modifiers.contains(KeyModifiers::CONTROL),
-        })
+        let control = event.modifiers.contains(KeyModifiers::CONTROL);
+        let code = match event.code {
+            // The bytes 0x1c to 0x1f are Ctrl with one of four characters and with a digit alike;
+            // crossterm says the digit.
+            KeyCode::Char('4') if control => KeyCode::Char('\\'),
+            KeyCode::Char('5') if control => KeyCode::Char(']'),
+            KeyCode::Char('6') if control => KeyCode::Char('^'),
+            KeyCode::Char('7') if control => KeyCode::Char('_'),
+            code => code,
+        };
+        (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key { code, control })
     }
 
     /// The press that gives this key.
@@ -160,6 +171,8 @@ pub fn markdown() -> String {
         (Mode::Editing, "Editing the command"),
         (Mode::Quitting, "Quitting"),
         (Mode::Stopping, "Stopping"),
+        (Mode::Finding, "Searching the output"),
+        (Mode::Selecting, "Selecting rows of the output"),
         (Mode::Typing, "Typing to the training"),
     ] {
         let _ = write!(text, "\n**{title}**\n\n| key | what it does |\n|---|---|\n");
@@ -186,7 +199,8 @@ mod tests {
             for other in &TABLE[n + 1..] {
                 let of_replays = |binding: &Binding| binding.action == Action::PlayOrPause;
                 if other.mode == binding.mode && of_replays(other) == of_replays(binding) {
-                    for key in binding.keys {
+                    // Esc ends what is nearest: the first of its lines that can be done.
+                    for key in binding.keys.iter().filter(|key| key.code != KeyCode::Esc) {
                         assert!(
                             !other.keys.contains(key),
                             "{} in {:?}: {} and {}",
@@ -231,6 +245,12 @@ mod tests {
             }
             assert!(!binding.help.is_empty());
         }
+    }
+
+    #[test]
+    fn control_and_a_bracket_come_as_a_digit() {
+        let digit = KeyEvent::new(KeyCode::Char('5'), KeyModifiers::CONTROL);
+        assert_eq!(actions(Mode::Typing, &digit).next(), Some(Action::Back));
     }
 
     #[test]

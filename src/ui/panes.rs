@@ -66,10 +66,10 @@ pub fn draw_chosen(
         (Pane::Output, Keyboard::Training) => {
             title.push(("  your keys go to the training", Tone::Accent));
         }
-        (Pane::Output, Keyboard::Oomph) if scene.child.scrolled() > 0 => {
+        (Pane::Output, Keyboard::Oomph | Keyboard::Selection) if scene.child.scrolled() > 0 => {
             title.push((&scrolled, Tone::Accent));
         }
-        (_, Keyboard::Training | Keyboard::Oomph) => {}
+        (_, Keyboard::Training | Keyboard::Oomph | Keyboard::Selection) => {}
     }
     let inside = head(buf, area, theme, &title);
     draw_inside(buf, inside, view.pane, view, scene, view.list)

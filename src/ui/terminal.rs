@@ -127,15 +127,15 @@ impl Screen {
         self.send()
     }
 
-    /// Asks the terminal for mouse events (click, wheel; SGR coordinates), or no longer.
+    /// Asks the terminal for mouse events (click, drag, wheel; SGR coordinates), or no longer.
     ///
     /// # Errors
     /// Where the terminal is gone.
     pub fn capture_mouse(&mut self, capture: bool) -> io::Result<()> {
         let sequence: &[u8] = if capture {
-            b"\x1b[?1000h\x1b[?1006h"
+            b"\x1b[?1002h\x1b[?1006h"
         } else {
-            b"\x1b[?1006l\x1b[?1000l"
+            b"\x1b[?1006l\x1b[?1002l"
         };
         self.tty.write_all(sequence)
     }

@@ -4,6 +4,7 @@
 mod available;
 mod carry_out;
 mod list;
+mod reading;
 
 pub use list::List;
 
@@ -40,6 +41,8 @@ pub enum Keyboard {
     /// Ours.
     #[default]
     Oomph,
+    /// Ours, to select rows of the output.
+    Selection,
     /// The training's.
     Training,
 }
@@ -83,6 +86,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
+    /// Where the mouse's button went down.
+    pressed: Position,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
     /// What the last key has done, and when.
@@ -105,6 +110,7 @@ impl View {
             dialog: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
+            pressed: Position::default(),
             offered: None,
             said: None,
         }
@@ -132,11 +138,16 @@ impl View {
             Some(Dialog::Oom(open)) if open.run != run.number => self.dialog = None,
             Some(Dialog::Stop) if run.ended.is_some() => self.dialog = None,
             Some(
-                Dialog::Oom(_) | Dialog::Stop | Dialog::Quit | Dialog::Help(_) | Dialog::Edit(_),
+                Dialog::Oom(_)
+                | Dialog::Stop
+                | Dialog::Quit
+                | Dialog::Help(_)
+                | Dialog::Edit(_)
+                | Dialog::Find(_),
             )
             | None => {}
         }
-        if run.ended.is_some() {
+        if run.ended.is_some() && self.keyboard == Keyboard::Training {
             self.keyboard = Keyboard::Oomph;
         }
         let waits = !self.is_editing() && scene.replay.is_none() && scene.waiting.is_none();
@@ -165,6 +176,8 @@ impl View {
             (Some(Dialog::Quit), _) => Mode::Quitting,
             (Some(Dialog::Stop), _) => Mode::Stopping,
             (Some(Dialog::Help(_)), _) => Mode::Helping,
+            (Some(Dialog::Find(_)), _) => Mode::Finding,
+            (None, Keyboard::Selection) => Mode::Selecting,
             (None, Keyboard::Training) => Mode::Typing,
             (None, Keyboard::Oomph) => Mode::Watching,
         }
@@ -193,6 +206,7 @@ impl View {
                 editor.key(&key);
                 None
             }
+            (Mode::Finding, _) => self.key_of_text(&key),
             (Mode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 dialog.remedy_key(&key, scene)
             }
@@ -211,12 +225,13 @@ impl View {
                 editor.paste(text);
                 None
             }
+            (Mode::Finding, _) => self.paste_into_text(text),
             (_, _) => None,
         }
     }
 
     /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
-    /// zooms the chart.
+    /// zooms the chart; the button puts the chart's cursor, and dragged over the output it selects rows.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let layout = self.layout(scene);
         let at = Position::new(event.column, event.row);
@@ -227,7 +242,16 @@ impl View {
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
+            (MouseEventKind::Drag(MouseButton::Left), false) => return self.drag(at, scene),
+            (MouseEventKind::Down(button) | MouseEventKind::Drag(button), true)
+                if button == MouseButton::Left =>
+            {
+                self.pressed = at;
+                self.point(at, scene);
+                return None;
+            }
             (MouseEventKind::Down(MouseButton::Left), _) => {
+                self.pressed = at;
                 self.click(at, scene);
                 return None;
             }
@@ -237,6 +261,15 @@ impl View {
         (listed && self.is_available(action, scene))
             .then(|| self.carry_out(action, scene))
             .flatten()
+    }
+
+    /// The chart's cursor to where the mouse is.
+    fn point(&mut self, at: Position, scene: &Scene) {
+        if let Some(chart) = self.layout(scene).chart() {
+            let plot = super::chart::plot_of(chart);
+            let column = at.x.saturating_sub(plot.x);
+            self.time.point(column, scene.state.now, plot.width);
+        }
     }
 
     fn click(&mut self, at: Position, scene: &Scene) {

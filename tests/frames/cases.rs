@@ -33,13 +33,17 @@ impl Case {
     /// other.
     pub fn show(&self, story: &mut Story, theme: Theme, width: u16, height: u16) -> View {
         let mut view = story.view(theme, width, height);
+        let mut effects = Vec::new();
         for key in self.keys {
             let key = KeyEvent::new(*key, KeyModifiers::NONE);
-            story.scene(|scene| view.key(key, scene));
+            effects.extend(story.scene(|scene| view.key(key, scene)));
         }
         let (rows, cols) = story.scene(|scene| view.child_size(scene));
         story.child = ChildScreen::new(rows, cols);
         story.print_output();
+        effects
+            .into_iter()
+            .for_each(|effect| story.carry_out(effect));
         view
     }
 }
@@ -89,6 +93,12 @@ pub const CASES: &[Case] = &[
     case("stop", steady, &[KeyCode::Char('K')]),
     case("help", steady, &[KeyCode::Char('?')]),
     case("typing", steady, &[KeyCode::Char('i')]),
+    case(
+        "searching",
+        steady,
+        &[KeyCode::Char('/'), KeyCode::Char('e'), KeyCode::Char('p')],
+    ),
+    case("selecting", steady, &[KeyCode::Char('v')]),
     case("gate", gate, &[]),
     case("hanging", hanging, &[KeyCode::Char('o')]),
     case("replay", replay, &[]),

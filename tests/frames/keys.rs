@@ -25,7 +25,7 @@ fn control(story: &Story, view: &mut View, c: char) -> Option<Effect> {
 }
 
 /// Which case shows which mode.
-const MODES: [(&str, Mode); 9] = [
+const MODES: [(&str, Mode); 11] = [
     ("steady", Mode::Watching),
     ("eight-ranks", Mode::Watching),
     ("waiting", Mode::Watching),
@@ -35,6 +35,8 @@ const MODES: [(&str, Mode); 9] = [
     ("stop", Mode::Stopping),
     ("help", Mode::Helping),
     ("typing", Mode::Typing),
+    ("searching", Mode::Finding),
+    ("selecting", Mode::Selecting),
 ];
 
 /// Keys that may find nothing to move: at the end of a list, or of time.
@@ -304,6 +306,74 @@ fn output_is_scrolled_by_the_loop() {
 }
 
 #[test]
+fn a_text_is_looked_for_as_it_is_typed() {
+    let (mut story, mut view) = staged("steady");
+    for n in 0..100 {
+        story.child.feed(format!("line {n}\r\n").as_bytes());
+    }
+    let type_in = |story: &mut Story, view: &mut View, keys: &[KeyCode]| {
+        for key in keys {
+            let effect = press(story, view, *key);
+            effect
+                .into_iter()
+                .for_each(|effect| story.carry_out(effect));
+        }
+    };
+    use KeyCode::{Backspace, Char, Enter, Esc};
+    let footer = |story: &Story, view: &View| {
+        let text = crate::text(&crate::draw(story, view, 100, 30));
+        text.lines().last().unwrap().to_string()
+    };
+    type_in(
+        &mut story,
+        &mut view,
+        &[Char('/'), Char('e'), Char(' '), Char('7')],
+    );
+    assert!(footer(&story, &view).contains("/e 7  1 of 11"));
+    type_in(&mut story, &mut view, &[Char('x'), Backspace, Char('7')]);
+    assert!(footer(&story, &view).contains("/e 77  1 of 1"));
+    assert_eq!(view.mode(), Mode::Finding);
+    type_in(&mut story, &mut view, &[Backspace, Enter, Char('n')]);
+    assert_eq!(view.mode(), Mode::Watching);
+    let line = footer(&story, &view);
+    for words in ["/e 7  2 of 11", "n older", "N newer", "Esc end search"] {
+        assert!(line.contains(words), "{words} in {line}");
+    }
+    assert!(crate::text(&crate::draw(&story, &view, 100, 30)).contains("line 78"));
+    type_in(&mut story, &mut view, &[Esc]);
+    assert_eq!(story.child.search(), None);
+    assert_eq!(
+        press(&story, &mut view, Char('n')),
+        None,
+        "nothing to go to"
+    );
+    type_in(&mut story, &mut view, &[Char('/'), Char('z'), Esc]);
+    assert_eq!((view.mode(), story.child.scrolled()), (Mode::Watching, 0));
+}
+
+#[test]
+fn rows_of_the_output_are_selected_and_copied() {
+    let (mut story, mut view) = staged("steady");
+    for n in 0..100 {
+        story.child.feed(format!("line {n}\r\n").as_bytes());
+    }
+    for key in ['v', 'k', 'k'] {
+        let effect = press(&story, &mut view, KeyCode::Char(key)).unwrap();
+        story.carry_out(effect);
+    }
+    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    assert!(text.ends_with("back"), "{text}");
+    assert!(text.contains("3 rows selected"), "{text}");
+    let selected = story.child.selected_text().unwrap();
+    assert_eq!(selected, "line 97\nline 98\nline 99\n");
+    assert_eq!(
+        press(&story, &mut view, KeyCode::Char('y')),
+        Some(Effect::CopySelected)
+    );
+    assert_eq!(view.mode(), Mode::Watching);
+}
+
+#[test]
 fn the_terminals_size_for_the_program_does_not_change_with_a_dialog() {
     let (story, mut view) = staged("steady");
     let size = |view: &View| story.scene(|scene| view.child_size(scene));
@@ -381,6 +451,43 @@ fn a_click_selects_a_remedy_and_the_wheel_zooms() {
     assert_ne!(chart(&view), before);
     mouse(&story, &mut view, MouseEventKind::ScrollDown, 30, 5);
     assert_eq!(chart(&view), before);
+}
+
+#[test]
+fn dragging_over_the_output_selects_its_rows() {
+    let (mut story, mut view) = staged("steady");
+    let rows: Vec<String> = crate::text(&crate::draw(&story, &view, 100, 30))
+        .lines()
+        .map(String::from)
+        .collect();
+    let row = rows
+        .iter()
+        .position(|row| row.starts_with("epoch 1"))
+        .unwrap() as u16;
+    let left = MouseButton::Left;
+    for (kind, row) in [
+        (MouseEventKind::Down(left), row),
+        (MouseEventKind::Drag(left), row),
+        (MouseEventKind::Drag(left), row + 1),
+        (MouseEventKind::Up(left), row + 1),
+    ] {
+        let event = MouseEvent {
+            kind,
+            column: 10,
+            row,
+            modifiers: KeyModifiers::NONE,
+        };
+        let effect = story.scene(|scene| view.mouse(event, scene));
+        effect
+            .into_iter()
+            .for_each(|effect| story.carry_out(effect));
+    }
+    assert_eq!(view.mode(), Mode::Selecting);
+    let selected = story.child.selected_text().unwrap();
+    assert!(
+        selected.starts_with("epoch 1") && selected.lines().count() == 2,
+        "{selected}"
+    );
 }
 
 #[test]

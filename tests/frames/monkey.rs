@@ -54,13 +54,14 @@ proptest! {
             let mode = view.mode();
             let effect = story.scene(|scene| view.key(key, scene));
             // What ends or starts something is asked for in a dialog, or by a key that says so.
-            match effect {
+            match &effect {
                 Some(Effect::Kill | Effect::Stop) => prop_assert_eq!(mode, Mode::Stopping),
                 Some(Effect::Relaunch { .. }) => {
                     prop_assert!(matches!(mode, Mode::Oom | Mode::Editing));
                 }
                 Some(_) | None => {}
             }
+            effect.into_iter().for_each(|effect| story.carry_out(effect));
             view.resize(width, height);
             let (rows, cols) = story.scene(|scene| view.child_size(scene));
             story.child.resize(rows, cols);

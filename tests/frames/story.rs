@@ -8,7 +8,7 @@ use oomph::event::*;
 use oomph::oom::{Kind, Report};
 use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
+use oomph::ui::{ChildScreen, Effect, Replay, Scene, Select, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
 use std::path::PathBuf;
 
@@ -186,6 +186,17 @@ impl Story {
     /// A device that nobody uses but the desktop.
     pub fn bare_device(&mut self, uuid: &str, used: f64) -> &mut Story {
         self.device(0, uuid, used, 0.0)
+    }
+
+    /// What the loop does to the program's screen for an effect.
+    pub fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Scroll(scroll) => self.child.scroll(scroll),
+            Effect::Find(find) => self.child.find(find),
+            Effect::Select(select) => self.child.select(select),
+            Effect::CopySelected => self.child.select(Select::End),
+            _ => {}
+        }
     }
 
     /// What the program prints: a line in colour, a bar that has overwritten itself.
@@ -370,6 +381,7 @@ impl Story {
                 holding("train.py", 41, "build", 0.46, 148),
                 holding("train.py", 97, "step", 0.93, 296),
             ],
+            growing: Vec::new(),
             stack: vec![
                 line("modeling_gpt2.py", 240, "mlp"),
                 line("modeling_gpt2.py", 391, "forward"),
@@ -482,5 +494,6 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         inside: (blocks == 96).then(|| line("modeling_gpt2.py", 240, "mlp")),
         bytes: gib(n),
         blocks,
+        kind: None,
     }
 }

@@ -13,6 +13,9 @@ const INTERRUPT: &[Key] = &[Key::control('c')];
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
 pub static TABLE: &[Binding] = &[
+    bind(Mode::Watching, &[Key::plain('n')], Action::FindOlder, "older", "output: the next older row with what is searched"),
+    bind(Mode::Watching, &[Key::plain('N')], Action::FindNewer, "newer", "output: the next newer one"),
+    bind(Mode::Watching, &[Key::code(KeyCode::Esc)], Action::EndFind, "end search", "output: no search any more, following again"),
     bind(Mode::Watching, &[Key::code(KeyCode::Tab)], Action::NextPane, "panes", "next pane below the chart"),
     bind(Mode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
     bind(Mode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
@@ -41,8 +44,10 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "pane: a page down"),
     bind(Mode::Watching, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::ToStart, "", "pane: to the beginning"),
     bind(Mode::Watching, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "pane: to the end, following again"),
+    bind(Mode::Watching, &[Key::plain('/')], Action::Find, "search", "output: search (small letters stand for capitals too)"),
+    bind(Mode::Watching, &[Key::plain('v')], Action::Select, "", "output: select rows, to copy them"),
     bind(Mode::Watching, &[Key::plain('y')], Action::Copy, "", "copy the command"),
-    bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, wheel), or leave it to the terminal"),
+    bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, drag, wheel), or leave it to the terminal"),
     bind(Mode::Watching, &[Key::plain('t')], Action::NextTheme, "", "next theme: default, dark, light, high contrast"),
     bind(Mode::Watching, INTERRUPT, Action::Interrupt, "", "interrupt the training, as without oomph; quit where it has ended"),
     bind(Mode::Watching, &[Key::control('z')], Action::Suspend, "", "oomph to the background; a training goes on"),
@@ -85,6 +90,20 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Helping, UP, Action::Up, "up", "a row up"),
     bind(Mode::Helping, DOWN, Action::Down, "down", "a row down"),
     bind(Mode::Helping, INTERRUPT, Action::Interrupt, "", "interrupt the training"),
+
+    bind(Mode::Finding, &[Key::code(KeyCode::Enter)], Action::TakeFind, "keep", "keep what was found; n and N go on from it"),
+    bind(Mode::Finding, BACK, Action::Back, "back", "back, nothing searched"),
+    bind(Mode::Finding, INTERRUPT, Action::Back, "", "back, nothing searched"),
+
+    bind(Mode::Selecting, &[Key::plain('y'), Key::code(KeyCode::Enter)], Action::Copy, "copy", "copy the selected rows"),
+    bind(Mode::Selecting, UP, Action::Up, "more above", "up to the row above"),
+    bind(Mode::Selecting, DOWN, Action::Down, "below", "down to the row below"),
+    bind(Mode::Selecting, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "up by a page"),
+    bind(Mode::Selecting, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "down by a page"),
+    bind(Mode::Selecting, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::ToStart, "", "up to the beginning"),
+    bind(Mode::Selecting, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "down to the end"),
+    bind(Mode::Selecting, &[Key::code(KeyCode::Esc), Key::plain('v'), Key::plain('q')], Action::Back, "back", "nothing selected, following again"),
+    bind(Mode::Selecting, INTERRUPT, Action::Interrupt, "", "interrupt the training; quit where it has ended"),
 
     bind(Mode::Typing, &[Key::control(']')], Action::Back, "keyboard back to oomph", "keyboard back to oomph"),
 ];

@@ -19,6 +19,16 @@ fn stays(binding: &Binding) -> bool {
     }
 }
 
+/// What is held on to in the output.
+fn held(scene: &Scene, mode: Mode) -> String {
+    match (mode, scene.child.selected(), scene.child.search()) {
+        (Mode::Selecting, Some(1), _) => "1 row selected  ".into(),
+        (Mode::Selecting, Some(rows), _) => format!("{rows} rows selected  "),
+        (Mode::Watching, _, Some((text, place, of))) => format!("/{text}  {place} of {of}  "),
+        (_, _, _) => String::new(),
+    }
+}
+
 /// Draws the footer.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
@@ -33,7 +43,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let said = match view.said(scene.state.now) {
         Some(Said::Copied) => "copied  ".to_string(),
         Some(Said::Theme) => format!("theme: {}  ", theme.scheme.name()),
-        None => String::new(),
+        None => held(scene, mode),
     };
     let mut room = area
         .width

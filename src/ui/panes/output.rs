@@ -1,7 +1,7 @@
 //! The program's own output, as its terminal shows it.
 
 use crate::ui::child::ChildScreen;
-use crate::ui::theme::{Depth, Theme};
+use crate::ui::theme::{Depth, Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -17,6 +17,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) ->
     let first = cursor_row
         .saturating_sub(area.height.saturating_sub(1))
         .min(hidden);
+    let held = child.search().is_some() || child.selected().is_some();
     for y in 0..area.height {
         for x in 0..area.width {
             let Some(cell) = screen.cell(first + y, x) else {
@@ -37,12 +38,47 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) ->
             target.set_style(style_of(cell, theme));
         }
     }
+    if held {
+        draw_marks(buf, area, theme, child, first);
+    }
     let at = Position::new(
         area.x + cursor_col,
         area.y + cursor_row.saturating_sub(first),
     );
     let in_view = child.scrolled() == 0 && area.contains(at) && cursor_row >= first;
     (in_view && !screen.hide_cursor()).then_some(at)
+}
+
+/// What is selected is reversed; what is looked for stands on a ground of its own, the one that was
+/// gone to on a stronger one.
+fn draw_marks(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen, first: u16) {
+    for y in 0..area.height {
+        let marks = child.marks(first + y);
+        let row = Rect {
+            y: area.y + y,
+            height: 1,
+            ..area
+        };
+        if marks.selected {
+            buf.set_style(row, Style::new().add_modifier(Modifier::REVERSED));
+        }
+        let tone = match marks.current {
+            true => Tone::Warning,
+            false => Tone::Faint,
+        };
+        for columns in marks.found {
+            let found = Rect {
+                x: area.x.saturating_add(columns.start),
+                width: columns.end - columns.start,
+                ..row
+            };
+            let style = match marks.current {
+                true => theme.on_ground().patch(theme.ground(tone)),
+                false => theme.ground(tone),
+            };
+            buf.set_style(found.intersection(area), style);
+        }
+    }
 }
 
 fn is_blank(cell: &vt100::Cell) -> bool {

@@ -1,7 +1,7 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
-use super::View;
-use crate::remedy::Availability;
+use super::{Keyboard, View};
+use crate::remedy::{Availability, RemedyId};
 use crate::state::Outcome;
 use crate::ui::action::Action;
 use crate::ui::chart::Move;
@@ -39,10 +39,19 @@ impl View {
             Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
             Action::Time(_) | Action::OtherHeight => charted && devices > 0,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
-                self.dialog.is_some() || self.pane_scrolls(scene)
+                self.dialog.is_some() || self.is_selecting() || self.pane_scrolls(scene)
             }
-            Action::ToStart | Action::ToEnd => self.pane_scrolls(scene),
-            Action::OpenOom => scene.state.oom().is_some(),
+            Action::OpenOom => {
+                let refused = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
+                scene.state.oom().is_some() || refused()
+            }
+            Action::ToStart | Action::ToEnd => self.is_selecting() || self.pane_scrolls(scene),
+            Action::Find => live && run.is_some(),
+            Action::FindOlder | Action::FindNewer | Action::EndFind => {
+                live && scene.child.search().is_some()
+            }
+            Action::Select => live && run.is_some(),
+            Action::TakeFind => true,
             Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
             Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
             Action::Combine => {
@@ -62,6 +71,10 @@ impl View {
     pub fn is_listed(&self, action: Action, scene: &Scene) -> bool {
         let interrupts = action == Action::Interrupt;
         self.is_available(action, scene) && !(interrupts && scene.replay.is_some())
+    }
+
+    fn is_selecting(&self) -> bool {
+        self.keyboard == Keyboard::Selection
     }
 
     fn pane_scrolls(&self, scene: &Scene) -> bool {

@@ -2,7 +2,7 @@
 
 use super::{Keyboard, Mouse, Said, Spread, View};
 use crate::state::Outcome;
-use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
+use crate::ui::action::{Action, Effect, Find, ReplayControl, Scroll, Select};
 use crate::ui::chart;
 use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
 use crate::ui::editor::Editor;
@@ -36,13 +36,18 @@ impl View {
             Action::OpenOom => self.open_oom(scene),
             Action::EditCommand => self.open_editor(scene),
             Action::TypeToTraining => {
-                self.show(Pane::Output);
-                self.spread = match self.spread {
-                    Spread::Chart => Spread::Together,
-                    spread @ (Spread::Together | Spread::Pane) => spread,
-                };
+                self.bring_output();
                 self.keyboard = Keyboard::Training;
                 return Some(Effect::Scroll(Scroll::End));
+            }
+            Action::Find => self.ask_for_text(),
+            Action::FindOlder => return Some(Effect::Find(Find::Older)),
+            Action::FindNewer => return Some(Effect::Find(Find::Newer)),
+            Action::TakeFind => return self.take_find(),
+            Action::EndFind => return Some(Effect::Find(Find::End)),
+            Action::Select => return self.begin_selecting(None),
+            Action::Copy if self.keyboard == Keyboard::Selection => {
+                return self.copy_selected(scene);
             }
             Action::Copy => {
                 let text = self.copy(scene)?;
@@ -77,7 +82,7 @@ impl View {
                 }
             }
             Action::Relaunch => return self.relaunch(scene),
-            Action::Back => self.back(scene),
+            Action::Back => return self.back(scene),
             Action::QuitAndStop => {
                 return Some(Effect::Quit {
                     stop_training: true,
@@ -100,7 +105,7 @@ impl View {
         None
     }
 
-    fn say(&mut self, said: Said, scene: &Scene) {
+    pub(super) fn say(&mut self, said: Said, scene: &Scene) {
         self.said = Some((said, scene.state.now));
     }
 
@@ -119,7 +124,7 @@ impl View {
         chart.map_or(1, |area| chart::plot_of(area).width)
     }
 
-    fn show(&mut self, pane: Pane) {
+    pub(super) fn show(&mut self, pane: Pane) {
         self.pane = pane;
         self.list = super::List::default();
     }
@@ -136,6 +141,11 @@ impl View {
         self.device = (self.device + by) % devices;
     }
 
+    /// Opens the dialog of the remedies.
+    pub fn open_remedies(&mut self, scene: &Scene) {
+        self.open_oom(scene);
+    }
+
     fn open_oom(&mut self, scene: &Scene) {
         if let Some(run) = scene.state.run() {
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
@@ -145,7 +155,10 @@ impl View {
     fn open_help(&mut self) {
         let over = match self.dialog.take() {
             Some(Dialog::Oom(dialog)) => Some(dialog),
-            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => None,
+            Some(
+                Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_) | Dialog::Find(_),
+            )
+            | None => None,
         };
         self.dialog = Some(Dialog::Help(HelpDialog::over(over)));
     }
@@ -153,9 +166,10 @@ impl View {
     fn open_editor(&mut self, scene: &Scene) {
         let remedies = match &self.dialog {
             Some(Dialog::Oom(dialog)) => dialog.to_apply(scene.remedies),
-            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => {
-                Vec::new()
-            }
+            Some(
+                Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_) | Dialog::Find(_),
+            )
+            | None => Vec::new(),
         };
         if let Some(command) = (scene.plan)(&remedies) {
             self.dialog = Some(Dialog::Edit(Editor::of(command, remedies)));
@@ -198,7 +212,9 @@ impl View {
                     return None;
                 }
             },
-            Some(Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => return None,
+            Some(Dialog::Quit | Dialog::Stop | Dialog::Help(_) | Dialog::Find(_)) | None => {
+                return None;
+            }
         };
         self.dialog = None;
         Some(effect)
@@ -206,13 +222,21 @@ impl View {
 
     /// One step back: out of the details to the brief dialog, out of the editor to the dialog
     /// that it was opened from, as out of the help, out of a dialog to the panes.
-    fn back(&mut self, scene: &Scene) {
-        self.keyboard = Keyboard::Oomph;
+    fn back(&mut self, scene: &Scene) -> Option<Effect> {
+        let keyboard = std::mem::take(&mut self.keyboard);
+        match (&self.dialog, keyboard) {
+            (None, Keyboard::Selection) => return Some(Effect::Select(Select::End)),
+            (Some(Dialog::Find(_)), _) => {
+                self.dialog = None;
+                return Some(Effect::Find(Find::End));
+            }
+            (_, _) => {}
+        }
         if let Some(Dialog::Oom(dialog)) = &mut self.dialog
             && dialog.details != Details::Brief
         {
             dialog.details = Details::Brief;
-            return;
+            return None;
         }
         let ended_by_oom = scene
             .state
@@ -227,6 +251,7 @@ impl View {
             (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),
             (_, _) => None,
         };
+        None
     }
 
     fn hand_over_mouse(&mut self) -> Effect {
@@ -240,9 +265,10 @@ impl View {
     fn copy(&self, scene: &Scene) -> Option<String> {
         match &self.dialog {
             Some(Dialog::Oom(dialog)) => Some(dialog.as_text(scene)),
-            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_)) | None => {
-                Some(scene.state.run()?.command.shown())
-            }
+            Some(
+                Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Help(_) | Dialog::Find(_),
+            )
+            | None => Some(scene.state.run()?.command.shown()),
         }
     }
 
@@ -254,7 +280,10 @@ impl View {
         match &mut self.dialog {
             Some(Dialog::Oom(dialog)) => dialog.scroll(scroll, scene.remedies),
             Some(Dialog::Help(help)) => help.scroll(scroll),
-            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop) => {}
+            Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Find(_)) => {}
+            None if self.keyboard == Keyboard::Selection => {
+                return View::extend_selection(scroll);
+            }
             None => match self.pane {
                 Pane::Output => return Some(Effect::Scroll(scroll)),
                 Pane::Devices => match scroll {

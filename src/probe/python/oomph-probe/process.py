@@ -5,7 +5,20 @@ import atexit
 import os
 import sys
 
-from . import allocator, census, hello, observer, patches, recording, sampler, steps, structure, wire
+from . import (
+    allocator,
+    census,
+    frames,
+    growth,
+    hello,
+    observer,
+    patches,
+    recording,
+    sampler,
+    steps,
+    structure,
+    wire,
+)
 
 # Milliseconds that the end of the program may wait for the last lines. It takes as many only where
 # the machine is so busy that the thread does not come to run; tests on such a machine ask for more.
@@ -51,6 +64,8 @@ class Process:
         self.structure = structure.Structure(self.torch, self.pid)
         self.census = census.Census(self)
         self.steps = steps.Steps(self)
+        self.owners = frames.Owners(self.torch)
+        self.growth = growth.Growth(self, self.owners)
         self.wire = wire.Wire(self.socket, lambda: hello.compose(self))
         self.sampler = sampler.Sampler(self, self.interval)
         self.live = True

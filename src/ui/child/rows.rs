@@ -1,0 +1,161 @@
+//! The rows of the program's terminal, kept ones included, named by how far they lie above the last
+//! one; and what is looked for or selected among them.
+//!
+//! A row's distance grows with every row that the program adds below it. The emulator tells how many
+//! those are only while the view is scrolled back, so whoever holds on to a row scrolls back by one
+//! at least: that also keeps the output from running away under the eye.
+
+use std::num::NonZeroU16;
+use std::ops::{Range, RangeInclusive};
+use vt100::{Callbacks, Parser};
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// The text.
+    pub needle: String,
+    /// The row that was found, by its distance.
+    pub at: Option<usize>,
+    /// How many of the rows with it lie at or below that one, and how many there were in all when
+    /// it was last looked for.
+    pub count: (usize, usize),
+}
+
+/// Rows that are selected, by their distances: where it began, and where it has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection {
+    /// Where it began.
+    pub anchor: usize,
+    /// Where it has come to.
+    pub head: usize,
+}
+
+impl Selection {
+    /// The rows, by their distances.
+    pub fn rows(self) -> RangeInclusive<usize> {
+        self.anchor.min(self.head)..=self.anchor.max(self.head)
+    }
+}
+
+/// The texts of all rows, the oldest first. The view is put back to where it was.
+pub fn texts<C: Callbacks>(parser: &mut Parser<C>) -> Vec<String> {
+    let screen = parser.screen_mut();
+    let (height, width) = screen.size();
+    let kept = screen.scrollback_len();
+    let all = kept + usize::from(height.get());
+    let was = screen.scrollback();
+    let mut texts = Vec::with_capacity(all);
+    while texts.len() < all {
+        let top = texts.len().min(kept);
+        screen.set_scrollback(kept - top);
+        let skip = texts.len() - top;
+        texts.extend(screen.rows(0, width.get()).skip(skip));
+    }
+    screen.set_scrollback(was);
+    texts
+}
+
+/// Whether a text has the needle. Small letters stand for capitals too, as in less and vi.
+pub fn holds(text: &str, needle: &str) -> bool {
+    !found_in(text, needle).is_empty()
+}
+
+/// Where a text has the needle, in bytes.
+pub fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
+    if needle.is_empty() {
+        return Vec::new();
+    }
+    let exact = needle.chars().any(char::is_uppercase);
+    let same = |a: char, b: char| a == b || !exact && a.to_lowercase().eq(std::iter::once(b));
+    let mut found = Vec::new();
+    let mut rest = text.char_indices();
+    while let Some((at, _)) = rest.clone().next() {
+        let mut here = rest.clone();
+        let fits = needle
+            .chars()
+            .all(|wanted| here.next().is_some_and(|(_, c)| same(c, wanted)));
+        if fits {
+            let end = here.clone().next().map_or(text.len(), |(end, _)| end);
+            found.push(at..end);
+            rest = here;
+        } else {
+            rest.next();
+        }
+    }
+    found
+}
+
+/// The columns of a row of the view in which the needle stands.
+pub fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
+    let (_, width) = screen.size();
+    let mut text = String::new();
+    let mut columns = Vec::new();
+    for column in 0..width.get() {
+        let Some(cell) = screen.cell(row, column) else {
+            break;
+        };
+        if cell.is_wide_continuation() {
+            continue;
+        }
+        let contents = if cell.has_contents() {
+            cell.contents()
+        } else {
+            " "
+        };
+        columns.extend(std::iter::repeat_n(column, contents.len()));
+        text.push_str(contents);
+    }
+    let column = |byte: usize| columns.get(byte).copied().unwrap_or(width.get());
+    let found = found_in(&text, needle).into_iter();
+    found
+        .map(|range| column(range.start)..column(range.end))
+        .collect()
+}
+
+/// So far the view is scrolled back that a row stands in its middle, or where it is if it is in
+/// view already; at least by one row, where there are rows to scroll to.
+pub fn view_of(distance: usize, scrolled: usize, height: NonZeroU16, kept: usize) -> usize {
+    let height = usize::from(height.get());
+    let in_view = (scrolled..scrolled + height).contains(&distance);
+    let wanted = if in_view {
+        scrolled
+    } else {
+        distance.saturating_sub(height / 2)
+    };
+    wanted.clamp(kept.min(1), kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_letters_find_capitals_and_capitals_themselves() {
+        for (text, needle, found) in [
+            ("Loss: 1 loss", "loss", &[(0, 4), (8, 12)][..]),
+            ("Loss: 1 loss", "Loss", &[(0, 4)]),
+            ("aaaa", "aa", &[(0, 2), (2, 4)]),
+            ("Größe ÄB", "äb", &[(8, 11)]),
+            ("abc", "", &[]),
+            ("", "x", &[]),
+        ] {
+            let seen = found_in(text, needle).into_iter();
+            let seen: Vec<_> = seen.map(|range| (range.start, range.end)).collect();
+            assert_eq!(seen, found, "{needle:?} in {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_in_view_stays_where_it_is() {
+        let height = NonZeroU16::new(10).unwrap();
+        for (distance, scrolled, kept, expected) in [
+            (3, 0, 100, 1),
+            (3, 2, 100, 2),
+            (50, 0, 100, 45),
+            (109, 0, 100, 100),
+            (3, 0, 0, 0),
+        ] {
+            assert_eq!(view_of(distance, scrolled, height, kept), expected);
+        }
+    }
+}

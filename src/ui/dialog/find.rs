@@ -1,0 +1,48 @@
+//! The text that is looked for, on the last line of the screen, with what was found of it.
+
+use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+/// Draws the line over the footer; returns where its cursor stands.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    view: &View,
+    scene: &Scene,
+    text: &str,
+) -> Option<Position> {
+    let theme = &view.theme;
+    let line = Rect {
+        y: area.bottom().saturating_sub(1),
+        height: area.height.min(1),
+        ..area
+    };
+    Pen::new(buf, line, 0).fill(" ", theme.style(Tone::Text));
+    let mut pen = Pen::new(buf, line, 0);
+    pen.skip(1)
+        .text("/", theme.style(Tone::Accent))
+        .text(text, theme.style(Tone::Strong));
+    let cursor = Position::new(pen.x(), line.y);
+    let (words, tone) = found(scene, text);
+    pen.skip(2)
+        .text(&words, theme.style(tone))
+        .skip(2)
+        .text("Enter", theme.style(Tone::Accent))
+        .text(" keep  ", theme.style(Tone::Dim))
+        .text("Esc", theme.style(Tone::Accent))
+        .text(" back", theme.style(Tone::Dim));
+    line.contains(cursor).then_some(cursor)
+}
+
+/// How many rows have it.
+pub fn found(scene: &Scene, text: &str) -> (String, Tone) {
+    match scene.child.search() {
+        _ if text.is_empty() => ("text to search in the output".into(), Tone::Dim),
+        Some((_, place, of)) if of > 0 => (format!("{place} of {of}"), Tone::Text),
+        Some(_) | None => ("not found".into(), Tone::Warning),
+    }
+}

@@ -1,0 +1,65 @@
+//! Every key of the table does what the help says: the real binary in a real terminal, one session a
+//! key. The table itself is walked, so that a key without a trial fails; and what else a screen meets
+//! in a terminal: a storm of resizes, a bar at 20 frames a second, a program with a screen of its own,
+//! a flood of output.
+
+#[path = "screen_keys/calm.rs"]
+mod calm;
+#[path = "fake_nvml/fake.rs"]
+mod fake_nvml;
+#[path = "harness/harness.rs"]
+mod harness;
+#[path = "screen_keys/stage.rs"]
+mod stage;
+#[path = "screen_keys/trials.rs"]
+mod trials;
+
+use oomph::ui::keymap::{self, Mode};
+
+/// Presses every key of a mode, each in a session of its own.
+fn press_all(mode: Mode) {
+    let bindings: Vec<_> = keymap::bindings(mode).collect();
+    assert!(!bindings.is_empty());
+    for binding in bindings {
+        for key in binding.keys {
+            trials::of(mode, binding.action).run(*key, binding.help);
+        }
+    }
+}
+
+#[test]
+fn watching() {
+    press_all(Mode::Watching);
+}
+
+#[test]
+fn out_of_memory() {
+    press_all(Mode::Oom);
+}
+
+#[test]
+fn editing() {
+    press_all(Mode::Editing);
+}
+
+#[test]
+fn questions() {
+    press_all(Mode::Quitting);
+    press_all(Mode::Stopping);
+}
+
+#[test]
+fn helping() {
+    press_all(Mode::Helping);
+}
+
+#[test]
+fn reading_the_output() {
+    press_all(Mode::Finding);
+    press_all(Mode::Selecting);
+}
+
+#[test]
+fn typing() {
+    press_all(Mode::Typing);
+}

@@ -1,0 +1,124 @@
+//! The sessions in which keys are pressed: a program that writes and listens, one that runs out of
+//! memory, a recording.
+
+use crate::fake_nvml::Fake;
+use crate::harness::{PATIENCE, Terminal};
+use oomph::ui::keymap::Key;
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+use std::fs;
+use tempfile::TempDir;
+
+const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/capacity.jsonl");
+
+/// Writes 120 rows, then says what it is told, and catches one SIGINT.
+const LISTENS: &str = "trap 'echo interrupted' INT\n\
+    n=1; while [ $n -le 120 ]; do echo row-$n; n=$((n+1)); done\n\
+    while :; do read line && echo \"told $line\"; done\n";
+
+/// Runs out of memory above a batch of 32.
+const RUNS_OUT: &str = "import sys\n\
+    batch = int(sys.argv[sys.argv.index('--batch-size') + 1])\n\
+    if batch <= 32:\n    print('this fits')\n    sys.stdin.read()\n\
+    sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a '\n\
+    'total capacity of 23.60 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this '\n\
+    'process has 22.40 GiB memory in use. Of the allocated memory 21.50 GiB is allocated by '\n\
+    'PyTorch, and 310.00 MiB is reserved by PyTorch but unallocated.')\n";
+
+/// Which session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A program that goes on, on a machine with two devices.
+    Live,
+    /// A dialog about a run that has ended.
+    Oom,
+    /// A recording being played.
+    Replay,
+}
+
+/// A session on the screen, and what it lives from.
+pub struct Session {
+    pub terminal: Terminal,
+    _directory: TempDir,
+    _fake: Option<Fake>,
+}
+
+/// The footer of the dialog: nothing else says this.
+pub const DIALOG: &str = "Space combine";
+
+impl Session {
+    /// The session, once it shows what it is for.
+    pub fn begin(stage: Stage, rows: u16, cols: u16) -> Session {
+        let directory = TempDir::new().expect("a directory");
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let home = directory.path().display().to_string();
+        let mut env = vec![("HOME".to_string(), home)];
+        let mut fake = None;
+        let (argv, shows) = match stage {
+            Stage::Live => {
+                let nvml = Fake::new();
+                nvml.say("devices 2\nused 0 4294967296\nused 1 1073741824");
+                let library = nvml.library().display().to_string();
+                env.push(("OOMPH_NVML_LIBRARY".into(), library));
+                fake = Some(nvml);
+                fs::write(path("listens.sh"), LISTENS).expect("a program");
+                let argv = vec!["--no-record".into(), "sh".into(), path("listens.sh")];
+                (argv, ["row-120", "GPU 0"])
+            }
+            Stage::Oom => {
+                fs::write(path("train.py"), RUNS_OUT).expect("a program");
+                let argv = ["--no-record", "--no-nvml", "python3"].map(String::from);
+                let train = [path("train.py"), "--batch-size".into(), "64".into()];
+                (argv.into_iter().chain(train).collect(), [DIALOG, "q quit"])
+            }
+            Stage::Replay => (
+                vec!["replay".into(), RECORDING.into()],
+                ["replay x1", "run 1"],
+            ),
+        };
+        let argv: Vec<String> = [OOMPH.to_string()].into_iter().chain(argv).collect();
+        let env: Vec<(&str, &str)> = env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let mut terminal = Terminal::spawn(&argv, &env, rows, cols);
+        for words in shows {
+            terminal.wait_for(words, PATIENCE);
+        }
+        Session {
+            terminal,
+            _directory: directory,
+            _fake: fake,
+        }
+    }
+
+    /// Presses a key of the table.
+    pub fn press(&mut self, key: Key) {
+        let text = String::from_utf8(bytes(key)).expect("keys of ASCII");
+        self.terminal.press(text.as_str());
+    }
+}
+
+/// What an xterm sends for a key of the table.
+fn bytes(key: Key) -> Vec<u8> {
+    let event = key.event();
+    let control = event.modifiers.contains(KeyModifiers::CONTROL);
+    match event.code {
+        KeyCode::Char(c) if control => vec![c as u8 & 0x1f],
+        KeyCode::Char(c) => c.to_string().into_bytes(),
+        KeyCode::Enter => b"\r".into(),
+        KeyCode::Esc => b"\x1b".into(),
+        KeyCode::Tab => b"\t".into(),
+        KeyCode::BackTab => b"\x1b[Z".into(),
+        KeyCode::Up => b"\x1b[A".into(),
+        KeyCode::Down => b"\x1b[B".into(),
+        KeyCode::Right => b"\x1b[C".into(),
+        KeyCode::Left => b"\x1b[D".into(),
+        KeyCode::Home => b"\x1b[H".into(),
+        KeyCode::End => b"\x1b[F".into(),
+        KeyCode::PageUp => b"\x1b[5~".into(),
+        KeyCode::PageDown => b"\x1b[6~".into(),
+        KeyCode::F(1) => b"\x1bOP".into(),
+        code => panic!("how does a terminal send {code:?}?"),
+    }
+}

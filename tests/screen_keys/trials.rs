@@ -1,0 +1,364 @@
+//! What pressing a key is to do, action by action.
+
+use crate::harness::{Key as Press, PATIENCE, Terminal, processes, wait_until};
+use crate::stage::{DIALOG, Session, Stage};
+use oomph::event::Exit;
+use oomph::ui::Action;
+use oomph::ui::Move;
+use oomph::ui::keymap::{Key, Mode};
+
+/// One key's trial: where it is pressed, what comes before it, what is to follow.
+pub struct Trial {
+    stage: Stage,
+    rows: u16,
+    before: Vec<(Press, Seen)>,
+    after: Seen,
+}
+
+/// What is to be seen.
+enum Seen {
+    /// This text on the screen.
+    Text(&'static str),
+    /// This text on the screen no more.
+    Gone(&'static str),
+    /// A screen of which this holds.
+    Screen(fn(&str) -> bool),
+    /// A screen of which this holds, compared with the one before the key.
+    Changed(fn(&str, &str) -> bool),
+    /// These bytes, once more than before the key.
+    Sent(&'static str),
+    /// The process is stopped.
+    Stopped,
+    /// The process ends with this status.
+    Ends(fn(Exit) -> bool),
+}
+
+use Seen::{Changed, Ends, Gone, Screen, Sent, Stopped, Text};
+
+const CLIPBOARD: &str = "\x1b]52;c;";
+const TO_TRAINING: &str = "your keys go to the training";
+const QUIT: &str = "quit? the training is running";
+const STOP: &str = "stop the training?";
+
+fn how_many(bytes: &[u8], sequence: &str) -> usize {
+    let sequence = sequence.as_bytes();
+    let windows = bytes.windows(sequence.len());
+    windows.filter(|window| *window == sequence).count()
+}
+
+impl Trial {
+    /// Presses the key.
+    pub fn run(self, key: Key, help: &str) {
+        eprintln!("{help}: {key:?}");
+        let mut session = Session::begin(self.stage, self.rows, 100);
+        for (press, seen) in self.before {
+            let before = Before::of(&session.terminal);
+            session.terminal.press(press);
+            seen.wait(&mut session.terminal, &before);
+        }
+        let before = Before::of(&session.terminal);
+        session.press(key);
+        self.after.wait(&mut session.terminal, &before);
+    }
+}
+
+/// What was there before a key.
+struct Before {
+    screen: String,
+    bytes: Vec<u8>,
+}
+
+impl Before {
+    fn of(terminal: &Terminal) -> Before {
+        Before {
+            screen: terminal.screen(),
+            bytes: terminal.raw(),
+        }
+    }
+}
+
+impl Seen {
+    fn wait(self, terminal: &mut Terminal, before: &Before) {
+        match self {
+            Text(text) => drop(terminal.wait_for(text, PATIENCE)),
+            Gone(text) => {
+                assert!(before.screen.contains(text), "{text} in {}", before.screen);
+                terminal.wait_for(|screen: &str| !screen.contains(text), PATIENCE);
+            }
+            Screen(holds) => drop(terminal.wait_for(holds, PATIENCE)),
+            Changed(holds) => {
+                terminal.wait_for(|screen: &str| holds(&before.screen, screen), PATIENCE);
+            }
+            Sent(sequence) => wait_until(&format!("{sequence:?}"), PATIENCE, || {
+                how_many(&terminal.raw(), sequence) > how_many(&before.bytes, sequence)
+            }),
+            Stopped => wait_until("a stopped process", PATIENCE, || {
+                processes::state(terminal.pid()) == Some('T')
+            }),
+            Ends(with) => {
+                let exit = terminal.exit(PATIENCE);
+                assert!(with(exit), "{exit:?}\n{}", terminal.post_mortem());
+                assert_eq!(terminal.left_behind(), [""; 0]);
+            }
+        }
+    }
+}
+
+fn trial(stage: Stage, before: Vec<(Press, Seen)>, after: Seen) -> Trial {
+    Trial {
+        stage,
+        rows: 30,
+        before,
+        after,
+    }
+}
+
+fn live(before: Vec<(&str, Seen)>, after: Seen) -> Trial {
+    trial(Stage::Live, typed(before), after)
+}
+
+fn oom(before: Vec<(&str, Seen)>, after: Seen) -> Trial {
+    trial(Stage::Oom, typed(before), after)
+}
+
+fn typed(keys: Vec<(&str, Seen)>) -> Vec<(Press, Seen)> {
+    keys.into_iter()
+        .map(|(key, seen)| (Press::from(key), seen))
+        .collect()
+}
+
+/// The number before ` rows up` or ` rows selected`.
+fn rows(screen: &str, words: &str) -> Option<usize> {
+    let (before, _) = screen.split_once(words)?;
+    before.split_whitespace().next_back()?.parse().ok()
+}
+
+fn up(screen: &str) -> usize {
+    rows(screen, " rows up").unwrap_or(0)
+}
+
+fn selected(screen: &str) -> usize {
+    rows(screen, " rows selected").unwrap_or(usize::from(screen.contains("1 row selected")))
+}
+
+/// The chart's time axis.
+fn axis(screen: &str) -> Option<&str> {
+    screen
+        .lines()
+        .find(|line| line.trim_start().starts_with('└'))
+}
+
+/// Whether the selected remedy's line holds this.
+fn points_at(screen: &str, words: &str) -> bool {
+    let mut lines = screen.lines();
+    lines.any(|line| line.contains('❯') && line.contains(words))
+}
+
+/// What a key of this mode with this action is to do. An action without a trial fails here.
+pub fn of(mode: Mode, action: Action) -> Trial {
+    match mode {
+        Mode::Watching => watching(action),
+        Mode::Oom => out_of_memory(action),
+        Mode::Editing => editing(action),
+        Mode::Quitting => question(action, "q", QUIT),
+        Mode::Stopping => question(action, "K", STOP),
+        Mode::Helping => helping(action),
+        Mode::Finding => finding(action),
+        Mode::Selecting => selecting(action),
+        Mode::Typing => typing(action),
+    }
+}
+
+fn without(mode: Mode, action: Action) -> ! {
+    panic!("{action:?} has a key in {mode:?} and no trial: write one")
+}
+
+/// Searched for `row-11`, which eleven rows have.
+fn searched(after: Seen) -> Trial {
+    let before = vec![("/", Text("text to search")), ("row-11", Text("1 of 11"))];
+    let mut trial = live(before, after);
+    trial.before.push((Press::Enter, Text("n older")));
+    trial
+}
+
+fn watching(action: Action) -> Trial {
+    match action {
+        Action::NextPane | Action::PreviousPane => live(vec![], Gone("row-120")),
+        Action::Spread => live(vec![], Gone("┤")),
+        Action::SpreadChart => live(vec![], Gone("row-120")),
+        Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),
+        Action::Time(Move::PauseOrGoOn) => live(vec![], Text("held")),
+        Action::Time(Move::In | Move::Out) => {
+            live(vec![], Changed(|before, now| axis(before) != axis(now)))
+        }
+        Action::Time(Move::Back) => live(vec![], Text("held")),
+        Action::Time(Move::Forward) => {
+            let mut trial = live(vec![], Gone("held"));
+            trial.before.push((Press::Left, Text("held")));
+            trial
+        }
+        Action::Time(Move::Reset) => live(vec![("+", Text("0 follow"))], Gone("0 follow")),
+        Action::OtherHeight => live(
+            vec![],
+            Changed(|before, now| before.contains("24 ┤") && !now.contains("24 ┤")),
+        ),
+        Action::Up => live(vec![], Screen(|screen| up(screen) == 1)),
+        Action::Down => live(
+            vec![("kk", Screen(|screen| up(screen) == 2))],
+            Screen(|screen| up(screen) == 1),
+        ),
+        Action::PageUp => live(vec![], Screen(|screen| up(screen) > 2)),
+        Action::PageDown => live(
+            vec![("g", Text("row-1\n"))],
+            Changed(|before, now| (1..up(before)).contains(&up(now))),
+        ),
+        Action::ToStart => live(vec![], Text("row-1\n")),
+        Action::ToEnd => live(vec![("g", Text("rows up"))], Gone("rows up")),
+        Action::OpenOom => {
+            let mut trial = oom(vec![], Text(DIALOG));
+            trial.before.push((Press::Esc, Gone(DIALOG)));
+            trial
+        }
+        Action::EditCommand => live(vec![], Text("is stopped first")),
+        Action::Find => live(vec![], Text("text to search")),
+        Action::FindOlder => searched(Text("2 of 11")),
+        Action::FindNewer => searched(Text("11 of 11")),
+        Action::EndFind => searched(Gone("/row-11")),
+        Action::Select => live(vec![], Text("1 row selected")),
+        Action::TypeToTraining => live(vec![], Text(TO_TRAINING)),
+        Action::Copy => live(vec![], Sent(CLIPBOARD)),
+        Action::Help => live(vec![], Text("this help")),
+        Action::Quit => live(vec![], Text(QUIT)),
+        Action::AskToStop => live(vec![], Text(STOP)),
+        Action::Interrupt => live(vec![], Text("interrupted")),
+        Action::Suspend => live(vec![], Stopped),
+        Action::Redraw => live(vec![], Sent("\x1b[2J")),
+        Action::Mouse => live(vec![], Sent("\x1b[?1002h")),
+        Action::NextTheme => live(vec![], Text("theme: light")),
+        Action::PlayOrPause => trial(Stage::Replay, vec![], Text("‖ replay")),
+        Action::Faster => trial(Stage::Replay, vec![], Text("replay x2")),
+        Action::Slower => trial(Stage::Replay, vec![], Text("replay x0.5")),
+        action => without(Mode::Watching, action),
+    }
+}
+
+/// On a screen on which the details do not fit.
+fn detailed(after: Seen) -> Trial {
+    Trial {
+        rows: 16,
+        ..oom(vec![("d", Text("PgUp PgDn: lines 1-"))], after)
+    }
+}
+
+fn out_of_memory(action: Action) -> Trial {
+    match action {
+        Action::Relaunch => oom(vec![], Text("this fits")),
+        Action::Combine => oom(vec![], Screen(|screen| points_at(screen, "● b"))),
+        Action::EditCommand => oom(vec![], Text("relaunch with this command")),
+        Action::Details => oom(vec![], Text("asked for in one piece")),
+        Action::Help => oom(vec![], Text("combine the selected remedy")),
+        Action::Down => oom(vec![], Screen(|screen| !points_at(screen, "smaller batch"))),
+        Action::Up => oom(
+            vec![("j", Screen(|screen| !points_at(screen, "smaller batch")))],
+            Screen(|screen| points_at(screen, "smaller batch")),
+        ),
+        Action::PageDown => detailed(Gone("PgDn: lines 1-")),
+        Action::PageUp => {
+            let mut trial = detailed(Text("PgDn: lines 1-"));
+            trial.before.push((Press::PageDown, Gone("PgDn: lines 1-")));
+            trial
+        }
+        Action::Copy => oom(vec![], Sent(CLIPBOARD)),
+        Action::Back => oom(vec![], Gone(DIALOG)),
+        Action::Suspend => oom(vec![], Stopped),
+        Action::Redraw => oom(vec![], Sent("\x1b[2J")),
+        Action::Quit | Action::Interrupt => oom(vec![], Ends(|exit| exit == Exit::Code(1))),
+        action => without(Mode::Oom, action),
+    }
+}
+
+fn editing(action: Action) -> Trial {
+    let edit = |after| oom(vec![("v", Text("relaunch with this command"))], after);
+    match action {
+        Action::Relaunch => edit(Text("this fits")),
+        Action::Back => edit(Text(DIALOG)),
+        action => without(Mode::Editing, action),
+    }
+}
+
+fn question(action: Action, opens: &str, words: &'static str) -> Trial {
+    let asked = |after| live(vec![(opens, Text(words))], after);
+    match action {
+        Action::QuitAndStop | Action::Stop | Action::Kill => asked(Ends(|exit| !exit.is_success())),
+        Action::QuitAndLeave => asked(Ends(|exit| exit == Exit::Code(0))),
+        Action::Back if words == QUIT => asked(Gone(QUIT)),
+        Action::Back => asked(Gone(STOP)),
+        Action::Interrupt => asked(Text("interrupted")),
+        action => without(Mode::Quitting, action),
+    }
+}
+
+fn helping(action: Action) -> Trial {
+    // The first line of the help of this session, in which nothing is searched.
+    const FIRST: &str = "next pane below the chart";
+    match action {
+        Action::Back => live(vec![("?", Text("this help"))], Gone("this help")),
+        Action::Down => Trial {
+            rows: 16,
+            ..live(vec![("?", Text(FIRST))], Gone(FIRST))
+        },
+        Action::Up => Trial {
+            rows: 16,
+            ..live(vec![("?", Text(FIRST)), ("j", Gone(FIRST))], Text(FIRST))
+        },
+        Action::Interrupt => live(vec![("?", Text(FIRST))], Sent("interrupted")),
+        action => without(Mode::Helping, action),
+    }
+}
+
+fn finding(action: Action) -> Trial {
+    let found = |after| {
+        let before = vec![("/", Text("text to search")), ("row-11", Text("1 of 11"))];
+        live(before, after)
+    };
+    match action {
+        Action::TakeFind => found(Text("n older")),
+        Action::Back => found(Gone("/row-11")),
+        action => without(Mode::Finding, action),
+    }
+}
+
+fn selecting(action: Action) -> Trial {
+    let begun = |after| live(vec![("v", Text("1 row selected"))], after);
+    let more = |after| {
+        let from = Screen(|screen| selected(screen) > 100);
+        live(vec![("v", Text("1 row selected")), ("g", from)], after)
+    };
+    match action {
+        Action::Copy => begun(Sent(CLIPBOARD)),
+        Action::Up => begun(Screen(|screen| selected(screen) == 2)),
+        Action::Down => live(
+            vec![
+                ("v", Text("1 row selected")),
+                ("kk", Screen(|screen| selected(screen) == 3)),
+            ],
+            Screen(|screen| selected(screen) == 2),
+        ),
+        Action::PageUp => begun(Screen(|screen| selected(screen) > 2)),
+        Action::PageDown => more(Changed(|before, now| {
+            (2..selected(before)).contains(&selected(now))
+        })),
+        Action::ToStart => begun(Screen(|screen| selected(screen) > 100)),
+        Action::ToEnd => more(Screen(|screen| (1..4).contains(&selected(screen)))),
+        Action::Back => begun(Gone("1 row selected")),
+        Action::Interrupt => begun(Sent("interrupted")),
+        action => without(Mode::Selecting, action),
+    }
+}
+
+fn typing(action: Action) -> Trial {
+    match action {
+        Action::Back => live(vec![("i", Text(TO_TRAINING))], Gone(TO_TRAINING)),
+        action => without(Mode::Typing, action),
+    }
+}
