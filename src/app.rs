@@ -11,19 +11,23 @@ mod front;
 mod gate;
 mod holders;
 mod keyboard;
+mod known;
 mod launch;
+mod leftovers;
 mod list;
 mod logs;
 mod memory;
 mod mode;
 mod phase;
 mod plan;
+mod prompt;
 mod replay;
 mod screen;
 mod sessions;
 mod signals;
 mod stop;
 mod summary;
+mod tail;
 mod theme;
 mod torch;
 mod type_ahead;
@@ -60,6 +64,8 @@ pub struct RunOptions {
     pub nvml: bool,
     /// Let the probe record which lines hold the memory.
     pub lines: bool,
+    /// Where the probe saves PyTorch's own snapshot at an out-of-memory, if anywhere.
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples.
     pub interval: Duration,
     /// Where the recording goes.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 17] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -32,8 +32,16 @@ const FILES: [(&str, &str); 15] = [
         include_str!("probe/python/oomph-probe/allocator.py"),
     ),
     (
+        "oomph-probe/dump.py",
+        include_str!("probe/python/oomph-probe/dump.py"),
+    ),
+    (
         "oomph-probe/frames.py",
         include_str!("probe/python/oomph-probe/frames.py"),
+    ),
+    (
+        "oomph-probe/growth.py",
+        include_str!("probe/python/oomph-probe/growth.py"),
     ),
     (
         "oomph-probe/hello.py",
@@ -80,6 +88,9 @@ const FILES: [(&str, &str); 15] = [
         include_str!("probe/python/oomph-probe/wire.py"),
     ),
 ];
+
+/// The variable that names the directory for PyTorch's own snapshots; without it none is saved.
+pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 
 /// The probe's files on the disk, for one session.
 #[derive(Debug, Clone)]

@@ -2,28 +2,33 @@
 //!
 //! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
 //! cannot be written, a probe that cannot be reached are said and done without. What the front
-//! decides is a [`Phase`]; what happens in it is spread over five files: `start` (before the
+//! decides is a [`Phase`]; what happens in it is spread over files of its own: `start` (before the
 //! first run) or `arrive` (in the place of a front before), `receive` (what comes in), `relaunch`
-//! (from one run to the next), `depart` (the session goes on without us).
+//! (from one run to the next), `terminal` (it goes, or is left for a while), `depart` (the session goes
+//! on without us).
 
 mod arrive;
+mod change;
 mod depart;
 mod receive;
 mod relaunch;
 mod start;
+mod terminal;
 
 pub use arrive::{Arrival, take_over};
 
-use super::allocator::InheritedSettings;
 use super::ending;
 use super::keyboard::{self, Typed};
+use super::known::Known;
 use super::launch::Surround;
 use super::memory::Memory;
 use super::mode::Mode;
 use super::phase::Phase;
+use super::prompt::{self, Prompt};
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
 use super::summary::Summary;
+use super::tail::Tail;
 use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
@@ -40,10 +45,9 @@ use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use start::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
@@ -84,11 +88,19 @@ struct Front {
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
+    prompt: Prompt,
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,
-    /// Settings of the allocator that the environment brought.
-    inherited: InheritedSettings,
+    /// What the remedies are told of the environment and the disk.
+    known: Known,
+    /// When the session began: what lies on the disk from before is another run's.
+    began: SystemTime,
+    /// What made the current run of the one before.
+    applied: Option<change::Applied>,
+    taken_back: change::TakenBack,
+    /// The end of the current run's output.
+    tail: Tail,
     torch: Option<String>,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
@@ -230,6 +242,7 @@ impl Front {
             What::Nvml(state) => self.nvml_changed(state.clone()),
             What::Hello(hello) => {
                 self.speaking.insert(hello.pid);
+                self.read_back(hello);
                 // From here on the baselines are what they are.
                 self.remember();
             }
@@ -257,6 +270,10 @@ impl Front {
         if unsaid && self.state.oom().is_some() {
             // No probe has said it: the disk is asked, once memory has run out and not before.
             self.torch = torch::version_for(&self.command);
+        }
+        if self.state.oom().is_some() {
+            self.known.look(&self.command, Some(self.began));
+            self.known.look_for_leftovers(&self.state);
         }
         self.remedies = self.remedies_now();
     }
@@ -335,75 +352,6 @@ impl Front {
         }
     }
 
-    /// Goes on without a screen. Where the terminal is still there the program's output goes on
-    /// as plain text, its last rows first; where it is gone, so is whoever could have answered a
-    /// dialog.
-    fn lose_screen(&mut self, why: &str) {
-        let lost = self.screen.take().or_else(|| self.parked.take());
-        self.typed = None;
-        if self.role == Role::Attached {
-            // Who attached has gone; the one that goes on without a screen is not this process.
-            drop(lost);
-            return self.detach();
-        }
-        if std::mem::replace(&mut self.screen_lost, true) {
-            return;
-        }
-        self.note(Level::Warning, format!("{why}; going on without a screen"));
-        let tail = lost.map(Screen::leave).unwrap_or_default();
-        // Without a screen from the start the keeper writes to the terminal itself.
-        self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
-        self.print_plain(&tail);
-        if let Phase::Asking { exit, .. } = self.phase {
-            match self.can_wait() {
-                true => self.say_that_it_waits(),
-                false => self.phase = Phase::Leaving(Ending::Like(exit)),
-            }
-        }
-    }
-
-    /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
-    fn print_plain(&mut self, bytes: &[u8]) {
-        if self.plain {
-            let mut out = io::stdout().lock();
-            self.plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
-        }
-    }
-
-    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
-    fn suspend(&mut self) {
-        let Some(mut screen) = self.screen.take() else {
-            return;
-        };
-        screen.give_back();
-        self.order(Order::ScreenShown(false));
-        // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
-        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
-        self.parked = Some(screen);
-        self.take_terminal_again();
-    }
-
-    /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
-    /// its settings would stop us.
-    fn take_terminal_again(&mut self) {
-        let in_foreground = nix::unistd::tcgetpgrp(io::stdout().as_fd())
-            .is_ok_and(|group| group == nix::unistd::getpgrp());
-        let Some(mut screen) = self.parked.take_if(|_| in_foreground) else {
-            return;
-        };
-        match screen.take_again() {
-            Ok(()) => {
-                self.screen = Some(screen);
-                self.order(Order::ScreenShown(true));
-                self.request(Due::Now);
-            }
-            Err(error) => {
-                drop(screen);
-                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
-            }
-        }
-    }
-
     /// Lets the keeper write what it still has, after the last run.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
         if self.keeper.send(Order::Finish).is_err() {
@@ -433,7 +381,11 @@ impl Front {
             .parked
             .as_ref()
             .map(|_| self.clock.now() + Duration::from_millis(500));
-        [phase, frame, foreground].into_iter().flatten().min()
+        let prompt = self.screen.as_ref().and(self.prompt.due());
+        [phase, frame, foreground, prompt]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What time alone brings about.
@@ -449,6 +401,19 @@ impl Front {
         self.pass_gate(now);
         self.take_terminal_again();
         self.describe(now);
+        self.look_for_prompt(now);
+    }
+
+    /// Says it on the screen when the training waits for somebody to type.
+    fn look_for_prompt(&mut self, now: Moment) {
+        let (Some(screen), Some(run)) = (&mut self.screen, self.state.run()) else {
+            return;
+        };
+        let waits = self.prompt.look(now, || prompt::reads_terminal(run.pid));
+        if waits != screen.child.awaits_input() {
+            screen.child.set_awaits_input(waits);
+            screen.request(Due::Now);
+        }
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording.

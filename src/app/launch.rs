@@ -15,6 +15,7 @@ pub struct Surround {
     probe: Option<ProbeInPlace>,
     session: String,
     lines: bool,
+    snapshot: Option<PathBuf>,
     interval: std::time::Duration,
     /// `PYTHONPATH` of the environment that the command inherits.
     python_path: Option<OsString>,
@@ -54,6 +55,11 @@ impl Surround {
             probe,
             session: session.to_string(),
             lines: options.lines,
+            // The program may change its directory.
+            snapshot: options
+                .snapshot
+                .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
             interval: options.interval,
             python_path: std::env::var_os("PYTHONPATH"),
         };
@@ -77,6 +83,7 @@ impl Surround {
             session: memory.header.id.clone(),
             lines: memory.lines,
             interval: memory.interval,
+            snapshot: memory.snapshot.clone().map(|word| PathBuf::from(word.0)),
             python_path: memory.python_path.clone().map(|word| word.0),
         }
     }
@@ -104,6 +111,8 @@ impl Surround {
             for EnvChange { name, value } in changes {
                 command.set_env(&name.to_string_lossy(), value);
             }
+            let snapshot = self.snapshot.as_deref().map(Word::from);
+            command.set_env(probe::SNAPSHOT_VARIABLE, snapshot);
         }
         command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
         command

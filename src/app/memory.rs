@@ -26,12 +26,18 @@ pub struct Memory {
     pub probe: bool,
     /// Whether it records lines.
     pub lines: bool,
+    /// Where snapshots of the allocator go, if they are kept.
+    pub snapshot: Option<Word>,
     /// Time between two samples.
     pub interval: Duration,
     /// `PYTHONPATH` as oomph found it.
     pub python_path: Option<Word>,
     /// The allocator's settings as oomph found them.
     pub allocator: InheritedSettings,
+    /// What else of the environment as oomph found it bears on remedies.
+    pub environment: Vec<(String, String)>,
+    /// Where edited copies of files go.
+    pub copies: Option<Word>,
     /// What to do at an OOM, where that was said.
     pub on_oom: Option<OnOom>,
     /// Whether the session began with a screen: somebody is there to be asked.

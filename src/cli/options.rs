@@ -229,6 +229,9 @@ pub struct Common {
     /// Do not record which lines of the program hold the memory
     #[arg(long)]
     pub no_lines: bool,
+    /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_probe", "no_lines"])]
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples: 100ms, 0.5s [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
@@ -268,6 +271,7 @@ impl Common {
             no_probe: self.no_probe | after.no_probe,
             no_nvml: self.no_nvml | after.no_nvml,
             no_lines: self.no_lines | after.no_lines,
+            snapshot: after.snapshot.or(self.snapshot),
             interval: after.interval.or(self.interval),
             record: after.record.or(self.record),
             no_record: self.no_record | after.no_record,
@@ -287,6 +291,7 @@ impl Common {
             probe: !self.no_probe,
             nvml: !self.no_nvml,
             lines: !self.no_lines,
+            snapshot: self.snapshot,
             interval: self.interval.unwrap_or(Duration::from_millis(100)),
             recording: match (self.record, self.no_record) {
                 (Some(path), false) => Recording::To(path),

@@ -23,6 +23,7 @@ const SMALLEST: u16 = 2;
 pub struct ChildScreen {
     parser: Parser<Answers>,
     cutter: Cutter,
+    awaits_input: bool,
 }
 
 impl ChildScreen {
@@ -36,6 +37,7 @@ impl ChildScreen {
                 Answers::default(),
             ),
             cutter: Cutter::default(),
+            awaits_input: false,
         }
     }
 
@@ -43,6 +45,16 @@ impl ChildScreen {
     pub fn feed(&mut self, bytes: &[u8]) {
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
+    }
+
+    /// Says whether the program sits at a prompt and waits for somebody to type.
+    pub fn set_awaits_input(&mut self, awaits: bool) {
+        self.awaits_input = awaits;
+    }
+
+    /// Whether the program waits for somebody to type.
+    pub fn awaits_input(&self) -> bool {
+        self.awaits_input
     }
 
     /// Changes the size; anything below 2 counts as 2.

@@ -4,6 +4,7 @@
 use super::start::{self, Kept, Parts};
 use super::{Departure, EVENTS, Front, Role, Sources, conduct};
 use crate::app::Ending;
+use crate::app::known::Known;
 use crate::app::launch::Surround;
 use crate::app::memory::Memory;
 use crate::app::mode::{self, Mode, Reason, Surface};
@@ -141,6 +142,7 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
             Arrival::Deputy(Deputy::Replaces) => false,
         };
     let nvml = asks_nvml.then(|| start::watch_nvml(memory.interval, clock, events_in));
+    let settings = config::read(&memory.command.cwd);
     let mut front = Front::of(Parts {
         role: match place.arrival {
             Arrival::Attached { .. } => Role::Attached,
@@ -152,8 +154,8 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
         keeper: place.keeper,
         command: memory.command.clone(),
         surround: Surround::found(&memory),
-        inherited: memory.allocator.clone(),
-        theme: theme::chosen(None, &config::read(&memory.command.cwd)).0,
+        known: Known::remembered(&settings, &memory),
+        theme: theme::chosen(None, &settings).0,
         memory,
     });
     match state {

@@ -90,6 +90,11 @@ impl Front {
         if let Some(last) = bytes.last() {
             self.last_byte = *last;
         }
+        self.prompt.wrote(bytes, at);
+        // Only a changed command can be refused.
+        if self.applied.is_some() {
+            self.tail.feed(bytes);
+        }
         let scanner = match stream {
             Stream::Terminal => &mut self.scanners.terminal,
             Stream::Out => &mut self.scanners.out,
@@ -117,6 +122,7 @@ impl Front {
 
     /// The end is folded once the run has settled: what its probes said last came before it.
     fn exited(&mut self, exited: Exited) {
+        self.prompt.forget();
         let mut found = Vec::new();
         let scanners = std::mem::take(&mut self.scanners);
         for mut scanner in [scanners.terminal, scanners.out, scanners.err] {

@@ -2,14 +2,18 @@
 //! costs the command least. Only two things may stop it here: a mistake in oomph's own options,
 //! and a keeper that cannot be started.
 
+use super::change::TakenBack;
 use super::{Departure, EVENTS, Front, Role, Scanners, Sources};
 use crate::app::allocator::InheritedSettings;
+use crate::app::known::Known;
 use crate::app::launch::Surround;
 use crate::app::memory::Memory;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
+use crate::app::prompt::Prompt;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
+use crate::app::tail::Tail;
 use crate::app::type_ahead::TypeAhead;
 use crate::app::{OnHup, OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
@@ -26,7 +30,7 @@ use jiff::Zoned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// What must live as long as the session.
@@ -52,11 +56,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
         let torch = torch::version_for(&command);
-        inherited
+        InheritedSettings::read(|name| std::env::var_os(name))
             .merge_into(&mut command, conf, torch.as_deref())
             .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
     }
@@ -98,6 +101,8 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // The command is on its way; the rest may take its time.
     let settings = config::read(&command.cwd);
     notes.extend(settings.problems.iter().cloned());
+    let (known, problems) = Known::at_start(&settings);
+    notes.extend(problems);
     let (theme, problem) = theme::chosen(options.theme, &settings);
     notes.extend(problem);
     let header = SessionStarted {
@@ -117,9 +122,14 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             .map(|path| Word::from(path.as_path())),
         probe: surround.has_probe(),
         lines: options.lines,
+        snapshot: (options.snapshot.as_deref())
+            .and_then(|path| std::path::absolute(path).ok())
+            .map(|path| Word::from(path.as_path())),
         interval: options.interval,
         python_path: std::env::var_os("PYTHONPATH").map(Word),
-        allocator: inherited.clone(),
+        allocator: known.inherited().clone(),
+        environment: known.environment().to_vec(),
+        copies: directories.state.as_deref().map(Word::from),
         on_oom: options.on_oom,
         began_on_screen: mode == Mode::Screen,
         rules: Rules {
@@ -145,7 +155,7 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         keeper,
         command,
         surround,
-        inherited,
+        known: known.with_copies(directories.state.clone()),
         theme,
         memory,
     });
@@ -182,7 +192,7 @@ pub(super) struct Parts {
     pub keeper: Keeper,
     pub command: CommandLine,
     pub surround: Surround,
-    pub inherited: InheritedSettings,
+    pub known: Known,
     pub theme: Theme,
     pub memory: Memory,
 }
@@ -225,9 +235,15 @@ impl Front {
             plain: false,
             typed: None,
             type_ahead: TypeAhead::default(),
+            prompt: Prompt::default(),
             screen_lost: false,
             waiting: None,
-            inherited: parts.inherited,
+            known: parts.known,
+            began: SystemTime::UNIX_EPOCH
+                + Duration::from_secs_f64(parts.memory.header.wall.max(0.0)),
+            applied: None,
+            taken_back: TakenBack::default(),
+            tail: Tail::default(),
             torch: None,
             last_words: Vec::new(),
             speaking: BTreeSet::new(),

@@ -37,6 +37,8 @@ pub struct Run {
     pub tails: Vec<Tail>,
     /// Keys for its terminal.
     pub keys: VecDeque<u8>,
+    /// Keys that it never took, and how many of them were told of.
+    pub lost_keys: (usize, usize),
     /// The program and where it runs, to explain a failure.
     pub path: PathBuf,
     /// Its working directory.
@@ -299,6 +301,7 @@ impl Run {
                 pipes,
                 tails,
                 keys: VecDeque::new(),
+                lost_keys: (0, 0),
                 path,
                 cwd,
                 ranked,

@@ -1,7 +1,7 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
 use super::View;
-use crate::remedy::Availability;
+use crate::remedy::{Availability, RemedyId};
 use crate::state::Outcome;
 use crate::ui::action::Action;
 use crate::ui::chart::Move;
@@ -42,7 +42,10 @@ impl View {
                 self.dialog.is_some() || self.pane_scrolls(scene)
             }
             Action::ToStart | Action::ToEnd => self.pane_scrolls(scene),
-            Action::OpenOom => scene.state.oom().is_some(),
+            Action::OpenOom => {
+                let refused = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
+                scene.state.oom().is_some() || refused()
+            }
             Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
             Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
             Action::Combine => {

@@ -84,10 +84,16 @@ impl Watch {
             return;
         };
         if run.keys.len() + keys.len() > run::MOST_KEYS {
-            self.outlets.note(format!(
-                "the program does not read its terminal: {} bytes of keys were dropped",
-                keys.len()
-            ));
+            let (lost, told) = &mut run.lost_keys;
+            *lost += keys.len();
+            // A program that asks its terminal thousands of questions loses as many answers: told
+            // when there are twice as many as last time.
+            if *lost >= told.saturating_mul(2) {
+                *told = *lost;
+                self.outlets.note(format!(
+                    "the program does not read its terminal: {lost} bytes of keys were dropped"
+                ));
+            }
         } else {
             run.keys.extend(keys);
         }
