@@ -9,14 +9,25 @@ mod ending;
 mod explain;
 mod front;
 mod gate;
+mod holders;
 mod keyboard;
+mod known;
 mod launch;
+mod leftovers;
+mod list;
+mod logs;
+mod memory;
 mod mode;
 mod phase;
 mod plan;
+mod prompt;
 mod replay;
 mod screen;
+mod sessions;
 mod signals;
+mod stop;
+mod summary;
+mod tail;
 mod theme;
 mod torch;
 mod type_ahead;
@@ -24,13 +35,19 @@ mod type_ahead;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
 pub use explain::{Source, explain};
+pub use list::list;
+pub use logs::logs;
 pub use plan::plan;
 pub use replay::replay;
 pub use signals::OnHup;
+pub use stop::stop;
 
 use crate::command::CommandLine;
 use crate::event::Exit;
 use crate::supervise;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,6 +64,8 @@ pub struct RunOptions {
     pub nvml: bool,
     /// Let the probe record which lines hold the memory.
     pub lines: bool,
+    /// Where the probe saves PyTorch's own snapshot at an out-of-memory, if anywhere.
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples.
     pub interval: Duration,
     /// Where the recording goes.
@@ -77,7 +96,8 @@ pub enum Recording {
 }
 
 /// What to do when memory ran out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnOom {
     /// Open the dialog and wait for a key.
     Ask,
@@ -116,4 +136,45 @@ pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
     // Blocking threads (NVML in a hung driver) must not hold the exit.
     runtime.shutdown_background();
     ending
+}
+
+/// A front in the place of another, on its runtime.
+fn follow(
+    arrival: front::Arrival,
+    connect: impl FnOnce() -> anyhow::Result<(supervise::Keeper, supervise::Reports)>,
+) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    let ending = runtime.block_on(front::take_over(arrival, connect));
+    runtime.shutdown_background();
+    ending
+}
+
+/// Comes to the session that `name` begins the name of, or to the only one, with a screen.
+///
+/// # Errors
+/// There is no such session, or no terminal to draw on.
+pub fn attach(name: Option<&str>, nvml: bool) -> anyhow::Result<Ending> {
+    let found = sessions::choose(name, "attach")?;
+    follow(front::Arrival::Attached { nvml }, || {
+        supervise::Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
+    })
+}
+
+/// Goes on without a screen in the place of a front that is gone: the keeper starts this process
+/// for that, with the descriptor of its socket and the word for why.
+///
+/// # Errors
+/// It was not started by a keeper, or that is gone.
+pub fn deputise(words: &[OsString]) -> anyhow::Result<Ending> {
+    let word = |at: usize| words.get(at).and_then(|word| word.to_str());
+    let arguments = word(0)
+        .and_then(|number| number.parse().ok())
+        .zip(word(1).and_then(supervise::Deputy::of_word));
+    let (number, deputy) = arguments.context("it is started by oomph itself, not by hand")?;
+    follow(front::Arrival::Deputy(deputy), || {
+        Ok(supervise::Keeper::inherit(number)?)
+    })
 }

@@ -5,6 +5,7 @@
 //! split before clap sees them, and clap never looks at a word of the command.
 
 mod options;
+mod sessions;
 mod split;
 
 pub use options::{Conversion, ExplainOrder, Order, PlanOrder, ReplayOrder};
@@ -45,6 +46,19 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             cwd,
         )?)),
         Some(Subcommand::Replay(replay)) => Ok(Order::Replay(replay.into())),
+        Some(Subcommand::Ls(ls)) => Ok(Order::List { json: ls.json }),
+        Some(Subcommand::Attach(attach)) => Ok(Order::Attach {
+            session: attach.session,
+            nvml: !(attach.no_nvml | cli.common.no_nvml),
+        }),
+        Some(Subcommand::Stop(stop)) => Ok(Order::Stop {
+            session: stop.session,
+            kill: stop.kill,
+        }),
+        Some(Subcommand::Logs(logs)) => Ok(Order::Logs {
+            session: logs.session,
+            follow: logs.follow,
+        }),
         Some(Subcommand::Plan(plan)) => Ok(Order::Plan(PlanOrder {
             command: command_line(parts.command, cwd)?,
             json: plan.json,

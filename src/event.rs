@@ -16,8 +16,8 @@ pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use probe::{
-    FreeBlocks, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice, Sample, SourceLine, Step,
-    StepReading, Structure,
+    FreeBlocks, GrowingLine, HeldKind, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice,
+    Sample, SourceLine, Step, StepReading, Structure,
 };
 
 use crate::command::CommandLine;

@@ -2,7 +2,7 @@
 
 use oomph::app::{self, Ending, OWN_FAILURE};
 use oomph::cli::{self, Order, Refusal};
-use oomph::supervise::{self, KEEPER_WORD};
+use oomph::supervise::{self, DEPUTY_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -13,6 +13,11 @@ fn main() -> ExitCode {
     }
     supervise::inherited();
     supervise::ignore_own_limits();
+    supervise::reap_strangers();
+    if words.next_if(|word| word == DEPUTY_WORD).is_some() {
+        let words: Vec<_> = words.collect();
+        return end(app::deputise(&words));
+    }
     // A directory that was deleted has no name: the command stays in it, as it would without us.
     let cwd = std::env::current_dir().unwrap_or_default();
     let order = match cli::parse(words, cwd) {
@@ -28,8 +33,16 @@ fn main() -> ExitCode {
         Order::Run(options) => app::run(options),
         Order::Replay(order) => app::replay(&order.file, order.headless, order.theme),
         Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
+        Order::List { json } => app::list(json),
+        Order::Attach { session, nvml } => app::attach(session.as_deref(), nvml),
+        Order::Stop { session, kill } => app::stop(session.as_deref(), kill),
+        Order::Logs { session, follow } => app::logs(session.as_deref(), follow),
         Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
     };
+    end(ending)
+}
+
+fn end(ending: anyhow::Result<Ending>) -> ExitCode {
     match ending {
         Ok(Ending::Like(exit)) => supervise::exit_like(exit),
         Ok(Ending::Code(code)) => ExitCode::from(code as u8),

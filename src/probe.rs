@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 17] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -32,8 +32,16 @@ const FILES: [(&str, &str); 15] = [
         include_str!("probe/python/oomph-probe/allocator.py"),
     ),
     (
+        "oomph-probe/dump.py",
+        include_str!("probe/python/oomph-probe/dump.py"),
+    ),
+    (
         "oomph-probe/frames.py",
         include_str!("probe/python/oomph-probe/frames.py"),
+    ),
+    (
+        "oomph-probe/growth.py",
+        include_str!("probe/python/oomph-probe/growth.py"),
     ),
     (
         "oomph-probe/hello.py",
@@ -81,6 +89,9 @@ const FILES: [(&str, &str); 15] = [
     ),
 ];
 
+/// The variable that names the directory for PyTorch's own snapshots; without it none is saved.
+pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
+
 /// The probe's files on the disk, for one session.
 #[derive(Debug, Clone)]
 pub struct Installed {
@@ -114,6 +125,13 @@ pub fn install(directory: &Path) -> io::Result<Installed> {
 }
 
 impl Installed {
+    /// The probe that an earlier front of the session has written into `directory`.
+    pub fn found(directory: &Path) -> Installed {
+        Installed {
+            directory: directory.to_path_buf(),
+        }
+    }
+
     /// The directory that goes in front of PYTHONPATH.
     pub fn directory(&self) -> &Path {
         &self.directory

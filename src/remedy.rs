@@ -51,6 +51,6 @@ pub use plan::{Availability, Edit, Expectation, FileCopy, FileEdit, Plan, Remedy
 pub use program::{Catalogue, Entry, Scope};
 pub use readback::not_in_force;
 pub use recognition::{Recognised, recognise};
-pub use refusal::{Ended, Refusal, refused};
+pub use refusal::{Ended, Refusal, less_refused, refused};
 pub use resume::{Checkpoint, Wanted, wanted as checkpoints_wanted};
 pub use segments::with_alloc_conf;

@@ -5,6 +5,7 @@
 //! thinned is decided in `fidelity`, what it may cost in `limits`. This module knows files and
 //! events; what follows from an event it does not know.
 
+mod alive;
 mod allowance;
 mod bucket;
 mod catalog;
@@ -21,6 +22,7 @@ mod recorder;
 mod sink;
 mod writer;
 
+pub use alive::{Card, Found, Life, World, clear_dead, find};
 pub use allowance::Share;
 pub use catalog::{Stored, latest, list};
 pub use directories::Directories;
@@ -37,6 +39,9 @@ pub const OUTPUT_LOG: &str = "output.log";
 
 /// The name of the probe's socket in a session's private directory.
 pub const PROBE_SOCKET: &str = "probe.sock";
+
+/// The name of the keeper's socket there.
+pub const KEEPER_SOCKET: &str = "keeper.sock";
 
 #[cfg(test)]
 mod tests;

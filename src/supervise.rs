@@ -33,18 +33,23 @@ mod order;
 mod report;
 mod resolve;
 mod slurm;
+mod standing;
 mod terminal;
 mod wire;
 
 pub use aftermath::clear_up;
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
-pub use inherited::{Inherited, ignore_own_limits, inherited};
+pub use inherited::{Inherited, ignore_own_limits, inherited, reap_strangers};
 pub use order::{Forwarding, Io, Launch, Order, Setup, Size, Timing};
 pub use report::{Report, Rung, Stream};
 pub use resolve::{Missing, resolve};
 pub use slurm::step_is_signalled;
+pub use standing::{Answers, Call, Deputy, RunStage, RunStanding, Standing, look, pass_on};
 pub use terminal::{LineSettings, RESET};
 
 /// The word that makes this binary a keeper instead of a front.
 pub const KEEPER_WORD: &str = "__keeper";
+
+/// The word that makes it a front in the place of one that is gone.
+pub const DEPUTY_WORD: &str = "__deputy";

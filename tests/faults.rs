@@ -19,6 +19,12 @@ mod staging;
 mod death;
 #[path = "faults/disk.rs"]
 mod disk;
+#[path = "faults/gate.rs"]
+mod gate;
+#[path = "faults/launchers.rs"]
+mod launchers;
+#[path = "faults/namespaces.rs"]
+mod namespaces;
 #[path = "faults/nvml.rs"]
 mod nvml;
 #[path = "faults/output.rs"]
@@ -27,3 +33,5 @@ mod output;
 mod relaunch;
 #[path = "faults/signals.rs"]
 mod signals;
+#[path = "faults/table.rs"]
+mod table;

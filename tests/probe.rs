@@ -4,6 +4,8 @@
 
 #[path = "probe/front.rs"]
 mod front;
+#[path = "probe/growth.rs"]
+mod growth;
 #[path = "probe/lifetimes.rs"]
 mod lifetimes;
 #[path = "probe/neighbours.rs"]

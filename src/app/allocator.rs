@@ -2,10 +2,11 @@
 
 use crate::command::{CommandLine, Word};
 use crate::remedy::alloc_conf::{self, CUDA, GENERAL, HIP, Inherited, TorchVersion};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
 /// The values of the allocator's variables when oomph was started.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct InheritedSettings {
     cuda: Option<String>,
     hip: Option<String>,

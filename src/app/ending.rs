@@ -29,6 +29,8 @@ pub struct Words<'a> {
     pub last_words: &'a [String],
     /// Whether the program's last byte ended a line.
     pub at_line_start: bool,
+    /// Whether the session ends with us; otherwise only the lines that waited are said.
+    pub session_over: bool,
 }
 
 /// Says them. `tail` is what the screen leaves: the program's last rows, as a terminal takes them.
@@ -62,6 +64,9 @@ pub fn say(state: &State, tail: Option<Vec<u8>>, words: &Words) {
 
 fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {
     let mut lines = words.last_words.to_vec();
+    if !words.session_over {
+        return lines;
+    }
     let ran_out = state
         .run()
         .is_some_and(|run| run.outcome() == Outcome::OutOfMemory);

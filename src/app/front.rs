@@ -2,21 +2,31 @@
 //!
 //! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
 //! cannot be written, a probe that cannot be reached are said and done without. What the front
-//! decides is a [`Phase`]; what happens in it is spread over three files: `start` (before the
-//! first run), `receive` (what comes in), `relaunch` (from one run to the next).
+//! decides is a [`Phase`]; what happens in it is spread over five files: `start` (before the
+//! first run) or `arrive` (in the place of a front before), `receive` (what comes in), `relaunch`
+//! (from one run to the next), `depart` (the session goes on without us).
 
+mod arrive;
+mod change;
+mod depart;
 mod receive;
 mod relaunch;
 mod start;
 
-use super::allocator::InheritedSettings;
+pub use arrive::{Arrival, take_over};
+
 use super::ending;
 use super::keyboard::{self, Typed};
+use super::known::Known;
 use super::launch::Surround;
+use super::memory::Memory;
 use super::mode::Mode;
 use super::phase::Phase;
+use super::prompt::{self, Prompt};
 use super::screen::{Around, Due, Screen};
 use super::signals::{Rules, Signals};
+use super::summary::Summary;
+use super::tail::Tail;
 use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom, RunOptions};
@@ -30,12 +40,13 @@ use crate::state::State;
 use crate::supervise::{self, Keeper, Order, Report, Reports, Timing};
 use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
+use start::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
@@ -76,26 +87,62 @@ struct Front {
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
+    prompt: Prompt,
     /// The terminal was there and is not any more: it is not taken again.
     screen_lost: bool,
     waiting: Option<String>,
-    /// What made the run that was ordered: remedies in words, predicted peak.
-    chosen: Option<(Vec<String>, Option<Bytes>)>,
-    /// Settings of the allocator that the environment brought.
-    inherited: InheritedSettings,
+    /// What the remedies are told of the environment and the disk.
+    known: Known,
+    /// When the session began: what lies on the disk from before is another run's.
+    began: SystemTime,
+    /// What made the current run of the one before.
+    applied: Option<change::Applied>,
+    taken_back: change::TakenBack,
+    /// The end of the current run's output.
+    tail: Tail,
     torch: Option<String>,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
     /// The program's last byte of output: whether a line of ours may follow.
     last_byte: u8,
-    /// The training goes on without us.
-    released: bool,
+    /// How we came to be the front.
+    role: Role,
+    /// Why the loop ends.
+    departure: Departure,
+    /// Somebody asked for the session to end.
+    stop_asked: bool,
+    /// What the next front is to know.
+    memory: Memory,
+    /// What others were told of the session, and when.
+    described: Option<(Moment, Summary)>,
     keeper_lost: bool,
     /// How many times shorter graces and deadlines are; 1 but in tests.
     scaled: u32,
     mode: Mode,
     /// Lines for standard error that wait for the end: never inside the program's output.
     last_words: Vec<String>,
+}
+
+/// How a process came to be the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It started the session: a shell, a script or a scheduler waits for it.
+    First,
+    /// A person attached.
+    Attached,
+    /// The keeper started it, to go on without a screen.
+    Deputy,
+}
+
+/// Why the loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The session does.
+    Ended,
+    /// The user left; the training goes on.
+    Released,
+    /// Another front has taken over.
+    Superseded,
 }
 
 /// One scanner a stream: a line of one must not complete a line of another.
@@ -115,10 +162,24 @@ struct Sources {
 
 /// Runs a session from the first launch to the end of the last run.
 pub async fn run(options: RunOptions) -> anyhow::Result<Ending> {
-    let (mut front, mut sources, mut kept) = start::start(options)?;
+    let (front, sources, kept) = start::start(options)?;
+    conduct(front, sources, kept).await
+}
+
+/// Is the front until the session ends or goes on without it.
+async fn conduct(mut front: Front, mut sources: Sources, mut kept: Kept) -> anyhow::Result<Ending> {
     let ending = front.follow(&mut sources).await;
-    front.finish_keeper(&mut sources.reports).await;
-    kept.released = front.released;
+    kept.released = front.departure != Departure::Ended;
+    match front.departure {
+        Departure::Ended => front.finish_keeper(&mut sources.reports).await,
+        Departure::Released | Departure::Superseded => front.hand_over().await,
+    }
+    if front.waits_behind() {
+        // The probes and NVML are the new front's.
+        drop(kept);
+        drop(sources.events);
+        return Ok(depart::wait_behind(front, sources.reports, sources.signals).await);
+    }
     let keeper_lost = front.keeper_lost;
     let timing = Timing::scaled(front.scaled);
     front.leave(ending);
@@ -180,6 +241,9 @@ impl Front {
             What::Nvml(state) => self.nvml_changed(state.clone()),
             What::Hello(hello) => {
                 self.speaking.insert(hello.pid);
+                self.read_back(hello);
+                // From here on the baselines are what they are.
+                self.remember();
             }
             What::ProbeGone(gone) => {
                 self.speaking.remove(&gone.pid);
@@ -205,6 +269,10 @@ impl Front {
         if unsaid && self.state.oom().is_some() {
             // No probe has said it: the disk is asked, once memory has run out and not before.
             self.torch = torch::version_for(&self.command);
+        }
+        if self.state.oom().is_some() {
+            self.known.look(&self.command, Some(self.began));
+            self.known.look_for_leftovers(&self.state);
         }
         self.remedies = self.remedies_now();
     }
@@ -289,6 +357,11 @@ impl Front {
     fn lose_screen(&mut self, why: &str) {
         let lost = self.screen.take().or_else(|| self.parked.take());
         self.typed = None;
+        if self.role == Role::Attached {
+            // Who attached has gone; the one that goes on without a screen is not this process.
+            drop(lost);
+            return self.detach();
+        }
         if std::mem::replace(&mut self.screen_lost, true) {
             return;
         }
@@ -297,8 +370,11 @@ impl Front {
         // Without a screen from the start the keeper writes to the terminal itself.
         self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
         self.print_plain(&tail);
-        if let (Phase::Asking { exit, .. }, false) = (&self.phase, self.plain) {
-            self.phase = Phase::Leaving(Ending::Like(*exit));
+        if let Phase::Asking { exit, .. } = self.phase {
+            match self.can_wait() {
+                true => self.say_that_it_waits(),
+                false => self.phase = Phase::Leaving(Ending::Like(exit)),
+            }
         }
     }
 
@@ -346,7 +422,7 @@ impl Front {
 
     /// Lets the keeper write what it still has, after the last run.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
-        if self.released || self.keeper.send(Order::Finish).is_err() {
+        if self.keeper.send(Order::Finish).is_err() {
             return;
         }
         let finished = async {
@@ -373,7 +449,11 @@ impl Front {
             .parked
             .as_ref()
             .map(|_| self.clock.now() + Duration::from_millis(500));
-        [phase, frame, foreground].into_iter().flatten().min()
+        let prompt = self.screen.as_ref().and(self.prompt.due());
+        [phase, frame, foreground, prompt]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What time alone brings about.
@@ -388,6 +468,20 @@ impl Front {
         self.settle(now);
         self.pass_gate(now);
         self.take_terminal_again();
+        self.look_for_prompt(now);
+        self.describe(now);
+    }
+
+    /// Says it on the screen when the training waits for somebody to type.
+    fn look_for_prompt(&mut self, now: Moment) {
+        let (Some(screen), Some(run)) = (&mut self.screen, self.state.run()) else {
+            return;
+        };
+        let waits = self.prompt.look(now, || prompt::reads_terminal(run.pid));
+        if waits != screen.child.awaits_input() {
+            screen.child.set_awaits_input(waits);
+            screen.request(Due::Now);
+        }
     }
 
     /// Ends the session: the terminal first, then the last words, then the recording.
@@ -409,6 +503,7 @@ impl Front {
                 recording: self.recording.as_deref(),
                 last_words: &self.last_words,
                 at_line_start: self.last_byte == b'\n',
+                session_over: self.departure == Departure::Ended,
             },
         );
     }

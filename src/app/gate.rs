@@ -65,6 +65,7 @@ pub struct Gate {
     watched: BTreeMap<Uuid, Watched>,
     needed: Option<Bytes>,
     ours: Vec<Pid>,
+    awaited: Vec<Pid>,
     sight: Sight,
     simulated: bool,
 }
@@ -116,7 +117,17 @@ impl Gate {
                 .collect(),
             needed,
             ours,
+            awaited: Vec::new(),
             sight,
+        }
+    }
+
+    /// The same gate, shut for as long as one of these processes is on a watched device. There is no
+    /// deadline for them: the user has chosen to wait.
+    pub fn awaiting(self, pids: Vec<Pid>) -> Gate {
+        Gate {
+            awaited: pids,
+            ..self
         }
     }
 
@@ -152,9 +163,14 @@ impl Gate {
     }
 
     /// What the gate says at `now`.
-    pub fn verdict(&self, now: Moment) -> Verdict {
+    pub fn verdict(&mut self, now: Moment) -> Verdict {
         if self.simulated {
             return Verdict::Open;
+        }
+        if let Some(verdict) = self.verdict_on_awaited() {
+            // Their memory comes back once they are gone; the time for that begins then.
+            self.opened = now;
+            return verdict;
         }
         let waited = now.since(self.opened);
         let blind = match (self.sight, self.watched.is_empty()) {
@@ -192,6 +208,32 @@ impl Gate {
             ))
         } else {
             Verdict::Wait(format!("waiting for the device's memory: {who}"))
+        }
+    }
+
+    fn verdict_on_awaited(&self) -> Option<Verdict> {
+        if self.awaited.is_empty() {
+            return None;
+        }
+        if self.sight == Sight::Blind {
+            let words = "who is on the GPU cannot be seen without NVML; not relaunched";
+            return Some(Verdict::Refused(words.into()));
+        }
+        let unread = self
+            .watched
+            .values()
+            .any(|watched| watched.latest.is_none());
+        let holding = self.watched.values().find(|watched| {
+            let reading = watched.latest.iter();
+            let mut processes = reading.flat_map(|reading| reading.processes.iter().flatten());
+            processes.any(|process| self.awaited.contains(&process.pid))
+        });
+        match holding {
+            Some(watched) => Some(Verdict::Wait(format!(
+                "waiting, however long, for the GPU: {}",
+                self.held_by(watched)
+            ))),
+            None => unread.then(|| Verdict::Wait("waiting for a reading of the GPU".into())),
         }
     }
 
@@ -319,6 +361,23 @@ mod tests {
     }
 
     #[test]
+    fn who_is_awaited_keeps_it_shut_for_as_long_as_they_stay() {
+        let mut gate = gate(None).awaiting(vec![Pid(99)]);
+        assert!(matches!(gate.verdict(at(0.0)), Verdict::Wait(why) if why.contains("reading")));
+        gate.read(&reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
+        let Verdict::Wait(why) = gate.verdict(at(4000.0)) else {
+            panic!("it is waited however long")
+        };
+        assert!(why.contains("python 99 holds 8.00 GiB"), "{why}");
+        for _ in 0..3 {
+            gate.read(&reading(Bytes::mib(310), &[]));
+        }
+        assert_eq!(gate.verdict(at(4001.0)), Verdict::Open);
+        gate.lose_nvml();
+        assert!(matches!(gate.verdict(at(4002.0)), Verdict::Refused(why) if why.contains("NVML")));
+    }
+
+    #[test]
     fn without_nvml_time_decides_and_says_so() {
         let mut gate = gate(None);
         gate.lose_nvml();
@@ -328,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_run_whose_device_nobody_knows_is_waited_for_blindly() {
-        let gate = Gate::new(
+        let mut gate = Gate::new(
             Moment::ZERO,
             Timing::default(),
             [],
@@ -342,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_simulated_device_has_no_gate() {
-        let gate = Gate::new(
+        let mut gate = Gate::new(
             Moment::ZERO,
             Timing::default(),
             [(Uuid::new("SIM-1"), None)],

@@ -3,9 +3,11 @@
 //! training starts all the same.
 
 use super::RunOptions;
+use super::memory::Memory;
 use crate::command::{CommandLine, EnvChange, Word};
 use crate::probe::{self, Installed};
 use crate::units::RunNumber;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The probe's side of a launch, the same for all runs of a session but the run's number.
@@ -13,7 +15,10 @@ pub struct Surround {
     probe: Option<ProbeInPlace>,
     session: String,
     lines: bool,
+    snapshot: Option<PathBuf>,
     interval: std::time::Duration,
+    /// `PYTHONPATH` of the environment that the command inherits.
+    python_path: Option<OsString>,
 }
 
 struct ProbeInPlace {
@@ -50,9 +55,47 @@ impl Surround {
             probe,
             session: session.to_string(),
             lines: options.lines,
+            // The program may change its directory.
+            snapshot: options
+                .snapshot
+                .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
             interval: options.interval,
+            python_path: std::env::var_os("PYTHONPATH"),
         };
         (surround, problem)
+    }
+
+    /// What an earlier front of the session has put in place.
+    pub fn found(memory: &Memory) -> Surround {
+        let directories = memory.directories();
+        let place = directories
+            .runtime
+            .as_deref()
+            .zip(directories.probe_socket());
+        Surround {
+            probe: place
+                .filter(|_| memory.probe)
+                .map(|(directory, socket)| ProbeInPlace {
+                    installed: Installed::found(directory),
+                    socket,
+                }),
+            session: memory.header.id.clone(),
+            lines: memory.lines,
+            snapshot: memory.snapshot.as_ref().map(|word| PathBuf::from(&word.0)),
+            interval: memory.interval,
+            python_path: memory.python_path.clone().map(|word| word.0),
+        }
+    }
+
+    /// Where snapshots go, absolute.
+    pub fn snapshot(&self) -> Option<&Path> {
+        self.snapshot.as_deref()
+    }
+
+    /// Whether the probe is in place.
+    pub fn has_probe(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// The command as it is really started: `shown` with the probe's words in its environment.
@@ -62,7 +105,7 @@ impl Surround {
             let inherited = shown
                 .env_value("PYTHONPATH")
                 .map(|word| word.0.clone())
-                .or_else(|| std::env::var_os("PYTHONPATH"));
+                .or_else(|| self.python_path.clone());
             let changes = probe.installed.environment(
                 &probe.socket,
                 run,
@@ -73,6 +116,8 @@ impl Surround {
             for EnvChange { name, value } in changes {
                 command.set_env(&name.to_string_lossy(), value);
             }
+            let snapshot = self.snapshot.as_deref().map(Word::from);
+            command.set_env(probe::SNAPSHOT_VARIABLE, snapshot);
         }
         command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
         command

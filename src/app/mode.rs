@@ -29,6 +29,20 @@ pub enum Reason {
     Notebook,
 }
 
+impl Reason {
+    /// The reason, in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Reason::Asked => "--headless",
+            Reason::NoTerminal => "standard output is no terminal",
+            Reason::DumbTerminal => "TERM is unset or dumb",
+            Reason::Background => "in the background",
+            Reason::Ci => "CI is set",
+            Reason::Notebook => "a notebook's cell",
+        }
+    }
+}
+
 /// What is known of the surroundings when oomph starts.
 #[derive(Debug, Clone, Default)]
 pub struct Surface {

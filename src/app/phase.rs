@@ -4,7 +4,8 @@ use super::Ending;
 use super::gate::Gate;
 use crate::command::CommandLine;
 use crate::event::{Exit, Exited};
-use crate::units::{Bytes, Moment};
+use crate::remedy::{FileCopy, Leftover, Remedy};
+use crate::units::{Bytes, Moment, Pid};
 
 /// The lifecycle of a session. Runs follow each other through
 /// `Starting → Running → Settling → Asking → Sweeping → Gating → Starting`.
@@ -62,7 +63,7 @@ pub enum After {
     /// The end: the user has asked to leave.
     Leave,
     /// Another run, which the user has asked for already.
-    Relaunch(Next),
+    Relaunch(Box<Next>),
 }
 
 /// The run that was chosen to follow.
@@ -74,4 +75,12 @@ pub struct Next {
     pub remedies: Vec<String>,
     /// The peak that is predicted for it.
     pub predicted_peak: Option<Bytes>,
+    /// The same remedies, whole.
+    pub applied: Vec<Remedy>,
+    /// Edited copies of files that its command names, to be written first.
+    pub files: Vec<FileCopy>,
+    /// Processes that are waited for until they have left the device.
+    pub awaited: Vec<Pid>,
+    /// Those among them that were asked to end, and are killed after this instant.
+    pub ending: Option<(Vec<Leftover>, Moment)>,
 }

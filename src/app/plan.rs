@@ -1,9 +1,10 @@
 //! `oomph plan`: what is recognised in a command and what each remedy would change. Runs nothing.
 
 use super::Ending;
-use super::allocator::InheritedSettings;
+use super::known::Known;
 use super::torch;
 use crate::command::CommandLine;
+use crate::config;
 use crate::remedy::{self, Availability, Context, Plan};
 use std::io::Write;
 
@@ -13,12 +14,16 @@ use std::io::Write;
 /// Standard output could not be written.
 pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
     let torch = torch::version_for(command);
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let settings = config::read(&command.cwd);
+    let (mut known, problems) = Known::at_start(&settings);
+    for problem in settings.problems.iter().chain(&problems) {
+        eprintln!("oomph: {problem}");
+    }
+    known.look(command, None);
     let context = Context {
         torch: torch.as_deref(),
-        inherited: inherited.as_inherited(),
         batch_scale,
-        ..Context::default()
+        ..known.context()
     };
     let mut out = std::io::stdout().lock();
     if json {
@@ -36,7 +41,10 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
     let known = recognised.known.map_or(
         "unknown; its options are read by their spelling".to_string(),
-        |entry| format!("known as {}", entry.name),
+        |entry| match &entry.source {
+            Some(source) => format!("known as {}, by {source}", entry.name),
+            None => format!("known as {}", entry.name),
+        },
     );
     writeln!(out, "program    {program} ({known})")?;
     if !launchers.is_empty() {

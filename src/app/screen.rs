@@ -129,6 +129,11 @@ impl Screen {
         self.view.key(key, &around.scene(&self.child))
     }
 
+    /// Opens the dialog of the remedies though no memory ran out: the last run refused a change.
+    pub fn open_remedies(&mut self, around: &Around) {
+        self.view.open_remedies(&around.scene(&self.child));
+    }
+
     /// Pasted text.
     pub fn paste(&mut self, text: &str, around: &Around) -> Option<Effect> {
         self.view.paste(text, &around.scene(&self.child))

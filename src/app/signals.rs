@@ -8,6 +8,7 @@ use crate::supervise::Forwarding;
 use crate::units::Pid;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use serde::{Deserialize, Serialize};
 use std::io;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -88,7 +89,8 @@ impl Signals {
 }
 
 /// What a hang-up of the terminal does to the training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnHup {
     /// Nothing: it goes on without a screen.
     Keep,
@@ -97,7 +99,7 @@ pub enum OnHup {
 }
 
 /// The rules of which signal means what.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
     pub in_slurm_step: bool,

@@ -1,5 +1,6 @@
 //! The definition of the command line (clap derive) and its plain counterparts.
 
+use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
 use crate::app::{Forwarding, OnHup, OnOom, Recording, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser, ValueEnum};
@@ -17,6 +18,32 @@ pub enum Order {
     Plan(PlanOrder),
     /// Name the causes of the out-of-memories in a log.
     Explain(ExplainOrder),
+    /// List the sessions that are alive.
+    List {
+        /// As JSON.
+        json: bool,
+    },
+    /// Come to a session with a screen.
+    Attach {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// Whether to ask NVML.
+        nvml: bool,
+    },
+    /// End a session.
+    Stop {
+        /// Which; the only one without.
+        session: Option<String>,
+        /// By SIGKILL, at once.
+        kill: bool,
+    },
+    /// Show a session's output.
+    Logs {
+        /// Which; the only one, or the latest, without.
+        session: Option<String>,
+        /// Go on as it grows.
+        follow: bool,
+    },
 }
 
 /// A recording to play.
@@ -77,6 +104,14 @@ pub struct Cli {
 pub enum Subcommand {
     /// Run a command under oomph: the same as without a subcommand, spelled out.
     Run(RunArguments),
+    /// List the sessions that are alive on this machine.
+    Ls(LsArguments),
+    /// Come to a session with a screen: one that was left, whose terminal is gone, or that waits.
+    Attach(AttachArguments),
+    /// End a session: SIGTERM to the training, after 45 s to its whole tree, after 5 s SIGKILL.
+    Stop(StopArguments),
+    /// Write a session's output as the training wrote it.
+    Logs(LogsArguments),
     /// Play a recorded session on the screen.
     Replay(ReplayArguments),
     /// Show what oomph recognises in a command and how each remedy would change it. Runs nothing.
@@ -194,6 +229,9 @@ pub struct Common {
     /// Do not record which lines of the program hold the memory
     #[arg(long)]
     pub no_lines: bool,
+    /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_probe", "no_lines"])]
+    pub snapshot: Option<PathBuf>,
     /// Time between two samples: 100ms, 0.5s [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
@@ -233,6 +271,7 @@ impl Common {
             no_probe: self.no_probe | after.no_probe,
             no_nvml: self.no_nvml | after.no_nvml,
             no_lines: self.no_lines | after.no_lines,
+            snapshot: after.snapshot.or(self.snapshot),
             interval: after.interval.or(self.interval),
             record: after.record.or(self.record),
             no_record: self.no_record | after.no_record,
@@ -252,6 +291,7 @@ impl Common {
             probe: !self.no_probe,
             nvml: !self.no_nvml,
             lines: !self.no_lines,
+            snapshot: self.snapshot,
             interval: self.interval.unwrap_or(Duration::from_millis(100)),
             recording: match (self.record, self.no_record) {
                 (Some(path), false) => Recording::To(path),

@@ -93,6 +93,9 @@ fn options_become_plain_values() {
         "--no-lines",
         "true",
     ]);
+    assert_eq!(options.snapshot, None);
+    let saved = run(&["--snapshot", "out/snaps", "true"]);
+    assert_eq!(saved.snapshot, Some("out/snaps".into()));
     assert_eq!(options.recording, Recording::To("/tmp/a.jsonl".into()));
     assert_eq!(options.on_oom, Some(OnOom::Exit));
     assert_eq!(
@@ -229,4 +232,30 @@ fn a_theme_is_one_of_those_that_there_are() {
         said.contains("choose one of default, dark, light, contrast"),
         "{said}"
     );
+}
+
+#[test]
+fn signals_are_passed_on_as_asked() {
+    use crate::app::{Forwarding, OnHup};
+    let plain = run(&["python"]);
+    assert_eq!(
+        (plain.forward, plain.on_hup),
+        (Forwarding::Auto, OnHup::Keep)
+    );
+    let asked = run(&["--forward", "never", "--on-hup=stop", "python"]);
+    assert_eq!(
+        (asked.forward, asked.on_hup),
+        (Forwarding::Never, OnHup::Stop)
+    );
+    let asked = run(&[
+        "--forward",
+        "never",
+        "run",
+        "--forward=always",
+        "--",
+        "python",
+    ]);
+    assert_eq!(asked.forward, Forwarding::Always);
+    assert!(mistake_of(&["--forward", "twice", "python"]).contains("always"));
+    assert!(mistake_of(&["--on-hup", "run", "python"]).contains("keep"));
 }

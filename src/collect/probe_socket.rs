@@ -66,6 +66,19 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// The same in the place of a front that has made way: the socket is its, whether it still listens
+/// or not.
+///
+/// # Errors
+/// As [`bind`].
+pub fn take_over(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket {
+        fs::remove_file(path)?;
+    }
+    bind(path)
+}
+
 /// Removes a socket at which nobody listens any more; anything else is left for `bind` to refuse.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());

@@ -39,12 +39,24 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             "What is allocated between steps has climbed steadily over the last {} steps. A smaller batch leaves less of each step and so only delays the end.",
             climb.steps
         )),
+        growing_line(case),
         (!would_fit).then(|| "Without it it would not fit here either.".into()),
     ]);
     finding.evidence = vec![number("leaked a step", per_step), number("leaked", leaked)];
     finding.evidence.extend(case.evidence());
     finding.advice = advice();
     Some(finding)
+}
+
+/// The program's line that grows most, where lines were recorded.
+fn growing_line(case: &Case) -> Option<String> {
+    let most = case.oom.record.as_ref()?.growing.first()?;
+    let file = most.line.file.rsplit('/').next().unwrap_or_default();
+    let (number, function) = (most.line.line, &most.line.function);
+    Some(format!(
+        "The line that holds ever more is {file}:{number} {function}: {} a step.",
+        most.per_step
+    ))
 }
 
 /// What to do about one.

@@ -199,6 +199,42 @@ pub struct LineHolding {
     pub bytes: Bytes,
     /// In how many blocks.
     pub blocks: u64,
+    /// What they are, where an optimizer knows them; the rest is activations, buffers, batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<HeldKind>,
+}
+
+/// What an optimizer knows memory to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldKind {
+    /// Parameters.
+    Parameters,
+    /// Their gradients.
+    Gradients,
+    /// The optimizer's state.
+    OptimizerState,
+    /// A kind that this version does not know (a recording of a later one).
+    #[serde(other)]
+    Unknown,
+}
+
+/// A line of the program that holds more from step to step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrowingLine {
+    /// The line of the program's own code.
+    pub line: SourceLine,
+    /// The innermost library line below it, where there is one.
+    #[serde(default)]
+    pub inside: Option<SourceLine>,
+    /// Bytes held after the later step.
+    pub bytes: Bytes,
+    /// How much more a step.
+    pub per_step: Bytes,
+    /// The earlier step.
+    pub from_step: u64,
+    /// The later step.
+    pub to_step: u64,
 }
 
 /// Free blocks of one class of size (powers of two), inside reserved segments.
@@ -239,6 +275,9 @@ pub struct OomRecord {
     /// The lines that hold the most bytes, most first.
     #[serde(default)]
     pub lines: Vec<LineHolding>,
+    /// The lines that hold more from step to step, by two sums taken after steps; most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub growing: Vec<GrowingLine>,
     /// The training's Python stack, innermost first.
     #[serde(default)]
     pub stack: Vec<SourceLine>,

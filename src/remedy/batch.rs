@@ -5,6 +5,7 @@
 //! nothing is edited.
 
 mod accumulation;
+mod deepspeed;
 mod in_file;
 mod known;
 mod unknown;
@@ -95,7 +96,7 @@ pub(super) fn smaller(
     let arguments = arguments_of(command, &recognised.anatomy);
     match recognised.known {
         Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, context),
-        None => unknown::smaller(command, recognised, &arguments, scale),
+        None => unknown::smaller(command, recognised, &arguments, context),
     }
 }
 

@@ -2,8 +2,12 @@
 //! is a remedy that is not offered, and a part of its reason.
 
 mod batches;
+mod files;
 mod launchers;
+mod others;
 mod precision;
+mod programs;
+mod vision;
 
 use super::{Availability, Context, Plan, Remedy, RemedyId, remedies};
 use crate::command::{CommandLine, EnvChange, Word};

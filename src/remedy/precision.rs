@@ -39,6 +39,7 @@ pub(super) fn mixed(
             .by_launcher
             .then(|| launcher_precision(command, recognised))
             .flatten(),
+        means_off: is_off,
         in_file: &entry.file.precision,
         context,
     };

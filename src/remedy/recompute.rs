@@ -34,6 +34,7 @@ pub(super) fn recompute(
             place: recompute.place,
             spaced: recompute.spaced,
             of_launcher: None,
+            means_off: is_no,
             in_file: &entry.file.recompute,
             context,
         };
@@ -57,4 +58,12 @@ pub(super) fn recompute(
             Err("no argument for activation checkpointing is known for this program".into())
         }
     }
+}
+
+/// Values with which nothing is recomputed. (`full` is all of it, of a precision it is the opposite.)
+fn is_no(value: &str) -> bool {
+    matches!(
+        value.to_ascii_lowercase().as_str(),
+        "no" | "none" | "off" | "false" | "f" | "n" | "0" | "null"
+    )
 }

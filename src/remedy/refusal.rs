@@ -4,7 +4,7 @@
 //! The wordings are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
 //! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
-use super::plan::{Edit, Remedy, RemedyId};
+use super::plan::{Availability, Edit, Expectation, Remedy, RemedyId};
 use crate::event::Exit;
 use std::time::Duration;
 
@@ -187,6 +187,56 @@ fn shortened(line: &str) -> String {
         short.push('…');
     }
     short
+}
+
+/// The remedies with those no longer offered that the program refused, and first, where the latest run
+/// was one that did, the way to go on with what was chosen beside it (`others`).
+pub fn less_refused(
+    mut remedies: Vec<Remedy>,
+    refusals: &[Refusal],
+    others: Option<&[Remedy]>,
+) -> Vec<Remedy> {
+    for remedy in &mut remedies {
+        if let Some(refusal) = refusals.iter().find(|refusal| refusal.id == remedy.id) {
+            remedy.availability =
+                Availability::NotOffered(format!("taken back: {}", refusal.words));
+            remedy.edits.clear();
+            remedy.files.clear();
+        }
+    }
+    remedies.sort_by_key(|remedy| !remedy.is_offered());
+    if let Some(others) = others {
+        let changes: Vec<&str> = others.iter().map(|other| other.changes.as_str()).collect();
+        remedies.insert(
+            0,
+            Remedy {
+                id: RemedyId::Without,
+                key: 'u',
+                title: "without it".into(),
+                availability: Availability::Offered,
+                edits: others
+                    .iter()
+                    .flat_map(|other| other.edits.clone())
+                    .collect(),
+                files: others
+                    .iter()
+                    .flat_map(|other| other.files.clone())
+                    .collect(),
+                changes: match changes.as_slice() {
+                    [] => "the command as it was".into(),
+                    changes => changes.join("  "),
+                },
+                expectation: Expectation {
+                    needs: None,
+                    at_least: None,
+                    fits: None,
+                    words: "unknown: what was refused is missing".into(),
+                },
+                cost: String::new(),
+            },
+        );
+    }
+    remedies
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::family::is_bool;
 use super::file::{self, Lookup};
 use super::program::{Entry, Place, Unsaid};
-use super::recognition::{Recognised, is_off, opened};
+use super::recognition::{Recognised, opened};
 use crate::command::CommandLine;
 
 /// A switch of a known program, as its entry describes it.
@@ -35,6 +35,8 @@ pub(super) struct Switch<'a> {
     pub spaced: bool,
     /// What the launcher says of it, where that counts.
     pub of_launcher: Option<&'a str>,
+    /// Which values mean "off".
+    pub means_off: fn(&str) -> bool,
     /// What the program's config file calls it.
     pub in_file: &'a [String],
     /// What else is known, the config file among it.
@@ -86,7 +88,9 @@ impl<'a> Reader<'a> {
         let mut draft = Draft::default();
         for name in switch.off {
             if let Some(hit) = self.last(name)
-                && !hit.value.is_some_and(|v| is_bool(v.text) && is_off(v.text))
+                && !hit
+                    .value
+                    .is_some_and(|v| is_bool(v.text) && (switch.means_off)(v.text))
             {
                 let takes_value = hit.value.is_some_and(|v| is_bool(v.text));
                 draft.remove(&self.arguments, &hit, takes_value);
@@ -97,7 +101,7 @@ impl<'a> Reader<'a> {
         for name in switch.on.iter().chain(switch.valued) {
             let Some(hit) = self.last(name) else { continue };
             match hit.value {
-                Some(value) if is_off(value.text) => switched_off.push(hit),
+                Some(value) if (switch.means_off)(value.text) => switched_off.push(hit),
                 _ => return Err(format!("already on: {}", shown(&hit))),
             }
         }
@@ -105,7 +109,7 @@ impl<'a> Reader<'a> {
             return self.turn_around(draft, &switched_off);
         }
         if let Some(value) = switch.of_launcher
-            && !is_off(value)
+            && !(switch.means_off)(value)
         {
             return Err(format!(
                 "already on: the launcher's --mixed_precision {value}"
@@ -144,7 +148,7 @@ impl<'a> Reader<'a> {
         let mut off = None;
         for name in self.switch.in_file {
             match file.scalar(name) {
-                Lookup::Found(value) if is_off(&value.text) => off = Some(()),
+                Lookup::Found(value) if (self.switch.means_off)(&value.text) => off = Some(()),
                 Lookup::Found(value) => {
                     return Err(format!(
                         "already on: {} is {} in {}",

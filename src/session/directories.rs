@@ -6,7 +6,7 @@
 
 use super::places::{Place, Places};
 use super::private::{make_all, make_new, make_or_take, make_private};
-use super::{OUTPUT_LOG, PROBE_SOCKET, RECORDING};
+use super::{KEEPER_SOCKET, OUTPUT_LOG, PROBE_SOCKET, RECORDING};
 use crate::command::Word;
 use jiff::civil::DateTime;
 use std::fs;
@@ -41,8 +41,8 @@ impl Directories {
         let mut notes = Vec::new();
         let sessions = sessions(&places.state, &mut notes);
         let stem = format!("{}-{}", now.strftime("%Y%m%d-%H%M%S"), shown_name(program));
-        // A name with the largest suffix must fit as well.
-        let longest = format!("/{stem}-{SAME_SECOND}/{PROBE_SOCKET}");
+        // A name with the largest suffix must fit as well, and the longer of the two sockets'.
+        let longest = format!("/{stem}-{SAME_SECOND}/{KEEPER_SOCKET}");
         let runtime_base = base(&places.runtime, Some(&longest), &mut notes);
         if sessions.is_none() {
             notes.push("this session is not recorded".into());
@@ -87,6 +87,11 @@ impl Directories {
     /// Where the probe's socket goes; short enough for one.
     pub fn probe_socket(&self) -> Option<PathBuf> {
         self.runtime.as_ref().map(|dir| dir.join(PROBE_SOCKET))
+    }
+
+    /// Where the keeper's socket goes; short enough for one.
+    pub fn keeper_socket(&self) -> Option<PathBuf> {
+        self.runtime.as_ref().map(|dir| dir.join(KEEPER_SOCKET))
     }
 
     /// Removes the private directory with all that is in it. For the end of a session: not done on

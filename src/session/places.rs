@@ -45,28 +45,35 @@ impl Place {
 }
 
 impl Places {
-    /// The user's: `$XDG_STATE_HOME` or `~/.local/state`, else `/var/tmp`, which outlives a reboot;
+    /// The user's: `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` alone, where they are set; else
+    /// `$XDG_STATE_HOME` or `~/.local/state`, else `/var/tmp`, which outlives a reboot;
     /// `$XDG_RUNTIME_DIR`, else `/tmp`, else `$TMPDIR`.
     pub fn of_this_user() -> Places {
         // Without a home there are no XDG places either; the shared ones remain.
         let xdg = Xdg::new().ok();
         let state_home = xdg.as_ref().and_then(Xdg::state_dir);
         let runtime_dir = xdg.as_ref().and_then(Xdg::runtime_dir);
-        let tmpdir = std::env::var_os("TMPDIR")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute());
+        let absolute = |name| {
+            let path = std::env::var_os(name).map(PathBuf::from);
+            path.filter(|path| path.is_absolute())
+        };
+        let alone = |name| absolute(name).map(|path| vec![Place::Own(path)]);
         Places {
-            state: state_home
-                .map(Place::Own)
-                .into_iter()
-                .chain([Place::Shared("/var/tmp".into())])
-                .collect(),
-            runtime: runtime_dir
-                .map(Place::Given)
-                .into_iter()
-                .chain([Place::Shared("/tmp".into())])
-                .chain(tmpdir.map(Place::Shared))
-                .collect(),
+            state: alone("OOMPH_STATE_DIR").unwrap_or_else(|| {
+                state_home
+                    .map(Place::Own)
+                    .into_iter()
+                    .chain([Place::Shared("/var/tmp".into())])
+                    .collect()
+            }),
+            runtime: alone("OOMPH_RUNTIME_DIR").unwrap_or_else(|| {
+                runtime_dir
+                    .map(Place::Given)
+                    .into_iter()
+                    .chain([Place::Shared("/tmp".into())])
+                    .chain(absolute("TMPDIR").map(Place::Shared))
+                    .collect()
+            }),
         }
     }
 }

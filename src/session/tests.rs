@@ -89,6 +89,7 @@ fn oom(seconds: f64) -> Event {
         largest_free: None,
         free_blocks: Vec::new(),
         lines: Vec::new(),
+        growing: Vec::new(),
         stack: Vec::new(),
         phase: Default::default(),
         grad_enabled: None,

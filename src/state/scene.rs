@@ -150,6 +150,7 @@ pub(crate) fn record(
         largest_free: None,
         free_blocks: Vec::new(),
         lines: Vec::new(),
+        growing: Vec::new(),
         stack: Vec::new(),
         phase: Phase::Unknown,
         grad_enabled: None,

@@ -6,6 +6,7 @@
 use super::inherited::inherited;
 use super::order::{Order, Setup};
 use super::report::Report;
+use super::standing::{self, Call};
 use super::terminal::LineSettings;
 use super::wire::{self, Decoder, Hello};
 use crate::command::Word;
@@ -16,9 +17,10 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::socket::{MsgFlags, send};
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::Interest;
@@ -112,15 +114,21 @@ impl Keeper {
         (&ours)
             .write_all(&hello)
             .context("the keeper ended at once")?;
-        ours.set_nonblocking(true)?;
+        Keeper::over(ours, Pid(child.id() as i32))
+    }
+
+    /// The two ends of a connection that is there. Must be called inside a tokio runtime.
+    fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
+        socket.set_nonblocking(true)?;
         let line = Arc::new(Line {
-            socket: UnixStream::from_std(ours).context("no event loop for the keeper's socket")?,
+            socket: UnixStream::from_std(socket)
+                .context("no event loop for the keeper's socket")?,
             waiting: Mutex::new(VecDeque::new()),
             more: Notify::new(),
         });
         let keeper = Keeper {
             line: line.clone(),
-            pid: Pid(child.id() as i32),
+            pid,
         };
         let reports = Reports {
             line,
@@ -128,6 +136,36 @@ impl Keeper {
             chunk: vec![0; 64 << 10],
         };
         Ok((keeper, reports))
+    }
+
+    /// Asks the keeper that listens at `path` for the front's place. The first report is
+    /// [`Report::Welcome`], once the present front has made way; none at all means that the session
+    /// is over, or another front was quicker.
+    ///
+    /// # Errors
+    /// Nobody listens there, or somebody who is none of ours.
+    pub fn attach(path: &Path) -> io::Result<(Keeper, Reports)> {
+        let (socket, pid) = standing::call(path, Call::Attach)?;
+        Keeper::over(socket, pid).map_err(io::Error::other)
+    }
+
+    /// The front's place as the keeper gave it to this process, which it started for that: descriptor
+    /// `number` is the socket, and nobody else's.
+    ///
+    /// # Errors
+    /// It is no such descriptor.
+    pub fn inherit(number: RawFd) -> io::Result<(Keeper, Reports)> {
+        // SAFETY: only asks whether the descriptor is open, and then nobody else here owns it.
+        let socket = unsafe {
+            if number <= 2 || libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) != 0 {
+                return Err(io::Error::other(
+                    "it is started by oomph itself, not by hand",
+                ));
+            }
+            Socket::from_raw_fd(number)
+        };
+        let keeper = Pid(std::os::unix::process::parent_id() as i32);
+        Keeper::over(socket, keeper).map_err(io::Error::other)
     }
 
     /// The keeper's process.
@@ -142,6 +180,19 @@ impl Keeper {
     /// for so long that [`MOST_WAITING`] bytes wait already (the order is not sent then).
     pub fn send(&self, order: Order) -> io::Result<()> {
         self.line.send(&wire::order(&order))
+    }
+}
+
+impl Keeper {
+    /// Waits, for no longer than `limit`, until the keeper has taken all orders: for one that is the
+    /// last, after which this process goes.
+    pub async fn flush(&self, limit: std::time::Duration) {
+        let all = async {
+            while self.line.flush().unwrap_or(false) {
+                let _ = self.line.socket.writable().await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, all).await;
     }
 }
 

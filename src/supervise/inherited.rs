@@ -74,6 +74,20 @@ pub fn ignore_own_limits() {
     }
 }
 
+/// As process 1 of a container, has the kernel reap whatever is given to this process, so that no
+/// zombies pile up. The trainer finds the signal as it was. To be called by the front, which waits
+/// for no children; the keeper reaps by itself.
+pub fn reap_strangers() {
+    if std::process::id() == 1 {
+        // What the trainer is to find is read before.
+        inherited();
+        // SAFETY: no handler, only ignored.
+        unsafe {
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        }
+    }
+}
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = record;

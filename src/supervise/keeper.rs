@@ -14,6 +14,8 @@
     clippy::unreachable
 )]
 
+mod callers;
+mod deputy;
 mod descriptor;
 mod environment;
 mod footprint;
@@ -21,6 +23,7 @@ mod log;
 mod outlets;
 mod place;
 mod pty;
+mod recent;
 mod relay;
 mod ring;
 mod run;
@@ -123,7 +126,8 @@ fn first_message(socket: impl AsFd) -> io::Result<(Hello, Decoder)> {
                 return Ok((serde_json::from_slice(&body)?, decoder));
             }
             Ok(None) => {}
-            Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Unknown)) | Err(_) => {
+            Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown))
+            | Err(_) => {
                 return Err(io::Error::other("the first message is none of oomph's"));
             }
         }

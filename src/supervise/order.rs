@@ -1,6 +1,6 @@
 //! What the front asks of the keeper. Shapes only: nothing here is carried out.
 
-use crate::command::CommandLine;
+use crate::command::{CommandLine, Word};
 use crate::units::RunNumber;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -57,6 +57,7 @@ pub enum Io {
 /// How long the keeper waits for what. Counted on the monotonic clock, which stands still while
 /// the machine sleeps: nothing is killed by a deadline that passed in a suspended laptop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Timing {
     /// From SIGTERM to the trainer until the whole tree gets it. 45 s, because torchrun itself
     /// waits 30 s for its ranks before it kills them.
@@ -74,6 +75,8 @@ pub struct Timing {
     pub log_retry: Duration,
     /// The shortest time between two changes of the window's size.
     pub resize: Duration,
+    /// How long a front may take to make way for another before it is killed.
+    pub handover: Duration,
 }
 
 impl Default for Timing {
@@ -86,6 +89,7 @@ impl Default for Timing {
             drain: Duration::from_millis(500),
             log_retry: Duration::from_secs(30),
             resize: Duration::from_millis(100),
+            handover: Duration::from_secs(5),
         }
     }
 }
@@ -182,6 +186,17 @@ pub enum Order {
     ScreenShown(bool),
     /// The front goes away on purpose: go on without it.
     Release,
+    /// The front has made way for another one, and goes on listening: it is told of the ends of
+    /// runs and of the session's, and ends with it. For a front that a script or a scheduler waits
+    /// for.
+    StepBack,
+    /// Listen at this path for callers: fronts that want to attach, and who looks or stops.
+    Listen(Word),
+    /// What the next front must know and no recording tells; replaces what was said before. Never
+    /// written anywhere, for it holds the command as it was typed.
+    Remember(String),
+    /// What others may know of the session; replaces what was said before.
+    Describe(String),
     /// There will be no more runs. Answered by [`Report::Finished`] when all is written.
     Finish,
 }

@@ -1,5 +1,6 @@
 //! What the keeper tells the front.
 
+use super::standing::Standing;
 use crate::event::Exit;
 use crate::units::{Bytes, Pid, RunNumber};
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,20 @@ pub enum Report {
     },
     /// Something worth telling the user.
     Note(String),
+    /// The first report to a front that came later: how things stand.
+    Welcome(Standing),
+    /// The last of the present run's output that the front before may have had: for the eye.
+    Recent(Vec<u8>),
+    /// Another front wants this one's place: make way.
+    Superseded,
+    /// Somebody asked for the session to end; the run, if there is one, has been told already.
+    StopAsked {
+        /// Whether by SIGKILL.
+        kill: bool,
+    },
+    /// A signal, by number, reached a front that has stepped back: the present one is to deal with
+    /// it as with its own.
+    Signalled(i32),
     /// The answer to [`Order::Finish`](super::Order::Finish): everything is written, and the keeper
     /// says no more. An end of the reports without it means that the keeper was lost.
     Finished,

@@ -7,6 +7,7 @@
 use super::inherited::Inherited;
 use super::order::{Forwarding, Io, Order, Timing};
 use super::report::{Report, Stream};
+use super::standing::Call;
 use super::terminal::LineSettings;
 use crate::command::Word;
 use crate::units::Pid;
@@ -46,6 +47,8 @@ pub enum Frame {
     Input(Vec<u8>),
     /// Output of the trainer.
     Output(Stream, Vec<u8>),
+    /// The last of its output before the front came.
+    Recent(Vec<u8>),
     /// A kind of a later version.
     Unknown,
 }
@@ -55,6 +58,7 @@ const INPUT: u8 = 2;
 const TERMINAL: u8 = 16;
 const OUT: u8 = 17;
 const ERR: u8 = 18;
+const RECENT: u8 = 19;
 
 /// Appends a frame to `buffer`.
 fn put(buffer: &mut Vec<u8>, kind: u8, body: &[u8]) {
@@ -83,6 +87,13 @@ pub fn hello(hello: &Hello) -> Vec<u8> {
     buffer
 }
 
+/// The bytes of a caller's first frame.
+pub fn call(call: Call) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    put_json(&mut buffer, &call);
+    buffer
+}
+
 /// The bytes of an order.
 pub fn order(order: &Order) -> Vec<u8> {
     let mut buffer = Vec::new();
@@ -97,6 +108,10 @@ pub fn order(order: &Order) -> Vec<u8> {
         | Order::Resize(_)
         | Order::ScreenShown(_)
         | Order::Release
+        | Order::StepBack
+        | Order::Listen(_)
+        | Order::Remember(_)
+        | Order::Describe(_)
         | Order::Finish => put_json(&mut buffer, order),
     }
     buffer
@@ -107,6 +122,7 @@ pub fn report(report: &Report) -> Vec<u8> {
     let mut buffer = Vec::new();
     match report {
         Report::Output { stream, bytes } => output(&mut buffer, *stream, [bytes, &[]]),
+        Report::Recent(bytes) => put(&mut buffer, RECENT, bytes),
         Report::Started { .. }
         | Report::SpawnFailed { .. }
         | Report::Gap { .. }
@@ -117,6 +133,10 @@ pub fn report(report: &Report) -> Vec<u8> {
         | Report::Resumed
         | Report::Unlogged { .. }
         | Report::Note(_)
+        | Report::Welcome(_)
+        | Report::Superseded
+        | Report::StopAsked { .. }
+        | Report::Signalled(_)
         | Report::Finished => put_json(&mut buffer, report),
     }
     buffer
@@ -139,14 +159,41 @@ pub fn output(buffer: &mut Vec<u8>, stream: Stream, bytes: [&[u8]; 2]) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
+/// The largest frame from somebody who has not said who it is.
+const LARGEST_OF_STRANGERS: usize = 4 << 10;
+
 /// Takes frames out of a stream of bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
     taken: usize,
+    largest: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder {
+            buffer: Vec::new(),
+            taken: 0,
+            largest: LARGEST,
+        }
+    }
 }
 
 impl Decoder {
+    /// For frames of somebody who has not said who it is: none of them is large.
+    pub fn for_strangers() -> Decoder {
+        Decoder {
+            largest: LARGEST_OF_STRANGERS,
+            ..Decoder::default()
+        }
+    }
+
+    /// From here on frames may be as large as those of our own.
+    pub fn trust(&mut self) {
+        self.largest = LARGEST;
+    }
+
     /// Adds what was read.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
@@ -163,7 +210,7 @@ impl Decoder {
             return Ok(None);
         };
         let length = u32::from_le_bytes(*length) as usize;
-        if length == 0 || length > LARGEST {
+        if length == 0 || length > self.largest {
             return Err(Malformed);
         }
         let Some(body) = rest.get(..length) else {
@@ -178,6 +225,7 @@ impl Decoder {
             TERMINAL => Frame::Output(Stream::Terminal, body.to_vec()),
             OUT => Frame::Output(Stream::Out, body.to_vec()),
             ERR => Frame::Output(Stream::Err, body.to_vec()),
+            RECENT => Frame::Recent(body.to_vec()),
             _ => Frame::Unknown,
         };
         self.taken += 4 + length;
@@ -197,7 +245,15 @@ impl Frame {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
             Frame::Input(bytes) => Some(Order::Input(bytes)),
-            Frame::Output(..) | Frame::Unknown => None,
+            Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
+        }
+    }
+
+    /// The call in this frame; `None` where this version knows no such call.
+    pub fn into_call(self) -> Option<Call> {
+        match self {
+            Frame::Json(body) => serde_json::from_slice(&body).ok(),
+            Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
         }
     }
 
@@ -206,6 +262,7 @@ impl Frame {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
             Frame::Output(stream, bytes) => Some(Report::Output { stream, bytes }),
+            Frame::Recent(bytes) => Some(Report::Recent(bytes)),
             Frame::Input(_) | Frame::Unknown => None,
         }
     }

@@ -29,6 +29,7 @@ const SMALLEST: u16 = 2;
 pub struct ChildScreen {
     parser: Parser<Answers>,
     cutter: Cutter,
+    awaits_input: bool,
     search: Option<Search>,
     selection: Option<Selection>,
 }
@@ -44,6 +45,7 @@ impl ChildScreen {
                 Answers::default(),
             ),
             cutter: Cutter::default(),
+            awaits_input: false,
             search: None,
             selection: None,
         }
@@ -65,6 +67,16 @@ impl ChildScreen {
             let selected = selected.flat_map(|rows| [&mut rows.anchor, &mut rows.head]);
             found.chain(selected).for_each(|row| *row += added);
         }
+    }
+
+    /// Says whether the program sits at a prompt and waits for somebody to type.
+    pub fn set_awaits_input(&mut self, awaits: bool) {
+        self.awaits_input = awaits;
+    }
+
+    /// Whether the program waits for somebody to type.
+    pub fn awaits_input(&self) -> bool {
+        self.awaits_input
     }
 
     /// Changes the size; anything below 2 counts as 2.

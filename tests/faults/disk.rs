@@ -141,8 +141,12 @@ fn fault_55_no_home_and_no_place_for_anything() {
 /// However few descriptors or however little memory there is: the training runs, or 125 and why.
 #[test]
 fn fault_56_too_few_descriptors_and_too_little_memory() {
-    let limits = (3..24).map(|n| format!("ulimit -n {n}"));
-    let limits = limits.chain((1..14).map(|n| format!("ulimit -v {}", n * 20_000)));
+    let limits = (3..24).step_by(2).map(|n| format!("ulimit -n {n}"));
+    let limits = limits.chain(
+        (1..14)
+            .step_by(2)
+            .map(|n| format!("ulimit -v {}", n * 20_000)),
+    );
     let mut ran = 0;
     for limit in limits {
         let scene = Scene::new().before(&limit);
@@ -164,7 +168,7 @@ fn fault_56_too_few_descriptors_and_too_little_memory() {
         }
         training.check();
     }
-    assert!(ran > 5, "{ran}");
+    assert!(ran > 3, "{ran}");
 }
 
 #[test]

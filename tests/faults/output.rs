@@ -123,7 +123,7 @@ fn fault_06_a_sequence_that_never_ends_hides_nothing_for_long() {
 
 #[test]
 fn fault_07_an_emulator_at_its_limit_holds_up_no_training() {
-    let steps = ["soup:counts:40000", "touch:written", "shout", "until:go"];
+    let steps = ["soup:counts:1500", "touch:written", "shout", "until:go"];
     let mut training = Scene::new().screen(&steps);
     training.file("written");
     training.terminal().wait_for("<<HERE>>", PATIENCE);
@@ -245,7 +245,7 @@ fn fault_13_the_end_is_told_while_somebody_still_holds_the_output() {
 #[test]
 fn fault_14_not_one_bingo_is_missing() {
     let rounds = std::env::var("OOMPH_FAULT_ROUNDS").ok();
-    let rounds: u32 = rounds.and_then(|text| text.parse().ok()).unwrap_or(40);
+    let rounds: u32 = rounds.and_then(|text| text.parse().ok()).unwrap_or(24);
     for round in 0..rounds {
         let scene = Scene::new();
         let mut training = match round % 4 {

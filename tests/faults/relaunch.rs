@@ -3,12 +3,12 @@
 use crate::harness::{Key, PATIENCE, processes, wait_until};
 use crate::staging::{Scene, Training, trainer};
 use nix::sys::signal::Signal::*;
-use oomph::event::{Exit, What};
+use oomph::event::{Event, Exit, What};
 
 const SUCCESS: Exit = Exit::Code(0);
 
 /// The dialog's footer: nothing else on the screen says this.
-const DIALOG: &str = "Space combine";
+pub const DIALOG: &str = "Space combine";
 
 /// A training that runs out of memory at a batch of 64, and does not below.
 fn too_large(scene: Scene, before: &[&str], after: &[&str]) -> Training {
@@ -26,16 +26,23 @@ fn at_dialog(before: &[&str], after: &[&str]) -> Training {
 /// Presses a key at the dialog. One that comes with others, or as soon as the dialog does, may have
 /// been meant for something else and is passed over; so it is pressed as a person does, until it
 /// counts.
-fn answer(training: &mut Training, key: char, mut counted: impl FnMut(&mut Training) -> bool) {
-    let mut pressed = std::time::Instant::now();
+pub fn answer(training: &mut Training, key: char, mut counted: impl FnMut(&mut Training) -> bool) {
+    let began = std::time::Instant::now();
+    let mut pressed = began;
     training.terminal().press(key);
-    wait_until("the key counts", PATIENCE, || {
+    while !counted(training) {
         if pressed.elapsed().as_secs() >= 2 {
             training.terminal().press(key);
             pressed = std::time::Instant::now();
         }
-        counted(training)
-    });
+        let notes = training.notes();
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{key:?} does not count; notes:\n{notes}\n{}",
+            training.terminal().post_mortem()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// Halves the batch.
@@ -47,7 +54,7 @@ fn relaunch(training: &mut Training) {
 }
 
 /// Leaves.
-fn quit(training: &mut Training) {
+pub fn quit(training: &mut Training) {
     answer(training, 'q', |training| {
         !processes::is_alive(training.front())
     });
@@ -239,6 +246,18 @@ fn fault_79_a_front_that_dies_between_two_runs_starts_no_second() {
     });
     training.signal_front(SIGKILL);
     assert_eq!(training.exit(), Exit::Signal(9));
+    // The session is back at its dialog, with nobody before it, until somebody comes or ends it.
+    let header = |event: Event| match event.what {
+        What::SessionStarted(header) => Some(header.id),
+        _ => None,
+    };
+    let id = training.events().into_iter().find_map(header);
+    let stopped = std::process::Command::new(crate::staging::OOMPH)
+        .args(["stop", &id.expect("a header")])
+        .env_clear()
+        .output()
+        .expect("oomph runs");
+    assert!(stopped.status.success(), "{stopped:?}");
     training.check();
     assert!(!training.path("second").exists() && training.runs() == 1);
 }

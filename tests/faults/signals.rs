@@ -264,11 +264,9 @@ fn fault_28_a_suspended_screen_comes_back() {
     wait_until("the front stops", PATIENCE, || {
         processes::state(front) == Some('T')
     });
-    assert_eq!(
-        training.terminal().left_behind(),
-        [""; 0],
-        "the prompt is a prompt"
-    );
+    wait_until("the prompt is a prompt", PATIENCE, || {
+        training.terminal().left_behind().is_empty()
+    });
     wait_for_beats(&training, 300_000);
     processes::signal(front, SIGCONT);
     wait_until("the screen is back", PATIENCE, || {
@@ -497,4 +495,32 @@ fn fault_37_a_storm_of_orphans() {
     });
     training.go();
     training.finish(Exit::Code(9));
+}
+
+/// A training that waits for somebody to type says so on the screen, and one that works does not.
+#[test]
+fn a_prompt_that_waits_is_told_of() {
+    const HINT: &str = "waits for input";
+    let script = "import sys; print('working'); name = input('your ' + 'name? '); print('hello', name)\n\
+                  input('and ' + 'now? '); sys.exit(7)";
+    let mut training = Scene::new().run_at_terminal(&["python3", "-c", script]);
+    let screen = training.terminal().wait_for(HINT, PATIENCE);
+    assert!(screen.contains("your name?"), "{screen}");
+    training.terminal().press('i');
+    training.terminal().press("Ada");
+    training.terminal().press(Key::Enter);
+    training.terminal().wait_for("hello Ada", PATIENCE);
+    training.terminal().wait_for(HINT, PATIENCE);
+    training.terminal().press(Key::Enter);
+    training.finish(Exit::Code(7));
+
+    // Neither is one that works for a while in the middle of a line.
+    let script = "import time; print('step 3 of', end=' ', flush=True); time.sleep(1.5)";
+    let mut training = Scene::new().run_at_terminal(&["python3", "-c", script]);
+    let front = training.front();
+    while processes::is_alive(front) {
+        assert!(!training.terminal().screen().contains(HINT));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    training.finish(SUCCESS);
 }

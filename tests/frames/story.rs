@@ -381,6 +381,7 @@ impl Story {
                 holding("train.py", 41, "build", 0.46, 148),
                 holding("train.py", 97, "step", 0.93, 296),
             ],
+            growing: Vec::new(),
             stack: vec![
                 line("modeling_gpt2.py", 240, "mlp"),
                 line("modeling_gpt2.py", 391, "forward"),
@@ -493,5 +494,6 @@ fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> Line
         inside: (blocks == 96).then(|| line("modeling_gpt2.py", 240, "mlp")),
         bytes: gib(n),
         blocks,
+        kind: None,
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a machine that is busy with other things; what is waited for
 /// usually comes within milliseconds.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Looks again and again until `condition` holds; fails with `what` where it does not in time.
 pub fn wait_until(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {

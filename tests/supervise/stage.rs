@@ -321,6 +321,11 @@ impl Stage {
                 | Report::Suspended { .. }
                 | Report::Resumed
                 | Report::Unlogged { .. }
+                | Report::Welcome(_)
+                | Report::Recent(_)
+                | Report::Superseded
+                | Report::StopAsked { .. }
+                | Report::Signalled(_)
                 | Report::Finished => {}
             }
         }

@@ -1,6 +1,6 @@
 //! What comes in: the keeper's reports, keys, signals.
 
-use super::Front;
+use super::{Front, Role};
 use crate::app::phase::{After, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::signals::{Answer, Arrived, descends_from};
@@ -21,9 +21,12 @@ impl Front {
         };
         match report {
             Report::Started { run, pid, .. } => {
-                let (remedies, predicted_peak) = self.chosen.take().unwrap_or_default();
+                let (remedies, predicted_peak) = self.memory.chosen.clone();
                 self.phase = Phase::Running {
-                    after: After::Decide,
+                    after: match self.stop_asked {
+                        true => After::Leave,
+                        false => After::Decide,
+                    },
                 };
                 let command = self.command.without_secrets();
                 self.record(What::Started(Started {
@@ -68,6 +71,15 @@ impl Front {
             ),
             Report::Resumed => self.note(Level::Info, "the training goes on after a stop"),
             Report::Note(text) => self.note(Level::Warning, text),
+            Report::Superseded => self.superseded(),
+            Report::StopAsked { kill } => self.stop_asked(kill),
+            Report::Signalled(number) => {
+                if let Ok(signal) = Signal::try_from(number) {
+                    self.forward(signal);
+                }
+            }
+            // Read by a front that comes later, before anything else.
+            Report::Welcome(_) | Report::Recent(_) => {}
             // Only asked for when the session ends, and read there.
             Report::Finished => {}
         }
@@ -77,6 +89,11 @@ impl Front {
         let at = self.clock.now();
         if let Some(last) = bytes.last() {
             self.last_byte = *last;
+        }
+        self.prompt.wrote(bytes, at);
+        // Only a changed command can be refused.
+        if self.applied.is_some() {
+            self.tail.feed(bytes);
         }
         let scanner = match stream {
             Stream::Terminal => &mut self.scanners.terminal,
@@ -105,6 +122,7 @@ impl Front {
 
     /// The end is folded once the run has settled: what its probes said last came before it.
     fn exited(&mut self, exited: Exited) {
+        self.prompt.forget();
         let mut found = Vec::new();
         let scanners = std::mem::take(&mut self.scanners);
         for mut scanner in [scanners.terminal, scanners.out, scanners.err] {
@@ -225,12 +243,7 @@ impl Front {
                 *after = After::Leave;
                 self.carry_out(Effect::Stop);
             }
-            Phase::Starting | Phase::Running { .. } => {
-                self.order(Order::Release);
-                self.last_words.push(self.words_of_release());
-                self.released = true;
-                self.phase = Phase::Leaving(Ending::Code(0));
-            }
+            Phase::Starting | Phase::Running { .. } => self.detach(),
             Phase::Settling { after, .. } => *after = After::Leave,
             Phase::Asking { exit, .. }
             | Phase::Sweeping { exit, .. }
@@ -241,21 +254,7 @@ impl Front {
         }
     }
 
-    fn words_of_release(&self) -> String {
-        let pid = self
-            .state
-            .run()
-            .map_or("?".to_string(), |run| run.pid.to_string());
-        match &self.recording {
-            Some(path) => format!(
-                "the training goes on without a screen (pid {pid}); its output is in {}",
-                path.with_file_name(crate::session::OUTPUT_LOG).display()
-            ),
-            None => format!("the training goes on without a screen (pid {pid})"),
-        }
-    }
-
-    fn stop_requested(&mut self, signal: Signal, from_keyboard: bool) {
+    pub(super) fn stop_requested(&mut self, signal: Signal, from_keyboard: bool) {
         self.record(What::StopRequested(StopRequested {
             signal: signal as i32,
             from_keyboard,
@@ -276,6 +275,8 @@ impl Front {
                 Level::Info,
                 format!("{} was not passed on to the training", arrived.signal),
             ),
+            // Whoever ends what a person attached ends that, and nothing else.
+            Answer::Forward if self.role == Role::Attached && ends(arrived.signal) => self.detach(),
             Answer::Forward => self.forward(arrived.signal),
         }
     }
@@ -304,8 +305,8 @@ impl Front {
 
     /// Passes a signal on where a run can take it; where none runs, a request to end ends us.
     fn forward(&mut self, signal: Signal) {
-        let ends = matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT);
-        match &self.phase {
+        let ends = ends(signal);
+        match &mut self.phase {
             Phase::Starting | Phase::Running { .. } => {
                 if ends {
                     self.stop_requested(signal, false);
@@ -319,6 +320,7 @@ impl Front {
             {
                 self.phase = Phase::Leaving(Ending::Like(*exit));
             }
+            Phase::Settling { after, .. } if ends => *after = After::Leave,
             Phase::Asking { .. }
             | Phase::Sweeping { .. }
             | Phase::Gating { .. }
@@ -346,4 +348,9 @@ impl Front {
             );
         }
     }
+}
+
+/// Whether a signal asks for an end.
+fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)
 }

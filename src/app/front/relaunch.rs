@@ -3,12 +3,14 @@
 
 use super::Front;
 use crate::app::gate::{Gate, Sight, Timing, Verdict};
+use crate::app::holders;
+use crate::app::leftovers;
 use crate::app::phase::{After, Next, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
-use crate::remedy::{self, Context, Plan, Remedy, RemedyId};
+use crate::remedy::{self, Context, Leftover, Plan, Remedy, RemedyId};
 use crate::state::{Outcome, Run};
 use crate::supervise::{Launch, Order};
 use crate::ui;
@@ -57,14 +59,29 @@ impl Front {
             at: since,
             what: What::Exited(exited),
         });
+        self.conclude(exit, after, now);
+    }
+
+    /// What follows a run that has ended and is folded.
+    pub(super) fn conclude(&mut self, exit: Exit, after: After, now: Moment) {
+        self.phase = Phase::Asking { exit, since: now };
         self.diagnose();
         self.waiting = None;
+        let refused = self.take_back(exit);
         let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
-        let asks = self.on_oom == OnOom::Ask && self.screen.is_some();
+        let asks = self.on_oom == OnOom::Ask && self.can_wait();
         match after {
-            After::Decide if ran_out && asks => {}
-            After::Decide | After::Leave => self.phase = Phase::Leaving(Ending::Like(exit)),
-            After::Relaunch(next) => self.sweep(exit, next),
+            After::Decide if ran_out && asks => self.say_that_it_waits(),
+            After::Decide if refused && asks => {
+                self.say_that_it_waits();
+                self.offer_again();
+            }
+            After::Decide | After::Leave => {
+                let left = self.state.run().map(|run| run.left.as_slice());
+                self.last_words.extend(left.and_then(holders::words));
+                self.phase = Phase::Leaving(Ending::Like(exit));
+            }
+            After::Relaunch(next) => self.sweep(exit, *next),
         }
         self.request(Due::Now);
     }
@@ -72,14 +89,13 @@ impl Front {
     pub(super) fn remedies_now(&self) -> Vec<Remedy> {
         let context = Context {
             torch: self.torch_version(),
-            inherited: self.inherited.as_inherited(),
-            bf16: None,
             oom: self.state.oom(),
             findings: &self.findings,
             state: Some(&self.state),
-            ..Context::default()
+            copies: self.known.copies(self.run_number().next().0),
+            ..self.known.context()
         };
-        remedy::remedies(&self.command, &context)
+        self.less_refused(remedy::remedies(&self.command, &context))
     }
 
     /// The command that remedies make of the current run's.
@@ -106,17 +122,14 @@ impl Front {
 
     /// The user chose what runs next: now, where nothing runs; else as soon as it was stopped.
     pub(super) fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
-        let chosen: Vec<&Remedy> = self
-            .remedies
-            .iter()
-            .filter(|remedy| ids.contains(&remedy.id))
-            .collect();
+        let chosen = self.expanded(ids);
+        let plan = self.plan(ids);
         let command = match edited {
             Some(mut command) => {
                 ui::restore_masked(&mut command, &self.command);
                 command
             }
-            None => self.plan(ids).command,
+            None => plan.command,
         };
         let next = Next {
             command,
@@ -125,6 +138,10 @@ impl Front {
                 .iter()
                 .filter_map(|remedy| remedy.expectation.needs)
                 .min(),
+            awaited: self.awaited(ids),
+            ending: self.end_leftovers(ids),
+            applied: chosen,
+            files: plan.files,
         };
         match &mut self.phase {
             Phase::Asking { exit, .. } => {
@@ -132,17 +149,46 @@ impl Front {
                 self.sweep(exit, next);
             }
             Phase::Running { after } => {
-                *after = After::Relaunch(next);
+                *after = After::Relaunch(Box::new(next));
                 self.record(What::StopRequested(StopRequested {
                     signal: Signal::SIGTERM as i32,
                     from_keyboard: true,
                 }));
                 self.order(Order::Stop);
             }
-            Phase::Settling { after, .. } => *after = After::Relaunch(next),
+            Phase::Settling { after, .. } => *after = After::Relaunch(Box::new(next)),
             Phase::Starting | Phase::Sweeping { .. } | Phase::Gating { .. } | Phase::Leaving(_) => {
             }
         }
+    }
+
+    /// The processes that have to leave the device before the next run, where that was chosen.
+    fn awaited(&self, ids: &[RemedyId]) -> Vec<Pid> {
+        let mut awaited = Vec::new();
+        if ids.contains(&RemedyId::Wait) {
+            awaited.extend(self.findings.iter().filter_map(|finding| finding.foreign));
+        }
+        if ids.contains(&RemedyId::StopLeftover) {
+            awaited.extend(self.known.leftovers().iter().map(|leftover| leftover.pid));
+        }
+        awaited
+    }
+
+    /// Asks what is left of earlier sessions to end, where that was chosen.
+    fn end_leftovers(&mut self, ids: &[RemedyId]) -> Option<(Vec<Leftover>, Moment)> {
+        if !ids.contains(&RemedyId::StopLeftover) {
+            return None;
+        }
+        let leftovers = self.known.leftovers().to_vec();
+        for leftover in &leftovers {
+            let (pid, session) = (leftover.pid, &leftover.session);
+            let words = match leftovers::signal(leftover, leftovers::Signal::TERM) {
+                Ok(()) => format!("process {pid}, left over from {session}, was asked to end"),
+                Err(error) => format!("process {pid} of {session} cannot be ended: {error}"),
+            };
+            self.note(Level::Warning, words);
+        }
+        Some((leftovers, self.clock.now() + leftovers::GRACE))
     }
 
     fn sweep(&mut self, exit: Exit, next: Next) {
@@ -172,7 +218,8 @@ impl Front {
             next.predicted_peak,
             self.pids_of_last_run(),
             self.sight(),
-        );
+        )
+        .awaiting(next.awaited.clone());
         self.phase = Phase::Gating { exit, next, gate };
         self.pass_gate(now);
     }
@@ -239,9 +286,15 @@ impl Front {
     }
 
     pub(super) fn pass_gate(&mut self, now: Moment) {
-        let Phase::Gating { gate, next, .. } = &self.phase else {
+        let Phase::Gating { gate, next, .. } = &mut self.phase else {
             return;
         };
+        if let Some((leftovers, _)) = next.ending.take_if(|(_, until)| now >= *until) {
+            for leftover in &leftovers {
+                // One that has ended by now is what was wanted.
+                let _ = leftovers::signal(leftover, leftovers::Signal::KILL);
+            }
+        }
         match gate.verdict(now) {
             Verdict::Wait(why) => {
                 if self.waiting.as_deref() != Some(why.as_str()) {
@@ -269,10 +322,15 @@ impl Front {
     }
 
     fn start_next(&mut self, next: Next) {
+        if let Err(why) = self.write_copies(&next) {
+            return self.refuse(why);
+        }
         let run = self.run_number().next();
+        self.begin_change(&next);
         self.waiting = None;
         self.command = next.command;
-        self.chosen = Some((next.remedies, next.predicted_peak));
+        self.memory.chosen = (next.remedies, next.predicted_peak);
+        self.remember();
         self.phase = Phase::Starting;
         let size = match &mut self.screen {
             Some(screen) => Some(screen.begin_run()),

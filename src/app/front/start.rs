@@ -2,33 +2,42 @@
 //! costs the command least. Only two things may stop it here: a mistake in oomph's own options,
 //! and a keeper that cannot be started.
 
-use super::{EVENTS, Front, Scanners, Sources};
+use super::change::TakenBack;
+use super::{Departure, EVENTS, Front, Role, Scanners, Sources};
 use crate::app::allocator::InheritedSettings;
+use crate::app::known::Known;
 use crate::app::launch::Surround;
+use crate::app::memory::Memory;
 use crate::app::mode::{self, Mode, Surface};
 use crate::app::phase::Phase;
+use crate::app::prompt::Prompt;
 use crate::app::screen::{self, terminal_size};
 use crate::app::signals::{Rules, Signals};
+use crate::app::tail::Tail;
 use crate::app::type_ahead::TypeAhead;
-use crate::app::{OnOom, Recording, RunOptions, theme, torch};
+use crate::app::{OnHup, OnOom, Recording, RunOptions, theme, torch};
 use crate::collect::{nvml, probe_socket};
+use crate::command::{CommandLine, Word};
 use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
-use crate::session::{Directories, Places, Recorder, RecorderOptions};
+use crate::session::{self, Card, Directories, Places, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
+use crate::ui::Theme;
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 /// What must live as long as the session.
 pub(super) struct Kept {
-    _nvml: Option<nvml::Watch>,
-    directories: Directories,
-    /// A training that goes on without us still starts interpreters with the probe's path.
+    pub(super) _nvml: Option<nvml::Watch>,
+    pub(super) directories: Directories,
+    /// A session that goes on without us still needs its directory.
     pub(super) released: bool,
 }
 
@@ -47,11 +56,10 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
     let mut command = options.command.clone();
     if let Some(conf) = &options.alloc_conf {
         let torch = torch::version_for(&command);
-        inherited
+        InheritedSettings::read(|name| std::env::var_os(name))
             .merge_into(&mut command, conf, torch.as_deref())
             .map_err(|mend| anyhow::anyhow!("--alloc-conf {conf}: {mend}"))?;
     }
@@ -70,8 +78,9 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     let (surround, problem) = Surround::prepare(&options, &directories.id, place);
     notes.extend(problem);
 
+    let log = output_log(&options.recording, &directories);
     let (keeper, reports) = Keeper::start(&Setup {
-        log: output_log(&options.recording, &directories),
+        log: log.clone(),
         io: match mode {
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
@@ -92,6 +101,9 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     // The command is on its way; the rest may take its time.
     let settings = config::read(&command.cwd);
     notes.extend(settings.problems.iter().cloned());
+    let (known, problems) = Known::at_start(&settings);
+    let known = known.with_copies(directories.state.clone());
+    notes.extend(problems);
     let (theme, problem) = theme::chosen(options.theme, &settings);
     notes.extend(problem);
     let header = SessionStarted {
@@ -103,37 +115,21 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
         probe: socket.is_some(),
         nvml: options.nvml,
     };
-    let nvml = options.nvml.then(|| {
-        let library = std::env::var_os("OOMPH_NVML_LIBRARY").map(PathBuf::from);
-        nvml::watch(
-            nvml::Options {
-                interval: options.interval,
-                library,
-                ..nvml::Options::default()
-            },
-            clock,
-            events_in,
-        )
-    });
-    let on_oom = options.on_oom.unwrap_or(match mode {
-        Mode::Screen => OnOom::Ask,
-        Mode::Headless(_) => OnOom::Exit,
-    });
-    let mut front = Front {
-        on_oom,
-        mode,
-        clock,
-        state: State::default(),
-        findings: Vec::new(),
-        watch: Default::default(),
-        remedies: Vec::new(),
-        recording: recorder.path().map(Path::to_path_buf),
-        recorder,
-        scanners: Scanners::default(),
-        keeper,
-        phase: Phase::Starting,
-        command,
-        surround,
+    let memory = Memory {
+        header: header.clone(),
+        runtime: directories.runtime.as_deref().map(Word::from),
+        recording: (recorder.path())
+            .and_then(|path| std::path::absolute(path).ok())
+            .map(|path| Word::from(path.as_path())),
+        probe: surround.has_probe(),
+        lines: options.lines,
+        snapshot: surround.snapshot().map(Word::from),
+        interval: options.interval,
+        python_path: std::env::var_os("PYTHONPATH").map(Word),
+        surroundings: known.surroundings(),
+        began: SystemTime::now(),
+        on_oom: options.on_oom,
+        began_on_screen: mode == Mode::Screen,
         rules: Rules {
             in_slurm_step: supervise::step_is_signalled(
                 std::env::var_os("SLURM_STEP_ID").as_deref(),
@@ -141,25 +137,27 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
             forwarding: options.forward,
             on_hup: options.on_hup,
         },
-        baselines: BTreeMap::new(),
-        theme,
-        screen: None,
-        parked: None,
-        plain: false,
-        typed: None,
-        type_ahead: TypeAhead::default(),
-        screen_lost: false,
-        waiting: None,
-        chosen: None,
-        inherited,
-        torch: None,
-        last_words: Vec::new(),
-        speaking: BTreeSet::new(),
-        last_byte: b'\n',
-        released: false,
-        keeper_lost: false,
         scaled: options.scaled,
+        command: command.clone(),
+        chosen: Default::default(),
+        baselines: BTreeMap::new(),
     };
+    let nvml = options
+        .nvml
+        .then(|| watch_nvml(options.interval, clock, events_in));
+    let mut front = Front::of(Parts {
+        role: Role::First,
+        mode,
+        clock,
+        recorder,
+        keeper,
+        command,
+        surround,
+        known,
+        theme,
+        memory,
+    });
+    front.be_found(&directories, log.as_deref());
     front.happened(Event {
         at: clock.now(),
         what: What::SessionStarted(header),
@@ -183,6 +181,131 @@ pub(super) fn start(options: RunOptions) -> anyhow::Result<(Front, Sources, Kept
     Ok((front, sources, kept))
 }
 
+/// What makes a front; all else it learns.
+pub(super) struct Parts {
+    pub role: Role,
+    pub mode: Mode,
+    pub clock: Clock,
+    pub recorder: Recorder,
+    pub keeper: Keeper,
+    pub command: CommandLine,
+    pub surround: Surround,
+    pub known: Known,
+    pub theme: Theme,
+    pub memory: Memory,
+}
+
+impl Front {
+    /// A front that knows nothing yet.
+    pub(super) fn of(parts: Parts) -> Front {
+        let asked = parts.mode == Mode::Screen || parts.memory.began_on_screen;
+        Front {
+            on_oom: parts.memory.on_oom.unwrap_or(match asked {
+                true => OnOom::Ask,
+                false => OnOom::Exit,
+            }),
+            role: parts.role,
+            mode: parts.mode,
+            clock: parts.clock,
+            state: State::default(),
+            findings: Vec::new(),
+            watch: Default::default(),
+            remedies: Vec::new(),
+            recording: parts.recorder.path().map(Path::to_path_buf),
+            recorder: parts.recorder,
+            scanners: Scanners::default(),
+            keeper: parts.keeper,
+            phase: Phase::Starting,
+            command: parts.command,
+            surround: parts.surround,
+            rules: match parts.role {
+                // What hangs up is not the terminal that the session was started on.
+                Role::Attached => Rules {
+                    on_hup: OnHup::Keep,
+                    ..parts.memory.rules
+                },
+                Role::First | Role::Deputy => parts.memory.rules,
+            },
+            baselines: parts.memory.baselines.clone(),
+            theme: parts.theme,
+            screen: None,
+            parked: None,
+            plain: false,
+            typed: None,
+            type_ahead: TypeAhead::default(),
+            screen_lost: false,
+            waiting: None,
+            known: parts.known,
+            began: parts.memory.began,
+            applied: None,
+            taken_back: TakenBack::default(),
+            tail: Tail::default(),
+            prompt: Prompt::default(),
+            torch: None,
+            last_words: Vec::new(),
+            speaking: BTreeSet::new(),
+            last_byte: b'\n',
+            scaled: parts.memory.scaled,
+            departure: Departure::Ended,
+            stop_asked: false,
+            memory: parts.memory,
+            described: None,
+            keeper_lost: false,
+        }
+    }
+
+    /// Makes the session one that can be found and attached to, and clears away what dead ones left.
+    fn be_found(&mut self, directories: &Directories, log: Option<&Path>) {
+        self.remember();
+        let Some((directory, socket)) = directories
+            .runtime
+            .as_ref()
+            .zip(directories.keeper_socket())
+        else {
+            return;
+        };
+        self.order(Order::Listen(Word::from(socket.as_path())));
+        let recording = self.memory.recording().map(Path::to_path_buf);
+        let card = Card::of(
+            &directories.id,
+            self.keeper.pid(),
+            log,
+            recording.as_deref(),
+        );
+        if let Err(error) = card.lay(directory) {
+            self.note(
+                Level::Warning,
+                format!(
+                    "oomph ls will not show this session: {} cannot be written to ({error})",
+                    directory.display()
+                ),
+            );
+        }
+        // In its own time: there may be many, on a slow disk.
+        let _ = std::thread::Builder::new()
+            .name("clearing".into())
+            .spawn(|| session::clear_dead(&Places::of_this_user()));
+    }
+}
+
+/// Starts to ask NVML.
+pub(super) fn watch_nvml(
+    interval: Duration,
+    clock: Clock,
+    events: mpsc::Sender<Event>,
+) -> nvml::Watch {
+    let library = std::env::var_os("OOMPH_NVML_LIBRARY").map(PathBuf::from);
+    nvml::watch(
+        nvml::Options {
+            interval,
+            library,
+            ..nvml::Options::default()
+        },
+        clock,
+        events,
+    )
+}
+
 /// Opens the recording. One that the user named and that cannot be had is a mistake of his; the
 /// one of the state directory is done without.
 fn record(
@@ -194,6 +317,7 @@ fn record(
     match recording {
         Recording::Off => Ok(Recorder::off()),
         Recording::To(path) => {
+            refuse_own_output(path)?;
             Recorder::create(path, options).with_context(|| format!("--record {}", path.display()))
         }
         Recording::InStateDirectory => {
@@ -212,6 +336,26 @@ fn record(
     }
 }
 
+/// The program's own output is no place for the recording, though the shell has just made it empty.
+fn refuse_own_output(path: &Path) -> anyhow::Result<()> {
+    let Ok(named) = std::fs::metadata(path) else {
+        return Ok(());
+    };
+    let is_it = |about: std::fs::Metadata| {
+        (about.is_file()) && (about.dev(), about.ino()) == (named.dev(), named.ino())
+    };
+    let own = ["/dev/stdout", "/dev/stderr"];
+    let taken = own
+        .iter()
+        .any(|name| std::fs::metadata(name).is_ok_and(is_it));
+    anyhow::ensure!(
+        !taken,
+        "--record {}: the program's output goes there; name another file",
+        path.display()
+    );
+    Ok(())
+}
+
 /// The keeper's log lies beside the recording, where that is a file: beside `/dev/stdout` or a pipe
 /// nothing is to be made. The recording has been opened by now.
 fn output_log(recording: &Recording, directories: &Directories) -> Option<PathBuf> {
@@ -219,7 +363,9 @@ fn output_log(recording: &Recording, directories: &Directories) -> Option<PathBu
         Recording::Off => None,
         Recording::To(path) => {
             let file = path.symlink_metadata().is_ok_and(|about| about.is_file());
-            (file && !path.starts_with("/dev")).then(|| path.with_extension("output.log"))
+            (file && !path.starts_with("/dev"))
+                .then(|| path.with_extension("output.log"))
+                .and_then(|path| std::path::absolute(path).ok())
         }
         Recording::InStateDirectory => directories.output_log(),
     }

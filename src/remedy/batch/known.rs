@@ -6,6 +6,7 @@ use super::super::draft::Draft;
 use super::super::program::{Entry, Rule};
 use super::super::recognition::Recognised;
 use super::accumulation::{accumulate, addition};
+use super::deepspeed;
 use super::in_file;
 use super::{Kept, Smaller, cost, count, last, reduced, times};
 
@@ -89,6 +90,9 @@ pub(super) fn smaller(
     } else {
         Kept::None
     };
+    if accumulation.rule == Rule::Flag {
+        deepspeed::agree(&mut draft, &arguments, context, (old, new), kept)?;
+    }
     let total = accumulation
         .names
         .iter()

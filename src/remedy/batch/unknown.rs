@@ -2,11 +2,13 @@
 //! in front of the command, and only where there is one reading.
 
 use super::super::argument::{Arguments, Hit, Name, Value, same, text};
+use super::super::context::Context;
 use super::super::draft::Draft;
 use super::super::family::{self, Level};
 use super::super::launcher::{Kind, file_name};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
+use super::deepspeed;
 use super::{Kept, Smaller, cost, count, parsed, reduced, times};
 use crate::command::CommandLine;
 
@@ -14,10 +16,17 @@ pub(super) fn smaller(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     arguments: &Arguments<'_>,
-    scale: f64,
+    context: &Context<'_>,
 ) -> Result<Smaller, String> {
+    let scale = context.batch_scale;
     let found = family::batches(arguments);
     let assigned = assigned_batches(command, recognised);
+    if found.is_empty()
+        && assigned.is_empty()
+        && let Some(smaller) = deepspeed::smaller(arguments, context)
+    {
+        return smaller;
+    }
     if found.is_empty() {
         return by_environment(command, recognised, assigned, scale);
     }

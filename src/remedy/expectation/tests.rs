@@ -98,6 +98,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             largest_free: None,
             free_blocks: Vec::new(),
             lines: Vec::new(),
+            growing: Vec::new(),
             stack: Vec::new(),
             phase: Phase::Forward,
             grad_enabled: None,

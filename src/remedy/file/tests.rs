@@ -1,3 +1,5 @@
+//! Settings found in files of each kind, and what is too much for the reader.
+
 use super::*;
 
 fn file(name: &str, text: &str) -> ConfigFile {

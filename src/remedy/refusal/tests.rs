@@ -1,3 +1,5 @@
+//! The wordings of refusals, and what must not be taken for one.
+
 use super::*;
 use crate::command::Word;
 use crate::remedy::{Availability, Expectation};

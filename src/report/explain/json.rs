@@ -2,7 +2,7 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::Finding;
-use crate::event::{LineHolding, Phase, Structure};
+use crate::event::{GrowingLine, LineHolding, Phase, Structure};
 use crate::oom::{Kind, OtherProcess, Outcome};
 use crate::remedy;
 use crate::units::{Bytes, Rank, RunNumber};
@@ -38,6 +38,7 @@ struct Oom<'a> {
     steps_ended: Option<u64>,
     made_of: Option<&'a Structure>,
     held_by: Option<&'a [LineHolding]>,
+    growing: Option<&'a [GrowingLine]>,
 }
 
 /// A finding and the place in `ooms` of what it explains.
@@ -105,5 +106,6 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
         steps_ended: record.map(|record| record.step),
         made_of: record.and_then(|record| record.structure.as_ref()),
         held_by: record.map(|record| record.lines.as_slice()),
+        growing: record.map(|record| record.growing.as_slice()),
     }
 }

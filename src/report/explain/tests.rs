@@ -1,7 +1,9 @@
 //! What is said of reports and incidents made by hand.
 
 use super::*;
-use crate::event::{LineHolding, OomRecord, Phase, Sample, SourceLine, Structure};
+use crate::event::{
+    GrowingLine, HeldKind, LineHolding, OomRecord, Phase, Sample, SourceLine, Structure,
+};
 use crate::oom::{OtherProcess, Report};
 use crate::units::{Bytes, Moment, Pid};
 use serde_json::Value;
@@ -187,14 +189,24 @@ fn what_held_the_memory_is_named_line_by_line() {
                 inside: Some(at("/l/torch/nn/linear.py", 117, "")),
                 bytes: Bytes::gib(7),
                 blocks: 24,
+                kind: None,
             },
             LineHolding {
                 line: at("/w/fit.py", 40, "keep"),
                 inside: None,
                 bytes: Bytes::mib(96),
                 blocks: 1,
+                kind: Some(HeldKind::Parameters),
             },
         ],
+        growing: vec![GrowingLine {
+            line: at("/w/fit.py", 40, "keep"),
+            inside: Some(at("/l/torch/functional.py", 9, "cat")),
+            bytes: Bytes::mib(96),
+            per_step: Bytes::mib(12),
+            from_step: 4,
+            to_step: 8,
+        }],
         stack: Vec::new(),
         phase: Phase::Forward,
         grad_enabled: Some(true),
@@ -215,7 +227,9 @@ fn what_held_the_memory_is_named_line_by_line() {
         "  unallocated     1.00 GiB",
         "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, the rest 6.00 GiB",
         "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
-        "  fit.py:40 keep: 96 MiB in 1 block",
+        "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
+        "What grows from step to step (steps 4 to 8):",
+        "  fit.py:40 keep → functional.py:9 cat: 12 MiB a step, 96 MiB by then",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }
@@ -223,6 +237,8 @@ fn what_held_the_memory_is_named_line_by_line() {
     assert_eq!(oom["unallocated"], 1u64 << 30);
     assert_eq!(oom["phase"], "forward");
     assert_eq!(oom["held_by"][0]["line"]["line"], 31);
+    assert_eq!(oom["held_by"][1]["kind"], "parameters");
+    assert_eq!(oom["growing"][0]["per_step"], 12u64 << 20);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::{Cause, Certainty, Finding};
-use crate::event::{LineHolding, SourceLine, Structure};
+use crate::event::{GrowingLine, HeldKind, LineHolding, SourceLine, Structure};
 use crate::oom::{Kind, Outcome};
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
@@ -193,7 +193,7 @@ fn holders(out: &mut String, oom: &Explained) {
     let Some(record) = &oom.incident.record else {
         return;
     };
-    if record.structure.is_none() && record.lines.is_empty() {
+    if record.structure.is_none() && record.lines.is_empty() && record.growing.is_empty() {
         return;
     }
     out.push_str("\nWhat held the memory:\n");
@@ -210,6 +210,31 @@ fn holders(out: &mut String, oom: &Explained) {
         let bytes: Bytes = more.iter().map(|holding| holding.bytes).sum();
         line(out, format!("  {} further lines: {bytes}", more.len()));
     }
+    growing(out, &record.growing);
+}
+
+/// The lines that hold more from step to step.
+fn growing(out: &mut String, lines: &[GrowingLine]) {
+    let Some(GrowingLine {
+        from_step, to_step, ..
+    }) = lines.first()
+    else {
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "\nWhat grows from step to step (steps {from_step} to {to_step}):"
+    );
+    for growing in lines {
+        let place = with_inside(&growing.line, growing.inside.as_ref());
+        line(
+            out,
+            format!(
+                "  {place}: {} a step, {} by then",
+                growing.per_step, growing.bytes
+            ),
+        );
+    }
 }
 
 fn made_of(structure: &Structure, allocated: Bytes) -> String {
@@ -223,21 +248,28 @@ fn made_of(structure: &Structure, allocated: Bytes) -> String {
     )
 }
 
-/// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks".
+/// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks (gradients)".
 fn held(holding: &LineHolding) -> String {
-    let inside = holding.inside.as_ref();
-    let inside = inside.map_or(String::new(), |inside| {
-        format!(" → {}", source_line(inside))
-    });
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         blocks => format!("{blocks} blocks"),
     };
-    format!(
-        "{}{inside}: {} in {blocks}",
-        source_line(&holding.line),
-        holding.bytes
-    )
+    let kind = match holding.kind {
+        Some(HeldKind::Parameters) => " (parameters)",
+        Some(HeldKind::Gradients) => " (gradients)",
+        Some(HeldKind::OptimizerState) => " (optimizer state)",
+        Some(HeldKind::Unknown) | None => "",
+    };
+    let place = with_inside(&holding.line, holding.inside.as_ref());
+    format!("{place}: {} in {blocks}{kind}", holding.bytes)
+}
+
+/// The program's line, and the library's below it.
+fn with_inside(own: &SourceLine, inside: Option<&SourceLine>) -> String {
+    match inside {
+        Some(inside) => format!("{} → {}", source_line(own), source_line(inside)),
+        None => source_line(own),
+    }
 }
 
 fn source_line(at: &SourceLine) -> String {

@@ -14,6 +14,15 @@
 use nix::libc;
 use std::os::raw::{c_int, c_void};
 
+/// Gives unused pages of the heap back, where the C library can.
+pub fn give_back_heap() {
+    // SAFETY: takes no data; what is in use stays.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Gives the pages of all code and constants back to the kernel, which maps them anew when they
 /// are asked for.
 pub fn give_back_code() {

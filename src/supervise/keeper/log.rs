@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What waits to be written at most.
-const CAPACITY: usize = 1 << 20;
+const CAPACITY: usize = 768 << 10;
 
 /// How long the loop may wait for the thread in each second, when the ring is full: long enough for
 /// a thread that only needs its turn on a busy processor, too short to be felt where the disk is
@@ -82,6 +82,10 @@ impl State {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        if self.ring.capacity() == 0 {
+            // All at once: a ring that grows is copied, and held twice meanwhile.
+            self.ring.reserve_exact(CAPACITY);
+        }
         if self.gap > 0 {
             let marker = marker(self.gap);
             if self.ring.len() + marker.len() + bytes.len() > CAPACITY {
@@ -109,8 +113,7 @@ impl Log {
     fn of(parts: Parts, retry: Duration) -> io::Result<Log> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                // All at once: a ring that grows is copied, and held twice meanwhile.
-                ring: VecDeque::with_capacity(CAPACITY),
+                ring: VecDeque::new(),
                 in_hand: false,
                 gap: 0,
                 unreported: 0,
@@ -155,6 +158,14 @@ impl Log {
         if state.ring.len() >= PIECE {
             drop(state);
             self.nudge();
+        }
+    }
+
+    /// Gives back the memory that only a flood of output needs.
+    pub fn give_back(&self) {
+        let mut state = self.shared.lock();
+        if state.ring.is_empty() {
+            state.ring = VecDeque::new();
         }
     }
 

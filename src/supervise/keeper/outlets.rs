@@ -1,8 +1,11 @@
 //! Where output goes: the log, the user's own streams, the front.
 
+use super::callers::Followers;
 use super::descriptor;
+use super::footprint;
 use super::log::{Log, PART};
 use super::place::{Plan, Way};
+use super::recent::Recent;
 use super::sink::Sink;
 use super::viewer::Viewer;
 use crate::supervise::wire::Hello;
@@ -16,16 +19,30 @@ use std::time::{Duration, Instant};
 /// How often lost bytes of the log are reported.
 const LOSSES: Duration = Duration::from_secs(1);
 
+/// So much output makes it worth while to give memory back after it, …
+const FLOOD: usize = 1 << 20;
+
+/// … once it has been quiet for so long.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// All the places that a byte of output goes to.
 pub struct Outlets {
     /// What goes to the front; kept as long as there is one.
     pub viewer: Option<Viewer>,
+    /// The last of the present run's output.
+    pub recent: Recent,
+    /// Those who only listen.
+    pub followers: Followers,
     log: Option<Log>,
     terminal: Option<Sink>,
     out: Option<Sink>,
     err: Option<Sink>,
     asked: Instant,
     unasked: bool,
+    /// Output since memory was last given back.
+    flood: usize,
+    /// When it is given back, if it stays quiet until then.
+    quiet: Option<Instant>,
 }
 
 impl Outlets {
@@ -47,6 +64,8 @@ impl Outlets {
         let passes = |way, stream| way == Way::Pipe(stream);
         Ok(Outlets {
             viewer: Some(viewer),
+            recent: Recent::default(),
+            followers: Followers::default(),
             log,
             terminal: match (hello.io, plan.terminal) {
                 (Io::PassThrough, Some(number)) => Some(sink(number)?),
@@ -63,6 +82,8 @@ impl Outlets {
             asked: Instant::now(),
             // Whether its file could be made is asked once in any case.
             unasked: hello.log.is_some(),
+            flood: 0,
+            quiet: None,
         })
     }
 
@@ -90,12 +111,19 @@ impl Outlets {
 
     /// Sends bytes that the user's file has already.
     pub fn record(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+        self.flood = self.flood.saturating_add(bytes.len());
+        if self.flood > FLOOD {
+            self.quiet = Some(Instant::now() + QUIET);
+        }
         if let Some(log) = &self.log {
             log.push(bytes);
             self.unasked = true;
         }
-        if let Some(viewer) = self.viewer.as_mut().filter(|_| to_front) {
-            viewer.output(stream, bytes);
+        if to_front {
+            self.recent.push(bytes);
+            if let Some(viewer) = &mut self.viewer {
+                viewer.output(stream, bytes);
+            }
         }
     }
 
@@ -108,8 +136,9 @@ impl Outlets {
             .for_each(Sink::nudge);
     }
 
-    /// Tells the front something, if there is one.
+    /// Tells the front something, if there is one, and those who only listen what concerns them.
     pub fn report(&mut self, report: Report) {
+        self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
             viewer.report(report);
         }
@@ -120,14 +149,37 @@ impl Outlets {
         self.report(Report::Note(text));
     }
 
-    /// When the log is to be asked for its losses next.
+    /// When there is something to do next: to ask the log for its losses, to give memory back.
     pub fn due(&self) -> Option<Instant> {
+        self.losses_due().into_iter().chain(self.quiet).min()
+    }
+
+    fn losses_due(&self) -> Option<Instant> {
         self.unasked.then(|| self.asked + LOSSES)
+    }
+
+    /// After a flood of output, once it is quiet: gives back the memory that only that needed.
+    pub fn tidy(&mut self, now: Instant) {
+        if self.quiet.is_none_or(|quiet| quiet > now) {
+            return;
+        }
+        self.quiet = None;
+        self.flood = 0;
+        if let Some(viewer) = &mut self.viewer {
+            viewer.give_back();
+        }
+        self.log.iter().for_each(Log::give_back);
+        [&self.terminal, &self.out, &self.err]
+            .into_iter()
+            .flatten()
+            .for_each(Sink::give_back);
+        footprint::give_back_heap();
+        footprint::give_back_code();
     }
 
     /// Reports what the log lost, if it is time.
     pub fn report_losses(&mut self, now: Instant) {
-        if self.due().is_some_and(|due| due <= now) {
+        if self.losses_due().is_some_and(|due| due <= now) {
             self.report_losses_now(now);
         }
     }

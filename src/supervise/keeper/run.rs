@@ -9,8 +9,8 @@ use super::tail::Tail;
 use crate::event::Exit;
 use crate::supervise::resolve::{self, Missing};
 use crate::supervise::wire::Hello;
-use crate::supervise::{Io, Launch, Size, Stream};
-use crate::units::RunNumber;
+use crate::supervise::{Io, Launch, RunStage, RunStanding, Size, Stream};
+use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
 use std::collections::VecDeque;
@@ -37,6 +37,8 @@ pub struct Run {
     pub tails: Vec<Tail>,
     /// Keys for its terminal.
     pub keys: VecDeque<u8>,
+    /// Keys that it never took, and how many of them were told of.
+    pub lost_keys: (usize, usize),
     /// The program and where it runs, to explain a failure.
     pub path: PathBuf,
     /// Its working directory.
@@ -53,6 +55,10 @@ pub struct Run {
     pub stop: Option<Stop>,
     /// Signals from outside that were passed on already.
     pub forwarded: Vec<i32>,
+    /// The direct child, once there was one.
+    pub trainer: Option<(i32, u64)>,
+    /// How it was over, as others are told later.
+    pub outcome: Option<RunStage>,
     /// What came between fork and exec, each once and in order, for when the program is there.
     pub early: Vec<Early>,
 }
@@ -295,6 +301,7 @@ impl Run {
                 pipes,
                 tails,
                 keys: VecDeque::new(),
+                lost_keys: (0, 0),
                 path,
                 cwd,
                 ranked,
@@ -303,6 +310,8 @@ impl Run {
                 heard: Instant::now(),
                 stop: None,
                 forwarded: Vec::new(),
+                trainer: None,
+                outcome: None,
                 early: Vec::new(),
             },
             note,
@@ -324,6 +333,22 @@ impl Run {
             self.early.push(signal);
         }
         starting
+    }
+
+    /// How it stands, for others.
+    pub fn standing(&self) -> RunStanding {
+        let stage = match (&self.outcome, self.trainer) {
+            (Some(outcome), _) => outcome.clone(),
+            (None, Some((pid, start_time))) => RunStage::Running {
+                pid: Pid(pid),
+                start_time,
+            },
+            (None, None) => RunStage::Starting,
+        };
+        RunStanding {
+            run: self.number,
+            stage,
+        }
     }
 
     /// Whether all is reported.

@@ -59,7 +59,7 @@ impl Sink {
     pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<Sink> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                ring: VecDeque::with_capacity(CAPACITY),
+                ring: VecDeque::new(),
                 in_hand: 0,
                 wanted: false,
                 broken: false,
@@ -97,12 +97,23 @@ impl Sink {
     pub fn push(&self, bytes: &[u8]) {
         let mut state = self.shared.lock();
         if !state.broken {
+            if state.ring.capacity() == 0 {
+                state.ring.reserve_exact(CAPACITY);
+            }
             state.ring.extend(bytes);
             self.unsaid.set(true);
             if state.ring.len() >= PIECE {
                 drop(state);
                 self.nudge();
             }
+        }
+    }
+
+    /// Gives back the memory that only a flood of output needs.
+    pub fn give_back(&self) {
+        let mut state = self.shared.lock();
+        if state.ring.is_empty() {
+            state.ring = VecDeque::new();
         }
     }
 

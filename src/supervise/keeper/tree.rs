@@ -101,6 +101,12 @@ impl Process {
         fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
     }
 
+    /// The signals that wait for it, as a set: bit n−1 stands for signal n.
+    pub fn pending(&self) -> Option<u64> {
+        let text = status_field(self.pid, "ShdPnd:")?;
+        u64::from_str_radix(text.trim(), 16).ok()
+    }
+
     /// What it does with `signal`.
     pub fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;

@@ -4,15 +4,16 @@
 //! said last (a traceback) matters most. Everything else is kept.
 
 use super::descriptor::{self, Put};
+use super::recent::Recent;
 use super::ring;
 use crate::supervise::wire;
-use crate::supervise::{Report, Stream};
+use crate::supervise::{Report, Standing, Stream};
 use crate::units::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 /// Output that waits at most.
-const CAPACITY: usize = 640 << 10;
+const CAPACITY: usize = 320 << 10;
 
 /// Output is gathered into frames of this size while it waits.
 const FRAME: usize = 32 << 10;
@@ -29,6 +30,8 @@ pub struct Viewer {
     /// The frame that is being written, and how much of it is.
     sending: Vec<u8>,
     sent: usize,
+    /// The front was told to make way: all else is for the next one.
+    held: bool,
 }
 
 enum Item {
@@ -43,16 +46,70 @@ impl Viewer {
     pub fn new() -> Viewer {
         Viewer {
             waiting: VecDeque::new(),
-            bytes: VecDeque::with_capacity(CAPACITY),
-            sending: Vec::with_capacity(FRAME + 8),
+            bytes: VecDeque::new(),
+            sending: Vec::new(),
             sent: 0,
+            held: false,
         }
+    }
+
+    /// Gives back the memory that only a flood of output needs.
+    pub fn give_back(&mut self) {
+        if self.bytes.is_empty() && self.sent >= self.sending.len() {
+            self.bytes = VecDeque::new();
+            self.sending = Vec::new();
+            self.waiting.shrink_to_fit();
+            self.sent = 0;
+        }
+    }
+
+    /// Tells the front to make way, before all else that waits, and nothing after it.
+    pub fn supersede(&mut self) {
+        if !self.held {
+            self.waiting.push_front(Item::Report(Report::Superseded));
+            self.held = true;
+        }
+    }
+
+    /// Begins anew for another front: with how things stand and the recent output that none of what
+    /// waits holds, then the output that waits. Everything else of the session's that waits is in
+    /// how things stand.
+    pub fn begin_anew(&mut self, standing: Standing, recent: &Recent) {
+        self.held = false;
+        self.sending.clear();
+        self.sent = 0;
+        let mut unseen = 0;
+        self.waiting.retain(|item| match item {
+            Item::Output(_, length) => {
+                unseen += *length as u64;
+                true
+            }
+            Item::Gap(bytes) => {
+                unseen += *bytes;
+                true
+            }
+            Item::Report(report) => matches!(report, Report::Note(_) | Report::Unlogged { .. }),
+        });
+        let recent = recent.before(unseen);
+        self.waiting
+            .push_front(Item::Report(Report::Recent(recent)));
+        (self.waiting).push_front(Item::Report(Report::Welcome(standing)));
+    }
+
+    /// Whether the socket is awaited to take more.
+    pub fn wants_to_send(&self) -> bool {
+        let making_way = matches!(self.waiting.front(), Some(Item::Report(Report::Superseded)));
+        let next = !self.waiting.is_empty() && (!self.held || making_way);
+        next || self.sent < self.sending.len()
     }
 
     /// Queues output, at the cost of the oldest where there is no room.
     pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > CAPACITY {
             self.forget(CAPACITY / 2);
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve_exact(CAPACITY);
         }
         self.bytes.extend(bytes);
         let mut left = bytes.len();
@@ -115,6 +172,9 @@ impl Viewer {
             if self.sent >= self.sending.len() {
                 self.sent = 0;
                 self.sending.clear();
+                if !self.wants_to_send() {
+                    return true;
+                }
                 match self.waiting.pop_front() {
                     None => return true,
                     Some(Item::Output(stream, length)) => {

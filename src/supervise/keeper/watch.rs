@@ -5,8 +5,10 @@ mod orders;
 mod output;
 mod signals;
 mod stop;
+mod succession;
 mod wait;
 
+use super::callers::Callers;
 use super::outlets::Outlets;
 use super::place::{self, Plan};
 use super::relay::Relay;
@@ -19,6 +21,7 @@ use nix::libc;
 use nix::sys::signalfd::SignalFd;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use succession::{Heir, Incumbent, Loss};
 use wait::Token;
 
 /// One read. A pseudo-terminal gives at most 4 KiB at a time, a pipe 64.
@@ -51,7 +54,20 @@ pub struct Belongings {
 pub struct Watch {
     hello: Hello,
     plan: Plan,
+    /// The connection to the front; `None` while there is none.
     socket: Option<OwnedFd>,
+    /// Who that front is.
+    front: Incumbent,
+    /// How many there were before it.
+    fronts_lost: u64,
+    /// When a front that is stopped is looked at next.
+    asleep: Option<Instant>,
+    /// Who is to be the front next, once the present one has made way.
+    heir: Option<Heir>,
+    /// Those who call at the session's socket.
+    callers: Option<Callers>,
+    memory: Option<String>,
+    described: Option<String>,
     decoder: Decoder,
     signals: SignalFd,
     wake: OwnedFd,
@@ -68,8 +84,14 @@ pub struct Watch {
     tail_due: Option<Instant>,
     reap_more: bool,
     screen_shown: bool,
+    /// Somebody asked for the session to end.
+    stopping: bool,
+    /// The front said that there will be no more runs.
     finishing: bool,
     finished: bool,
+    /// There is no front, and there will be none but one that attaches: the end of the run is the
+    /// end.
+    forsaken: bool,
     /// Descriptors of the user's beyond the three streams, for the trainer.
     inherited: Vec<OwnedFd>,
     /// Whether the user's descriptors were let go.
@@ -95,9 +117,16 @@ impl Watch {
         let now = Instant::now();
         Watch {
             relay: Relay::open(&hello, &plan),
+            front: Incumbent::first(&hello),
+            fronts_lost: 0,
+            asleep: None,
             hello,
             plan,
             socket: Some(socket),
+            heir: None,
+            callers: None,
+            memory: None,
+            described: None,
             decoder,
             signals,
             wake,
@@ -110,8 +139,10 @@ impl Watch {
             tail_due: None,
             reap_more: false,
             screen_shown: true,
+            stopping: false,
             finishing: false,
             finished: false,
+            forsaken: false,
             inherited,
             gone: false,
             holders: Vec::new(),
@@ -162,6 +193,8 @@ impl Watch {
         self.act_on_drain(now);
         self.tell_swept();
         self.outlets.report_losses(now);
+        self.outlets.tidy(now);
+        self.act_on_sleeping_front(now);
         for run in &mut self.runs {
             run.pipes.retain(|pipe| !pipe.ended);
         }
@@ -171,14 +204,20 @@ impl Watch {
             index += 1;
             index == last || run.is_held()
         });
+        self.act_on_heir(now);
         self.act_on_finish(now);
+    }
+
+    /// Whether there will be no more runs.
+    fn is_ending(&self) -> bool {
+        self.finishing || self.forsaken
     }
 
     fn act_on_finish(&mut self, now: Instant) {
         let at_rest = self.runs.last().is_none_or(Run::is_over)
             && self.sweep.is_none()
             && self.swept.is_none();
-        if !(self.finishing && at_rest) {
+        if !(self.is_ending() && at_rest) {
             return;
         }
         if self.socket.is_some() {
@@ -189,8 +228,11 @@ impl Watch {
             }
             let told = self.outlets.viewer.as_ref().is_none_or(|v| v.is_empty());
             if self.finished && told {
-                self.lose_front();
+                self.lose_front(Loss::Released);
             }
+        }
+        if self.outlets.all_written() {
+            self.outlets.followers.hear_the_end();
         }
         if self.socket.is_none() && !self.gone {
             self.let_go();
@@ -223,7 +265,7 @@ impl Watch {
 
     fn is_done(&self) -> bool {
         self.socket.is_none()
-            && self.finishing
+            && self.is_ending()
             && self.runs.last().is_none_or(Run::is_over)
             && self.sweep.is_none()
             && !self.runs.iter().any(Run::is_held)

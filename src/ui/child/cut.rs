@@ -1,9 +1,16 @@
 //! Ends control strings (OSC, DCS, APC, PM, SOS) that have grown too long. vte keeps a string in
 //! memory until its end comes; a program that is killed in the middle of one, or a binary file on
 //! the terminal, must not make it grow for ever, and must not hide all that follows.
+//!
+//! And shortens numbers in control sequences: an emulator that is told to repeat a character 65,536
+//! times does so, and eight bytes cost it what a megabyte of text does.
 
 /// Longer strings are cut: titles, links and clipboard snippets of a training are far below.
 const LONGEST: usize = 4_096;
+
+/// Digits of a number in a control sequence. The modes have four; what counts cells is at most a
+/// screen's width or height, whatever more is asked for.
+const MOST_DIGITS: usize = 4;
 
 /// Where in the stream we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,6 +20,8 @@ enum Place {
     Text,
     /// After an escape in text.
     Escape,
+    /// In a control sequence, after so many digits of a number.
+    Sequence(usize),
     /// In a string, after so many bytes.
     String(usize),
     /// After an escape in a string, after so many bytes.
@@ -47,6 +56,10 @@ impl Cutter {
                 }
                 continue;
             }
+            if let Place::Sequence(digits) = self.place {
+                rest = self.pass_sequence(digits, rest, &mut out);
+                continue;
+            }
             let (byte, after) = (rest[0], &rest[1..]);
             let before = self.place;
             self.place = before.next(byte);
@@ -58,6 +71,31 @@ impl Cutter {
             }
             rest = after;
         }
+    }
+
+    /// Hands a control sequence on as far as it goes, without the digits that are too many; what
+    /// follows it.
+    fn pass_sequence<'a>(
+        &mut self,
+        mut digits: usize,
+        bytes: &'a [u8],
+        out: &mut impl FnMut(&[u8]),
+    ) -> &'a [u8] {
+        let mut from = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            self.place = Place::Sequence(digits).next(*byte);
+            let Place::Sequence(more) = self.place else {
+                out(&bytes[from..=at]);
+                return &bytes[at + 1..];
+            };
+            digits = more;
+            if digits > MOST_DIGITS {
+                out(&bytes[from..at]);
+                from = at + 1;
+            }
+        }
+        out(&bytes[from..]);
+        &[]
     }
 }
 
@@ -71,7 +109,14 @@ impl Place {
             (Place::Text, ESC) => Place::Escape,
             (Place::Text, _) => Place::Text,
             (Place::Escape, b']' | b'P' | b'_' | b'^' | b'X') => Place::String(0),
-            (Place::Escape, ESC) => Place::Escape,
+            (Place::Escape, b'[') => Place::Sequence(0),
+            (Place::Escape | Place::Sequence(_), ESC) => Place::Escape,
+            (Place::Sequence(n), b'0'..=b'9') => Place::Sequence((n + 1).min(MOST_DIGITS + 1)),
+            // Between numbers, or a control character, which is obeyed in the middle.
+            (Place::Sequence(_), b' '..=b'?') => Place::Sequence(0),
+            (Place::Sequence(_), CAN | SUB) => Place::Text,
+            (Place::Sequence(n), 0..b' ') => Place::Sequence(n),
+            (Place::Sequence(_), _) => Place::Text,
             (Place::Escape, _) => Place::Text,
             (Place::String(_) | Place::StringEscape(_), BEL | CAN | SUB) => Place::Text,
             (Place::String(n), ESC) => Place::StringEscape(n),
@@ -110,6 +155,7 @@ mod tests {
             b"\x1bPq#0;1\x1b\\",
             b"\x1b\x1b]0;t\x07",
             b"\x1b]0;broken\x1b[1mbold",
+            b"\x1b[?2026h\x1b[38;2;255;100;7m\x1b[1\r0A\x1b[5\x1b[1000Gx",
         ] {
             assert_eq!(cut(&[stream]), stream);
             let bytes: Vec<&[u8]> = stream.chunks(1).collect();
@@ -125,6 +171,22 @@ mod tests {
         let passed = cut(&[&stream]);
         assert!(passed.len() < LONGEST + 20);
         assert!(passed.ends_with(b"\x1b\\after"));
+    }
+
+    #[test]
+    fn a_number_that_is_too_long_is_shortened_wherever_it_is_cut() {
+        for (stream, passed) in [
+            (&b"a\x1b[65536bz"[..], &b"a\x1b[6553bz"[..]),
+            (
+                b"\x1b[99999999999999999999;70000Hz12345",
+                b"\x1b[9999;7000Hz12345",
+            ),
+            (b"\x1b[12345\x18123456", b"\x1b[1234\x18123456"),
+        ] {
+            assert_eq!(cut(&[stream]), passed);
+            let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+            assert_eq!(cut(&bytes), passed);
+        }
     }
 
     #[test]

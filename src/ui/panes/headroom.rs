@@ -8,7 +8,7 @@ use crate::ui::figures::{Figures, count};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::View;
+use crate::ui::view::{Keyboard, View};
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -26,6 +26,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     pen.skip(1);
     if let Some(waiting) = scene.waiting {
         pen.text(waiting, theme.style(Tone::Accent));
+        return;
+    }
+    if scene.child.awaits_input() {
+        let words = match view.keyboard {
+            Keyboard::Oomph => "the training waits for input: i gives it the keyboard",
+            Keyboard::Selection | Keyboard::Training => "the training waits for input",
+        };
+        pen.text(words, theme.style(Tone::Warning));
         return;
     }
     let Some(device) = view.device(scene.state) else {

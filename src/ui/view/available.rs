@@ -1,7 +1,7 @@
 //! Whether an action does something now: the footer and the help list no other keys.
 
 use super::{Keyboard, View};
-use crate::remedy::Availability;
+use crate::remedy::{Availability, RemedyId};
 use crate::state::Outcome;
 use crate::ui::action::Action;
 use crate::ui::chart::Move;
@@ -41,6 +41,10 @@ impl View {
             Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
                 self.dialog.is_some() || self.is_selecting() || self.pane_scrolls(scene)
             }
+            Action::OpenOom => {
+                let refused = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
+                scene.state.oom().is_some() || refused()
+            }
             Action::ToStart | Action::ToEnd => self.is_selecting() || self.pane_scrolls(scene),
             Action::Find => live && run.is_some(),
             Action::FindOlder | Action::FindNewer | Action::EndFind => {
@@ -48,7 +52,6 @@ impl View {
             }
             Action::Select => live && run.is_some(),
             Action::TakeFind => true,
-            Action::OpenOom => scene.state.oom().is_some(),
             Action::EditCommand => live && run.is_some() && scene.waiting.is_none(),
             Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
             Action::Combine => {

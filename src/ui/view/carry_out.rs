@@ -141,6 +141,11 @@ impl View {
         self.device = (self.device + by) % devices;
     }
 
+    /// Opens the dialog of the remedies.
+    pub fn open_remedies(&mut self, scene: &Scene) {
+        self.open_oom(scene);
+    }
+
     fn open_oom(&mut self, scene: &Scene) {
         if let Some(run) = scene.state.run() {
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));

@@ -11,7 +11,10 @@ pub fn of(kind: &str) -> Vec<u8> {
         "dcs" => b"\x1bPq a picture without end ".to_vec(),
         "apc" => b"\x1b_G a message without end ".to_vec(),
         // Counts that would have an emulator at work for minutes.
-        "counts" => b"\x1b[70000;70000H\x1b[69999L\x1b[65536b\x1b[70000S\x1b[99999999999999999999m\x1b[70000@".to_vec(),
+        "counts" => {
+            let counts = b"\x1b[70000;70000H\x1b[69999L\x1b[65536b\x1b[70000S\x1b[99999999999999999999m\x1b[70000@";
+            [&counts[..], &[b'.'; 4000]].concat()
+        }
         // A question for the terminal.
         "where" => b"\x1b[6n".to_vec(),
         // What must not reach the user's terminal from behind a screen.

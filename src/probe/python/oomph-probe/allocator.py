@@ -55,7 +55,7 @@ def small_pool(stats):
 class Reading:
     """The allocator of one device at one moment; None is what this torch does not say."""
 
-    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "rest")
+    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "blocks", "rest")
 
     def __init__(self, stats, native):
         allocated = stats["allocated_bytes"]["all"]
@@ -64,7 +64,9 @@ class Reading:
         self.reserved = reserved["current"]
         self.peak = allocated["peak"]
         self.reserved_peak = reserved["peak"]
-        self.allocations = stats.get("allocation", {}).get("all", {}).get("allocated", 0)
+        allocations = stats.get("allocation", {}).get("all", {})
+        self.allocations = allocations.get("allocated", 0)
+        self.blocks = allocations.get("current", 0)
         self.rest = {
             "alloc_retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),

@@ -6,7 +6,7 @@ calls it on a thread that has no Python frame at all.
 """
 import time
 
-from . import frames, snapshot
+from . import dump, frames, snapshot
 
 # The record must be out before the process dies; nobody waits longer than this for a slow front.
 SEND = 0.2
@@ -20,7 +20,8 @@ class Observer:
 
     def __init__(self, process):
         self.process = process
-        self.owners = frames.Owners(process.torch)
+        self.owners = process.owners
+        self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
 
@@ -31,6 +32,9 @@ class Observer:
                 record = self.record(device, requested, total, free)
                 self.process.wire.put(record, keep=True)
                 self.process.wire.flush(SEND)
+                if self.dump is not None:
+                    self.dump.save()
+                    self.process.wire.flush(SEND)
         except BaseException:
             pass
 
@@ -99,4 +103,11 @@ class Observer:
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
-        record["lines"] = snapshot.holdings(segments, self.owners)
+        try:
+            kinds = self.process.structure.kinds()
+        except Exception:
+            kinds = {}
+        record["lines"] = snapshot.holdings(segments, self.owners, kinds)
+        growing = self.process.growth.lines(device)
+        if growing:
+            record["growing"] = growing

@@ -5,7 +5,7 @@ import atexit
 import os
 import sys
 
-from . import allocator, hello, observer, recording, sampler, steps, structure, wire
+from . import allocator, frames, growth, hello, observer, recording, sampler, steps, structure, wire
 
 # Milliseconds that the end of the program may wait for the last lines. It takes as many only where
 # the machine is so busy that the thread does not come to run; tests on such a machine ask for more.
@@ -49,6 +49,8 @@ class Process:
         self.allocator = allocator.Allocator(self.torch, self.backend)
         self.structure = structure.Structure(self.torch, self.pid)
         self.steps = steps.Steps(self)
+        self.owners = frames.Owners(self.torch)
+        self.growth = growth.Growth(self, self.owners)
         self.wire = wire.Wire(self.socket, lambda: hello.compose(self))
         self.sampler = sampler.Sampler(self, self.interval)
         self.live = True

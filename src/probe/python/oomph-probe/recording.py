@@ -4,6 +4,7 @@ is worth its cost (need.py), and never touches a recording of the program's own.
 torch cannot say whose a recording is. So the entries in `torch._C` through which every Python
 caller goes are wrapped, to notice a call that is not ours; after one we are out for good.
 """
+import os
 import time
 from _thread import allocate_lock, get_ident
 
@@ -13,6 +14,8 @@ ENTRY = "_cuda_record_memory_history"
 # A caller waits no longer than this for a call of ours, which takes microseconds: in a forked child
 # the lock may be held by a thread that is not there.
 PATIENCE = 1.0
+# Events kept for a snapshot: reading 100,000 back took 0.2 s.
+HISTORY = 100000
 
 
 class Recording:
@@ -26,6 +29,8 @@ class Recording:
         self.is_ours = False
         self.is_others = False
         self.with_stacks = False
+        # With a snapshot asked for, what happened before it as well: memory_viz draws it over time.
+        self.keeps_history = bool(os.environ.get("OOMPH_PROBE_SNAPSHOT"))
         self.can_notice = self.wrap_entries()
 
     def wrap_entries(self):
@@ -71,7 +76,7 @@ class Recording:
 
     def look(self, steps, uses):
         """Begins or ends the stacks as they are needed; on the sampler's thread."""
-        if not self.is_ours or self.is_others or not self.can_notice:
+        if self.keeps_history or not self.is_ours or self.is_others or not self.can_notice:
             return
         try:
             wanted = self.need.look(time.monotonic(), steps, uses)
@@ -93,12 +98,13 @@ class Recording:
             if self.is_others:
                 return
             self.caller = get_ident()
+            context = "all" if self.keeps_history else "state" if with_stacks else None
             try:
                 self.torch.cuda.memory._record_memory_history(
-                    enabled="state",
-                    context="state" if with_stacks else None,
+                    enabled="all" if self.keeps_history else "state",
+                    context=context,
                     stacks="python",
-                    max_entries=1,
+                    max_entries=HISTORY if self.keeps_history else 1,
                 )
                 self.with_stacks = with_stacks
             finally:

@@ -45,10 +45,35 @@ class Holding:
         self.inside = {}
 
 
-def holdings(segments, owners):
-    """The lines that hold the most bytes, most first. Blocks without a stack belong to no line:
-    those of backward, and those from before the recording."""
+def holdings(segments, owners, kinds=None):
+    """The lines that hold the most bytes, most first, what one line holds of each kind by itself.
+    `kinds` tells of an address what lies there, as far as an optimizer knows it. Blocks without a
+    stack belong to no line: those of backward, and those from before the recording."""
+    kinds = kinds or {}
     found = {}
+    for own, inside, block in placed(segments, owners):
+        key_of = own, kinds.get(block.get("address"))
+        of = found.get(key_of)
+        if of is None:
+            of = found[key_of] = Holding()
+        of.bytes += block["size"]
+        of.blocks += 1
+        of.inside[inside] = of.inside.get(inside, 0) + block["size"]
+    most = sorted(found.items(), key=lambda item: -item[1].bytes)[:MAX_LINES]
+    return [as_line(own, kind, of) for (own, kind), of in most]
+
+
+def by_line(segments, owners):
+    """Bytes held, by the program's line and the library's innermost below it."""
+    held = {}
+    for own, inside, block in placed(segments, owners):
+        place = own, inside
+        held[place] = held.get(place, 0) + block["size"]
+    return held
+
+
+def placed(segments, owners):
+    """The live blocks that have a stack: the program's line, the library's, the block."""
     stacks = {}
     for segment in segments:
         for block in segment["blocks"]:
@@ -60,14 +85,7 @@ def holdings(segments, owners):
             if place is None:
                 place = stacks[id(stack)] = own_and_inside(stack, owners)
             own, inside = place
-            of = found.get(own)
-            if of is None:
-                of = found[own] = Holding()
-            of.bytes += block["size"]
-            of.blocks += 1
-            of.inside[inside] = of.inside.get(inside, 0) + block["size"]
-    most = sorted(found.items(), key=lambda item: -item[1].bytes)[:MAX_LINES]
-    return [as_line(own, of) for own, of in most]
+            yield own, inside, block
 
 
 def own_and_inside(stack, owners):
@@ -83,8 +101,25 @@ def key(frame):
     return frame["filename"], frame["line"], frame["name"]
 
 
-def as_line(own, of):
+def as_growing(place, held, more, first, last):
+    """A line that held `more` after step `last` than after step `first`."""
+    own, inside = place
+    line = {
+        "line": frames.line_of(*own),
+        "bytes": held,
+        "per_step": more // max(last - first, 1),
+        "from_step": first,
+        "to_step": last,
+    }
+    if inside is not None:
+        line["inside"] = frames.line_of(*inside)
+    return line
+
+
+def as_line(own, kind, of):
     line = {"line": frames.line_of(*own), "bytes": of.bytes, "blocks": of.blocks}
+    if kind is not None:
+        line["kind"] = kind
     inside = max(of.inside, key=lambda each: of.inside[each])
     if inside is not None:
         line["inside"] = frames.line_of(*inside)

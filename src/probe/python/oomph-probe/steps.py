@@ -88,7 +88,8 @@ class Steps:
         if step is None or step[3] is None:
             return
         _, began, device, before = step
-        after = self.process.allocator.read(device).edge()
+        reading = self.process.allocator.read(device)
+        after = reading.edge()
         self.latest = {
             "event": "step",
             "pid": self.process.pid,
@@ -100,6 +101,7 @@ class Steps:
         }
         self.lines.append((now, self.latest))
         self.process.structure.step_ended(optimizer, self.count)
+        self.process.growth.step_ended(device, self.count, reading.blocks)
 
     def leave(self, identity):
         """Takes the step of this optimizer, and what is left inside it, off the running ones."""

@@ -97,6 +97,38 @@ class Structure:
         of = totals.setdefault(tensor.device.index, [0, 0, 0])
         of[kind] += tensor.numel() * tensor.element_size()
 
+    def kinds(self):
+        """What lies at the addresses of the tensors that optimizers hold, as words of the wire."""
+        words = {}
+
+        def mark(tensor, kind):
+            tensor = getattr(tensor, "_local_tensor", tensor)
+            if isinstance(tensor, self.torch.Tensor) and tensor.is_cuda:
+                words[address_of(tensor)] = kind
+
+        def mark_state(value, depth):
+            if isinstance(value, self.torch.Tensor):
+                mark(value, "optimizer_state")
+            elif depth > 0 and isinstance(value, dict):
+                for inner in list(value.values()):
+                    mark_state(inner, depth - 1)
+            elif depth > 0 and isinstance(value, (list, tuple)):
+                for inner in value:
+                    mark_state(inner, depth - 1)
+
+        for reference in list(self.optimizers.values()):
+            optimizer = reference()
+            if optimizer is None:
+                continue
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    mark(parameter, "parameters")
+                    if parameter.grad is not None:
+                        mark(parameter.grad, "gradients")
+            for state in list(optimizer.state.values()):
+                mark_state(state, 2)
+        return words
+
     def take(self):
         """The lines that were not taken yet."""
         if not self.unsent:
@@ -108,3 +140,11 @@ class Structure:
         """What was last measured of a device, or None."""
         line = self.lines.get(device)
         return None if line is None else {key: line[key] for key in line if key != "event"}
+
+
+def address_of(tensor):
+    """Where its storage begins: the allocator's block, of a view as well."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except AttributeError:
+        return tensor.data_ptr()

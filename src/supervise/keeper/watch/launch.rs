@@ -7,7 +7,7 @@ use crate::supervise::keeper::run::{Begun, Failed, Run, Stage};
 use crate::supervise::keeper::spawn::{self, Step};
 use crate::supervise::keeper::tree::Process;
 use crate::supervise::resolve::Missing;
-use crate::supervise::{Launch, Report};
+use crate::supervise::{Launch, Report, RunStage};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
 use std::path::Path;
@@ -23,6 +23,7 @@ impl Watch {
         }
         self.sweep = None;
         self.swept = None;
+        self.outlets.recent.clear();
         match Run::begin(launch, &self.hello, self.plan) {
             Ok(Begun { run, note }) => {
                 if let Some(note) = note {
@@ -86,6 +87,7 @@ impl Watch {
             (Some(pid), None) => {
                 let start = Process::look(pid).map_or(0, |process| process.start);
                 run.stage = Stage::Running(pid);
+                run.trainer = Some((pid, start));
                 run.since = start;
                 run.heard = Instant::now();
                 self.outlets.report(Report::Started {
@@ -132,6 +134,9 @@ impl Watch {
             run.pipes.clear();
             run.tails.clear();
             run.stage = Stage::Over;
+            run.outcome = Some(RunStage::Failed {
+                status: failed.status,
+            });
             let number = run.number;
             self.fail(number, failed);
         }

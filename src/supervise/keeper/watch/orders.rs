@@ -1,6 +1,7 @@
 //! The front: its orders carried out, its loss borne.
 
 use super::Watch;
+use super::succession::{LOOK_AT_SLEEPER, Loss};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::{run, sink};
 use crate::supervise::terminal::RESET;
@@ -14,23 +15,29 @@ const RESTORE: Duration = Duration::from_millis(100);
 
 impl Watch {
     pub(super) fn serve_front(&mut self) {
-        let Some(socket) = &self.socket else {
-            return;
+        let present = self.fronts_lost;
+        let mut there = match (&mut self.outlets.viewer, &self.socket) {
+            (Some(viewer), Some(socket)) => viewer.send(socket),
+            (None, Some(_)) => false,
+            (_, None) => return,
         };
-        let mut there = match &mut self.outlets.viewer {
-            Some(viewer) => viewer.send(socket),
-            None => false,
-        };
-        match descriptor::read(socket, &mut self.buffer) {
-            Got::Bytes(n) => {
-                self.decoder.push(self.buffer.get(..n).unwrap_or_default());
+        loop {
+            let got = match &self.socket {
+                Some(socket) => descriptor::read(socket, &mut self.buffer),
+                None => return,
+            };
+            match got {
+                Got::Bytes(n) => self.decoder.push(self.buffer.get(..n).unwrap_or_default()),
+                Got::Nothing if there => {}
+                Got::Nothing | Got::End => return self.lose_front(Loss::Died),
             }
-            Got::Nothing => {}
-            Got::End => there = false,
-        }
-        there &= self.carry_out_orders();
-        if !there {
-            self.lose_front();
+            if !self.carry_out_orders() {
+                there = false;
+            }
+            // Its last word may have been that it goes; and of one that is gone all is heard.
+            if there || present != self.fronts_lost {
+                return;
+            }
         }
     }
 
@@ -59,11 +66,15 @@ impl Watch {
             Order::Sweep => self.sweep_leftovers(),
             Order::Resize(size) => self.size = Some(size.clamped()),
             Order::Input(keys) => self.queue_keys(&keys),
-            Order::ScreenShown(shown) => self.screen_shown = shown,
-            Order::Release => {
-                self.finished = true;
-                self.lose_front();
+            Order::ScreenShown(shown) => {
+                self.screen_shown = shown;
+                self.asleep = (!shown).then(|| Instant::now() + LOOK_AT_SLEEPER);
             }
+            Order::Release => self.lose_front(Loss::Released),
+            Order::StepBack => self.lose_front(Loss::SteppedBack),
+            Order::Listen(path) => self.listen_for_callers(&path),
+            Order::Remember(memory) => self.memory = Some(memory),
+            Order::Describe(text) => self.described = Some(text),
             Order::Finish => self.finishing = true,
         }
     }
@@ -73,10 +84,16 @@ impl Watch {
             return;
         };
         if run.keys.len() + keys.len() > run::MOST_KEYS {
-            self.outlets.note(format!(
-                "the program does not read its terminal: {} bytes of keys were dropped",
-                keys.len()
-            ));
+            let (lost, told) = &mut run.lost_keys;
+            *lost += keys.len();
+            // A program that asks its terminal thousands of questions loses as many answers: told
+            // when there are twice as many as last time.
+            if *lost >= told.saturating_mul(2) {
+                *told = *lost;
+                self.outlets.note(format!(
+                    "the program does not read its terminal: {lost} bytes of keys were dropped"
+                ));
+            }
         } else {
             run.keys.extend(keys);
         }
@@ -92,22 +109,6 @@ impl Watch {
                 // The kernel signals a change only where there is one.
                 terminal.pty.resize(size);
             }
-        }
-    }
-
-    /// The front is gone, or went on purpose: the trainer does not notice.
-    ///
-    /// A new front that attaches, or one without a screen that the keeper starts itself where
-    /// there was no terminal to begin with, has its place here.
-    pub(super) fn lose_front(&mut self) {
-        if self.socket.take().is_none() {
-            return;
-        }
-        self.outlets.viewer = None;
-        self.relay = None;
-        self.finishing = true;
-        if !self.finished {
-            self.restore_terminal();
         }
     }
 

@@ -4,7 +4,7 @@ use super::{READ, Watch};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::Stage;
 use crate::supervise::keeper::tail::Found;
-use crate::supervise::{Report, Stream};
+use crate::supervise::{Report, RunStage, Stream};
 use crate::units::Pid;
 use std::time::Instant;
 
@@ -182,7 +182,13 @@ impl Watch {
         let number = run.number;
         self.tail_due = None;
         self.outlets.report_losses_now(now);
-        let left = self.tree().iter().map(|process| Pid(process.pid)).collect();
+        let left: Vec<Pid> = self.tree().iter().map(|p| Pid(p.pid)).collect();
+        if let Some(run) = self.runs.last_mut() {
+            run.outcome = Some(RunStage::Ended {
+                exit,
+                left: left.clone(),
+            });
+        }
         self.outlets.report(Report::Exited {
             run: number,
             exit,

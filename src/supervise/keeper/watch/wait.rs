@@ -15,6 +15,7 @@ pub(super) enum Token {
     Signals,
     Wake,
     Front,
+    Callers,
     Keys,
     Starting(usize),
     Master(usize),
@@ -44,13 +45,16 @@ impl Watch {
         );
         add(self.wake.as_raw_fd(), libc::POLLIN, Token::Wake);
         if let Some(socket) = &self.socket {
-            let waiting = self.outlets.viewer.as_ref().is_some_and(|v| !v.is_empty());
+            let waiting = (self.outlets.viewer.as_ref()).is_some_and(|v| v.wants_to_send());
             let events = if waiting {
                 libc::POLLIN | libc::POLLOUT
             } else {
                 libc::POLLIN
             };
             add(socket.as_raw_fd(), events, Token::Front);
+        }
+        for fd in self.callers.iter().flat_map(|callers| callers.polled(now)) {
+            add(fd, libc::POLLIN, Token::Callers);
         }
         if let Some(run) = self.runs.last()
             && run.pid().is_some()
@@ -109,6 +113,9 @@ impl Watch {
             self.tail_due,
             self.outlets.due(),
             self.relay.as_ref().and_then(|relay| relay.due(now)),
+            self.callers.as_ref().and_then(|callers| callers.due(now)),
+            self.heir_due(),
+            self.asleep,
         ];
         if let Some(run) = self.runs.last() {
             if let Some(Stop::Asked(until)) = run.stop
@@ -141,6 +148,7 @@ impl Watch {
             Token::Signals => self.take_signals(),
             Token::Wake => descriptor::calm(&self.wake),
             Token::Front => self.serve_front(),
+            Token::Callers => self.serve_callers(),
             Token::Keys => {
                 if let (Some(relay), Some(run)) = (&mut self.relay, self.runs.last_mut())
                     && !relay.take(events, run)

@@ -15,6 +15,10 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     let kind = oom
         .and_then(|oom| oom.report.as_ref())
         .map(|report| report.kind);
+    if run.is_some_and(|run| run.ooms.is_empty()) {
+        // Opened for a relaunch that the program refused.
+        return format!("Run {number} did not take the change");
+    }
     let mut parts = vec![family(kind.unwrap_or_default()).to_string()];
     if let Some(device) = oom
         .and_then(|oom| oom.device.as_ref())

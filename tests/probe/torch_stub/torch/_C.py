@@ -43,6 +43,9 @@ class Tensor:
     def element_size(self):
         return 1
 
+    def data_ptr(self):
+        return id(self)
+
     def __del__(self):
         if self.is_cuda and id(self) in devices[self.device.index].blocks:
             device = devices[self.device.index]
@@ -66,7 +69,7 @@ def allocate(owner, size, ordinal, frame):
         owner.is_cuda = False
         out_of_memory(ordinal, size, allowed)
     stack = []
-    while recording[0] == context[0] == "state" and frame is not None:
+    while recording[0] and context[0] and frame is not None:
         code = frame.f_code
         stack.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back

@@ -21,8 +21,8 @@ def _snapshot(device=None):
     segments = []
     for ordinal, of in enumerate(_C.devices):
         held = [
-            {"size": size, "state": "active_allocated", "frames": frames}
-            for size, frames in of.blocks.values()
+            {"address": owner, "size": size, "state": "active_allocated", "frames": frames}
+            for owner, (size, frames) in of.blocks.items()
         ]
         free = [{"size": size, "state": "inactive", "frames": []} for size in of.free]
         segments.append({"device": ordinal, "segment_pool_id": (0, 0), "blocks": held + free})

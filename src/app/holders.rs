@@ -1,0 +1,45 @@
+//! Who of an ended run still holds a GPU. After an end by itself nothing is swept (a program may
+//! leave an upload or a server behind on purpose), but memory that does not come back has a name.
+
+use crate::units::Pid;
+use std::fs;
+
+/// The words for those of `left` that have an NVIDIA device open.
+pub fn words(left: &[Pid]) -> Option<String> {
+    let holders: Vec<String> = (left.iter())
+        .filter(|pid| holds_gpu(**pid))
+        .map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{pid} ({})", name.trim())
+        })
+        .collect();
+    (!holders.is_empty()).then(|| {
+        format!(
+            "left by the training and still holding a GPU: {}; they were not ended",
+            holders.join(", ")
+        )
+    })
+}
+
+fn holds_gpu(pid: Pid) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    descriptors
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| target.to_string_lossy().starts_with("/dev/nvidia"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_no_gpu_is_not_named() {
+        assert_eq!(
+            words(&[Pid(std::process::id() as i32), Pid(i32::MAX)]),
+            None
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! What the remedies are told that neither the command nor the state says: the user's own entries of
+//! programs, the environment, the files and checkpoints that the command names, what is left of
+//! earlier sessions. Looked up here, at the edge; what follows from it is the remedies' business.
+
+use super::allocator::InheritedSettings;
+use super::leftovers;
+use crate::command::{CommandLine, Word};
+use crate::config::Settings;
+use crate::remedy::{self, Catalogue, Checkpoint, ConfigFile, Context, Leftover};
+use crate::state::State;
+use crate::surroundings;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What the process that started the session found around it. One that attaches later stands in
+/// another environment, and is told this.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// The allocator's settings.
+    inherited: InheritedSettings,
+    /// The variables that remedies ask for, as far as they are set.
+    environment: Vec<(String, String)>,
+    /// Where edited copies of files go.
+    copies: Option<Word>,
+}
+
+/// It, as far as it was looked up.
+#[derive(Debug, Default)]
+pub struct Known {
+    around: Surroundings,
+    own: Vec<Catalogue>,
+    files: Vec<ConfigFile>,
+    checkpoint: Option<Checkpoint>,
+    leftovers: Vec<Leftover>,
+}
+
+impl Known {
+    /// What is known before anything has run: the environment of this process, and the user's own
+    /// entries of programs. What is wrong with those comes back in words.
+    pub fn at_start(settings: &Settings) -> (Known, Vec<String>) {
+        let environment = remedy::ENVIRONMENT
+            .iter()
+            .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
+            .collect();
+        let around = Surroundings {
+            inherited: InheritedSettings::read(|name| std::env::var_os(name)),
+            environment,
+            copies: None,
+        };
+        Known::again(around, settings)
+    }
+
+    /// The same in the place of a front before, which left `around`.
+    pub fn again(around: Surroundings, settings: &Settings) -> (Known, Vec<String>) {
+        let (own, problems) = own_entries(settings);
+        let known = Known {
+            around,
+            own,
+            ..Known::default()
+        };
+        (known, problems)
+    }
+
+    /// The same, with a place for edited copies of files.
+    pub fn with_copies(mut self, directory: Option<PathBuf>) -> Known {
+        self.around.copies = directory.map(|path| Word::from(path.as_path()));
+        self
+    }
+
+    /// What the next front is to be told of the environment.
+    pub fn surroundings(&self) -> Surroundings {
+        self.around.clone()
+    }
+
+    /// Looks at the disk for `command`: its config files, and its newest checkpoint. Checkpoints
+    /// older than `since` are another run's; where nothing has run, those are looked for alone that
+    /// lie where the command says.
+    pub fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
+        let bare = self.context();
+        let named = remedy::named_files(command, &bare);
+        self.files = named
+            .into_iter()
+            .filter_map(|named| {
+                let text = surroundings::config_text(&command.cwd, &named.name)?;
+                Some(ConfigFile {
+                    at: named.at,
+                    from: named.from,
+                    name: named.name,
+                    text,
+                })
+            })
+            .collect();
+        let wanted = remedy::checkpoints_wanted(command, &self.context());
+        self.checkpoint = wanted
+            .filter(|wanted| wanted.named || since.is_some())
+            .and_then(|wanted| {
+                let search = surroundings::Search {
+                    directory: &wanted.directory,
+                    find: &wanted.find,
+                    complete: &wanted.complete,
+                    since,
+                };
+                surroundings::newest_checkpoint(&command.cwd, search)
+            })
+            .map(|found| Checkpoint {
+                path: found.path,
+                number: found.number,
+            });
+    }
+
+    /// Looks for what is left of earlier sessions on the device that ran out of memory.
+    pub fn look_for_leftovers(&mut self, state: &State) {
+        self.leftovers = leftovers::find(state);
+    }
+
+    /// What is left of earlier sessions, as of the last look.
+    pub fn leftovers(&self) -> &[Leftover] {
+        &self.leftovers
+    }
+
+    /// It, as remedies take it; the rest of the context is the caller's.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            inherited: self.around.inherited.as_inherited(),
+            environment: &self.around.environment,
+            own: &self.own,
+            files: &self.files,
+            checkpoint: self.checkpoint.as_ref(),
+            leftovers: &self.leftovers,
+            ..Context::default()
+        }
+    }
+
+    /// Where copies for the run of this number go.
+    pub fn copies(&self, run: u32) -> Option<(&Path, u32)> {
+        let copies = self.around.copies.as_ref()?;
+        Some((Path::new(&copies.0), run))
+    }
+}
+
+/// The entries in the user's `oomph.toml`s, the project's before the user's.
+fn own_entries(settings: &Settings) -> (Vec<Catalogue>, Vec<String>) {
+    let mut own = Vec::new();
+    let mut problems = Vec::new();
+    for file in &settings.programs {
+        match Catalogue::of_user(&file.text, &file.path.display().to_string()) {
+            Ok(catalogue) => own.push(catalogue),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    (own, problems)
+}

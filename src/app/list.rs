@@ -1,0 +1,247 @@
+//! `oomph ls`: the sessions that are alive on this machine.
+
+use super::Ending;
+use super::screen::terminal_size;
+use super::sessions::{self, Living};
+use super::summary;
+use crate::supervise::{RunStage, Standing};
+use crate::units::Bytes;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr;
+
+/// One session, as a program reads it.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: String,
+    /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`.
+    state: &'static str,
+    /// Whether somebody sees its screen.
+    attached: bool,
+    /// RFC 3339.
+    since: Option<String>,
+    run: Option<u32>,
+    /// The training's direct child, while a run goes on.
+    pid: Option<i32>,
+    keeper: Option<i32>,
+    devices: Vec<String>,
+    /// Bytes.
+    peak: Option<u64>,
+    steps: Option<u64>,
+    /// Secrets masked.
+    command: Option<String>,
+    recording: Option<String>,
+    log: Option<String>,
+}
+
+/// Lists them on standard output.
+///
+/// # Errors
+/// It could not be written to.
+pub fn list(json: bool) -> anyhow::Result<Ending> {
+    let rows: Vec<Row> = sessions::living().iter().map(row).collect();
+    let text = if json {
+        let mut text = serde_json::to_string_pretty(&rows)?;
+        text.push('\n');
+        text
+    } else if rows.is_empty() {
+        "no session of yours is alive on this machine\n".into()
+    } else {
+        table(&rows, terminal_size().map(|size| usize::from(size.cols)))
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Who closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        done => done?,
+    }
+    Ok(Ending::Code(0))
+}
+
+fn row(living: &Living) -> Row {
+    let card = living.found.card.as_ref();
+    let summary = living.summary.as_ref();
+    let run = (living.standing.as_ref()).and_then(|standing| standing.run.as_ref());
+    Row {
+        id: living.found.id.clone(),
+        state: state(living),
+        attached: living
+            .standing
+            .as_ref()
+            .is_some_and(|standing| standing.front)
+            && summary.is_some_and(|summary| summary.attached),
+        since: summary
+            .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
+            .map(|since| since.to_string()),
+        run: run.map(|run| run.run.0),
+        pid: run.and_then(|run| match run.stage {
+            RunStage::Running { pid, .. } => Some(pid.0),
+            RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => None,
+        }),
+        keeper: card.map(|card| card.keeper.0),
+        devices: summary
+            .map(|summary| summary.devices.clone())
+            .unwrap_or_default(),
+        peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
+        steps: summary.map(|summary| summary.steps),
+        command: summary.map(|summary| summary.command.clone()),
+        recording: card
+            .and_then(|card| card.recording.as_ref())
+            .map(|word| word.to_string_lossy()),
+        log: card
+            .and_then(|card| card.log.as_ref())
+            .map(|word| word.to_string_lossy()),
+    }
+}
+
+/// The front knows best while it is there; without one the keeper knows whether anything runs.
+fn state(living: &Living) -> &'static str {
+    let Some(standing) = &living.standing else {
+        return "not answering";
+    };
+    let said = living.summary.as_ref().map(|summary| summary.standing);
+    match (standing.front, said) {
+        (_, Some(summary::Standing::Running)) if standing.stopping => "stopping",
+        (true, Some(said)) => said.word(),
+        (false, _) | (true, None) => without_front(standing),
+    }
+}
+
+fn without_front(standing: &Standing) -> &'static str {
+    match standing.run.as_ref().map(|run| &run.stage) {
+        Some(RunStage::Running { .. }) if standing.stopping => "stopping",
+        Some(RunStage::Running { .. }) => "running",
+        None | Some(RunStage::Starting) => "starting",
+        Some(RunStage::Ended { .. } | RunStage::Failed { .. }) => "ending",
+    }
+}
+
+fn table(rows: &[Row], width: Option<usize>) -> String {
+    let mut lines = vec![
+        [
+            "ID", "STATE", "SCREEN", "SINCE", "DEVICE", "PEAK", "COMMAND",
+        ]
+        .map(String::from),
+    ];
+    lines.extend(rows.iter().map(|row| {
+        [
+            row.id.clone(),
+            row.state.to_string(),
+            if row.attached { "yes" } else { "no" }.into(),
+            row.since.as_deref().map(local).unwrap_or_else(unknown),
+            devices(&row.devices).unwrap_or_else(unknown),
+            row.peak
+                .map_or_else(unknown, |peak| Bytes(peak).to_string()),
+            row.command.clone().unwrap_or_else(unknown),
+        ]
+    }));
+    let widths: Vec<usize> = (0..7)
+        .map(|column| {
+            lines
+                .iter()
+                .map(|line| line[column].width())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for line in &lines {
+        let mut shown = String::new();
+        for (cell, width) in line.iter().zip(&widths).take(6) {
+            shown.push_str(cell);
+            shown.push_str(&" ".repeat(width - cell.width() + 2));
+        }
+        shown.push_str(&line[6]);
+        match width {
+            Some(width) if shown.width() > width => {
+                let cut: String = shown.chars().take(width.saturating_sub(1)).collect();
+                text.push_str(&cut);
+                text.push('…');
+            }
+            Some(_) | None => text.push_str(&shown),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn unknown() -> String {
+    "–".into()
+}
+
+fn local(since: &str) -> String {
+    let zoned = since
+        .parse::<Timestamp>()
+        .map(|at| at.to_zoned(TimeZone::system()));
+    zoned.map_or_else(
+        |_| since.to_string(),
+        |at| at.strftime("%Y-%m-%d %H:%M").to_string(),
+    )
+}
+
+/// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
+fn devices(names: &[String]) -> Option<String> {
+    let mut kinds: Vec<(&String, usize)> = Vec::new();
+    for name in names {
+        match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((name, 1)),
+        }
+    }
+    let words: Vec<String> = (kinds.iter())
+        .map(|(kind, count)| match count {
+            1 => kind.to_string(),
+            n => format!("{n} × {kind}"),
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(" + "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(id: &str, command: &str) -> Row {
+        Row {
+            id: id.into(),
+            state: "running",
+            attached: true,
+            since: None,
+            run: Some(1),
+            pid: Some(7),
+            keeper: Some(6),
+            devices: vec!["NVIDIA H200".into(), "NVIDIA H200".into()],
+            peak: Some(3 << 30),
+            steps: Some(4),
+            command: Some(command.into()),
+            recording: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_and_end_with_the_terminal() {
+        let rows = [
+            sample(
+                "20261121-110512-python3",
+                "python3 train.py --batch-size 64",
+            ),
+            sample("b", "ß"),
+        ];
+        let whole = table(&rows, None);
+        let lines: Vec<&str> = whole.lines().collect();
+        let column = lines[0].find("STATE").unwrap();
+        assert!(
+            lines
+                .iter()
+                .skip(1)
+                .all(|line| line[column..].starts_with("running"))
+        );
+        assert!(lines[1].contains("2 × NVIDIA H200  3.00 GiB"), "{whole}");
+        assert!(lines[1].ends_with("--batch-size 64"));
+        let narrow = table(&rows, Some(60));
+        assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
+        assert!(narrow.lines().nth(1).unwrap().ends_with('…'));
+    }
+}

@@ -1,0 +1,161 @@
+//! `oomph logs`: the raw bytes of a session's output log, as the training wrote them.
+
+use super::Ending;
+use super::sessions::{Meant, NoChoice, choose, meant};
+use crate::session::{self, Card, Found, Life, OUTPUT_LOG, Places};
+use anyhow::Context;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a log lies, and whose it is while it grows.
+struct Source {
+    path: PathBuf,
+    writer: Option<Found>,
+}
+
+/// Writes the log of the session that `name` begins the name of to standard output: of the only one
+/// that is alive, or else the latest, where there is no name. With `follow` goes on as it grows, until
+/// the session ends.
+///
+/// # Errors
+/// There is no such session, or it keeps no log.
+pub fn logs(name: Option<&str>, follow: bool) -> anyhow::Result<Ending> {
+    let source = source(name)?;
+    let mut out = io::stdout().lock();
+    match copy(&source, follow, &mut out).and_then(|()| out.flush()) {
+        // Who closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        done => done.with_context(|| format!("cannot read {}", source.path.display()))?,
+    }
+    Ok(Ending::Code(0))
+}
+
+fn source(name: Option<&str>) -> anyhow::Result<Source> {
+    let places = Places::of_this_user();
+    let stored = session::list(&places);
+    let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
+    let ended = match name {
+        // The log of one that has ended is as good as any.
+        Some(name) => match choose(Some(name), "logs") {
+            Ok(found) => return of_living(found),
+            Err(why) => match meant(name, stored, |stored| &stored.id) {
+                Meant::One(stored) => stored_log(&stored),
+                Meant::None | Meant::Several(_) => return Err(why.into()),
+            },
+        },
+        None => match (choose(None, "logs"), stored.first()) {
+            (Ok(found), _) => return of_living(found),
+            (Err(NoChoice::Nobody), Some(stored)) => stored_log(stored),
+            (Err(why), _) => return Err(why.into()),
+        },
+    };
+    anyhow::ensure!(ended.exists(), "{} is not there", ended.display());
+    Ok(Source {
+        path: ended,
+        writer: None,
+    })
+}
+
+fn of_living(found: Found) -> anyhow::Result<Source> {
+    let log = found.card.as_ref().and_then(|card| card.log.clone());
+    let log = log.with_context(|| {
+        format!(
+            "session {} keeps no log (--no-record, or no place for one)",
+            found.id
+        )
+    })?;
+    Ok(Source {
+        path: PathBuf::from(log.0),
+        writer: Some(found),
+    })
+}
+
+/// The older part, then the present one, from one into the next where they turn.
+fn copy(source: &Source, follow: bool, out: &mut impl Write) -> io::Result<()> {
+    let mut older = source.path.as_os_str().to_os_string();
+    older.push(".1");
+    let older = PathBuf::from(older);
+    // The present one first: should it become the older one now, it is read once all the same.
+    let mut present = open(&source.path)?;
+    if let Some(mut file) = open(&older)?
+        && !same(&file, present.as_ref())
+    {
+        io::copy(&mut file, out)?;
+    }
+    loop {
+        // Asked before the last bytes are read, so that they are the last.
+        let grows = follow && source.writer.as_ref().is_some_and(lives);
+        if present.is_none() {
+            present = open(&source.path)?;
+        }
+        let mut taken = 0;
+        if let Some(file) = &mut present {
+            taken = io::copy(&mut Read::by_ref(file), out)?;
+            out.flush()?;
+        }
+        let next = open(&source.path)?;
+        let turned = next
+            .as_ref()
+            .is_some_and(|next| !same(next, present.as_ref()));
+        match (turned, taken) {
+            // It was turned after its last byte was read, or there is more of it.
+            (true, 0) => present = next,
+            (true, _) => {}
+            (false, _) if grows => std::thread::sleep(LOOK),
+            (false, _) => return Ok(()),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn same(file: &File, other: Option<&File>) -> bool {
+    let identity = |file: &File| file.metadata().ok().map(|about| (about.dev(), about.ino()));
+    other.is_some_and(|other| identity(file) == identity(other))
+}
+
+/// A session's log grows as long as its keeper lives.
+fn lives(found: &Found) -> bool {
+    let alive = |card: &Card| card.life(&session::World::here()) == Life::Alive;
+    match &found.card {
+        Some(card) => alive(card),
+        None => fs::exists(found.socket()).unwrap_or(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_parts_are_written_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("output.log");
+        let source = Source {
+            path: path.clone(),
+            writer: None,
+        };
+        let read = || {
+            let mut out = Vec::new();
+            copy(&source, true, &mut out).unwrap();
+            out
+        };
+        assert_eq!(read(), b"");
+        fs::write(&path, b"new \xff\r\n").unwrap();
+        assert_eq!(read(), b"new \xff\r\n");
+        fs::write(directory.path().join("output.log.1"), "old ").unwrap();
+        assert_eq!(read(), b"old new \xff\r\n");
+    }
+}

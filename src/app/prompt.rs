@@ -1,0 +1,156 @@
+//! Whether the training waits for somebody to type: a debugger's prompt, a question whether to
+//! overwrite a run. Nobody would see the difference to a training that takes its time.
+//!
+//! Two things must come together: the last that was written ended in no newline, as a prompt does,
+//! and the kernel says that the process in front of the training's terminal sits in a read of it.
+//! Read from `/proc`; where that may not be read there is no hint, and nothing else changes.
+
+use crate::units::{Moment, Pid};
+use nix::libc;
+use procfs::process::Process;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long nothing was written before it is worth a look.
+const QUIET: Duration = Duration::from_millis(500);
+/// How long between two looks.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// What is known of the training's last words.
+#[derive(Debug, Default)]
+pub struct Prompt {
+    /// When something was last written that does not end a line.
+    open_since: Option<Moment>,
+    looked: Option<Moment>,
+    waits: bool,
+}
+
+impl Prompt {
+    /// The training wrote something.
+    pub fn wrote(&mut self, bytes: &[u8], now: Moment) {
+        if let Some(last) = bytes.last() {
+            self.open_since = (*last != b'\n').then_some(now);
+            self.looked = None;
+            self.waits = false;
+        }
+    }
+
+    /// A run has ended or another begun.
+    pub fn forget(&mut self) {
+        *self = Prompt::default();
+    }
+
+    /// When to look; never, while there is nothing to look for.
+    pub fn due(&self) -> Option<Moment> {
+        let open = self.open_since?;
+        Some(self.looked.map_or(open + QUIET, |looked| looked + BETWEEN))
+    }
+
+    /// Looks, if it is time; whether the training waits.
+    pub fn look(&mut self, now: Moment, reads: impl FnOnce() -> bool) -> bool {
+        if self.due().is_some_and(|due| now >= due) {
+            self.looked = Some(now);
+            self.waits = reads();
+        }
+        self.waits
+    }
+}
+
+/// Whether `trainer`, or who leads the foreground group of its terminal, sits in a read of it.
+pub fn reads_terminal(trainer: Pid) -> bool {
+    let foreground = Process::new(trainer.0)
+        .and_then(|process| process.stat())
+        .map_or(trainer.0, |stat| stat.tpgid);
+    [trainer.0, foreground]
+        .into_iter()
+        .filter(|pid| *pid > 1)
+        .any(sits_in_read)
+}
+
+fn sits_in_read(pid: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let Some(number) = read_from(&text) else {
+        return false;
+    };
+    std::fs::read_link(format!("/proc/{pid}/fd/{number}")).is_ok_and(|to| is_terminal(&to))
+}
+
+fn is_terminal(path: &Path) -> bool {
+    path.starts_with("/dev/pts") || path == Path::new("/dev/tty")
+}
+
+/// The descriptor that a system call waits to read from, as `/proc/PID/syscall` tells it: its number
+/// and six arguments. A line editor selects among descriptors below 1, which is standard input alone.
+fn read_from(text: &str) -> Option<u32> {
+    let mut words = text.split_whitespace();
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let first = words.next()?.trim_start_matches("0x");
+    let first = u32::from_str_radix(first, 16).ok()?;
+    match number {
+        libc::SYS_read => Some(first),
+        libc::SYS_pselect6 if first == 1 => Some(0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select if first == 1 => Some(0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Moment {
+        Moment::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn a_line_that_is_not_ended_is_looked_at_after_a_while_and_no_other() {
+        let mut prompt = Prompt::default();
+        assert_eq!(prompt.due(), None);
+        prompt.wrote(b"step 3\n", at(1.0));
+        assert_eq!(prompt.due(), None);
+        prompt.wrote(b"(Pdb) ", at(2.0));
+        assert_eq!(prompt.due(), Some(at(2.5)));
+        assert!(!prompt.look(at(2.4), || panic!("too soon")));
+        assert!(prompt.look(at(2.5), || true));
+        assert!(prompt.look(at(3.0), || panic!("too soon again")));
+        assert!(!prompt.look(at(3.6), || false), "somebody has typed");
+        prompt.wrote(b"(Pdb) ", at(4.0));
+        assert!(prompt.look(at(4.6), || true));
+        prompt.wrote(b"done\n", at(5.0));
+        assert!(!prompt.look(at(9.0), || panic!("nothing is open")));
+    }
+
+    #[test]
+    fn a_read_is_told_from_other_calls() {
+        let read = libc::SYS_read;
+        let select = libc::SYS_pselect6;
+        assert_eq!(
+            read_from(&format!(
+                "{read} 0x0 0x7f56f87f1b03 0x1 0x0 0x1 0x0 0x7ff 0x7f5\n"
+            )),
+            Some(0)
+        );
+        assert_eq!(
+            read_from(&format!(
+                "{read} 0x3 0x7f56f87f1b03 0x1 0x0 0x1 0x0 0x7ff 0x7f5\n"
+            )),
+            Some(3)
+        );
+        assert_eq!(
+            read_from(&format!(
+                "{select} 0x1 0x7ffd 0x0 0x0 0x0 0x0 0x7ff 0x7f6\n"
+            )),
+            Some(0)
+        );
+        assert_eq!(
+            read_from(&format!(
+                "{select} 0x9 0x7ffd 0x0 0x0 0x0 0x0 0x7ff 0x7f6\n"
+            )),
+            None
+        );
+        for other in ["running\n", "", "-1 0x7ffd 0x7f6\n", "999 0x0\n"] {
+            assert_eq!(read_from(other), None, "{other:?}");
+        }
+    }
+}

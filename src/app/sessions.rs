@@ -1,0 +1,239 @@
+//! The sessions that are alive on this machine, for those who look, attach, stop or read: found by
+//! their cards, asked at their keepers' sockets, chosen by a beginning of their name.
+
+use super::summary::Summary;
+use crate::session::{self, Found, Life, Places, Stored};
+use crate::supervise::{self, Standing};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a keeper may take to say how its session stands. It waits for nobody, so one that does
+/// not answer at once is stopped, or the machine is.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// A session that is alive.
+pub struct Living {
+    /// What was found of it.
+    pub found: Found,
+    /// What its keeper says; `None` where it does not answer.
+    pub standing: Option<Standing>,
+    /// What its front said last.
+    pub summary: Option<Summary>,
+}
+
+/// All of them, by name. What dead ones left is cleared away first.
+pub fn living() -> Vec<Living> {
+    let places = Places::of_this_user();
+    session::clear_dead(&places);
+    session::find(&places)
+        .into_iter()
+        .filter_map(|found| {
+            let standing = supervise::look(&found.socket(), ANSWER).ok();
+            // A directory that nobody answers for, and of which nothing can be told, is none.
+            if found.life != Life::Alive && standing.is_none() {
+                return None;
+            }
+            let summary = (standing.as_ref())
+                .and_then(|standing| standing.described.as_deref())
+                .and_then(|text| serde_json::from_str(text).ok());
+            Some(Living {
+                found,
+                standing,
+                summary,
+            })
+        })
+        .collect()
+}
+
+/// Why no session could be chosen; its words say what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoChoice {
+    /// None is alive.
+    Nobody,
+    /// More than one could be meant; what to type instead.
+    Several {
+        /// What was typed, if anything.
+        name: Option<String>,
+        /// A command for each.
+        commands: Vec<String>,
+    },
+    /// It is dead.
+    Dead(String),
+    /// It has ended; its recording.
+    Ended {
+        /// Its name.
+        id: String,
+        /// Where it is recorded.
+        recording: PathBuf,
+    },
+    /// There never was one, as far as is known.
+    Unknown(String),
+}
+
+impl fmt::Display for NoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoChoice::Nobody => f.write_str("no session of yours is alive on this machine"),
+            NoChoice::Several { name, commands } => {
+                match name {
+                    None => f.write_str("several sessions are alive; say which: ")?,
+                    Some(name) => {
+                        write!(f, "{name} fits several sessions; give more of the name: ")?;
+                    }
+                }
+                f.write_str(&commands.join(", "))
+            }
+            NoChoice::Dead(words) => f.write_str(words),
+            NoChoice::Ended { id, recording } => write!(
+                f,
+                "session {id} has ended; its recording: oomph replay {}",
+                recording.display()
+            ),
+            NoChoice::Unknown(name) => write!(
+                f,
+                "no session {name} is alive on this machine; `oomph ls` lists those that are"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NoChoice {}
+
+/// The session that is meant: by a beginning of its name, or the only one. `verb` is the subcommand
+/// that is to be typed with a name where there are several.
+///
+/// # Errors
+/// There is none, or there are several; with what to do.
+pub fn choose(name: Option<&str>, verb: &str) -> Result<Found, NoChoice> {
+    let places = Places::of_this_user();
+    let (dead, alive): (Vec<Found>, Vec<Found>) = session::find(&places)
+        .into_iter()
+        .filter(|found| found.life != Life::Unknown || found.socket().exists())
+        .partition(|found| found.life == Life::Dead);
+    session::clear_dead(&places);
+    let several = |sessions: &[Found]| NoChoice::Several {
+        name: name.map(str::to_string),
+        commands: (sessions.iter())
+            .map(|found| format!("`oomph {verb} {}`", found.id))
+            .collect(),
+    };
+    let Some(name) = name else {
+        return match <[Found; 1]>::try_from(alive) {
+            Ok([only]) => Ok(only),
+            Err(none) if none.is_empty() => Err(NoChoice::Nobody),
+            Err(all) => Err(several(&all)),
+        };
+    };
+    let dead_one = |found: Found| NoChoice::Dead(words_of_the_dead(&found));
+    let ended_one = |stored: Stored| NoChoice::Ended {
+        recording: stored.directory.join(session::RECORDING),
+        id: stored.id,
+    };
+    let mut stored = session::list(&places);
+    // A whole name is that session's, be it dead: `…-python3` is not `…-python3-2`.
+    if alive.iter().all(|found| found.id != name) {
+        if let Some(found) = dead.iter().find(|found| found.id == name) {
+            return Err(dead_one(found.clone()));
+        }
+        if let Some(at) = stored.iter().position(|stored| stored.id == name) {
+            return Err(ended_one(stored.swap_remove(at)));
+        }
+    }
+    match meant(name, alive, |found| &found.id) {
+        Meant::One(found) => return Ok(found),
+        Meant::Several(found) => return Err(several(&found)),
+        Meant::None => {}
+    }
+    if let Meant::One(found) = meant(name, dead, |found| &found.id) {
+        return Err(dead_one(found));
+    }
+    match meant(name, stored, |stored| &stored.id) {
+        Meant::One(stored) => Err(ended_one(stored)),
+        Meant::None | Meant::Several(_) => Err(NoChoice::Unknown(name.to_string())),
+    }
+}
+
+/// Those that a beginning of a name fits.
+pub enum Meant<T> {
+    /// None of them.
+    None,
+    /// This one: it has that name, or is the only one whose name begins so.
+    One(T),
+    /// More than one.
+    Several(Vec<T>),
+}
+
+/// Finds those that `name` is a beginning of.
+pub fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> {
+    let mut fitting: Vec<T> = of
+        .into_iter()
+        .filter(|one| id(one).starts_with(name))
+        .collect();
+    if let Some(exact) = fitting.iter().position(|one| id(one) == name) {
+        return Meant::One(fitting.swap_remove(exact));
+    }
+    match <[T; 1]>::try_from(fitting) {
+        Ok([only]) => Meant::One(only),
+        Err(none) if none.is_empty() => Meant::None,
+        Err(several) => Meant::Several(several),
+    }
+}
+
+fn words_of_the_dead(found: &Found) -> String {
+    let mut words = format!("session {} is dead", found.id);
+    if let Some(card) = &found.card {
+        words.push_str(&format!(": its keeper (pid {}) is gone", card.keeper));
+        if let Some(recording) = &card.recording {
+            words.push_str(&format!(
+                "; its recording: oomph replay {}",
+                recording.to_string_lossy()
+            ));
+        }
+    }
+    words
+}
+
+/// Why a session's keeper could not be spoken to, with what to do.
+pub fn explain(found: &Found, error: io::Error) -> anyhow::Error {
+    let keeper = found.card.as_ref().map(|card| card.keeper);
+    let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
+    let id = &found.id;
+    anyhow::anyhow!(match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "the socket of session {id} is gone, so that nobody can come to it; its training goes on below the keeper (pid {pid}), and `kill {pid}` does not end it: signal the training itself"
+        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("session {id} is dead: nobody listens at its socket")
+        }
+        io::ErrorKind::PermissionDenied =>
+            format!("session {id} is not yours ({error}); only who started it can come to it"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
+            "the keeper of session {id} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` wakes it"
+        ),
+        _ => format!("session {id} cannot be spoken to: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_enough_where_it_is_one_sessions() {
+        let all = ["20261121-1-python", "20261121-1-python-2", "20261122-1-sh"];
+        let find = |name: &str| {
+            let all: Vec<String> = all.iter().map(|id| id.to_string()).collect();
+            match meant(name, all, |id| id) {
+                Meant::None => "none".to_string(),
+                Meant::One(id) => id,
+                Meant::Several(ids) => format!("{} of them", ids.len()),
+            }
+        };
+        assert_eq!(find("20261122"), all[2]);
+        assert_eq!(find("2026112"), "3 of them");
+        assert_eq!(find("20261121-1-python"), all[0], "a whole name is itself");
+        assert_eq!(find("python"), "none");
+    }
+}

@@ -1,0 +1,90 @@
+//! `oomph stop`: ends a session, and says how far that has come.
+
+use super::Ending;
+use super::sessions::{choose, explain};
+use crate::event::Exit;
+use crate::supervise::{Answers, Call, Report, Rung};
+use anyhow::bail;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Between two looks at how long it has been.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long the rest of a session may take once its run is over: its recording, its last words.
+const AFTER_THE_RUN: Duration = Duration::from_secs(15);
+
+/// The longest way through the ladder, 45 s + 5 s + 5 s, and room for a slow machine.
+const AT_MOST: Duration = Duration::from_secs(90);
+
+/// Stops the session that `name` begins the name of, or the only one: SIGTERM to the training, after
+/// 45 s to its whole tree, after 5 s SIGKILL; with `kill` SIGKILL at once. Waits for the end.
+///
+/// # Errors
+/// There is no such session, or it could not be ended.
+pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
+    let found = choose(name, "stop")?;
+    let call = match kill {
+        true => Call::Kill,
+        false => Call::Stop,
+    };
+    let mut answers = Answers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
+    println!("stopping session {}", found.id);
+    let began = Instant::now();
+    let mut ended: Option<(Instant, Exit)> = None;
+    loop {
+        match answers.next(LOOK) {
+            Ok(Some(Report::Finished)) => break,
+            Ok(Some(Report::Exited { exit, .. })) => {
+                println!(
+                    "the training ended: {exit}, after {} s",
+                    began.elapsed().as_secs()
+                );
+                ended = Some((Instant::now(), exit));
+            }
+            Ok(Some(Report::Stopping { rung, within })) => {
+                println!("{}", words(rung, within));
+            }
+            Ok(Some(Report::Swept { left })) if !left.is_empty() => {
+                let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
+                println!("these could not be ended: {}", pids.join(" "));
+            }
+            Ok(Some(_)) => {}
+            Ok(None) if ended.is_some() => break,
+            Ok(None) => bail!(
+                "the keeper of session {} is gone; look with `oomph ls`",
+                found.id
+            ),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(explain(&found, error)),
+        }
+        match ended {
+            Some((at, _)) if at.elapsed() > AFTER_THE_RUN => bail!(
+                "the training has ended, but session {} has not after {} s; `oomph stop --kill {}` ends it",
+                found.id,
+                AFTER_THE_RUN.as_secs(),
+                found.id
+            ),
+            None if began.elapsed() > AT_MOST => bail!(
+                "session {} has not ended after {} s; `oomph stop --kill {}` sends SIGKILL",
+                found.id,
+                AT_MOST.as_secs(),
+                found.id
+            ),
+            Some(_) | None => {}
+        }
+    }
+    println!("session {} is over", found.id);
+    Ok(Ending::Code(0))
+}
+
+fn words(rung: Rung, within: Duration) -> String {
+    let next = within.as_secs();
+    match rung {
+        Rung::Asked => format!(
+            "SIGTERM sent to the training (torchrun may take 30 s); its whole tree is asked in {next} s"
+        ),
+        Rung::TreeAsked => format!("every process was asked; SIGKILL in {next} s"),
+        Rung::Killed => "SIGKILL sent".into(),
+    }
+}

@@ -1,0 +1,254 @@
+//! The sessions that are alive on this machine: each leaves a card in its private directory, by
+//! which it is found, and by which it is known to be dead when it is.
+//!
+//! Dead means proven dead: the keeper's process is gone, or its number belongs to a process that
+//! began at another time, or the machine was started anew since. What cannot be judged from here (a
+//! container with process numbers of its own, another machine that shares the directory) is left
+//! alone.
+
+use super::KEEPER_SOCKET;
+use super::places::{Place, Places};
+use crate::command::Word;
+use crate::units::Pid;
+use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The card's name in a session's private directory.
+const CARD: &str = "session.json";
+
+/// What a session says of itself on its card. No word of its command: that may hold a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// The session's name.
+    pub id: String,
+    /// Its keeper.
+    pub keeper: Pid,
+    /// When that began, in clock ticks since boot.
+    pub start_time: u64,
+    /// Where these two numbers mean something.
+    pub world: World,
+    /// The keeper's log of the output, where one is kept.
+    pub log: Option<Word>,
+    /// The recording, where one is kept.
+    pub recording: Option<Word>,
+}
+
+/// Where and when process numbers are unique.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct World {
+    host: String,
+    boot: String,
+    pids: String,
+}
+
+impl World {
+    /// The one that this process is in.
+    pub fn here() -> World {
+        let said = |name| {
+            let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+            text.unwrap_or_default().trim().to_string()
+        };
+        let pids = fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string());
+        World {
+            host: said("hostname"),
+            boot: said("random/boot_id"),
+            pids: pids.unwrap_or_default(),
+        }
+    }
+}
+
+/// A session that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub id: String,
+    /// Its private directory.
+    pub directory: PathBuf,
+    /// What its card says; `None` where there is none that can be read.
+    pub card: Option<Card>,
+    /// Whether it lives.
+    pub life: Life,
+}
+
+/// Whether a session lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Its keeper does.
+    Alive,
+    /// It is proven dead.
+    Dead,
+    /// That cannot be told from here.
+    Unknown,
+}
+
+impl Found {
+    /// Where its keeper listens.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join(KEEPER_SOCKET)
+    }
+}
+
+impl Card {
+    /// The card of a session whose keeper is `keeper`.
+    pub fn of(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> Card {
+        Card {
+            id: id.to_string(),
+            keeper,
+            start_time: start_time(keeper).unwrap_or(0),
+            world: World::here(),
+            log: log.map(Word::from),
+            recording: recording.map(Word::from),
+        }
+    }
+
+    /// Lays it into the session's private directory: whole, or not at all.
+    pub fn lay(&self, directory: &Path) -> io::Result<()> {
+        let unfinished = directory.join(format!("{CARD}.new"));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        fs::rename(unfinished, directory.join(CARD))
+    }
+
+    /// Whether the session lives, as seen from `here`.
+    pub fn life(&self, here: &World) -> Life {
+        if self.world.host != here.host || here.boot.is_empty() || self.world.boot.is_empty() {
+            return Life::Unknown;
+        }
+        if self.world.boot != here.boot {
+            return Life::Dead;
+        }
+        if self.world.pids != here.pids {
+            return Life::Unknown;
+        }
+        match start_time(self.keeper) {
+            Some(start) if start == self.start_time => Life::Alive,
+            Some(_) | None => Life::Dead,
+        }
+    }
+}
+
+/// When a process began, in clock ticks since boot; `None` where there is none that lives.
+fn start_time(pid: Pid) -> Option<u64> {
+    let stat = procfs::process::Process::new(pid.0).and_then(|process| process.stat());
+    let stat = stat.ok()?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
+}
+
+/// The sessions that have a private directory here, by name.
+pub fn find(places: &Places) -> Vec<Found> {
+    let here = World::here();
+    let mut found: Vec<Found> = (places.runtime.iter())
+        .flat_map(|place| find_in(place, &here))
+        .collect();
+    found.sort_by(|a, b| a.id.cmp(&b.id));
+    found.dedup_by(|a, b| a.directory == b.directory);
+    found
+}
+
+fn find_in(place: &Place, here: &World) -> Vec<Found> {
+    let base = place.base().join(place.name());
+    // In a shared place somebody else may have put something under our name.
+    let is_ours = |path: &Path| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
+    };
+    let Some(entries) = is_ours(&base).then(|| fs::read_dir(&base).ok()).flatten() else {
+        return Vec::new();
+    };
+    (entries.flatten())
+        .filter(|entry| is_ours(&entry.path()))
+        .map(|entry| {
+            let directory = entry.path();
+            let card: Option<Card> = fs::read(directory.join(CARD))
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok());
+            Found {
+                id: entry.file_name().to_string_lossy().into_owned(),
+                life: card.as_ref().map_or(Life::Unknown, |card| card.life(here)),
+                directory,
+                card,
+            }
+        })
+        .collect()
+}
+
+/// Removes the private directories of sessions that are proven dead; their names. The recordings
+/// and logs are not touched.
+pub fn clear_dead(places: &Places) -> Vec<String> {
+    let dead = find(places)
+        .into_iter()
+        .filter(|found| found.life == Life::Dead);
+    dead.filter(|found| fs::remove_dir_all(&found.directory).is_ok())
+        .map(|found| found.id)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(keeper: Pid) -> Card {
+        Card::of("20260304-050607-python3", keeper, None, None)
+    }
+
+    #[test]
+    fn only_what_is_proven_dead_is_dead() {
+        let here = World::here();
+        let me = Pid(std::process::id() as i32);
+        assert_eq!(card(me).life(&here), Life::Alive);
+        let other_start = Card {
+            start_time: 1,
+            ..card(me)
+        };
+        assert_eq!(
+            other_start.life(&here),
+            Life::Dead,
+            "the number is another's"
+        );
+        assert_eq!(card(Pid(i32::MAX)).life(&here), Life::Dead);
+        let elsewhere = |change: fn(&mut World)| {
+            let mut card = card(Pid(i32::MAX));
+            change(&mut card.world);
+            card.life(&here)
+        };
+        assert_eq!(elsewhere(|world| world.boot = "before".into()), Life::Dead);
+        assert_eq!(elsewhere(|world| world.boot.clear()), Life::Unknown);
+        assert_eq!(elsewhere(|world| world.host.push('x')), Life::Unknown);
+        assert_eq!(elsewhere(|world| world.pids.push('x')), Life::Unknown);
+    }
+
+    #[test]
+    fn the_dead_are_cleared_away_and_nobody_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = Places {
+            state: Vec::new(),
+            runtime: vec![Place::Given(directory.path().to_owned())],
+        };
+        let me = Pid(std::process::id() as i32);
+        let lay = |id: &str, keeper: Option<Pid>| {
+            let path = directory.path().join("oomph").join(id);
+            fs::create_dir_all(&path).unwrap();
+            if let Some(keeper) = keeper {
+                card(keeper).lay(&path).unwrap();
+            }
+            path
+        };
+        let (alive, dead) = (lay("a", Some(me)), lay("b", Some(Pid(i32::MAX))));
+        let unknown = lay("c", None);
+        let lives: Vec<Life> = find(&places).iter().map(|found| found.life).collect();
+        assert_eq!(lives, [Life::Alive, Life::Dead, Life::Unknown]);
+        assert_eq!(clear_dead(&places), ["b"]);
+        assert!(alive.exists() && unknown.exists() && !dead.exists());
+        let mode = fs::metadata(alive.join(CARD)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

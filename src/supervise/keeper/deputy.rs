@@ -1,0 +1,72 @@
+//! A front without a screen, started by the keeper where the one that there was is gone: it goes on
+//! recording, listens to the probes and keeps to the policy until somebody attaches.
+
+use super::descriptor;
+use crate::supervise::standing::Deputy;
+use crate::supervise::{DEPUTY_WORD, Io};
+use nix::libc;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+impl Deputy {
+    /// Its word in the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Deputy::Follows => "follows",
+            Deputy::Replaces => "replaces",
+        }
+    }
+
+    /// The deputy that this word stands for.
+    pub fn of_word(word: &str) -> Option<Deputy> {
+        [Deputy::Follows, Deputy::Replaces]
+            .into_iter()
+            .find(|deputy| deputy.word() == word)
+    }
+}
+
+/// Starts one; our end of its socket, and its process. What it says at the end of the session goes
+/// where the program's own errors go, unless a shell has that terminal back.
+pub fn start(deputy: Deputy, io: Io) -> io::Result<(OwnedFd, i32)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let number = theirs.as_raw_fd();
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("oomph")
+        .arg(DEPUTY_WORD)
+        .arg(number.to_string())
+        .arg(deputy.word())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(match io {
+            Io::Screen => Stdio::null(),
+            Io::PassThrough => Stdio::inherit(),
+        });
+    // SAFETY: system calls alone, all async-signal-safe; the set lives on the child's stack.
+    unsafe {
+        command.pre_exec(move || {
+            // Ours are all blocked.
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            // Descriptors of the user's, which we hold for the trainer, are none of its business.
+            libc::syscall(
+                libc::SYS_close_range,
+                3u32,
+                u32::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
+            match libc::fcntl(number, libc::F_SETFD, 0) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+    }
+    let child = command.spawn()?;
+    let ours = OwnedFd::from(ours);
+    descriptor::set_nonblocking(&ours)?;
+    Ok((ours, i32::try_from(child.id()).unwrap_or(0)))
+}

@@ -1,0 +1,500 @@
+//! A session outlives its screen: fronts are killed, terminals closed, and the training goes on; who
+//! comes later finds all of it, and one front at a time has it.
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use harness::{Marker, PATIENCE, Terminal, processes, wait_until};
+use nix::sys::signal::Signal;
+use oomph::event::{Event, Exit, What};
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+
+/// A training of some seconds on a machine with other things to do.
+const A_RUN: Duration = Duration::from_secs(120);
+
+/// The dialog's footer: nothing else on the screen says this.
+const DIALOG: &str = "Space combine";
+
+/// A user with a home of his own: state and runtime directories that no other test sees.
+struct User {
+    home: TempDir,
+    marker: Marker,
+}
+
+impl User {
+    fn new() -> User {
+        let home = TempDir::new().expect("a directory");
+        for name in ["state", "run"] {
+            let path = home.path().join(name);
+            std::fs::create_dir(&path).expect("a directory");
+        }
+        User {
+            home,
+            marker: Marker::unique(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = |name| self.path(name).display().to_string();
+        vec![
+            ("OOMPH_STATE_DIR", path("state")),
+            ("OOMPH_RUNTIME_DIR", path("run")),
+            ("HOME", path("")),
+            // Twice as fast, and still slow enough for the sampler to see the memory grow.
+            ("OOMPH_SIMULATED_SPEED", "2".into()),
+            (processes::VARIABLE, self.marker.value().into()),
+        ]
+    }
+
+    /// oomph in a terminal of its own.
+    fn terminal(&self, words: &[&str]) -> Terminal {
+        let environment = self.environment();
+        let environment: Vec<(&str, &str)> = (environment.iter())
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let argv: Vec<&str> = std::iter::once(OOMPH)
+            .chain(words.iter().copied())
+            .collect();
+        Terminal::spawn(&argv, &environment, 45, 140)
+    }
+
+    fn start(&self, demo: &[&str]) -> Terminal {
+        let mut words = vec!["--no-nvml", "python3", DEMO, "--simulated"];
+        words.extend_from_slice(demo);
+        self.terminal(&words)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(OOMPH);
+        command
+            .args(words)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.environment())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// oomph to its end, without a terminal.
+    fn ask(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("oomph runs")
+    }
+
+    fn ls(&self) -> Vec<Value> {
+        let output = self.ask(&["ls", "--json"]);
+        serde_json::from_slice(&output.stdout).expect("a list")
+    }
+
+    fn only(&self) -> Value {
+        let sessions = self.ls();
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        sessions[0].clone()
+    }
+
+    /// Waits until the only session is so.
+    fn wait_for(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        let mut found = Value::Null;
+        wait_until(what, A_RUN, || {
+            let sessions = self.ls();
+            match &sessions[..] {
+                [session] if condition(session) => {
+                    found = session.clone();
+                    true
+                }
+                _ => false,
+            }
+        });
+        found
+    }
+
+    fn wait_for_none(&self) {
+        wait_until("no session is left", A_RUN, || self.ls().is_empty());
+    }
+
+    fn events(&self, session: &Value) -> Vec<Event> {
+        let path = session["recording"].as_str().expect("a recording");
+        oomph::session::read(Path::new(path))
+            .expect("a recording")
+            .flatten()
+            .collect()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.marker.kill_all();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn steps(session: &Value) -> u64 {
+    session["steps"].as_u64().unwrap_or(0)
+}
+
+/// A training that goes on until it is ended.
+const ENDLESS: [&str; 4] = ["--scenario", "none", "--steps", "1000000"];
+
+#[test]
+fn a_killed_front_costs_nothing_but_the_screen() {
+    let user = User::new();
+    let mut first = user.start(&ENDLESS);
+    first.wait_for("allocated", A_RUN);
+    let before = user.wait_for("steps", |session| steps(session) > 0);
+    assert_eq!(before["attached"], true);
+    processes::signal(first.pid(), Signal::SIGKILL);
+    assert_eq!(first.exit(PATIENCE), Exit::Signal(9));
+    wait_until("the keeper restores the terminal", PATIENCE, || {
+        first.left_behind().is_empty()
+    });
+
+    // The training goes on, and so does the recording.
+    let seen = steps(&before);
+    let after = user.wait_for("more steps without a screen", |session| {
+        session["attached"] == false && session["state"] == "running" && steps(session) > seen + 5
+    });
+    assert_eq!(after["pid"], before["pid"]);
+    let last = user.events(&after).last().expect("events").at;
+    wait_until("the recording goes on", A_RUN, || {
+        user.events(&after)
+            .last()
+            .is_some_and(|event| event.at > last)
+    });
+
+    // Who attaches has the history and the output.
+    let mut second = user.terminal(&["attach"]);
+    let screen = second.wait_for("allocated", A_RUN);
+    assert!(screen.contains("run 1"), "{screen}");
+    second.wait_for("step ", A_RUN);
+    second.wait_for("the front was lost", A_RUN);
+    user.wait_for("a screen", |session| session["attached"] == true);
+
+    let stopped = user.ask(&["stop"]);
+    let said = text(&stopped.stdout);
+    assert!(stopped.status.success(), "{said} {}", text(&stopped.stderr));
+    assert!(said.contains("the training ended: SIGTERM"), "{said}");
+    assert!(said.contains("is over"), "{said}");
+    assert_eq!(
+        second.exit(A_RUN),
+        Exit::Signal(15),
+        "as the training ended"
+    );
+    assert_eq!(second.left_behind(), [""; 0]);
+    user.wait_for_none();
+    user.marker.wait_gone(A_RUN);
+
+    let events = user.events(&after);
+    let started = |event: &&Event| matches!(event.what, What::Started(_));
+    let ended = |event: &&Event| matches!(event.what, What::Exited(_));
+    let hello = |event: &&Event| matches!(event.what, What::Hello(_));
+    let headers = |event: &&Event| matches!(event.what, What::SessionStarted(_));
+    assert_eq!(events.iter().filter(headers).count(), 1);
+    assert_eq!(events.iter().filter(started).count(), 1);
+    assert_eq!(events.iter().filter(ended).count(), 1);
+    assert_eq!(events.iter().filter(hello).count(), 3, "one for each front");
+}
+
+#[test]
+fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
+    let user = User::new();
+    let mut first = user.start(&["--batch-size", "64", "--grad-accum", "1", "--steps", "6"]);
+    first.wait_for(DIALOG, A_RUN);
+    first.close();
+    user.wait_for("waiting without a screen", |session| {
+        session["state"] == "waiting at OOM" && session["attached"] == false
+    });
+    // The one that went on without its terminal dies as well: the dialog still waits.
+    let fronts = user.marker.find("--simulated");
+    let front = fronts.expect("the first front");
+    processes::signal(front, Signal::SIGKILL);
+    user.wait_for("waiting without the first front", |session| {
+        session["state"] == "waiting at OOM" && user.marker.find("__deputy").is_some()
+    });
+
+    let mut second = user.terminal(&["attach"]);
+    let dialog = second.wait_for(DIALOG, A_RUN);
+    assert!(dialog.contains("does not fit"), "{dialog}");
+    second.press("b");
+    second.wait_for("run 2", A_RUN);
+    let session = user.only();
+    assert_eq!(
+        second.exit(A_RUN),
+        Exit::Code(0),
+        "{}",
+        second.post_mortem()
+    );
+    let screen = second.screen();
+    assert!(screen.contains("finished after"), "{screen}");
+    user.wait_for_none();
+    let commands: Vec<String> = (user.events(&session).iter())
+        .filter_map(|event| match &event.what {
+            What::Started(started) => Some(started.command.shown()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(commands.len(), 2, "never two trainings: {commands:?}");
+    assert!(commands[1].contains("--batch-size 32 --grad-accum 2"));
+    user.marker.wait_gone(A_RUN);
+}
+
+#[test]
+fn a_run_that_ends_without_a_screen_waits_at_the_dialog() {
+    let user = User::new();
+    let mut first = user.start(&["--batch-size", "64"]);
+    first.wait_for("allocated", A_RUN);
+    first.close();
+    user.wait_for("waiting", |session| session["state"] == "waiting at OOM");
+    assert!(
+        user.marker.find("demo/train.py --simulated").is_some(),
+        "the front lives on"
+    );
+    let stopped = user.ask(&["stop"]);
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    user.wait_for_none();
+    user.marker.wait_gone(A_RUN);
+}
+
+#[test]
+fn leaving_and_coming_back_one_after_another() {
+    let user = User::new();
+    let mut first = user.start(&ENDLESS);
+    first.wait_for("allocated", A_RUN);
+    let session = user.wait_for("a run", |session| session["state"] == "running");
+    let id = session["id"].as_str().expect("a name").to_string();
+    first.press("q");
+    first.wait_for("quit and leave", A_RUN);
+    first.press("l");
+    assert_eq!(first.exit(A_RUN), Exit::Code(0));
+    assert_eq!(first.left_behind(), [""; 0]);
+    let words = first.screen();
+    assert!(words.contains(&format!("oomph attach {id}")), "{words}");
+    user.wait_for("no screen", |session| session["attached"] == false);
+
+    let mut second = user.terminal(&["attach", &id[..id.len() - 2]]);
+    second.wait_for("allocated", A_RUN);
+    // The second of two takes over, and the first says so.
+    let mut third = user.terminal(&["attach", &id]);
+    assert_eq!(
+        second.exit(A_RUN),
+        Exit::Code(0),
+        "{}",
+        second.post_mortem()
+    );
+    assert_eq!(second.left_behind(), [""; 0]);
+    let words = second.screen();
+    assert!(words.contains("has taken over"), "{words}");
+    third.wait_for("allocated", A_RUN);
+
+    // Whoever ends what was attached ends that alone.
+    processes::signal(third.pid(), Signal::SIGTERM);
+    assert_eq!(third.exit(A_RUN), Exit::Code(0));
+    let still = user.wait_for("no screen", |session| session["attached"] == false);
+    assert_eq!(still["pid"], session["pid"]);
+    let stopped = user.ask(&["stop", "--kill", &id]);
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    user.wait_for_none();
+}
+
+#[test]
+fn a_front_that_is_stopped_makes_way() {
+    let user = User::new();
+    let mut first = user.start(&ENDLESS);
+    first.wait_for("allocated", A_RUN);
+    user.wait_for("a run", |session| session["state"] == "running");
+    processes::signal(first.pid(), Signal::SIGSTOP);
+    wait_until("it is stopped", PATIENCE, || {
+        processes::state(first.pid()) == Some('T')
+    });
+    let mut second = user.terminal(&["attach"]);
+    assert_eq!(first.exit(A_RUN), Exit::Code(0), "{}", first.post_mortem());
+    second.wait_for("allocated", A_RUN);
+    second.press("q");
+    second.wait_for("quit and stop", A_RUN);
+    second.press("s");
+    assert!(!second.exit(A_RUN).is_success());
+    user.wait_for_none();
+}
+
+/// A script waits for the front that it started: that one stays when another takes over, and ends as
+/// the training does.
+#[test]
+fn a_script_gets_the_trainings_status_whoever_attaches() {
+    let user = User::new();
+    let go = user.path("go");
+    let script = format!(
+        "echo ready; trap 'echo caught; exit 7' TERM; while [ ! -e {} ]; do sleep 0.05; done; exit 3",
+        go.display()
+    );
+    let words = ["--headless", "--no-nvml", "sh", "-c", &script];
+    for by_signal in [false, true] {
+        let mut waited_for = user
+            .command(&words)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("oomph runs");
+        user.wait_for("a run", |session| session["state"] == "running");
+        let mut attached = user.terminal(&["attach"]);
+        attached.wait_for("ready", A_RUN);
+        user.wait_for("a screen", |session| session["attached"] == true);
+        assert_eq!(waited_for.try_wait().expect("a status"), None, "it waits");
+        let code = if by_signal {
+            let front = nix::unistd::Pid::from_raw(waited_for.id() as i32);
+            processes::signal(front, Signal::SIGTERM);
+            7
+        } else {
+            std::fs::write(&go, "").expect("a file");
+            3
+        };
+        let status = waited_for.wait().expect("a status");
+        assert_eq!(
+            status.code(),
+            Some(code),
+            "{status:?} {:?}",
+            status.signal()
+        );
+        assert_eq!(attached.exit(A_RUN), Exit::Code(code));
+        let _ = std::fs::remove_file(&go);
+        user.wait_for_none();
+    }
+}
+
+#[test]
+fn the_log_is_followed_to_its_last_byte() {
+    let user = User::new();
+    let go = user.path("go");
+    let script = format!(
+        "printf 'one\\377\\n'; while [ ! -e {} ]; do sleep 0.05; done; printf two",
+        go.display()
+    );
+    let mut first = user.terminal(&["--no-nvml", "sh", "-c", &script]);
+    let session = user.wait_for("a run", |session| session["state"] == "running");
+    let log = PathBuf::from(session["log"].as_str().expect("a log"));
+    wait_until("the first line is logged", PATIENCE, || {
+        std::fs::read(&log).is_ok_and(|bytes| bytes == b"one\xff\r\n")
+    });
+    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\r\n");
+    let mut following = user
+        .command(&["logs", "-f"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("oomph runs");
+    let mut followed = following.stdout.take().expect("a pipe");
+    let mut first_line = [0; 6];
+    followed.read_exact(&mut first_line).expect("a line");
+    assert_eq!(&first_line, b"one\xff\r\n");
+    std::fs::write(go, "").expect("a file");
+    let mut rest = String::new();
+    followed.read_to_string(&mut rest).expect("the rest");
+    assert_eq!(rest, "two", "it ends with the session");
+    assert!(following.wait().expect("a status").success());
+    assert_eq!(first.exit(A_RUN), Exit::Code(0));
+    user.wait_for_none();
+    // Of one that has ended, and of the latest.
+    let id = session["id"].as_str().expect("a name");
+    assert_eq!(user.ask(&["logs", id]).stdout, b"one\xff\r\ntwo");
+    assert_eq!(user.ask(&["logs"]).stdout, b"one\xff\r\ntwo");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_what_to_do() {
+    let user = User::new();
+    let refused = |words: &[&str], what: &str| {
+        let output = user.ask(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(said.contains(what), "{what:?} in {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    assert!(text(&user.ask(&["ls"]).stdout).contains("no session"));
+    refused(&["stop"], "no session of yours is alive");
+    refused(&["stop", "2026"], "`oomph ls` lists");
+    refused(&["logs"], "no session");
+
+    let words = ["--headless", "--no-nvml", "sleep", "1000"];
+    let quiet = |words: &[&str]| {
+        let mut command = user.command(words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("oomph runs")
+    };
+    let mut sessions = [quiet(&words), quiet(&words)];
+    wait_until("two sessions", PATIENCE, || {
+        let ls = user.ls();
+        ls.len() == 2 && ls.iter().all(|session| session["state"] == "running")
+    });
+    refused(
+        &["stop"],
+        "several sessions are alive; say which: `oomph stop ",
+    );
+    refused(&["stop", "20"], "fits several");
+    let id = |at: usize| user.ls()[at]["id"].as_str().expect("a name").to_string();
+    let (one, other) = (id(0), id(1));
+    refused(&["attach", &one], "no terminal");
+
+    // Of a session whose keeper was killed nothing is left but its recording.
+    let keeper = user.ls()[0]["keeper"].as_i64().expect("a keeper");
+    processes::signal(nix::unistd::Pid::from_raw(keeper as i32), Signal::SIGKILL);
+    wait_until("it is dead", PATIENCE, || {
+        processes::state(nix::unistd::Pid::from_raw(keeper as i32)).is_none_or(|s| s == 'Z')
+    });
+    refused(&["stop", &one], &format!("session {one} is dead"));
+    wait_until("it is cleared away", PATIENCE, || user.ls().len() == 1);
+    refused(&["stop", &one], "oomph replay");
+    assert!(!user.path("run/oomph").join(&one).exists());
+    assert!(user.ask(&["stop", &other]).status.success());
+    user.wait_for_none();
+    for session in &mut sessions {
+        // The one without its keeper waits for what that left, and would for 45 s.
+        session.kill().expect("a signal");
+        session.wait().expect("a status");
+    }
+}
+
+#[test]
+fn the_list_hides_secrets() {
+    let user = User::new();
+    let mut session = user
+        .command(&[
+            "--headless",
+            "--no-nvml",
+            "sh",
+            "-c",
+            "sleep 1000",
+            "--api-key",
+            "hush",
+        ])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("oomph runs");
+    user.wait_for("a run", |session| session["state"] == "running");
+    let table = text(&user.ask(&["ls"]).stdout);
+    assert!(
+        table.contains("--api-key") && !table.contains("hush"),
+        "{table}"
+    );
+    assert!(!text(&user.ask(&["ls", "--json"]).stdout).contains("hush"));
+    let run = user.path("run/oomph");
+    let mut looked = 0;
+    for session in std::fs::read_dir(run).expect("sessions").flatten() {
+        let card = std::fs::read_to_string(session.path().join("session.json")).expect("a card");
+        assert!(!card.contains("hush"), "{card}");
+        looked += 1;
+    }
+    assert_eq!(looked, 1);
+    assert!(user.ask(&["stop"]).status.success());
+    session.wait().expect("a status");
+}

@@ -1,0 +1,61 @@
+//! Faults that need a process namespace: where the kernel gives an ordinary user none, these tests
+//! say so and nothing is shown by them; `TABLE.md` names the unit tests of the same rules.
+
+use crate::staging::{OOMPH, trainer};
+use std::process::{Command, Output, Stdio};
+
+/// Runs a script as the first processes of a namespace of its own; `None` where there is none.
+fn in_namespace(argv: &[&str], place: &std::path::Path) -> Option<Output> {
+    let unshare = |rest: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-Urpf", "--mount-proc", "--kill-child", "--"]);
+        command.args(rest).current_dir(place).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", place.join("state"));
+        command.env("OOMPH", OOMPH).env("TRAINER", trainer());
+        command.output()
+    };
+    if !unshare(&["true"]).is_ok_and(|done| done.status.success()) {
+        eprintln!("the kernel gives no namespace: not tried");
+        return None;
+    }
+    Some(unshare(argv).expect("unshare runs"))
+}
+
+#[test]
+fn fault_36_as_the_first_process_of_a_container() {
+    let place = tempfile::tempdir().expect("a directory");
+    let trainer = trainer().display().to_string();
+    for (end, status) in [("exit:7", 7), ("die:TERM", 128 + 15), ("die:KILL", 128 + 9)] {
+        let argv = [
+            OOMPH,
+            "--no-nvml",
+            "--no-record",
+            &trainer,
+            "storm:200",
+            "say:done",
+            end,
+        ];
+        let Some(done) = in_namespace(&argv, place.path()) else {
+            return;
+        };
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        // A process that is its namespace's first cannot die of its own signal.
+        assert_eq!(done.status.code(), Some(status), "{said}");
+        assert_eq!(done.stdout, b"done\n", "{said}");
+    }
+}
+
+#[test]
+fn fault_60_a_number_that_another_process_has_by_now() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/pid_reuse.sh");
+    if let Some(done) = in_namespace(&["sh", script], place.path()) {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{said}");
+        assert_eq!(
+            String::from_utf8_lossy(&done.stdout),
+            "the stranger lives\n",
+            "{said}"
+        );
+    }
+}

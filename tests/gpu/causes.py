@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Runs out of memory on a real GPU for each cause that one GPU can show, and holds the first finding
+against the cause.
+
+    python3 tests/gpu/causes.py --oomph target/release/oomph [--results FILE] [--table FILE] [--only CAUSE ...]
+
+Three sizes of each cause (tests/gpu/programs/causes.py). What has been measured stands in the results, one
+JSON object a line, and is not run again; so a run that was cut short goes on where it ended. The table is
+written anew from the results each time: what was not measured is blank. All of it takes some eight minutes
+on an H200; `--seconds` ends it earlier, at the end of a run.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PROGRAM = HERE / "programs" / "causes.py"
+
+# Of each case the cause that the first finding must name, and the phase that it must have happened in,
+# where the cause alone does not say it.
+CASES = {
+    "load": ("capacity", "load"),
+    "forward": ("capacity", "forward"),
+    "backward": ("capacity", "backward"),
+    "optimizer_state": ("optimizer_state", None),
+    "fragmentation": ("fragmentation", None),
+    "foreign_process": ("foreign_process", None),
+    "limit": ("limit", None),
+    "leak": ("leak", None),
+    "evaluation_graph": ("evaluation_graph", None),
+    "odd_batch": ("odd_batch", None),
+    "non_pytorch": ("non_pytorch", None),
+}
+SIZES = (0, 1, 2)
+SECONDS_A_RUN = 90
+
+
+class Neighbour:
+    """Another process that holds part of the card while a case runs."""
+
+    def __init__(self, share):
+        self.process = subprocess.Popen(
+            [sys.executable, PROGRAM, "hold", str(share)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+
+    def __enter__(self):
+        if self.process.stdout.readline().strip() != "held":
+            raise RuntimeError("the neighbour could not take its share of the card")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def induce(oomph, case, size, directory):
+    """Runs one case under oomph; answers with what `oomph explain` says of its recording."""
+    recording = directory / f"{case}-{size}.jsonl"
+    began = time.monotonic()
+    done = subprocess.run(
+        [oomph, "--headless", "--record", recording, sys.executable, PROGRAM, case, str(size)],
+        capture_output=True, text=True, timeout=SECONDS_A_RUN, stdin=subprocess.DEVNULL, cwd=ROOT, check=False,
+    )
+    took = time.monotonic() - began
+    said = subprocess.run(
+        [oomph, "explain", "--json", recording], capture_output=True, text=True, timeout=30, check=False
+    )
+    answer = json.loads(said.stdout) if said.returncode == 0 else {"ooms": [], "findings": []}
+    return done, answer, took
+
+
+def judge(case, answer):
+    """The first finding of the decisive out-of-memory, and whether it is the true cause."""
+    cause, phase = CASES[case]
+    place = next((n for n, oom in enumerate(answer["ooms"]) if oom["decisive"]), None)
+    if place is None:
+        return {"found": None, "right": False}
+    oom = answer["ooms"][place]
+    findings = [finding for finding in answer["findings"] if finding["oom"] == place]
+    first = findings[0] if findings else {"cause": None, "certainty": None, "headline": ""}
+    return {
+        "found": first["cause"],
+        "certainty": first["certainty"],
+        "headline": first["headline"],
+        "phase": oom["phase"],
+        "then": [finding["cause"] for finding in findings[1:]],
+        "right": first["cause"] == cause and phase in (None, oom["phase"]),
+    }
+
+
+def read(path):
+    """What has been measured, by case and size; a later line counts."""
+    known = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the run was cut short while it wrote
+            known[entry["case"], entry["size"]] = entry
+    return known
+
+
+def table(known):
+    lines = ["| cause | small | medium | large |", "|---|---|---|---|"]
+    for case in CASES:
+        cells = []
+        for size in SIZES:
+            entry = known.get((case, size))
+            if entry is None:
+                cells.append("")
+            elif entry["right"]:
+                cells.append(f"right ({entry['certainty']})")
+            else:
+                cells.append(f"**{entry['found'] or 'no out-of-memory'}** {entry.get('phase') or ''}".strip())
+        lines.append(f"| {case} | " + " | ".join(cells) + " |")
+    right = sum(entry["right"] for entry in known.values())
+    lines.append("")
+    lines.append(f"{right} of {len(known)} measured are right; {len(CASES) * len(SIZES) - len(known)} not measured.")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oomph", required=True)
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("causes.jsonl"))
+    parser.add_argument("--table", type=pathlib.Path, help="write the table here as well")
+    parser.add_argument("--only", nargs="*", choices=sorted(CASES), default=[])
+    parser.add_argument("--seconds", type=float, default=540, help="begin no further run after so long")
+    args = parser.parse_args()
+    oomph = str(pathlib.Path(args.oomph).resolve())
+    known = read(args.results)
+    began = time.monotonic()
+    # All causes in one size first: a run that is cut short has seen each.
+    for size in SIZES:
+        for case in args.only or CASES:
+            if (case, size) in known or time.monotonic() - began > args.seconds:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                try:
+                    if case == "foreign_process":
+                        with Neighbour(0.6):
+                            done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))
+                    else:
+                        done, answer, took = induce(oomph, case, size, pathlib.Path(scratch))
+                except (subprocess.TimeoutExpired, RuntimeError) as error:
+                    print(f"{case} {size}: not measured: {error}", flush=True)
+                    continue
+            entry = {"case": case, "size": size, "exit": done.returncode, "seconds": round(took, 1), **judge(case, answer)}
+            if entry["found"] is None:
+                # It did not run out of memory: the end of what it said tells why.
+                entry["tail"] = (done.stdout + done.stderr)[-600:]
+            known[case, size] = entry
+            with args.results.open("a") as results:
+                results.write(json.dumps(entry) + "\n")
+            verdict = "ok  " if entry["right"] else "FAIL"
+            print(f"{verdict} {case} {size} ({took:.0f} s): {entry['found']}: {entry.get('headline', '')}", flush=True)
+    text = table(known)
+    print(text)
+    if args.table:
+        args.table.write_text(text + "\n")
+    return 0 if known and all(entry["right"] for entry in known.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+//! Remedies beyond a flag of the program, end to end: the real binary in a real terminal. Programs
+//! here are a few lines of Python that print what PyTorch prints when memory has run out.
+
+#[path = "harness/harness.rs"]
+mod harness;
+
+use harness::Terminal;
+use oomph::event::{Exit, What};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The dialog's footer: nothing else on the screen says this.
+const DIALOG: &str = "Space combine";
+
+const RUN_OUT: &str = "\
+def run_out():
+    sys.stderr.write('Traceback (most recent call last):\\n  File \"a.py\", line 3, in <module>\\n'
+        'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total '
+        'capacity of 23.60 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this process '
+        'has 22.30 GiB memory in use. Of the allocated memory 20.10 GiB is allocated by PyTorch, and '
+        '1.40 GiB is reserved by PyTorch but unallocated.\\n')
+    sys.exit(1)
+";
+
+/// A project with one program, and oomph in it.
+struct Project {
+    directory: TempDir,
+}
+
+impl Project {
+    fn of(name: &str, program: &str) -> Project {
+        let directory = TempDir::new().expect("a directory");
+        let text = format!("import json, os, sys\n{RUN_OUT}{program}");
+        fs::write(directory.path().join(name), text).expect("a program");
+        Project { directory }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn start(&self, words: &[&str]) -> Terminal {
+        let line = "cd \"$0\" && exec \"$@\"";
+        let directory = self.path().display().to_string();
+        let mut argv = vec![
+            "sh",
+            "-c",
+            line,
+            &directory,
+            OOMPH,
+            "--no-nvml",
+            "--no-probe",
+        ];
+        argv.extend_from_slice(words);
+        Terminal::spawn(&argv, &[("XDG_STATE_HOME", directory.as_str())], 40, 140)
+    }
+
+    /// The commands of the runs so far, from the recording in the state directory.
+    fn commands(&self) -> Vec<String> {
+        let sessions = self.path().join("oomph/sessions");
+        let session = fs::read_dir(sessions)
+            .expect("sessions")
+            .next()
+            .expect("a session")
+            .expect("its directory")
+            .path();
+        oomph::session::read(&session)
+            .expect("a recording")
+            .flatten()
+            .filter_map(|event| match event.what {
+                What::Started(started) => Some(started.command.shown()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn an_edit_that_the_program_refuses_is_taken_back() {
+    let project = Project::of(
+        "run_clm.py",
+        "
+if '--gradient_accumulation_steps' in sys.argv:
+    sys.stderr.write('usage: run_clm.py [-h]\\nrun_clm.py: error: unrecognized arguments: '
+        '--gradient_accumulation_steps 2\\n')
+    sys.exit(2)
+run_out()
+",
+    );
+    let mut terminal = project.start(&[
+        "python3",
+        "run_clm.py",
+        "--output_dir",
+        "o",
+        "--per_device_train_batch_size",
+        "8",
+    ]);
+    terminal.wait_for(DIALOG, PATIENCE);
+    terminal.press("b");
+    let dialog = terminal.wait_for("did not take the change", PATIENCE);
+    assert!(dialog.contains("taken back"), "{dialog}");
+    assert!(dialog.contains("without it"), "{dialog}");
+    terminal.press("u");
+    // The third run is the first again, and ends as it did.
+    terminal.wait_for("run 3", PATIENCE);
+    terminal.wait_for(DIALOG, PATIENCE);
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(1));
+    let commands = project.commands();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    assert!(
+        commands[1].contains("--per_device_train_batch_size 4 --gradient_accumulation_steps 2")
+    );
+    assert_eq!(commands[0], commands[2]);
+}
+
+#[test]
+fn a_run_goes_on_from_the_checkpoint_that_it_left() {
+    let project = Project::of(
+        "run_clm.py",
+        "
+if '--resume_from_checkpoint' in sys.argv:
+    print('going on')
+    sys.exit(0)
+os.makedirs('o/checkpoint-7')
+os.makedirs('o/checkpoint-9')
+open('o/checkpoint-7/trainer_state.json', 'w').write('{}')
+run_out()
+",
+    );
+    let mut terminal = project.start(&["python3", "run_clm.py", "--output_dir", "o"]);
+    let dialog = terminal.wait_for(DIALOG, PATIENCE);
+    assert!(dialog.contains("resume"), "{dialog}");
+    terminal.press("c");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let commands = project.commands();
+    assert!(
+        commands[1].ends_with("--resume_from_checkpoint o/checkpoint-7"),
+        "the newest complete one: {commands:?}"
+    );
+}
+
+const OWN_ENTRY: &str = "\
+[[program]]
+name = \"our trainer\"
+scripts = [\"fit.py\"]
+[program.accumulation]
+rule = \"flag\"
+names = [\"--times\"]
+[program.file]
+named = [\"--settings\"]
+batch = [\"loader.batch\"]
+accumulation = [\"loader.times\"]
+";
+
+const SETTINGS: &str = "# ours\nloader:\n  batch: 8   # each\n  times: 3\n";
+
+#[test]
+fn a_file_that_says_the_batch_is_edited_in_a_copy() {
+    let project = Project::of(
+        "fit.py",
+        "
+text = open(sys.argv[sys.argv.index('--settings') + 1]).read()
+if 'batch: 8' in text:
+    run_out()
+",
+    );
+    fs::write(project.path().join("oomph.toml"), OWN_ENTRY).expect("an entry");
+    fs::write(project.path().join("mine.yaml"), SETTINGS).expect("settings");
+    let mut terminal = project.start(&["python3", "fit.py", "--settings", "mine.yaml"]);
+    terminal.wait_for(DIALOG, PATIENCE);
+    terminal.press("b");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let commands = project.commands();
+    let copy = commands[1].rsplit(' ').next().expect("the last word");
+    assert!(copy.ends_with("/run2-mine.yaml"), "{commands:?}");
+    let text = fs::read_to_string(copy).expect("the copy");
+    assert_eq!(text, "# ours\nloader:\n  batch: 4   # each\n  times: 6\n");
+    let original = fs::read_to_string(project.path().join("mine.yaml")).expect("the file");
+    assert_eq!(original, SETTINGS);
+}
+
+#[test]
+fn plan_says_which_entry_matched_and_what_is_wrong_with_one() {
+    let project = Project::of("fit.py", "");
+    let plan = || {
+        Command::new(OOMPH)
+            .args(["plan", "--json", "--", "python3", "fit.py", "--times", "2"])
+            .current_dir(project.path())
+            .env("XDG_CONFIG_HOME", project.path().join("none"))
+            .output()
+            .expect("oomph runs")
+    };
+    let own = project.path().join("oomph.toml");
+    fs::write(&own, OWN_ENTRY).expect("an entry");
+    let outline: serde_json::Value = serde_json::from_slice(&plan().stdout).expect("JSON");
+    assert_eq!(outline["program"]["known"], "our trainer");
+    let from = outline["program"]["entry_from"].as_str().expect("a file");
+    assert!(from.ends_with("oomph.toml"), "{from}");
+    let ids: Vec<&str> = outline["remedies"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|remedy| remedy["id"].as_str())
+        .collect();
+    for id in [
+        "batch",
+        "expandable-segments",
+        "amp",
+        "recompute",
+        "device",
+        "resume",
+        "dataloader-workers",
+    ] {
+        assert!(ids.contains(&id), "{id} is not in {ids:?}");
+    }
+    fs::write(&own, OWN_ENTRY.replace("scripts", "script")).expect("an entry");
+    let wrong = plan();
+    assert!(wrong.status.success());
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(
+        said.contains("oomph.toml:3") && said.contains("script"),
+        "{said}"
+    );
+}
