@@ -12,11 +12,12 @@ mod depart;
 mod receive;
 mod relaunch;
 mod start;
+mod surface;
 
 pub use arrive::{Arrival, take_over};
 
 use super::ending;
-use super::keyboard::{self, Typed};
+use super::keyboard::Typed;
 use super::known::Known;
 use super::launch::Surround;
 use super::memory::Memory;
@@ -43,8 +44,6 @@ use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use start::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
@@ -290,134 +289,6 @@ impl Front {
             recording: self.recording.as_deref(),
             replay: None,
         })
-    }
-
-    /// Takes the terminal, once there is a run to show.
-    fn enter_screen(&mut self) {
-        if self.mode != Mode::Screen || self.screen.is_some() || self.screen_lost {
-            return;
-        }
-        match (Screen::enter(), keyboard::watch()) {
-            (Ok(mut screen), Ok(typed)) => {
-                screen.view.theme = self.theme;
-                self.screen = Some(screen);
-                self.typed = Some(typed);
-                self.order(Order::ScreenShown(true));
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                self.lose_screen(&format!("the terminal could not be taken ({error})"));
-            }
-        }
-    }
-
-    /// Does something with the screen, if it is up; where the terminal fails it is given up.
-    fn on_screen<R>(
-        &mut self,
-        act: impl FnOnce(&mut Screen, &Around) -> io::Result<R>,
-    ) -> Option<R> {
-        let mut screen = self.screen.take()?;
-        match self.with_around(|around| act(&mut screen, around)) {
-            Ok(value) => {
-                self.screen = Some(screen);
-                Some(value)
-            }
-            Err(error) => {
-                drop(screen);
-                self.lose_screen(&format!("the terminal takes no frames any more ({error})"));
-                None
-            }
-        }
-    }
-
-    fn request(&mut self, due: Due) {
-        if let Some(screen) = &mut self.screen {
-            screen.request(due);
-        }
-    }
-
-    fn draw(&mut self) {
-        let now = self.clock.now();
-        self.state.now = self.state.now.max(now);
-        let resized = self.on_screen(|screen, around| {
-            if now < screen.next_frame() {
-                return Ok(None);
-            }
-            let resized = screen.fit(around)?;
-            screen.draw(now, around)?;
-            Ok(resized)
-        });
-        if let Some(Some(size)) = resized {
-            self.order(Order::Resize(size));
-        }
-    }
-
-    /// Goes on without a screen. Where the terminal is still there the program's output goes on
-    /// as plain text, its last rows first; where it is gone, so is whoever could have answered a
-    /// dialog.
-    fn lose_screen(&mut self, why: &str) {
-        let lost = self.screen.take().or_else(|| self.parked.take());
-        self.typed = None;
-        if self.role == Role::Attached {
-            // Who attached has gone; the one that goes on without a screen is not this process.
-            drop(lost);
-            return self.detach();
-        }
-        if std::mem::replace(&mut self.screen_lost, true) {
-            return;
-        }
-        self.note(Level::Warning, format!("{why}; going on without a screen"));
-        let tail = lost.map(Screen::leave).unwrap_or_default();
-        // Without a screen from the start the keeper writes to the terminal itself.
-        self.plain = self.mode == Mode::Screen && io::stdout().is_terminal();
-        self.print_plain(&tail);
-        if let Phase::Asking { exit, .. } = self.phase {
-            match self.can_wait() {
-                true => self.say_that_it_waits(),
-                false => self.phase = Phase::Leaving(Ending::Like(exit)),
-            }
-        }
-    }
-
-    /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
-    fn print_plain(&mut self, bytes: &[u8]) {
-        if self.plain {
-            let mut out = io::stdout().lock();
-            self.plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
-        }
-    }
-
-    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
-    fn suspend(&mut self) {
-        let Some(mut screen) = self.screen.take() else {
-            return;
-        };
-        screen.give_back();
-        self.order(Order::ScreenShown(false));
-        // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
-        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
-        self.parked = Some(screen);
-        self.take_terminal_again();
-    }
-
-    /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
-    /// its settings would stop us.
-    fn take_terminal_again(&mut self) {
-        let in_foreground = nix::unistd::tcgetpgrp(io::stdout().as_fd())
-            .is_ok_and(|group| group == nix::unistd::getpgrp());
-        let Some(mut screen) = self.parked.take_if(|_| in_foreground) else {
-            return;
-        };
-        match screen.take_again() {
-            Ok(()) => {
-                self.screen = Some(screen);
-                self.order(Order::ScreenShown(true));
-                self.request(Due::Now);
-            }
-            Err(error) => {
-                drop(screen);
-                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
-            }
-        }
     }
 
     /// Lets the keeper write what it still has, after the last run.
