@@ -1,6 +1,7 @@
 //! Remedies, the edits they are made of, and several of them chosen together.
 
 use crate::command::{CommandLine, Word};
+use crate::event::{PATCHES, Patch};
 use crate::units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -91,6 +92,9 @@ pub enum Edit {
         /// Its value, or `None` where it is removed.
         value: Option<Word>,
     },
+    /// Something that the probe does inside the process: one word more in the variable that tells
+    /// it, in the place of another of this name.
+    Patch(Patch),
 }
 
 /// One edit of the copy of a file that the command names. The file itself is never touched.
@@ -258,7 +262,24 @@ pub(super) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
             replace_env(&mut new, name, value.clone());
         }
     }
+    add_patches(&mut new, edits);
     new
+}
+
+/// The patches that the command has already, those of the edits in the place of theirs.
+fn add_patches(command: &mut CommandLine, edits: &[&Edit]) {
+    let mut patches = Patch::of(command);
+    let before = patches.clone();
+    for edit in edits {
+        if let Edit::Patch(patch) = edit {
+            patches.retain(|other| other.name() != patch.name());
+            patches.push(*patch);
+        }
+    }
+    if patches != before {
+        let value = Word::from(Patch::value(&patches));
+        replace_env(command, PATCHES, Some(value));
+    }
 }
 
 /// Sets a variable where the command already sets it, so that the order that was typed stays.
@@ -296,7 +317,8 @@ fn edited_word(word: &Word, at: usize, edits: &[&Edit]) -> Word {
             | Edit::Replace { .. }
             | Edit::Insert { .. }
             | Edit::Remove { .. }
-            | Edit::Env { .. } => None,
+            | Edit::Env { .. }
+            | Edit::Patch(_) => None,
         })
         .collect();
     if splices.is_empty() {

@@ -1,7 +1,7 @@
 //! One process of the training that uses a device, as its probe shows it.
 
-use super::{Marks, Series};
-use crate::event::{Hello, ProbeDevice, Sample, Step, Structure};
+use super::{Marks, Room, Series};
+use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
 /// One process that initialised CUDA.
@@ -19,8 +19,6 @@ pub struct RankState {
     pub sample: Option<(Moment, Sample)>,
     /// `allocated` over time, on that device, over this run.
     pub allocated: Series,
-    /// `reserved` over time.
-    pub reserved: Series,
     /// The largest `allocated` of the run.
     pub allocated_peak: Bytes,
     /// The largest `reserved` of the run.
@@ -36,6 +34,10 @@ pub struct RankState {
     pub structure: Option<Structure>,
     /// The same for each device that it uses.
     pub structures: Vec<Structure>,
+    /// What it could be changed in, found when its memory ran out.
+    pub patchable: Option<Patchable>,
+    /// What became of the patches that the user chose, by name.
+    pub patches: Vec<Patched>,
     /// When its probe's connection ended.
     pub gone: Option<Moment>,
 }
@@ -60,8 +62,7 @@ impl RankState {
             holdings: Vec::new(),
             device: None,
             sample: None,
-            allocated: Series::default(),
-            reserved: Series::default(),
+            allocated: Series::with(Room::Spark),
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
             peak_step: None,
@@ -69,6 +70,8 @@ impl RankState {
             steps: StepTrack::default(),
             structure: None,
             structures: Vec::new(),
+            patchable: None,
+            patches: Vec::new(),
             gone: None,
         }
     }

@@ -102,9 +102,38 @@ impl Cell {
     }
 }
 
+/// How much of a quantity is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Room {
+    /// Enough for a chart across a wide screen.
+    #[default]
+    Chart,
+    /// Enough for a line within a table: there may be hundreds of them.
+    Spark,
+}
+
+impl Room {
+    /// Changes kept exactly.
+    fn exact(self) -> usize {
+        match self {
+            Room::Chart => EXACT,
+            Room::Spark => EXACT / 10,
+        }
+    }
+
+    /// Buckets kept of what is older.
+    fn buckets(self) -> usize {
+        match self {
+            Room::Chart => BUCKETS,
+            Room::Spark => BUCKETS / 8,
+        }
+    }
+}
+
 /// A quantity over time.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
+    room: Room,
     /// Older than all of `exact`, one for each slot of `width` that has any change.
     cells: VecDeque<Cell>,
     /// The slots' width in microseconds; zero while there are no cells.
@@ -118,6 +147,14 @@ pub struct Series {
 }
 
 impl Series {
+    /// An empty one that keeps so much.
+    pub fn with(room: Room) -> Series {
+        Series {
+            room,
+            ..Series::default()
+        }
+    }
+
     /// Adds a value. Values come in order of time; an earlier one counts as of the latest instant.
     pub fn push(&mut self, at: Moment, value: Bytes) {
         let value = Bytes(value.0.min(GAP - 1));
@@ -206,7 +243,7 @@ impl Series {
     /// get no more values.
     pub fn thin(&mut self, buckets: usize) {
         for change in std::mem::take(&mut self.exact) {
-            self.settle(change, BUCKETS);
+            self.settle(change, self.room.buckets());
         }
         self.widen(buckets);
         self.cells.shrink_to_fit();
@@ -240,11 +277,12 @@ impl Series {
     }
 
     fn change(&mut self, at: Moment, value: u64) {
+        grow(&mut self.exact, self.room.exact() + 1);
         self.exact.push_back(Change { at, value });
-        if self.exact.len() > EXACT
+        if self.exact.len() > self.room.exact()
             && let Some(oldest) = self.exact.pop_front()
         {
-            self.settle(oldest, BUCKETS);
+            self.settle(oldest, self.room.buckets());
         }
     }
 
@@ -262,7 +300,10 @@ impl Series {
         let width = self.width;
         match self.cells.back_mut() {
             Some(last) if last.at.0 / width == cell.at.0 / width => *last = last.then(cell),
-            _ => self.cells.push_back(cell),
+            _ => {
+                grow(&mut self.cells, self.room.buckets() + 1);
+                self.cells.push_back(cell);
+            }
         }
     }
 
@@ -274,6 +315,14 @@ impl Series {
                 self.add(cell);
             }
         }
+    }
+}
+
+/// Makes room for one more, doubling as any list does, but never for more than it will ever hold.
+fn grow<T>(list: &mut VecDeque<T>, most: usize) {
+    if list.len() == list.capacity() && list.len() < most {
+        let more = list.len().max(16).min(most - list.len());
+        list.reserve_exact(more);
     }
 }
 

@@ -54,7 +54,7 @@ impl Height {
 pub const RECENT: Duration = Duration::from_secs(5);
 
 /// An earlier run's curve: the hue that no other curve of the chart has.
-const COMPARED: Tone = Tone::Foreign;
+pub const COMPARED: Tone = Tone::Foreign;
 
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
@@ -183,16 +183,17 @@ pub fn draw(
     if let Some(column) = cursor {
         curves.point_at(column);
     }
-    let compared = choice.compared.and_then(|run| {
-        Some(overlay::columns(state, device, run, &known)).filter(|c| !c.is_empty())
+    let laid_over = choice.compared.map(|run| Overlay {
+        name: format!("run {}", run.number),
+        columns: overlay::columns(state, device, run, &known),
     });
     let top = top_of(device, &curves, choice.height);
     let scale = Scale::with_top(top, plot.height);
 
     draw_curves(buf, plot, theme, &scale, &curves);
-    if let Some(columns) = &compared {
+    if let Some(overlay) = &laid_over {
         let (tone, stroke) = (COMPARED, Stroke::Dashed);
-        plot::line(buf, plot, theme, &scale, columns, tone, stroke);
+        plot::line(buf, plot, theme, &scale, &overlay.columns, tone, stroke);
     }
     let rules = rules_of(state, device, top);
     for rule in &rules {
@@ -229,7 +230,33 @@ pub fn draw(
             ..plot
         };
         let figures = Figures::of(device.capacity);
-        legend::draw(buf, gutter, theme, &scale, figures, &curves, &rules);
+        let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
+        legend::draw(
+            buf,
+            gutter,
+            theme,
+            (&scale, figures),
+            &curves,
+            &rules,
+            overlay,
+        );
+    }
+}
+
+/// A curve of an earlier run.
+struct Overlay {
+    name: String,
+    columns: Vec<Option<Bucket>>,
+}
+
+impl Overlay {
+    /// Its name and figure: of the cursor's column, or the most of all that are shown.
+    fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
+        let most = match cursor {
+            Some(column) => *self.columns.get(usize::from(column))?,
+            None => self.columns.iter().flatten().copied().max_by_key(|b| b.max),
+        };
+        Some((self.name, most?.max))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Figures that keep their width, so that nothing on the screen jumps: one unit and one number of
 //! decimals for all figures of a device.
 
-use crate::units::Bytes;
+use crate::units::{Bytes, clock_face};
+use std::time::Duration;
 
 /// How the figures of one device are printed: GiB with one decimal, two on a small device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,15 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// How long something took, in at most eight columns: `0:07`, `6:23:59`, `6d 23h`.
+pub fn age(duration: Duration) -> String {
+    let hours = duration.as_secs() / 3_600;
+    match hours / 24 {
+        0 => clock_face(duration),
+        days => format!("{days}d {:>2}h", hours % 24),
+    }
+}
+
 /// A rate of steps: `6.31/s`, or `12.4 s` a step where there is less than one in five seconds.
 pub fn rate(per_second: f64) -> String {
     match per_second {
@@ -71,6 +81,19 @@ mod tests {
         assert_eq!(large.column(None), "    ?");
         let small = Figures::of(Some(Bytes::gib(8)));
         assert_eq!(small.column(Some(Bytes::mib(512))), " 0.50");
+    }
+
+    #[test]
+    fn ages_keep_their_width() {
+        for (seconds, expected) in [
+            (7, "0:07"),
+            (86_399, "23:59:59"),
+            (86_400, "1d  0h"),
+            (604_791, "6d 23h"),
+            (999 * 86_400, "999d  0h"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), expected);
+        }
     }
 
     #[test]

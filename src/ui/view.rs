@@ -17,6 +17,7 @@ use super::pane::Pane;
 use super::scene::Scene;
 use super::theme::Theme;
 use super::typing;
+use crate::remedy;
 use crate::state::{DeviceState, Outcome, State};
 use crate::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -88,6 +89,8 @@ pub struct View {
     pub(super) mouse: Mouse,
     /// Where the mouse's button went down.
     pressed: Position,
+    /// What the runs' commands say their batch is: read once a run, not once a frame.
+    batches: Vec<(RunNumber, Option<u64>)>,
     /// The run whose out-of-memory the dialog has been opened for unasked.
     offered: Option<RunNumber>,
     /// What the last key has done, and when.
@@ -106,6 +109,7 @@ impl View {
             time: TimeView::default(),
             height: Height::default(),
             compared: None,
+            batches: Vec::new(),
             list: List::default(),
             dialog: None,
             keyboard: Keyboard::default(),
@@ -131,6 +135,7 @@ impl View {
     /// closes what a new run has overtaken. To be called after events, before drawing.
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
+        self.read_batches(scene.state);
         let Some(run) = scene.state.run() else {
             return;
         };
@@ -156,6 +161,21 @@ impl View {
             self.select_device_of_oom(scene.state);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
         }
+    }
+
+    fn read_batches(&mut self, state: &State) {
+        for run in &state.runs[self.batches.len().min(state.runs.len())..] {
+            let recognised = remedy::recognise(&run.command, &remedy::Context::default());
+            let batch = remedy::batch_of(&run.command, &recognised);
+            self.batches
+                .push((run.number, batch.map(|batch| batch.value)));
+        }
+    }
+
+    /// The batch that a run's command says, where it can be read.
+    pub(super) fn batch_of(&self, run: RunNumber) -> Option<u64> {
+        let of = |(number, batch): &(RunNumber, Option<u64>)| (*number == run).then_some(*batch);
+        self.batches.iter().find_map(of).flatten()
     }
 
     fn select_device_of_oom(&mut self, state: &State) {

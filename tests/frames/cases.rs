@@ -116,6 +116,26 @@ pub const CASES: &[Case] = &[
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
+    case(
+        "wide-runs",
+        second_run,
+        &[
+            KeyCode::Char('f'),
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+            KeyCode::BackTab,
+        ],
+    ),
+    case(
+        "wide-make-up",
+        oom_foreign,
+        &[KeyCode::Esc, KeyCode::Char('f'), KeyCode::Tab],
+    ),
+    case(
+        "wide-allocator",
+        fragmented,
+        &[KeyCode::Char('f'), KeyCode::BackTab],
+    ),
 ];
 
 const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
@@ -146,6 +166,7 @@ fn steady() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 190.0);
+    story.room_for_batch = Some(48);
     story
 }
 
@@ -176,6 +197,22 @@ fn oom_capacity() -> Story {
         "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
+    story
+}
+
+/// The cache is given back now and then, and it goes on.
+fn fragmented() -> Story {
+    let mut story = Story::new("python train.py --batch-size 48");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    let shape = Shape {
+        peak: 19.4,
+        reserved: 22.8,
+        ..STEADY
+    };
+    for retries in [0, 2, 3] {
+        story.retries = retries;
+        story.train(0, GPU, shape, 30.0);
+    }
     story
 }
 
@@ -241,22 +278,6 @@ fn oom_many() -> Story {
         like(amp, 'd', "fewer loader workers", "", "", ""),
     ];
     story.remedies.splice(2..2, more);
-    story
-}
-
-/// The cache is given back now and then, and it goes on.
-fn fragmented() -> Story {
-    let mut story = Story::new("python train.py --batch-size 48");
-    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
-    let shape = Shape {
-        peak: 19.4,
-        reserved: 22.8,
-        ..STEADY
-    };
-    for retries in [0, 2, 3] {
-        story.retries = retries;
-        story.train(0, GPU, shape, 30.0);
-    }
     story
 }
 

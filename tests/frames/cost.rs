@@ -1,9 +1,12 @@
 //! What a frame costs: counted in allocations, which are the same on every machine; timed on demand.
 
 use crate::cases::CASES;
-use oomph::ui::{self, Theme};
+use crate::story::{Story, gib};
+use oomph::ui::{self, Theme, View};
+use oomph::units::Bytes;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,18 +15,21 @@ struct Counting;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator as it came; the counter is plain memory of the
-// thread and allocates nothing itself.
+// SAFETY: every call goes to the system's allocator as it came; the counters are plain memory of the
+// thread and allocate nothing themselves.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        let _ = HELD.try_with(|held| held.set(held.get() + layout.size() as i64));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let _ = HELD.try_with(|held| held.set(held.get() - layout.size() as i64));
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -37,15 +43,17 @@ static ALLOCATOR: Counting = Counting;
 fn frames(name: &str, width: u16, height: u16, batches: u32) -> (u64, Duration) {
     let case = CASES.iter().find(|case| case.name == name).unwrap();
     let (story, view) = case.staged(Theme::full(), width, height);
+    frames_of(&story, &view, width, height, batches)
+}
+
+fn frames_of(story: &Story, view: &View, width: u16, height: u16, batches: u32) -> (u64, Duration) {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let mut frame = |count: u32| {
         let before = COUNT.with(Cell::get);
         let begun = Instant::now();
         for _ in 0..count {
             story.scene(|scene| {
-                terminal
-                    .draw(|frame| ui::draw(frame, &view, scene))
-                    .unwrap();
+                terminal.draw(|frame| ui::draw(frame, view, scene)).unwrap();
             });
         }
         let allocations = (COUNT.with(Cell::get) - before) / u64::from(count);
@@ -81,5 +89,67 @@ fn a_frame_takes_two_milliseconds_at_most() {
             case.name
         );
         assert!(time <= Duration::from_millis(2), "{}: {time:?}", case.name);
+    }
+}
+
+/// Some ranks that train for so long, each sampled so often, no value like the one before; and what
+/// the state of it holds on the heap.
+fn long_session(ranks: u32, seconds: f64, interval: f64) -> (Story, Bytes) {
+    let before = HELD.with(Cell::get);
+    let uuid = |rank: u32| format!("4f2a9c1e-{rank}");
+    let mut story = Story::new("torchrun --nproc_per_node 8 train.py --batch-size 16");
+    story.with_nvml().start().wait(2.0);
+    for rank in 0..ranks {
+        story.hello(rank, ranks, &uuid(rank));
+    }
+    let ticks = (seconds / interval) as u64;
+    for tick in 0..ticks {
+        let now = 2.0 + (tick * 7_919 % 10_007) as f64 / 800.0;
+        for rank in 0..ranks {
+            story.sample(rank, now, 15.0, 14.7);
+            if tick % 10 == 0 {
+                story.step(rank, tick / 10 + 1, 2.0, 15.0, 14.7);
+                story.device(rank, &uuid(rank), 15.0 + now / 100.0, 0.0);
+            }
+        }
+        story.wait(interval);
+    }
+    let held = HELD.with(Cell::get) - before;
+    (story, Bytes(held as u64))
+}
+
+/// Of the 20 MiB that the screen's process may have after a week: the rest is the program, its
+/// libraries and the terminal's scrollback.
+const MOST_HELD: Bytes = Bytes::mib(8);
+
+#[test]
+fn the_state_of_eight_ranks_stays_small() {
+    // More than two hours: the exact part is full, and what is older has been widened.
+    let (story, held) = long_session(8, 10_000.0, 1.25);
+    assert!(held < MOST_HELD, "{held} held");
+    drop(story);
+}
+
+/// Run alone, in release: `cargo test --release --test frames -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a release build and a quiet machine"]
+fn a_week_at_ten_hertz_costs_no_more_than_a_minute() {
+    for (ranks, days) in [(1, 7.0), (8, 1.0)] {
+        let (story, held) = long_session(ranks, days * 86_400.0, 0.1);
+        println!("{ranks} ranks, {days} days: {held} held by the state");
+        assert!(held < MOST_HELD, "{held}");
+        let mut view = story.view(Theme::full(), 200, 60);
+        for zoom in 0..12 {
+            let (allocations, time) = frames_of(&story, &view, 200, 60, 20);
+            println!("  zoomed out {zoom:2} times: {time:>8.1?}  {allocations:>5} allocations");
+            assert!(time <= Duration::from_millis(2), "{time:?}");
+            let out = KeyEvent::new(KeyCode::Char('-'), KeyModifiers::NONE);
+            story.scene(|scene| view.key(out, scene));
+        }
+        let cursor = KeyEvent::new(KeyCode::Char(','), KeyModifiers::NONE);
+        story.scene(|scene| view.key(cursor, scene));
+        let (allocations, time) = frames_of(&story, &view, 200, 60, 20);
+        println!("  with the cursor: {time:>8.1?}  {allocations:>5} allocations");
+        assert!(story.state.run().unwrap().peak() >= Some(gib(14.0)));
     }
 }

@@ -1,6 +1,9 @@
 //! One line of the probe's into one event: what a probe may say, and nothing else. No socket here.
 
-use crate::event::{Clock, Dropped, Event, Hello, Note, OomRecord, Sample, Step, Structure, What};
+use crate::event::{
+    Clock, Dropped, Event, Hello, Note, OomRecord, Patchable, Patched, Sample, Step, Structure,
+    What,
+};
 use crate::units::Pid;
 use serde::Deserialize;
 
@@ -21,7 +24,9 @@ enum Said {
     Sample(Sample),
     Step(Step),
     Structure(Structure),
-    Oom(OomRecord),
+    Oom(Box<OomRecord>),
+    Patchable(Patchable),
+    Patch(Patched),
     Note(Note),
     Dropped(Dropped),
 }
@@ -61,7 +66,15 @@ fn from(said: Said, peer: Option<Pid>) -> What {
             if let Some(structure) = &mut record.structure {
                 set(&mut structure.pid, peer);
             }
-            What::Oom(record)
+            What::Oom(*record)
+        }
+        Said::Patchable(mut patchable) => {
+            set(&mut patchable.pid, peer);
+            What::Patchable(patchable)
+        }
+        Said::Patch(mut patched) => {
+            set(&mut patched.pid, peer);
+            What::Patch(patched)
         }
         Said::Note(note) => What::Note(note),
         Said::Dropped(dropped) => What::Dropped(dropped),

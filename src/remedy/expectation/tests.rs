@@ -42,7 +42,6 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         device: None,
         sample: None,
         allocated: Series::default(),
-        reserved: Series::default(),
         allocated_peak: Bytes::gib(peak),
         reserved_peak: Bytes::gib(peak),
         peak_step: None,
@@ -56,6 +55,8 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         structure: None,
         structures: Default::default(),
         holdings: Default::default(),
+        patchable: None,
+        patches: Vec::new(),
         gone: None,
     };
     State {

@@ -79,7 +79,6 @@ impl State {
         let most_reserved = sample.reserved.max(reserved).max(peak);
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(between, peak);
-            rank.reserved.push(between, most_reserved);
         }
         let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
             return;
@@ -125,7 +124,6 @@ impl State {
         }
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(at, sample.allocated);
-            rank.reserved.push(at, sample.reserved);
             rank.steps
                 .marks
                 .sampled(sample.allocated, sample.alloc_retries);
@@ -199,7 +197,6 @@ impl State {
         };
         rank.gone = Some(at);
         rank.allocated.gap(at);
-        rank.reserved.gap(at);
         let devices: Vec<Uuid> = rank
             .holdings
             .iter()
@@ -264,7 +261,6 @@ impl RankState {
         if let Some((device, at, sample)) = most {
             if self.device.as_ref().is_some_and(|before| *before != device) {
                 self.allocated.gap(at);
-                self.reserved.gap(at);
             }
             self.device = Some(device);
             self.sample = Some((at, sample));

@@ -19,7 +19,6 @@ impl State {
         }
         for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
             rank.allocated.thin(PAST);
-            rank.reserved.thin(PAST);
         }
         let changes = self
             .runs

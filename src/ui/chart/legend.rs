@@ -2,20 +2,21 @@
 //! or as near to it as the others allow.
 
 use super::scale::Scale;
-use super::{Curves, Rule};
+use super::{COMPARED, Curves, Rule};
 use crate::ui::figures::Figures;
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
 use crate::units::Bytes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::borrow::Cow;
 
 /// How wide it is: ` allocated 141.0`.
 pub const WIDTH: u16 = 16;
 
 struct Label {
     at: Bytes,
-    name: &'static str,
+    name: Cow<'static, str>,
     tone: Tone,
 }
 
@@ -24,16 +25,16 @@ pub fn draw(
     buf: &mut Buffer,
     area: Rect,
     theme: &Theme,
-    scale: &Scale,
-    figures: Figures,
+    (scale, figures): (&Scale, Figures),
     curves: &Curves,
     rules: &[Rule],
+    compared: Option<(String, Bytes)>,
 ) {
     let mut labels: Vec<Label> = rules
         .iter()
         .map(|rule| Label {
             at: rule.at,
-            name: rule.name(),
+            name: rule.name().into(),
             tone: rule.tone(),
         })
         .collect();
@@ -44,8 +45,13 @@ pub fn draw(
         (latest.allocated, "allocated", Tone::Allocated),
     ] {
         if let Some(at) = at {
+            let name = name.into();
             labels.push(Label { at, name, tone });
         }
+    }
+    if let Some((name, at)) = compared {
+        let (name, tone) = (name.into(), COMPARED);
+        labels.push(Label { at, name, tone });
     }
     // Stable: of two on one height the one named first stands above.
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));

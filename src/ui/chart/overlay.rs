@@ -17,7 +17,7 @@ pub fn columns(
         return Vec::new();
     };
     let ended = earlier.ended.map_or(state.now, |(at, _)| at);
-    let column_us = known.span().as_micros() as u64 / u64::from(known.columns.max(1));
+    let column_us = known.column_us();
     let mut columns = vec![None; usize::from(known.columns)];
     for (place, column) in (0..).zip(&mut columns) {
         let begin = known.begin_of(place);

@@ -167,8 +167,8 @@ pub fn cursor(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16) {
     }
 }
 
-/// A line's cell over what is there: over a cell of the area that is at least half full, on the
-/// area's colour.
+/// A line's cell over what is there: over a full cell of the area on the area's colour. A cell that
+/// is filled in part gives way: the line lies above what it is drawn over.
 fn over(buf: &mut Buffer, plot: Rect, theme: &Theme, x: u16, row: u16, glyph: &str, style: Style) {
     let y = plot.top() + row;
     if y >= plot.bottom() {
@@ -183,7 +183,7 @@ fn over(buf: &mut Buffer, plot: Rect, theme: &Theme, x: u16, row: u16, glyph: &s
         .iter()
         .position(|eighth| *eighth == cell.symbol());
     let ground = match filled {
-        Some(eighths) if eighths >= 5 => cell.fg,
+        Some(8) => cell.fg,
         Some(_) | None => cell.bg,
     };
     cell.reset();

@@ -248,10 +248,14 @@ impl Window {
         }
     }
 
+    /// How long a column is, in microseconds.
+    pub fn column_us(&self) -> u64 {
+        (self.to.0 - self.from.0) / u64::from(self.columns.max(1))
+    }
+
     /// When a column begins.
     pub fn begin_of(&self, column: u16) -> Moment {
-        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
-        Moment(self.from.0 + column_us * u64::from(column))
+        Moment(self.from.0 + self.column_us() * u64::from(column))
     }
 
     /// The part of it that has begun by `now`, in whole columns.
@@ -261,10 +265,9 @@ impl Window {
             None if now < self.from => 0,
             None => self.columns,
         };
-        let column_us = (self.to.0 - self.from.0) / u64::from(self.columns.max(1));
         Window {
             from: self.from,
-            to: Moment(self.from.0 + column_us * u64::from(columns)),
+            to: self.begin_of(columns),
             columns,
         }
     }

@@ -14,11 +14,32 @@ use ratatui::layout::Rect;
 /// Rows without the title.
 pub const HEIGHT: u16 = 9;
 
-/// From this width on there is a column for both pools together and one for words.
-const WIDE: u16 = 76;
+/// What there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// The two pools, and the rest of what is known below them.
+    Narrow,
+    /// Both together as well, and the rest beside them.
+    Wide,
+    /// With words between that say what a row is.
+    Wordy,
+}
+
+impl Shape {
+    fn of(width: u16) -> Shape {
+        match width {
+            118.. => Shape::Wordy,
+            76.. => Shape::Wide,
+            _ => Shape::Narrow,
+        }
+    }
+}
+
+/// Columns of the words that say what a row is.
+const WORDS: u16 = 34;
 
 /// Columns of a name.
-const NAME: u16 = 14;
+const NAME: u16 = 15;
 
 /// Columns of a figure: `1023 KiB`.
 const FIGURE: usize = 10;
@@ -100,13 +121,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
         segments: sample.segments,
     };
     let small = sample.small_pool.map_or(Column::default(), Column::of);
-    let wide = area.width >= WIDE;
+    let shape = Shape::of(area.width);
     let mut table = Table {
         area,
         row: 0,
         theme,
         columns: [small, all.without(small), all],
-        wide,
+        shape,
     };
     table.heads(buf);
     table.bytes(buf, "allocated", Tone::Allocated, "in tensors", |c| {
@@ -121,13 +142,16 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     );
     let said = "reserved, in no tensor";
     table.bytes(buf, "unallocated", Tone::Text, said, Column::unallocated);
-    let said = "of it in segments partly in use: cannot be given back";
+    let said = "of it, what lies beside tensors";
     table.bytes(buf, "inactive split", Tone::Text, said, |c| {
         c.inactive_split
     });
     table.figures(buf, "segments", "pieces held from the device", |c| {
         c.segments.map_or("?".to_string(), count)
     });
+    if shape != Shape::Narrow {
+        table.begin_beside();
+    }
     table.line(
         buf,
         "retries",
@@ -171,7 +195,7 @@ fn largest_free(state: &State, rank: &RankState) -> String {
     });
     match oom.and_then(|oom| oom.record.as_ref()?.largest_free) {
         Some(bytes) => format!("{bytes} at the OOM"),
-        None => String::from("unknown before an OOM"),
+        None => String::from("unknown, no OOM yet"),
     }
 }
 
@@ -196,16 +220,28 @@ struct Table<'t> {
     row: u16,
     theme: &'t Theme,
     columns: [Column; 3],
-    wide: bool,
+    shape: Shape,
 }
 
 impl Table<'_> {
     /// The columns that there is room for, and where they begin.
     fn shown(&self) -> &[Column] {
-        match self.wide {
-            true => &self.columns,
-            false => &self.columns[..2],
+        match self.shape {
+            Shape::Narrow => &self.columns[..2],
+            Shape::Wide | Shape::Wordy => &self.columns,
         }
+    }
+
+    /// What follows stands beside the table, from its first row of figures on.
+    fn begin_beside(&mut self) {
+        let words = match self.shape {
+            Shape::Narrow | Shape::Wide => 0,
+            Shape::Wordy => WORDS,
+        };
+        let width = NAME + 3 * FIGURE as u16 + 2 + words;
+        self.area.x += width;
+        self.area.width -= width.min(self.area.width);
+        self.row = 1;
     }
 
     fn heads(&mut self, buf: &mut Buffer) {
@@ -259,10 +295,9 @@ impl Table<'_> {
             let tone = if text == "?" { Tone::Dim } else { Tone::Text };
             pen.text(&format!("{text:>FIGURE$}"), self.theme.style(tone));
         }
-        if self.wide {
+        if self.shape == Shape::Wordy {
             pen.skip(2);
-            let room = pen.room();
-            pen.cut(words, room, self.theme, self.theme.style(Tone::Dim));
+            pen.cut(words, WORDS, self.theme, self.theme.style(Tone::Dim));
         }
     }
 

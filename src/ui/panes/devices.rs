@@ -4,11 +4,14 @@
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::Pen;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::units::Bytes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+
+/// Columns that the words at a row's end take.
+const WORDS: u16 = 14;
 
 /// A rank whose peak is so much above the median is the odd one out.
 const ODD: f64 = 1.1;
@@ -54,99 +57,151 @@ pub fn length(state: &State) -> usize {
     rows(state).count()
 }
 
+/// From this width on there is a column for what is used on the device, by all processes.
+const ROOM_FOR_USED: u16 = 96;
+
+/// The most columns of a sparkline, and the fewest that say anything.
+const SPARK: (u16, u16) = (32, 8);
+
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
     let heads = theme.style(Tone::Dim);
-    Pen::new(buf, area, 0)
-        .text(
-            "  GPU rank   alloc  reserv    peak    used    free  util   ",
-            heads,
-        )
+    let table = Table {
+        view,
+        state,
+        used: area.width >= ROOM_FOR_USED,
+        median: median_peak(state),
+    };
+    let mut pen = Pen::new(buf, area, 0);
+    pen.text("  GPU rank  alloc reserv   peak  ", heads);
+    if table.used {
+        pen.text("  used ", heads);
+    }
+    pen.text(" free  util  ", heads)
         .text(theme.glyphs.celsius, heads)
-        .text("     W      step", heads);
-    let median = median_peak(state);
+        .text("    W     step", heads);
+    if table.spark(&pen).is_some() {
+        pen.skip(2).text("allocated", heads);
+    }
     let shown = usize::from(area.height.saturating_sub(1));
     let selected = rows(state).position(|row| row.number == view.device);
     let most = length(state).saturating_sub(shown);
     let first = selected.unwrap_or(0).saturating_sub(shown / 2).min(most);
     for (place, row) in (1..).zip(rows(state).skip(first).take(shown)) {
-        let mut pen = Pen::new(buf, area, place);
-        draw_row(
-            &mut pen,
-            theme,
-            state,
-            &row,
-            row.number == view.device,
-            median,
-        );
+        table.draw_row(Pen::new(buf, area, place), &row);
     }
 }
 
-fn draw_row(
-    pen: &mut Pen,
-    theme: &Theme,
-    state: &State,
-    row: &Row,
-    selected: bool,
+/// What all rows have in common.
+struct Table<'a> {
+    view: &'a View,
+    state: &'a State,
+    used: bool,
     median: Option<Bytes>,
-) {
-    let figures = Figures::of(row.device.capacity);
-    let gone = row.rank.is_some_and(|rank| rank.gone.is_some());
-    let text = theme.style(if gone { Tone::Dim } else { Tone::Text });
-    let mark = if selected { theme.glyphs.pointer } else { " " };
-    let name = row.rank.and_then(|rank| rank.hello.rank);
-    let name = name.map_or("-".to_string(), |rank| rank.to_string());
-    pen.text(mark, theme.style(Tone::Accent))
-        .text(&format!(" {:>3} {name:>4}", row.device.index), text);
-    let sample = row.rank.and_then(|rank| rank.sample.as_ref());
-    let of_rank = |bytes: Option<Bytes>| format!("   {}", figures.column(bytes));
-    pen.text(
-        &of_rank(sample.map(|(_, s)| s.allocated)),
-        theme.style(Tone::Allocated),
-    )
-    .text(
-        &of_rank(sample.map(|(_, s)| s.reserved)),
-        theme.style(Tone::Reserved),
-    );
-    let peak = row.rank.map(|rank| rank.allocated_peak);
-    let odd = peak
-        .zip(median)
-        .is_some_and(|(peak, median)| peak > median.scale(ODD));
-    let peak_tone = if odd { Tone::Warning } else { Tone::Text };
-    pen.text(&of_rank(peak), theme.style(peak_tone));
-    let reading = row.device.fresh(state).map(|(_, reading)| reading);
-    let free = row.device.headroom(state).map(|room| room.bytes);
-    pen.text(&of_rank(reading.and_then(|r| r.used)), text)
-        .text(&of_rank(free), text);
-    let number = |value: Option<u32>| value.map_or("-".to_string(), |value| value.to_string());
-    let utilization = reading.and_then(|r| r.utilization);
-    let watts = reading.and_then(|r| r.power).map(|w| w.round() as u32);
-    pen.text(&format!("  {:>3}%", number(utilization)), text)
-        .text(
-            &format!("  {:>3}", number(reading.and_then(|r| r.temperature))),
-            text,
-        )
-        .text(&format!("  {:>4}", number(watts)), text);
-    if let Some(rank) = row.rank {
-        pen.text(&format!("  {:>8}", count(rank.steps.count)), text);
+}
+
+impl Table<'_> {
+    fn draw_row(&self, mut pen: Pen, row: &Row) {
+        let theme = &self.view.theme;
+        let figures = Figures::of(row.device.capacity);
+        let gone = row.rank.is_some_and(|rank| rank.gone.is_some());
+        let text = theme.style(if gone { Tone::Dim } else { Tone::Text });
+        let selected = row.number == self.view.device;
+        let mark = if selected { theme.glyphs.pointer } else { " " };
+        let name = row.rank.and_then(|rank| rank.hello.rank);
+        let name = name.map_or("-".to_string(), |rank| rank.to_string());
+        pen.text(mark, theme.style(Tone::Accent))
+            .text(&format!(" {:>3} {name:>4}", row.device.index), text);
+        let sample = row.rank.and_then(|rank| rank.sample.as_ref());
+        let peak = row.rank.map(|rank| rank.allocated_peak);
+        let odd = peak
+            .zip(self.median)
+            .is_some_and(|(peak, median)| peak > median.scale(ODD));
+        let peak_tone = if odd { Tone::Warning } else { Tone::Text };
+        for (bytes, style) in [
+            (
+                sample.map(|(_, s)| s.allocated),
+                theme.style(Tone::Allocated),
+            ),
+            (sample.map(|(_, s)| s.reserved), theme.style(Tone::Reserved)),
+            (peak, theme.style(peak_tone)),
+        ] {
+            pen.text(&format!("{:>7}", figures.column(bytes)), style);
+        }
+        let odd_mark = if odd { theme.glyphs.climb } else { " " };
+        pen.text(odd_mark, theme.style(Tone::Warning))
+            .text(" ", text);
+        let reading = row.device.fresh(self.state).map(|(_, reading)| reading);
+        if self.used {
+            let used = figures.column(reading.and_then(|r| r.used));
+            pen.text(&format!("{used:>6} "), text);
+        }
+        let free = row.device.headroom(self.state).map(|room| room.bytes);
+        pen.text(&figures.column(free), text);
+        let number = |value: Option<u32>| value.map_or("-".to_string(), |value| value.to_string());
+        let utilization = number(reading.and_then(|r| r.utilization));
+        let degrees = number(reading.and_then(|r| r.temperature));
+        let watts = number(reading.and_then(|r| r.power).map(|w| w.round() as u32));
+        let steps = row.rank.map(|rank| count(rank.steps.count));
+        let steps = steps.unwrap_or_default();
+        let figures = format!("  {utilization:>3}%  {degrees:>3} {watts:>4} {steps:>8}");
+        pen.text(&figures, text);
+        if let Some(columns) = self.spark(&pen) {
+            pen.skip(2);
+            self.draw_spark(&mut pen, row, columns);
+        }
+        self.draw_words(&mut pen, row, odd, gone);
     }
-    if odd {
-        pen.text(
-            &format!("  {} odd one out", theme.glyphs.climb),
-            theme.style(Tone::Warning),
-        );
+
+    /// How many columns the sparkline has where the pen is.
+    fn spark(&self, pen: &Pen) -> Option<u16> {
+        let (most, least) = SPARK;
+        let room = pen.room().saturating_sub(2);
+        // Beside it words have room where there is much of it.
+        let columns = if room > least + WORDS {
+            room - WORDS
+        } else {
+            room
+        };
+        (columns >= least).then_some(columns.min(most))
     }
-    if gone {
-        pen.text("  gone", theme.style(Tone::Warning));
+
+    /// What was allocated over the chart's stretch of time, against the capacity; without the
+    /// probe, what was used on the device.
+    fn draw_spark(&self, pen: &mut Pen, row: &Row, columns: u16) {
+        let theme = &self.view.theme;
+        let end = pen.x() + columns;
+        let window = self.view.time.window(self.state.now, columns);
+        let known = window.until(self.view.time.seen_until(self.state.now));
+        let (series, tone) = match row.rank {
+            Some(rank) => (&rank.allocated, Tone::Allocated),
+            None => (&row.device.used, Tone::NonPytorch),
+        };
+        let whole = row.device.capacity.unwrap_or(Bytes::gib(1));
+        for bucket in series.columns(known.from, known.to, known.columns.into()) {
+            let glyph = bucket.map_or(" ", |bucket| {
+                let share = bucket.max.fraction_of(whole).unwrap_or(0.0).min(1.0);
+                let eighths = (share * 8.0).ceil() as usize;
+                theme.glyphs.eighths[eighths.clamp(1, 8)]
+            });
+            pen.text(glyph, theme.style(tone));
+        }
+        pen.to(end);
     }
-    if let Some(reason) = row
-        .device
-        .reading
-        .as_ref()
-        .and_then(|(_, r)| r.lost.as_ref())
-    {
-        pen.text("  ", text).text(reason, theme.style(Tone::Wrong));
+
+    fn draw_words(&self, pen: &mut Pen, row: &Row, odd: bool, gone: bool) {
+        let theme = &self.view.theme;
+        let lost = row.device.reading.as_ref();
+        let lost = lost.and_then(|(_, reading)| reading.lost.as_deref());
+        let (words, tone) = match (lost, gone, odd) {
+            (Some(reason), _, _) => (reason, Tone::Wrong),
+            (None, true, _) => ("gone", Tone::Warning),
+            (None, false, true) => ("odd one out", Tone::Warning),
+            (None, false, false) => return,
+        };
+        let room = pen.room().saturating_sub(2);
+        pen.skip(2).cut(words, room, theme, theme.style(tone));
     }
 }
 

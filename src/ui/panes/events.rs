@@ -1,8 +1,10 @@
-//! What happened, with its time: runs, out-of-memories, notes; the newest last.
+//! What happened, with its time: runs, their phases, out-of-memories, retries, notes; the newest
+//! last. Words are made for the rows that are shown alone: there may be hundreds.
 
 use super::header::outcome_words;
-use crate::event::Level;
-use crate::state::Outcome;
+use crate::event::{Level, Note};
+use crate::state::{OomIncident, Outcome, RankState, Run, State};
+use crate::ui::figures::count;
 use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
@@ -10,100 +12,142 @@ use crate::ui::view::List;
 use crate::units::{Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::path::Path;
 
-struct Line {
-    at: Moment,
-    tone: Tone,
-    text: String,
+/// Something that happened.
+#[derive(Clone, Copy)]
+enum Entry<'a> {
+    Recording(&'a Path),
+    Started(&'a Run),
+    /// The first process of a run initialised CUDA.
+    Joined(&'a Run),
+    /// The first optimizer step of a run ended: what was loaded is loaded.
+    Stepped,
+    /// cudaMalloc failed, the cache was given back, and it was tried again.
+    Retried(&'a RankState, u64),
+    ProbeGone(&'a RankState),
+    OutOfMemory(&'a OomIncident),
+    StopRequested(&'a Run),
+    Ended(&'a Run),
+    Note(&'a Note),
 }
 
-fn lines(scene: &Scene) -> Vec<Line> {
-    let state = scene.state;
-    let mut lines: Vec<Line> = Vec::new();
-    let mut push = |at, tone, text| lines.push(Line { at, tone, text });
-    if let Some(path) = scene.recording {
-        let text = format!("recording to {}", path.display());
-        push(Moment::ZERO, Tone::Dim, text);
-    }
-    for run in &state.runs {
-        let remedies = match run.remedies.is_empty() {
-            true => String::new(),
-            false => format!(" with {}", run.remedies.join(", ")),
-        };
-        push(
-            run.started,
-            Tone::Text,
-            format!("run {} started{remedies}", run.number),
-        );
-        for rank in &run.ranks {
-            if let Some(at) = rank.gone.filter(|_| run.ended.is_none()) {
-                let pid = rank.hello.pid;
-                push(
-                    at,
-                    Tone::Warning,
-                    format!("the probe in process {pid} is gone"),
-                );
+/// All that happened, not in order.
+fn entries<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Moment, Entry<'a>)> {
+    let recording = scene
+        .recording
+        .map(|path| (Moment::ZERO, Entry::Recording(path)));
+    let runs = scene.state.runs.iter().flat_map(of_run);
+    let notes = scene.state.notes.iter();
+    let notes = notes.map(|(at, note)| (*at, Entry::Note(note)));
+    recording.into_iter().chain(runs).chain(notes)
+}
+
+fn of_run(run: &Run) -> impl Iterator<Item = (Moment, Entry<'_>)> {
+    let joined = run.ranks.iter().map(|rank| rank.joined).min();
+    let stepped = run.ranks.iter().filter_map(|rank| rank.steps.first).min();
+    let once = [
+        Some((run.started, Entry::Started(run))),
+        joined.map(|at| (at, Entry::Joined(run))),
+        stepped.map(|at| (at, Entry::Stepped)),
+        run.stop_requested.map(|at| (at, Entry::StopRequested(run))),
+        run.ended.map(|(at, _)| (at, Entry::Ended(run))),
+    ];
+    let running = run.ended.is_none();
+    let of_ranks = run.ranks.iter().flat_map(move |rank| {
+        let gone = rank.gone.filter(|_| running);
+        let gone = gone.map(|at| (at, Entry::ProbeGone(rank)));
+        let retried = rank.retries.iter();
+        let retried = retried.map(move |(at, all)| (*at, Entry::Retried(rank, *all)));
+        retried.chain(gone)
+    });
+    let ooms = run.ooms.iter().map(|oom| (oom.at, Entry::OutOfMemory(oom)));
+    once.into_iter().flatten().chain(of_ranks).chain(ooms)
+}
+
+impl Entry<'_> {
+    /// Its words, the figure first where there is one: the column may be narrow.
+    fn words(self, state: &State) -> (String, Tone) {
+        match self {
+            Entry::Recording(path) => (format!("recording to {}", path.display()), Tone::Dim),
+            Entry::Started(run) => {
+                let with = match run.remedies.is_empty() {
+                    true => String::new(),
+                    false => format!(" with {}", run.remedies.join(", ")),
+                };
+                (format!("run {} started{with}", run.number), Tone::Strong)
+            }
+            Entry::Joined(run) => {
+                let torch = run.ranks.first().map_or("", |rank| &rank.hello.torch);
+                let words = match run.ranks.len() {
+                    1 => format!("CUDA initialised, torch {torch}"),
+                    n => format!("CUDA initialised, {n} processes, torch {torch}"),
+                };
+                (words, Tone::Text)
+            }
+            Entry::Stepped => ("first optimizer step ended".to_string(), Tone::Text),
+            Entry::Retried(rank, all) => {
+                let who = match rank.hello.rank {
+                    Some(number) => format!(", rank {number}"),
+                    None => String::new(),
+                };
+                let words = format!("retry{who}: cache given back, {} so far", count(all));
+                (words, Tone::Warning)
+            }
+            Entry::ProbeGone(rank) => {
+                let words = format!("the probe in process {} is gone", rank.hello.pid);
+                (words, Tone::Warning)
+            }
+            Entry::OutOfMemory(oom) => {
+                let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
+                let place = device.map_or(String::new(), |d| format!(", GPU {}", d.index));
+                let asked = oom.requested();
+                let asked = asked.map_or(String::new(), |bytes| format!(": {bytes} asked"));
+                match oom.caught {
+                    true => (format!("OOM caught{place}{asked}"), Tone::Warning),
+                    false => (format!("OOM{place}{asked}"), Tone::Wrong),
+                }
+            }
+            Entry::StopRequested(run) => (format!("run {} asked to stop", run.number), Tone::Text),
+            Entry::Ended(run) => {
+                let outcome = run.outcome();
+                let (words, tone) = outcome_words(outcome);
+                let exit = run.ended.map(|(_, exit)| format!(" ({exit})"));
+                let how = match outcome {
+                    Outcome::Failed(_) | Outcome::Running | Outcome::Finished => None,
+                    Outcome::OutOfMemory | Outcome::Stopped => exit,
+                };
+                let how = how.unwrap_or_default();
+                (format!("run {} ended: {words}{how}", run.number), tone)
+            }
+            Entry::Note(note) => {
+                let tone = match note.level {
+                    Level::Info => Tone::Text,
+                    Level::Warning => Tone::Warning,
+                };
+                (note.text.clone(), tone)
             }
         }
-        for oom in &run.ooms {
-            let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-            // The column is narrow, and the figure is what counts.
-            let place = device.map_or(String::new(), |d| format!(", GPU {}", d.index));
-            let asked = oom
-                .requested()
-                .map_or(String::new(), |b| format!(": {b} asked"));
-            let (words, tone) = match oom.caught {
-                true => ("OOM caught", Tone::Warning),
-                false => ("OOM", Tone::Wrong),
-            };
-            push(oom.at, tone, format!("{words}{place}{asked}"));
-        }
-        if let Some(at) = run.stop_requested {
-            push(at, Tone::Text, format!("run {} asked to stop", run.number));
-        }
-        if let Some((at, exit)) = run.ended {
-            let (words, tone) = outcome_words(run.outcome());
-            let how = match run.outcome() {
-                Outcome::Failed(_) | Outcome::Running | Outcome::Finished => String::new(),
-                Outcome::OutOfMemory | Outcome::Stopped => format!(" ({exit})"),
-            };
-            push(at, tone, format!("run {} ended: {words}{how}", run.number));
-        }
     }
-    for (at, note) in &state.notes {
-        let tone = match note.level {
-            Level::Info => Tone::Text,
-            Level::Warning => Tone::Warning,
-        };
-        push(*at, tone, note.text.clone());
-    }
-    lines.sort_by_key(|line| line.at);
-    lines
 }
 
 /// How many lines there are.
 pub fn length(scene: &Scene) -> usize {
-    let state = scene.state;
-    let of_runs = state.runs.iter().map(|run| {
-        let gone = run.ranks.iter().filter(|rank| rank.gone.is_some()).count();
-        1 + run.ooms.len()
-            + usize::from(run.stop_requested.is_some())
-            + usize::from(run.ended.is_some())
-            + if run.ended.is_none() { gone } else { 0 }
-    });
-    of_runs.sum::<usize>() + state.notes.len() + usize::from(scene.recording.is_some())
+    entries(scene).count()
 }
 
 /// Draws the list.
 pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, scene: &Scene, list: List) {
-    let lines = lines(scene);
+    let mut entries: Vec<(Moment, Entry)> = entries(scene).collect();
+    entries.sort_by_key(|(at, _)| *at);
     let shown = usize::from(area.height);
-    let first = list.first(lines.len(), shown);
-    for (row, line) in (0..).zip(lines.iter().skip(first).take(shown)) {
-        let time = clock_face(line.at.since(Moment::ZERO));
+    let first = list.first(entries.len(), shown);
+    for (row, (at, entry)) in (0..).zip(entries.iter().skip(first).take(shown)) {
+        let time = clock_face(at.since(Moment::ZERO));
+        let (words, tone) = entry.words(scene.state);
         let mut pen = Pen::new(buf, area, row);
         pen.text(&format!("{time:>7}  "), theme.style(Tone::Dim));
         let room = pen.room();
-        pen.cut(&line.text, room, theme, theme.style(line.tone));
+        pen.cut(&words, room, theme, theme.style(tone));
     }
 }

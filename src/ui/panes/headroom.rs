@@ -39,7 +39,16 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let Some(device) = view.device(scene.state) else {
         return;
     };
-    for (n, (text, tone)) in pieces(theme, scene, device).into_iter().enumerate() {
+    let window = view.time.window(scene.state.now, view.plot_columns(scene));
+    let pointed = view.time.cursor().and_then(|at| window.column(at));
+    let pieces = match pointed.map(|column| window.begin_of(column)) {
+        Some(at) => {
+            let to = Moment(at.0 + window.column_us());
+            pieces_at(scene.state, device, at, to)
+        }
+        None => pieces(theme, scene, device),
+    };
+    for (n, (text, tone)) in pieces.into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
         if columns(&text) > room && room < WORTH_CUTTING {
@@ -77,7 +86,8 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
-        if let Some(batch) = scene.room_for_batch {
+        let seen = device.allocated.current().is_some();
+        if let Some(batch) = scene.room_for_batch.filter(|_| seen) {
             pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
         }
         pieces.extend(climb(theme, state, run, device));
@@ -94,6 +104,32 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
         pieces.push((dropped, Tone::Warning));
     }
     pieces.extend(sources(state));
+    pieces
+}
+
+/// The pieces of the stretch of time that the cursor stands on: what held in it, from the least to
+/// the most.
+fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> Vec<(String, Tone)> {
+    let figures = Figures::of(device.capacity);
+    let time = clock_face(from.since(Moment::ZERO));
+    let mut pieces = vec![(format!("at {time}"), Tone::Accent)];
+    for (name, series, tone) in [
+        ("allocated", &device.allocated, Tone::Allocated),
+        ("reserved", &device.reserved, Tone::Reserved),
+        ("device", &device.used, Tone::Used),
+    ] {
+        let held = series.columns(from, to, 1).pop().flatten();
+        let words = match held.map(|held| [held.min, held.max].map(|bytes| figures.gib(bytes))) {
+            None => format!("{name} unknown"),
+            Some([least, most]) if least == most => format!("{name} {most}"),
+            Some([least, most]) => format!("{name} {least} to {most}"),
+        };
+        pieces.push((words, if held.is_some() { tone } else { Tone::Dim }));
+    }
+    let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);
+    if let Some(run) = state.runs.iter().rfind(begun) {
+        pieces.push((format!("run {}", run.number), Tone::Dim));
+    }
     pieces
 }
 

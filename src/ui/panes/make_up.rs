@@ -189,6 +189,9 @@ const FIGURE: u16 = 7;
 /// Columns of a share: ` 54%`.
 const SHARE: u16 = 5;
 
+/// Columns of a half of the list, where it stands in two.
+const HALF: u16 = NAME + FIGURE + SHARE + 4;
+
 /// Below this width a part's bar says nothing that the figures do not.
 const ROOM_FOR_BAR: u16 = 8;
 
@@ -214,9 +217,22 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
-    for (row, part) in (0..).zip(&parts) {
-        let mut pen = Pen::new(buf, area, row);
-        draw_part(&mut pen, theme, part, figures, whole, area);
+    let halved = usize::from(area.height) < parts.len() && area.width >= 2 * HALF;
+    let rows = match halved {
+        true => parts.len().div_ceil(2),
+        false => parts.len(),
+    };
+    for (n, part) in parts.iter().enumerate() {
+        let column = Rect {
+            x: area.x + if n < rows { 0 } else { HALF },
+            ..area
+        }
+        .intersection(area);
+        let mut pen = Pen::new(buf, column, (n % rows) as u16);
+        draw_part(&mut pen, theme, part, figures, whole, column);
+        if halved {
+            continue;
+        }
         if area.width >= ROOM_FOR_WORDS {
             let words = words(part, state, device);
             let room = pen.room();
@@ -229,7 +245,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
             draw_share(&mut pen, theme, part, whole, room);
         }
     }
-    let row = parts.len() as u16;
+    let row = rows as u16;
     if let Some(capacity) = device.capacity {
         let style = theme.style(Tone::Dim);
         Pen::new(buf, area, row)

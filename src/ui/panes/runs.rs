@@ -1,53 +1,86 @@
-//! The runs so far: what was different, how far it came, how much it took, how it ended.
+//! The runs so far: how each ended, its batch, how much it took and was expected to take, how far and
+//! how fast it came, and what was different.
 
-use super::header::outcome_words;
+use super::header::{outcome_words, patching_words, steps_per_second};
 use crate::state::{Outcome, Run, State};
+use crate::ui::chart::COMPARED;
 use crate::ui::difference;
-use crate::ui::figures::{Figures, count, rate};
+use crate::ui::figures::{Figures, age, count, rate};
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::{List, View};
-use crate::units::clock_face;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// From this width on a run takes one row, below it two.
-const ONE_ROW: u16 = 100;
+/// How a run is shown, by the width that there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Outcome, peak and time, and below it what differs.
+    Brief,
+    /// All figures, and below them what differs.
+    Full,
+    /// All on one row.
+    OneRow,
+}
+
+impl Shape {
+    fn of(width: u16) -> Shape {
+        match width {
+            110.. => Shape::OneRow,
+            72.. => Shape::Full,
+            _ => Shape::Brief,
+        }
+    }
+
+    fn heads(self) -> &'static str {
+        match self {
+            Shape::Brief => " #   outcome         peak     time",
+            Shape::Full | Shape::OneRow => {
+                " #   outcome        batch   peak predicted     time     step    rate"
+            }
+        }
+    }
+
+    fn rows(self) -> u16 {
+        match self {
+            Shape::Brief | Shape::Full => 2,
+            Shape::OneRow => 1,
+        }
+    }
+}
 
 /// How many runs there are.
 pub fn length(state: &State) -> usize {
     state.runs.len()
 }
 
+/// How many of them fit into so many rows and columns.
+pub fn shown(area: Rect) -> usize {
+    usize::from(area.height.saturating_sub(1) / Shape::of(area.width).rows()).max(1)
+}
+
 /// Draws the list, its heads first.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State, list: List) {
     let theme = &view.theme;
-    let wide = area.width >= ONE_ROW;
-    let (heads, rows_each) = if wide {
-        (
-            " #   outcome         peak predicted     time     step    rate  what differs",
-            1,
-        )
-    } else {
-        (" #   outcome         peak     time", 2)
-    };
-    Pen::new(buf, area, 0).text(heads, theme.style(Tone::Dim));
-    let shown = usize::from(area.height.saturating_sub(1) / rows_each).max(1);
+    let shape = Shape::of(area.width);
+    let mut heads = Pen::new(buf, area, 0);
+    heads.text(shape.heads(), theme.style(Tone::Dim));
+    if shape == Shape::OneRow {
+        heads.skip(2).text("what differs", theme.style(Tone::Dim));
+    }
+    let shown = shown(area);
     let first = list.first(length(state), shown);
     let runs = state.runs.iter().enumerate().skip(first).take(shown);
     for (place, (n, run)) in (0..).zip(runs) {
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
-        let row = 1 + place * rows_each;
-        let figures = figures_of(state, run);
+        let row = 1 + place * shape.rows();
         let mut pen = Pen::new(buf, area, row);
-        draw_standing(&mut pen, theme, run);
-        pen.text(&figures.column(run.peak()), theme.style(Tone::Text));
-        if wide {
-            draw_more(&mut pen, theme, state, run, figures);
+        draw_standing(&mut pen, theme, run, view.compared == Some(run.number));
+        draw_figures(&mut pen, view, state, run, shape);
+        if shape == Shape::OneRow {
             pen.skip(2);
             draw_difference(&mut pen, theme, run, before);
         } else {
-            draw_time(&mut pen, theme, state, run);
             let mut pen = Pen::new(buf, area, row + 1);
             pen.skip(5);
             draw_difference(&mut pen, theme, run, before);
@@ -65,35 +98,50 @@ fn figures_of(state: &State, run: &Run) -> Figures {
     )
 }
 
-fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run) {
+fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     let (words, tone) = outcome_words(run.outcome());
     let mark = match run.outcome() {
         Outcome::Running => theme.glyphs.playing,
         Outcome::Finished | Outcome::Stopped => theme.glyphs.dot,
         Outcome::OutOfMemory | Outcome::Failed(_) => theme.glyphs.cross,
     };
-    pen.text(&format!("{:>2} ", run.number.0), theme.style(Tone::Dim))
+    // The curve that is laid over the chart has this hue.
+    let number = if compared { COMPARED } else { Tone::Dim };
+    pen.text(&format!("{:>2} ", run.number.0), theme.style(number))
         .text(mark, theme.style(tone))
-        .text(&format!(" {words:<14} "), theme.style(tone));
+        .text(" ", theme.style(tone));
+    let name = pen.x();
+    pen.cut(&words, 14, theme, theme.style(tone)).to(name + 14);
 }
 
-fn draw_more(pen: &mut Pen, theme: &Theme, state: &State, run: &Run, figures: Figures) {
-    let predicted = run.predicted_peak.map(|peak| figures.gib(peak));
-    let predicted = format!("{:>10}", predicted.unwrap_or_default());
-    pen.text(&predicted, theme.style(Tone::Predicted));
-    draw_time(pen, theme, state, run);
-    let rate = super::header::steps_per_second(run).map_or(String::new(), rate);
-    let steps = format!(" {:>8} {rate:>7}", count(run.steps()));
-    pen.text(&steps, theme.style(Tone::Text));
-}
-
-fn draw_time(pen: &mut Pen, theme: &Theme, state: &State, run: &Run) {
+fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Shape) {
+    let theme = &view.theme;
+    let figures = figures_of(state, run);
+    let text = theme.style(Tone::Text);
+    if shape != Shape::Brief {
+        let batch = view.batch_of(run.number).map_or("?".to_string(), count);
+        pen.text(&format!("{batch:>6}"), text);
+    }
+    pen.text(&format!("{:>7}", figures.column(run.peak())), text);
+    if shape != Shape::Brief {
+        let predicted = run.predicted_peak.map(|peak| figures.gib(peak));
+        let predicted = predicted.unwrap_or_default();
+        pen.text(&format!("{predicted:>10}"), theme.style(Tone::Predicted));
+    }
     let ended = run.ended.map_or(state.now, |(at, _)| at);
-    let time = clock_face(ended.since(run.started));
-    pen.text(&format!(" {time:>8}"), theme.style(Tone::Text));
+    let time = age(ended.since(run.started));
+    pen.text(&format!(" {time:>8}"), text);
+    if shape != Shape::Brief {
+        let rate = steps_per_second(run).map_or(String::new(), rate);
+        pen.text(&format!(" {:>8} {rate:>7}", count(run.steps())), text);
+    }
 }
 
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
+    if let Some(patching) = run.patching() {
+        let (words, tone) = patching_words(patching);
+        pen.text(words, theme.style(tone)).skip(1);
+    }
     if run.changes.is_empty() {
         let room = pen.room();
         pen.cut(&run.command.shown(), room, theme, theme.style(Tone::Dim));

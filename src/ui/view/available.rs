@@ -82,10 +82,7 @@ impl View {
             Pane::Memory | Pane::MakeUp | Pane::Allocator => false,
             Pane::Output => scene.child.has_scrollback(),
             Pane::Devices => scene.state.devices.len() > 1,
-            Pane::Runs | Pane::Events => {
-                let shown = self.layout(scene).pane_rows();
-                self.pane_length(scene) > shown
-            }
+            Pane::Runs | Pane::Events => self.pane_length(scene) > self.pane_shown(scene),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::ui::editor::Editor;
 use crate::ui::pane::{self, Pane};
 use crate::ui::panes;
 use crate::ui::scene::Scene;
+use ratatui::layout::Rect;
 
 impl View {
     pub(super) fn carry_out(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
@@ -119,7 +120,7 @@ impl View {
     }
 
     /// How many columns of time the chart has.
-    fn plot_columns(&self, scene: &Scene) -> u16 {
+    pub(in crate::ui) fn plot_columns(&self, scene: &Scene) -> u16 {
         let chart = self.layout(scene).chart();
         chart.map_or(1, |area| chart::plot_of(area).width)
     }
@@ -297,12 +298,24 @@ impl View {
                 },
                 Pane::Memory | Pane::MakeUp | Pane::Allocator => {}
                 Pane::Runs | Pane::Events => {
-                    let shown = self.layout(scene).pane_rows();
+                    let shown = self.pane_shown(scene);
                     self.list.scroll(scroll, self.pane_length(scene), shown);
                 }
             },
         }
         None
+    }
+
+    /// How many entries of the pane's list are seen at once.
+    pub(super) fn pane_shown(&self, scene: &Scene) -> usize {
+        let layout = self.layout(scene);
+        match (self.pane, layout.pane) {
+            (Pane::Runs, Some(pane)) => panes::runs::shown(Rect {
+                height: pane.height.saturating_sub(1),
+                ..pane
+            }),
+            (_, _) => layout.pane_rows(),
+        }
     }
 
     pub(super) fn pane_length(&self, scene: &Scene) -> usize {
