@@ -10,11 +10,13 @@
 mod clock;
 mod device;
 mod exit;
+mod patch;
 mod probe;
 
 pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
+pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
     FreeBlocks, GrowingLine, HeldKind, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice,
     Sample, SourceLine, Step, StepReading, Structure,
@@ -61,6 +63,10 @@ pub enum What {
     Structure(Structure),
     /// The allocator ran out of memory, as the probe's observer saw it.
     Oom(OomRecord),
+    /// What a process could be changed in, found when its memory ran out.
+    Patchable(Patchable),
+    /// A remedy inside a process was applied, or declined.
+    Patch(Patched),
     /// A probe's connection ended.
     ProbeGone(ProbeGone),
     /// An out-of-memory was read in the program's output.

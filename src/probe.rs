@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 17] = [
+const FILES: [(&str, &str); 26] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -30,6 +30,22 @@ const FILES: [(&str, &str); 17] = [
     (
         "oomph-probe/allocator.py",
         include_str!("probe/python/oomph-probe/allocator.py"),
+    ),
+    (
+        "oomph-probe/amp.py",
+        include_str!("probe/python/oomph-probe/amp.py"),
+    ),
+    (
+        "oomph-probe/blocks.py",
+        include_str!("probe/python/oomph-probe/blocks.py"),
+    ),
+    (
+        "oomph-probe/calls.py",
+        include_str!("probe/python/oomph-probe/calls.py"),
+    ),
+    (
+        "oomph-probe/census.py",
+        include_str!("probe/python/oomph-probe/census.py"),
     ),
     (
         "oomph-probe/dump.py",
@@ -52,6 +68,10 @@ const FILES: [(&str, &str); 17] = [
         include_str!("probe/python/oomph-probe/hook.py"),
     ),
     (
+        "oomph-probe/loader.py",
+        include_str!("probe/python/oomph-probe/loader.py"),
+    ),
+    (
         "oomph-probe/need.py",
         include_str!("probe/python/oomph-probe/need.py"),
     ),
@@ -60,8 +80,24 @@ const FILES: [(&str, &str); 17] = [
         include_str!("probe/python/oomph-probe/observer.py"),
     ),
     (
+        "oomph-probe/patches.py",
+        include_str!("probe/python/oomph-probe/patches.py"),
+    ),
+    (
+        "oomph-probe/precision.py",
+        include_str!("probe/python/oomph-probe/precision.py"),
+    ),
+    (
         "oomph-probe/process.py",
         include_str!("probe/python/oomph-probe/process.py"),
+    ),
+    (
+        "oomph-probe/purity.py",
+        include_str!("probe/python/oomph-probe/purity.py"),
+    ),
+    (
+        "oomph-probe/recompute.py",
+        include_str!("probe/python/oomph-probe/recompute.py"),
     ),
     (
         "oomph-probe/recording.py",

@@ -6,7 +6,8 @@
 //!
 //! A command is first taken apart (`launcher`), its program looked up among known ones (`program`,
 //! `programs.toml`) or read by families of spelling (`family`); then each remedy drafts its edits
-//! (`batch`, `precision`, `recompute`, `segments`, `device`, `resume`, `workers`), says what it expects (`expectation`), and the chosen ones
+//! (`batch`, `precision`, `recompute`, `segments`, `device`, `resume`, `workers`; `patch`
+//! where only a change inside the process is left), says what it expects (`expectation`), and the chosen ones
 //! together make a plan (`plan`).
 
 pub mod alloc_conf;
@@ -27,6 +28,7 @@ pub mod model;
 mod nudge;
 mod offer;
 mod outline;
+mod patch;
 #[cfg(test)]
 mod pitfalls;
 mod plan;

@@ -23,7 +23,7 @@ pub use make_up::Headroom;
 pub use mark::{Marks, StepMark};
 pub use oom::{OomIncident, Surroundings};
 pub use rank::{Holding, RankState, StepTrack};
-pub use run::{Outcome, Run};
+pub use run::{Outcome, Patching, Run};
 pub use series::{Bucket, Room, Series};
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};

@@ -10,6 +10,8 @@ mod growth;
 mod lifetimes;
 #[path = "probe/neighbours.rs"]
 mod neighbours;
+#[path = "probe/patches.rs"]
+mod patches;
 #[path = "probe/program.rs"]
 mod program;
 #[path = "probe/recording.rs"]

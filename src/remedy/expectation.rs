@@ -150,6 +150,19 @@ impl<'a> Outlook<'a> {
             }
         }
         let target = self.target(chosen);
+        // Where the command does not say the batch, the run that was seen counts as one.
+        let takes = chosen.iter().find_map(|remedy| remedy.takes);
+        if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
+            let counted = Outlook {
+                model: self.model.counted(takes.from, self.reading.at_once),
+                reading: Reading {
+                    at_once: takes.from,
+                    ..self.reading.clone()
+                },
+                ..*self
+            };
+            return counted.together(chosen);
+        }
         if !lessens && holds && !elsewhere {
             return self.held(&target, false);
         }

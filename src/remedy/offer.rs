@@ -8,6 +8,7 @@ use super::draft::Draft;
 use super::expectation::Outlook;
 use super::leftover;
 use super::model::{Division, divided, rounded};
+use super::patch;
 use super::plan::{Alteration, Availability, Expectation, Remedy, RemedyId, Taken};
 use super::precision;
 use super::recognition::{Recognised, recognise};
@@ -17,6 +18,7 @@ use super::segments;
 use super::workers;
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::event::Patchable;
 
 /// The remedies for a command. One that is not offered says why; the most promising is first. What
 /// only a run that ran out of memory can need is left out where it does not.
@@ -112,14 +114,20 @@ fn smaller_batch(
     context: &Context<'_>,
     outlook: &Outlook<'_>,
 ) -> Remedy {
-    let smaller = match context.batch_fits {
+    let by_argument = match context.batch_fits {
         true => fitting(command, recognised, context, outlook),
         false => batch::smaller(command, recognised, context),
     };
-    match smaller {
+    // An argument that says a batch is the program's own way, even where it cannot be edited.
+    let has_none = batch::batch_of(command, recognised).is_none();
+    match or_patched(context, by_argument, |found| match has_none {
+        true => patch::batch(command, context, found),
+        false => Err("the program has an argument for it".into()),
+    }) {
         Ok(smaller) => Remedy {
             alters: smaller.alters.then_some(Alteration::EffectiveBatch),
             takes: Some(Taken {
+                from: smaller.from,
                 at_once: smaller.to,
                 accumulates: smaller.accumulates,
             }),
@@ -182,7 +190,10 @@ fn expandable(command: &CommandLine, recognised: &Recognised<'_>, context: &Cont
 }
 
 fn mixed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
-    let draft = precision::mixed(command, recognised, context);
+    let by_argument = precision::mixed(command, recognised, context);
+    let draft = or_patched(context, by_argument, |found| {
+        patch::amp(command, context, found)
+    });
     Remedy {
         alters: Some(Alteration::Precision),
         ..remedy(
@@ -195,12 +206,22 @@ fn mixed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'
 }
 
 fn recomputed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
+    let by_argument = recompute::recompute(command, recognised, context);
+    let expectation = unknown(
+        match patch::held(context) {
+            Some(words) => words,
+            None => "how much of the activations it covers depends on the model".into(),
+        }
+        .as_str(),
+    );
     Remedy {
         alters: Some(Alteration::Recomputation),
-        expectation: unknown("how much of the activations it covers depends on the model"),
+        expectation,
         ..remedy(
             RemedyId::Recompute,
-            recompute::recompute(command, recognised, context),
+            or_patched(context, by_argument, |found| {
+                patch::recompute(command, context, found)
+            }),
             recognised,
             "the same numbers; a step takes longer, mostly by a tenth to a third",
         )
@@ -310,6 +331,21 @@ fn stop_leftover(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<R
             "the same command; nobody watches what is stopped",
         )
     })
+}
+
+/// What an argument does; where none does, what a patch does if a run has shown what can be patched;
+/// and where neither helps, both reasons.
+fn or_patched<T>(
+    context: &Context<'_>,
+    by_argument: Result<T, String>,
+    patched: impl FnOnce(&Patchable) -> Result<T, String>,
+) -> Result<T, String> {
+    match (by_argument, patch::patchable(context)) {
+        (Err(reason), Some(found)) => {
+            patched(found).map_err(|inside| format!("{reason}; not from inside: {inside}"))
+        }
+        (by_argument, _) => by_argument,
+    }
 }
 
 fn unknown(why: &str) -> Expectation {

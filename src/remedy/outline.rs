@@ -56,7 +56,20 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
             Edit::Replace { .. }
             | Edit::Splice { .. }
             | Edit::Insert { .. }
-            | Edit::Remove { .. } => None,
+            | Edit::Remove { .. }
+            | Edit::Patch(_) => None,
+        })
+        .collect();
+    let patches: Vec<String> = remedy
+        .edits
+        .iter()
+        .filter_map(|edit| match edit {
+            Edit::Patch(patch) => Some(patch.to_string()),
+            Edit::Replace { .. }
+            | Edit::Splice { .. }
+            | Edit::Insert { .. }
+            | Edit::Remove { .. }
+            | Edit::Env { .. } => None,
         })
         .collect();
     let mut argv: Vec<Value> = edited
@@ -72,7 +85,7 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
         "reason": reason,
         "argv": argv,
         "env": env,
-        "patches": [],
+        "patches": patches,
         "title": remedy.title,
         "changes": remedy.changes,
         "effect": remedy.expectation.words,

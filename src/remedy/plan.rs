@@ -2,6 +2,7 @@
 
 use super::model::Estimate;
 use crate::command::{CommandLine, Word};
+use crate::event::{PATCHES, Patch};
 use crate::units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -92,6 +93,9 @@ pub enum Edit {
         /// Its value, or `None` where it is removed.
         value: Option<Word>,
     },
+    /// Something that the probe does inside the process: one word more in the variable that tells
+    /// it, in the place of another of this name.
+    Patch(Patch),
 }
 
 /// One edit of the copy of a file that the command names. The file itself is never touched.
@@ -153,6 +157,8 @@ pub enum Alteration {
 /// What a remedy makes of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Taken {
+    /// Samples that a device took at once.
+    pub from: u64,
     /// Samples that a device takes at once from then on.
     pub at_once: u64,
     /// Whether gradients are then kept from one micro-batch to the next.
@@ -290,7 +296,24 @@ pub(super) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
             replace_env(&mut new, name, value.clone());
         }
     }
+    add_patches(&mut new, edits);
     new
+}
+
+/// The patches that the command has already, those of the edits in the place of theirs.
+fn add_patches(command: &mut CommandLine, edits: &[&Edit]) {
+    let mut patches = Patch::of(command);
+    let before = patches.clone();
+    for edit in edits {
+        if let Edit::Patch(patch) = edit {
+            patches.retain(|other| other.name() != patch.name());
+            patches.push(*patch);
+        }
+    }
+    if patches != before {
+        let value = Word::from(Patch::value(&patches));
+        replace_env(command, PATCHES, Some(value));
+    }
 }
 
 /// Sets a variable where the command already sets it, so that the order that was typed stays.
@@ -328,7 +351,8 @@ fn edited_word(word: &Word, at: usize, edits: &[&Edit]) -> Word {
             | Edit::Replace { .. }
             | Edit::Insert { .. }
             | Edit::Remove { .. }
-            | Edit::Env { .. } => None,
+            | Edit::Env { .. }
+            | Edit::Patch(_) => None,
         })
         .collect();
     if splices.is_empty() {

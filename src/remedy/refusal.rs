@@ -149,7 +149,7 @@ fn changes_words(remedy: &Remedy) -> bool {
         Edit::Replace { .. } | Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => {
             true
         }
-        Edit::Env { .. } => false,
+        Edit::Env { .. } | Edit::Patch(_) => false,
     })
 }
 

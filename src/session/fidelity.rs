@@ -43,6 +43,8 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         What::Nvml(_)
         | What::Hello(_)
         | What::Structure(_)
+        | What::Patchable(_)
+        | What::Patch(_)
         | What::ProbeGone(_)
         | What::Note(_)
         | What::Dropped(_) => Fidelity::Exact,

@@ -270,6 +270,8 @@ fn stored(what: &What) -> Option<What> {
         | What::Sample(_)
         | What::Step(_)
         | What::Structure(_)
+        | What::Patchable(_)
+        | What::Patch(_)
         | What::Oom(_)
         | What::ProbeGone(_)
         | What::OomText(_)

@@ -5,6 +5,7 @@
 
 mod device;
 mod oom;
+mod patch;
 mod rank;
 mod run;
 
@@ -35,6 +36,8 @@ impl State {
             What::Step(step) => self.stepped(at, step),
             What::Structure(structure) => self.structure_read(structure),
             What::Oom(record) => self.oom_recorded(at, record),
+            What::Patchable(found) => self.patchable_found(found),
+            What::Patch(patched) => self.patched(at, patched),
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),
             What::StopRequested(_) => {

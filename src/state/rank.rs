@@ -1,7 +1,7 @@
 //! One process of the training that uses a device, as its probe shows it.
 
 use super::{Marks, Room, Series};
-use crate::event::{Hello, ProbeDevice, Sample, Step, Structure};
+use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
 /// One process that initialised CUDA.
@@ -37,6 +37,10 @@ pub struct RankState {
     pub structure: Option<Structure>,
     /// The same for each device that it uses.
     pub structures: Vec<Structure>,
+    /// What it could be changed in, found when its memory ran out.
+    pub patchable: Option<Patchable>,
+    /// What became of the patches that the user chose, by name.
+    pub patches: Vec<Patched>,
     /// When its probe's connection ended.
     pub gone: Option<Moment>,
 }
@@ -70,6 +74,8 @@ impl RankState {
             steps: StepTrack::default(),
             structure: None,
             structures: Vec::new(),
+            patchable: None,
+            patches: Vec::new(),
             gone: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{OomIncident, RankState};
 use crate::command::{Change, CommandLine};
-use crate::event::Exit;
+use crate::event::{Exit, Patch, PatchOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::time::Duration;
 
@@ -40,6 +40,17 @@ pub struct Run {
     pub stop_requested: Option<Moment>,
     /// The peak that was predicted for it.
     pub predicted_peak: Option<Bytes>,
+}
+
+/// How a run stands with the patches that its command asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patching {
+    /// No process has said anything of them yet.
+    Asked,
+    /// At least one is in force.
+    Applied,
+    /// They declined, and the run is as it would be without them.
+    Declined,
 }
 
 /// How a run stands.
@@ -84,6 +95,24 @@ impl Run {
             .map(|rank| rank.allocated_peak)
             .filter(|peak| *peak > Bytes::ZERO)
             .max()
+    }
+
+    /// What became of the patches that its command asks for; `None` where it asks for none.
+    pub fn patching(&self) -> Option<Patching> {
+        let asked = Patch::of(&self.command);
+        if asked.is_empty() {
+            return None;
+        }
+        let mut said = self.ranks.iter().flat_map(|rank| &rank.patches).peekable();
+        if said.peek().is_none() {
+            return Some(Patching::Asked);
+        }
+        Some(
+            match said.any(|said| said.outcome == PatchOutcome::Applied) {
+                true => Patching::Applied,
+                false => Patching::Declined,
+            },
+        )
     }
 
     /// The most optimizer steps that any of its processes ended.

@@ -141,6 +141,10 @@ fn rows(screen: &str, words: &str) -> Option<usize> {
     before.split_whitespace().next_back()?.parse().ok()
 }
 
+fn shows_the_oldest_row(screen: &str) -> bool {
+    screen.lines().any(|line| line.trim_end() == "row-1")
+}
+
 fn up(screen: &str) -> usize {
     rows(screen, " rows up").unwrap_or(0)
 }
@@ -273,10 +277,10 @@ fn watching(action: Action) -> Trial {
         ),
         Action::PageUp => live(vec![], Screen(|screen| up(screen) > 2)),
         Action::PageDown => live(
-            vec![("g", Text("row-1\n"))],
+            vec![("g", Screen(shows_the_oldest_row))],
             Changed(|before, now| (1..up(before)).contains(&up(now))),
         ),
-        Action::ToStart => live(vec![], Text("row-1\n")),
+        Action::ToStart => live(vec![], Screen(shows_the_oldest_row)),
         Action::ToEnd => live(vec![("g", Text("rows up"))], Gone("rows up")),
         Action::OpenOom => {
             let mut trial = oom(vec![], Text(DIALOG));

@@ -1,6 +1,9 @@
 //! One line of the probe's into one event: what a probe may say, and nothing else. No socket here.
 
-use crate::event::{Clock, Dropped, Event, Hello, Note, OomRecord, Sample, Step, Structure, What};
+use crate::event::{
+    Clock, Dropped, Event, Hello, Note, OomRecord, Patchable, Patched, Sample, Step, Structure,
+    What,
+};
 use crate::units::Pid;
 use serde::Deserialize;
 
@@ -22,6 +25,8 @@ enum Said {
     Step(Step),
     Structure(Structure),
     Oom(Box<OomRecord>),
+    Patchable(Patchable),
+    Patch(Patched),
     Note(Note),
     Dropped(Dropped),
 }
@@ -62,6 +67,14 @@ fn from(said: Said, peer: Option<Pid>) -> What {
                 set(&mut structure.pid, peer);
             }
             What::Oom(*record)
+        }
+        Said::Patchable(mut patchable) => {
+            set(&mut patchable.pid, peer);
+            What::Patchable(patchable)
+        }
+        Said::Patch(mut patched) => {
+            set(&mut patched.pid, peer);
+            What::Patch(patched)
         }
         Said::Note(note) => What::Note(note),
         Said::Dropped(dropped) => What::Dropped(dropped),

@@ -56,6 +56,8 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         structure: None,
         structures: Default::default(),
         holdings: Default::default(),
+        patchable: None,
+        patches: Vec::new(),
         gone: None,
     };
     State {

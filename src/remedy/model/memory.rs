@@ -76,6 +76,15 @@ impl Model {
         Model { observations }
     }
 
+    /// The same observations, where what was counted as `of` is really `batch`.
+    pub fn counted(&self, batch: u64, of: u64) -> Model {
+        let counted = self.observations.iter().map(|seen| Observation {
+            batch: seen.batch.saturating_mul(batch) / of.max(1),
+            ..seen.clone()
+        });
+        Model::of(counted.collect())
+    }
+
     /// Whether anything was observed.
     pub fn is_empty(&self) -> bool {
         self.observations.is_empty()

@@ -1,7 +1,7 @@
 //! The first line: which command, which run, how long, how far, and whether our sources answer.
 
 use crate::event::NvmlState;
-use crate::state::{Outcome, ProbeState, Run, State};
+use crate::state::{Outcome, Patching, ProbeState, Run, State};
 use crate::ui::figures::{count, rate};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::{Pace, Scene};
@@ -86,6 +86,10 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
     }
     if let Some(run) = state.run() {
         pieces.push(piece(format!("run {}", run.number), Tone::Text, 5));
+        if let Some(patching) = run.patching() {
+            let (words, tone) = patching_words(patching);
+            pieces.push(piece(words, tone, 10));
+        }
         if let Some((words, tone)) = standing(run, scene) {
             pieces.push(piece(words, tone, 8));
         }
@@ -109,6 +113,15 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
     let (text, tone) = nvml(theme, state);
     pieces.push(piece(text, tone, 1));
     pieces
+}
+
+/// Whether the training is what the program alone would make of it.
+pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
+    match patching {
+        Patching::Asked => ("patches asked for", Tone::Warning),
+        Patching::Applied => ("patched inside", Tone::Warning),
+        Patching::Declined => ("not patched", Tone::Warning),
+    }
 }
 
 /// How a run stands, where it does not simply go on.

@@ -1,7 +1,7 @@
 //! The runs so far: how each ended, its batch, how much it took and was expected to take, how far and
 //! how fast it came, and what was different.
 
-use super::header::{outcome_words, steps_per_second};
+use super::header::{outcome_words, patching_words, steps_per_second};
 use crate::state::{Outcome, Run, State};
 use crate::ui::chart::COMPARED;
 use crate::ui::difference;
@@ -138,6 +138,10 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Sha
 }
 
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
+    if let Some(patching) = run.patching() {
+        let (words, tone) = patching_words(patching);
+        pen.text(words, theme.style(tone)).skip(1);
+    }
     if run.changes.is_empty() {
         let room = pen.room();
         pen.cut(&run.command.shown(), room, theme, theme.style(Tone::Dim));

@@ -17,8 +17,23 @@ nothing, raises nothing, and goes to sleep when nobody listens. Python 3.8 and l
     need           whether they are
     frames         Python stacks: the program's own lines, and the phase of the step
     wire           one JSON object a line over the front's Unix socket
+
+Only where the user chose a remedy inside the process, and then it changes what it says it changes:
+
+    patches        which ones, and what became of them
+    calls          the calls of models and of single modules
+    recompute      activation checkpointing of repeated blocks
+    amp            bf16 autocast around a model's forward
+    loader         another batch for DataLoaders
+    blocks         the repeated blocks of a model
+    purity         whether a forward can be run a second time
+    precision      whether the program has a precision of its own
+    census         all this looked for once memory has run out, so that it can be offered
 """
 import sys
+
+# What the probe knows of this process, once torch was imported.
+here = None
 
 
 def start():
@@ -28,9 +43,13 @@ def start():
         return
     from . import process
 
+    global here
     # Runs `arm` when the program initialises CUDA, on its thread, before its first allocation; at
     # once where that has happened. A program without CUDA never calls it.
-    torch.cuda._lazy_call(process.Process(torch).arm)
+    here = process.Process(torch)
+    if here.patches is not None:
+        here.patches.install()
+    torch.cuda._lazy_call(here.arm)
 
 
 def in_main_interpreter():

@@ -24,6 +24,7 @@ class Observer:
         self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
+        self.segments = []
 
     def observe(self, device, requested, total, free):
         """`total` is the device's capacity, or the cap where one is set; `free` the whole device's."""
@@ -32,6 +33,7 @@ class Observer:
                 record = self.record(device, requested, total, free)
                 self.process.wire.put(record, keep=True)
                 self.process.wire.flush(SEND)
+                self.send_census(device)
                 if self.dump is not None:
                     self.dump.save()
                     self.process.wire.flush(SEND)
@@ -103,6 +105,7 @@ class Observer:
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
+        self.segments = segments
         try:
             kinds = self.process.structure.kinds()
         except Exception:
@@ -111,3 +114,13 @@ class Observer:
         growing = self.process.growth.lines(device)
         if growing:
             record["growing"] = growing
+
+    def send_census(self, device):
+        """What could be changed from inside, after the record, which is worth more."""
+        process = self.process
+        segments, self.segments = self.segments, []
+        if process.census.is_due(time.monotonic()):
+            line = process.census.take(device, segments)
+            if line is not None:
+                process.wire.put(line, keep=True)
+                process.wire.flush(SEND)

@@ -5,7 +5,20 @@ import atexit
 import os
 import sys
 
-from . import allocator, frames, growth, hello, observer, recording, sampler, steps, structure, wire
+from . import (
+    allocator,
+    census,
+    frames,
+    growth,
+    hello,
+    observer,
+    patches,
+    recording,
+    sampler,
+    steps,
+    structure,
+    wire,
+)
 
 # Milliseconds that the end of the program may wait for the last lines. It takes as many only where
 # the machine is so busy that the thread does not come to run; tests on such a machine ask for more.
@@ -22,6 +35,7 @@ class Process:
         self.interval = milliseconds("OOMPH_PROBE_INTERVAL_MS", 100, at_least=10)
         self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
         self.recording = self.make_recording()
+        self.patches = patches.of_environment(torch, self.version)
         self.armed = False
         self.live = False
         self.finished = False
@@ -48,6 +62,7 @@ class Process:
         self.resting = allocator.reason_to_rest(self.backend)
         self.allocator = allocator.Allocator(self.torch, self.backend)
         self.structure = structure.Structure(self.torch, self.pid)
+        self.census = census.Census(self)
         self.steps = steps.Steps(self)
         self.owners = frames.Owners(self.torch)
         self.growth = growth.Growth(self, self.owners)

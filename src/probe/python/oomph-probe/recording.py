@@ -93,6 +93,10 @@ class Recording:
         allocator's pointer to the stack walker away while a thread without the GIL may be about to
         call it (CUDACachingAllocator.cpp, `recordHistory` against `maybeGatherContext`), and would
         complain on stderr when it ends on another thread than it began on.
+
+        Nor is it ended later, when no thread can be on its way to the walker any more: it may have to
+        begin again, and then the level is written, not atomically, after the walker's pointer. On
+        arm64 another thread may see the one before the other, and call nothing.
         """
         with self.lock:
             if self.is_others:

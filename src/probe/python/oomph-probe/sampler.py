@@ -100,8 +100,11 @@ class Sampler:
         self.last.clear()
         self.looked.clear()
         self.process.structure.unsent = True
+        if self.process.patches is not None:
+            self.process.patches.send_again()
 
     def gather(self, wire):
+        self.gather_patches(wire)
         if self.process.resting is not None:
             return
         self.process.steps.report(wire, self.stopping)
@@ -112,6 +115,11 @@ class Sampler:
             self.gather_device(wire, device, now)
         if self.process.recording is not None and not self.stopping:
             self.process.recording.look(self.process.steps.count, self.uses)
+
+    def gather_patches(self, wire):
+        if self.process.patches is not None:
+            for line in self.process.patches.take(self.process.pid, self.process.steps.count):
+                wire.put(line)
 
     def gather_device(self, wire, device, now):
         last_sent, last_line = self.last.get(device, (0.0, None))

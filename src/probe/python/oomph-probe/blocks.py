@@ -1,0 +1,134 @@
+"""The repeated blocks of a model: modules of one class and one build, side by side in a ModuleList
+or a Sequential, each worth the recomputation of its activations. Looks at modules, calls none.
+"""
+
+# Fewer of a kind are no repetition.
+FEWEST = 2
+# A block of fewer parts keeps little that is not its input.
+FEWEST_PARTS = 2
+CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
+# Modules that have a way of their own with calls, or with the memory of activations.
+STRANGE = (
+    "OptimizedModule",
+    "CheckpointWrapper",
+    "OffloadWrapper",
+    "FullyShardedDataParallel",
+    "FlattenParamsWrapper",
+    "ScriptModule",
+    "RecursiveScriptModule",
+    "GraphModule",
+    "Pipe",
+)
+# Running statistics that a forward in training changes and does not read.
+STATISTICS = ("_BatchNorm", "_InstanceNorm")
+
+
+class Group:
+    """Blocks of one build."""
+
+    def __init__(self, members, why_not):
+        self.members = members
+        self.cls = type(members[0])
+        # Why they are left alone, or None.
+        self.why_not = why_not
+        self.has_statistics = any(is_statistics(part) for part in members[0].modules())
+
+    def name(self):
+        return "%d %s" % (len(self.members), self.cls.__name__)
+
+
+def find(root):
+    """The groups of a model, none inside another: of nested repetitions the one of more members."""
+    candidates = []
+    seen = set()
+    for container in root.modules():
+        if is_kind(container, CONTAINERS) and id(container) not in seen:
+            seen.add(id(container))
+            candidates.extend(repetitions(container))
+    # Of one build in several containers (the stages of a ResNet) the members are one group.
+    by_build = {}
+    for build, members in candidates:
+        by_build.setdefault(build, []).extend(members)
+    taken, groups = set(), []
+    for members in sorted(by_build.values(), key=len, reverse=True):
+        members = [each for each in unique(members) if not touches(each, taken)]
+        if not members:
+            continue
+        for member in members:
+            taken.update(id(part) for part in member.modules())
+        groups.append(Group(members, why_not(members[0])))
+    return groups
+
+
+def repetitions(container):
+    by_class = {}
+    for child in container.children():
+        if sum(1 for part in child.modules() if not has_children(part)) < FEWEST_PARTS:
+            continue
+        if any(parameter.requires_grad for parameter in child.parameters()):
+            by_class.setdefault(type(child), []).append(child)
+    for members in by_class.values():
+        if len(members) < FEWEST:
+            continue
+        by_build = {}
+        for member in members:
+            by_build.setdefault(build_of(member), []).append(member)
+        for build, alike in by_build.items():
+            yield build, alike
+
+
+def build_of(block):
+    """What makes two blocks behave alike: their parts, in order, and what of these works in place."""
+    return tuple((type(part), bool(getattr(part, "inplace", False))) for part in block.modules())
+
+
+def why_not(block):
+    """Why blocks of this build are left alone, or None."""
+    for part in block.modules():
+        kind = is_kind(part, STRANGE)
+        if kind:
+            return "%s has its own way with calls" % kind
+        if type(part).__name__.startswith("FSDP"):
+            return "FSDP gathers their weights in hooks of its own"
+        if "forward" in vars(part):
+            return "something has replaced their forward"
+        if is_kind(part, ("SyncBatchNorm",)):
+            return "SyncBatchNorm would talk to the other ranks once more"
+        if part is not block and has_hooks(part):
+            return "hooks inside them would run twice"
+        if any(type(value).__name__ == "Generator" for value in vars(part).values()):
+            return "they draw from a random generator of their own"
+    return None
+
+
+def has_hooks(module):
+    kept = vars(module)
+    return any(
+        kept.get(name)
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    )
+
+
+def is_kind(module, names):
+    """The name among `names` that the module's class or one of its bases has, or None."""
+    for base in type(module).__mro__:
+        if base.__name__ in names:
+            return base.__name__
+    return None
+
+
+def is_statistics(module):
+    return bool(is_kind(module, STATISTICS))
+
+
+def has_children(module):
+    return next(iter(module.children()), None) is not None
+
+
+def touches(module, taken):
+    return any(id(part) in taken for part in module.modules())
+
+
+def unique(modules):
+    seen = set()
+    return [each for each in modules if not (id(each) in seen or seen.add(id(each)))]

@@ -1,0 +1,192 @@
+"""What of a program could be changed from inside: its repeated blocks and what their forward holds,
+the batch of its DataLoaders, a precision of its own.
+
+Asked when memory has run out, and never before: it walks over all objects that Python's collector
+knows, which takes some tens of milliseconds then and costs a run that goes well nothing.
+"""
+import dis
+import gc
+import sys
+import time
+
+from . import blocks, loader, patches, precision
+
+# A process with so many objects that this does not do is not asked any further.
+PATIENCE = 1.0
+# Not again within so many seconds, for programs that catch one out-of-memory after another.
+EVERY = 60.0
+MAX_GROUPS = 8
+
+
+class Census:
+    """What one process could be changed in."""
+
+    def __init__(self, process):
+        self.process = process
+        self.torch = process.torch
+        self.taken_at = None
+
+    def is_due(self, now):
+        return self.taken_at is None or now - self.taken_at >= EVERY
+
+    def take(self, device, segments):
+        """The line, or None where the process could not be looked through in time."""
+        self.taken_at = time.monotonic()
+        found = Found(self.torch)
+        if not found.look(self.taken_at + PATIENCE):
+            return None
+        roots = found.roots()
+        groups = []
+        for root in roots:
+            groups.extend(self.group_line(root, group, segments) for group in blocks.find(root))
+        groups.sort(key=lambda line: (-line.get("held", 0), -line["count"]))
+        line = {
+            "event": "patchable",
+            "pid": self.process.pid,
+            "device": device,
+            "models": [type(root).__name__ for root in roots][:MAX_GROUPS],
+            "blocks": groups[:MAX_GROUPS],
+            "bf16": precision.does_bf16(self.torch, "cuda"),
+        }
+        own = self.own_precision(found, roots)
+        if own is not None:
+            line["precision"] = own
+        line.update(found.batches())
+        return line
+
+    def group_line(self, root, group, segments):
+        line = {"class": group.cls.__name__, "count": len(group.members)}
+        why_not = patches.recompute.why_not_root(root) or group.why_not
+        switch = [
+            module
+            for module in root.modules()
+            if getattr(module, "supports_gradient_checkpointing", False)
+        ]
+        if any(getattr(module, "is_gradient_checkpointing", False) for module in switch):
+            why_not = "they are recomputed already"
+        if why_not is not None:
+            line["left"] = why_not
+        held = held_through(group.cls, segments)
+        if held:
+            line["held"] = held
+        return line
+
+    def own_precision(self, found, roots):
+        if found.scaler:
+            return "it scales its loss (GradScaler)"
+        if found.has_half:
+            return "tensors of half precision are there already"
+        for root in roots:
+            said = precision.of_program(self.torch, root, "cuda")
+            if said is not None:
+                return said
+        return precision.of_accelerate()
+
+
+class Found:
+    """Modules, loaders and scalers among all objects."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.modules = []
+        self.loaders = []
+        self.in_use = set()
+        self.scaler = False
+        self.has_half = False
+
+    def look(self, until):
+        """False where there was no time to see everything."""
+        data = sys.modules.get("torch.utils.data.dataloader")
+        kinds = {
+            self.torch.nn.Module: self.modules.append,
+            self.torch.Tensor: self.see_tensor,
+        }
+        if data is not None:
+            kinds[data.DataLoader] = self.loaders.append
+            kinds[data._BaseDataLoaderIter] = self.see_iterator
+        for kind, _ in precision.scalers(self.torch):
+            kinds[kind] = self.see_scaler
+        # Of each type it is asked once what it is.
+        known = {}
+        for count, each in enumerate(gc.get_objects()):
+            if count % 10000 == 0 and time.monotonic() > until:
+                return False
+            of = type(each)
+            if of not in known:
+                known[of] = next((kinds[base] for base in of.__mro__ if base in kinds), None)
+            see = known[of]
+            if see is not None:
+                see(each)
+        return True
+
+    def see_tensor(self, tensor):
+        half = (self.torch.float16, self.torch.bfloat16)
+        if tensor.is_cuda and tensor.dtype in half:
+            self.has_half = True
+
+    def see_iterator(self, iterator):
+        self.in_use.add(id(getattr(iterator, "_dataset", None)))
+
+    def see_scaler(self, scaler):
+        self.scaler = self.scaler or bool(scaler.is_enabled())
+
+    def roots(self):
+        """The models: modules on a GPU that train and are part of no other."""
+        inner = set()
+        for module in self.modules:
+            inner.update(id(child) for child in module.children())
+        return [
+            module
+            for module in self.modules
+            if id(module) not in inner
+            and any(each.requires_grad and each.is_cuda for each in module.parameters())
+        ]
+
+    def batches(self):
+        """The batch of the loaders in use (of all where none is), if it is one batch."""
+        using = [each for each in self.loaders if id(each.dataset) in self.in_use] or self.loaders
+        sizes, why_not = set(), None
+        for each in using:
+            asked = each.__dict__.get(loader.ASKED, each.batch_size)
+            if asked is None or type(each.batch_sampler).__name__ not in (
+                "BatchSampler",
+                "NoneType",
+            ):
+                why_not = "a batch sampler of the program's own makes the batches"
+            else:
+                sizes.add((asked, each.batch_size))
+        if not using:
+            return {}
+        if why_not is None and len(sizes) == 1:
+            asked, size = sizes.pop()
+            return {"batch": size, "batch_asked": asked}
+        return {"batch_left": why_not or "DataLoaders of several batches are in use"}
+
+
+def held_through(cls, segments):
+    """Bytes of live blocks that were allocated inside the forward of a class, as far as their
+    stacks were recorded."""
+    code = getattr(getattr(cls, "forward", None), "__code__", None)
+    if code is None or not segments:
+        return 0
+    lines = [line for _, line in dis.findlinestarts(code) if line is not None]
+    span = range(code.co_firstlineno, max(lines) + 1)
+    answers = {}
+    held = 0
+    for segment in segments:
+        for block in segment["blocks"]:
+            stack = block.get("frames")
+            if not stack or block["state"] == "inactive":
+                continue
+            # Blocks of one stack share its list.
+            answer = answers.get(id(stack))
+            if answer is None:
+                answer = answers[id(stack)] = any(
+                    frame["name"] == code.co_name
+                    and frame["line"] in span
+                    and frame["filename"] == code.co_filename
+                    for frame in stack
+                )
+            if answer:
+                held += block["size"]
+    return held

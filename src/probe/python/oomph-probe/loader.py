@@ -1,0 +1,80 @@
+"""Another batch size for the DataLoaders of a program that has no argument for it.
+
+The exact old size becomes the new one, so that a framework that builds a second loader from the
+first does not make it smaller again. Loaders with a batch sampler of their own, and data sets that
+make their batches themselves, are left alone. Steps become smaller and more: schedules by steps,
+accumulation and logged rates change with them.
+"""
+import functools
+import sys
+
+NAME = "batch"
+# On a loader: the batch that the program asked for.
+ASKED = "_oomph_batch_asked"
+
+
+class Loader:
+    """The patch of one process."""
+
+    wants_roots = False
+
+    def __init__(self, patches, value):
+        self.patches = patches
+        old, _, new = value.partition(":")
+        self.old, self.new = int(old), int(new)
+        if not 0 < self.new < self.old:
+            raise ValueError("%s is no smaller batch" % value)
+        self.count = 0
+        self.nothing_found = "no DataLoader of batch %d was made" % self.old
+
+    def install(self):
+        module = sys.modules["torch.utils.data.dataloader"]
+        cls = module.DataLoader
+        original = cls.__init__
+        change = self.change
+
+        @functools.wraps(original)
+        def __init__(self, *args, **kwargs):
+            args, kwargs, asked = change(args, kwargs)
+            original(self, *args, **kwargs)
+            if asked is not None:
+                # Through the class's own setting, which forbids some names.
+                self.__dict__[ASKED] = asked
+
+        cls.__init__ = __init__
+
+    def change(self, args, kwargs):
+        """The arguments of a loader as they are to be, and the batch asked for where it changes."""
+        try:
+            # DataLoader(dataset, batch_size, shuffle, sampler, batch_sampler, …) since 1.0.
+            sampler = args[4] if len(args) > 4 else kwargs.get("batch_sampler")
+            in_row = len(args) > 1
+            asked = args[1] if in_row else kwargs.get("batch_size")
+            if isinstance(asked, bool) or asked != self.old or not isinstance(asked, int):
+                if sampler is not None and sampler_batch(sampler) == self.old and not self.count:
+                    self.patches.decline(
+                        NAME, "a batch sampler of its own makes batches of %d" % self.old
+                    )
+                return args, kwargs, None
+            if sampler is not None:
+                # torch refuses both together; its words are the program's.
+                return args, kwargs, None
+            if in_row:
+                args = (args[0], self.new) + tuple(args[2:])
+            else:
+                kwargs = dict(kwargs, batch_size=self.new)
+            self.count += 1
+            self.patches.apply(
+                NAME,
+                "batches of %d instead of %d in %d DataLoader%s: more and smaller steps, and "
+                "schedules that count them change"
+                % (self.new, self.old, self.count, "" if self.count == 1 else "s"),
+            )
+            return args, kwargs, asked
+        except Exception:
+            return args, kwargs, None
+
+
+def sampler_batch(sampler):
+    size = getattr(sampler, "batch_size", None)
+    return size if isinstance(size, int) else None

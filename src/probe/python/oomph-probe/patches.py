@@ -1,0 +1,151 @@
+"""Remedies inside the process: which ones the user chose, and what became of each.
+
+They are named in OOMPH_PATCHES, `recompute`, `amp`, `batch=64:32`, with commas between them; nothing
+is touched where the variable is not there. Each patch is applied or declines, and says so in words;
+whatever fails inside one makes it step aside, and the training goes on without it.
+"""
+import collections
+import os
+import sys
+
+from . import amp, blocks, calls, loader, precision, purity, recompute
+
+VARIABLE = "OOMPH_PATCHES"
+# Programs and tests of ours may have them on a device that is no GPU.
+ON_CPU = "OOMPH_PATCHES_ON_CPU"
+# After so many optimizer steps a patch that found nothing to do says so.
+SETTLED_STEPS = 2
+
+
+class Patches:
+    """The patches of this process. Everything but `take` runs on the training's threads."""
+
+    def __init__(self, torch, version, chosen, on_cpu=False):
+        self.torch = torch
+        self.version = version
+        self.on_cpu = on_cpu
+        self.said = {}
+        self.waiting = collections.deque()
+        self.calls = calls.Calls(torch)
+        self.recompute = self.amp = self.loader = None
+        for word in chosen:
+            self.choose(word)
+
+    def choose(self, word):
+        name, _, value = word.partition("=")
+        try:
+            if name == "recompute":
+                self.recompute = recompute.Recompute(self)
+            elif name == "amp":
+                self.amp = amp.Amp(self)
+            elif name == "batch":
+                self.loader = loader.Loader(self, value)
+            else:
+                self.decline(word, "this version of oomph has no such patch")
+        except Exception as error:
+            self.decline(name, in_words(error))
+
+    def install(self):
+        """Right after `import torch`."""
+        for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
+            if patch is not None:
+                self.attempt(name, patch.install)
+        if self.loader is not None:
+            self.attempt("batch", self.loader.install)
+        if any(patch is not None and patch.wants_roots for patch in (self.recompute, self.amp)):
+            try:
+                ours = (amp, blocks, calls, precision, purity, recompute, sys.modules[__name__])
+                calls.keep_from_compiling(ours)
+                self.calls.watch(self.root_called)
+            except Exception as error:
+                for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
+                    if patch is not None:
+                        self.decline(name, in_words(error))
+
+    def attempt(self, name, act, *arguments):
+        """Does a patch's work; one that fails has declined. False where it failed."""
+        try:
+            act(*arguments)
+            return True
+        except Exception as error:
+            self.decline(name, in_words(error))
+            return False
+
+    def root_called(self, root):
+        """A model is about to be called for the first time, with gradients. What is to make this
+        call, if it is not torch's alone."""
+        device = device_of(root)
+        if device is None or not (device == "cuda" or self.on_cpu):
+            return None
+        for name, patch in (("amp", self.amp), ("recompute", self.recompute)):
+            if patch is not None and patch.wants_roots:
+                if not self.attempt(name, patch.take_root, root, device):
+                    patch.wants_roots = False
+        is_marked = self.amp is not None and getattr(root, amp.MARK, 0)
+        return self.amp.call if is_marked else None
+
+    def apply(self, name, words):
+        """A patch is in force, and what that means."""
+        self.say(name, "applied", words)
+
+    def decline(self, name, words):
+        """A patch leaves things as they are, and why."""
+        self.say(name, "declined", words)
+
+    def say(self, name, outcome, words):
+        if self.said.get(name) != (outcome, words):
+            self.said[name] = (outcome, words)
+            self.waiting.append((name, outcome, words))
+
+    def take(self, pid, steps):
+        """The lines that were not taken yet; on the sampler's thread."""
+        if steps >= SETTLED_STEPS:
+            self.settle()
+        lines = []
+        while self.waiting:
+            name, outcome, words = self.waiting.popleft()
+            lines.append(
+                {
+                    "event": "patch",
+                    "pid": pid,
+                    "patch": name,
+                    "outcome": outcome,
+                    "words": words,
+                }
+            )
+        return lines
+
+    def settle(self):
+        for name, patch in (
+            ("recompute", self.recompute),
+            ("amp", self.amp),
+            ("batch", self.loader),
+        ):
+            if patch is not None and name not in self.said:
+                self.decline(name, patch.nothing_found)
+
+    def send_again(self):
+        """A new connection knows nothing yet."""
+        self.waiting.clear()
+        self.waiting.extend((name,) + said for name, said in list(self.said.items()))
+
+
+def of_environment(torch, version):
+    """The patches that the user chose, or None."""
+    chosen = os.environ.get(VARIABLE, "").replace(" ", "").split(",")
+    chosen = [word for word in chosen if word]
+    if not chosen:
+        return None
+    return Patches(torch, version, chosen, on_cpu=os.environ.get(ON_CPU) == "1")
+
+
+def device_of(module):
+    """The kind of device that a module computes its gradients on, or None."""
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            return parameter.device.type
+    return None
+
+
+def in_words(error):
+    return "%s: %s" % (type(error).__name__, error)

@@ -1,0 +1,77 @@
+"""Whether a program has a precision of its own, and whether a device computes in bf16. Looks, and
+changes nothing.
+"""
+import gc
+import sys
+
+
+def of_program(torch, root, device):
+    """What shows that the program chose a precision itself, or None."""
+    if is_autocast_on(torch, device):
+        return "the program enters autocast itself"
+    for parameter in root.parameters():
+        if parameter.is_floating_point() and parameter.dtype != torch.float32:
+            return "its parameters are %s" % str(parameter.dtype).replace("torch.", "")
+    return of_process(torch)
+
+
+def of_process(torch):
+    """The same, as far as it shows without a model."""
+    if str(torch.get_default_dtype()) != "torch.float32":
+        return "its default is %s" % str(torch.get_default_dtype()).replace("torch.", "")
+    said = of_accelerate()
+    if said is not None:
+        return said
+    for kind, name in scalers(torch):
+        for each in gc.get_objects():
+            if isinstance_of(each, kind) and each.is_enabled():
+                return "it scales its loss (%s)" % name
+    return None
+
+
+def scalers(torch):
+    """The scalers of loss that this process has loaded."""
+    amp = getattr(getattr(torch, "amp", None), "GradScaler", None)
+    cuda = getattr(getattr(getattr(torch, "cuda", None), "amp", None), "GradScaler", None)
+    kinds = [kind for kind in (amp, cuda) if isinstance(kind, type)]
+    if len(kinds) == 2 and issubclass(kinds[1], kinds[0]):
+        kinds.pop()
+    return [(kind, "GradScaler") for kind in kinds]
+
+
+def isinstance_of(value, kind):
+    """By the type itself: `isinstance` may run code of the object's."""
+    return kind in type(value).__mro__ if isinstance(type(value), type) else False
+
+
+def of_accelerate():
+    """What accelerate was told, where it is there."""
+    state = sys.modules.get("accelerate.state")
+    try:
+        chosen = state.AcceleratorState._shared_state.get("_mixed_precision", "no")
+    except AttributeError:
+        return None
+    chosen = str(getattr(chosen, "value", chosen))
+    return None if chosen in ("no", "None") else "accelerate computes in %s" % chosen
+
+
+def is_autocast_on(torch, device):
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except TypeError:
+        # Before 2.4 each kind of device had a function of its own.
+        if device == "cuda":
+            return bool(torch.is_autocast_enabled())
+        return bool(torch.is_autocast_cpu_enabled())
+
+
+def does_bf16(torch, device):
+    """Whether the device does so itself; `is_bf16_supported` would count emulation."""
+    if device == "cpu":
+        return True
+    try:
+        if getattr(torch.version, "hip", None):
+            return True
+        return torch.cuda.get_device_capability()[0] >= 8
+    except Exception:
+        return False

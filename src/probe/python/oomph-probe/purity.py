@@ -1,0 +1,173 @@
+"""Whether a module's forward can be run a second time and nobody notices: what is looked at before
+and after one ordinary run of it. Knows nothing of why that is asked.
+"""
+import random
+import sys
+
+from . import blocks
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Look:
+    """The state around a block, as it was when this was made."""
+
+    def __init__(self, torch, block, args, kwargs):
+        self.torch = torch
+        self.block = block
+        self.tensors = tensors_of(torch, args, kwargs)
+        self.versions = [version(tensor) for tensor in self.tensors]
+        self.parts = [(part, state_of(part)) for part in block.modules()]
+        self.draws = Draws()
+
+    def what_changed(self):
+        """What one run has changed that a second would change again, in words, or None."""
+        for tensor, before in zip(self.tensors, self.versions):
+            if version(tensor) != before:
+                return "they change their input in place"
+        for part, before in self.parts:
+            # Dicts of what is registered are compared by what is in them, the rest as it is.
+            if blocks.is_statistics(part):
+                continue
+            now = state_of(part)
+            if now.keys() != before.keys():
+                return "%s keeps something from one call to the next" % type(part).__name__
+            for name, value in before.items():
+                if not same(now[name], value):
+                    return "%s keeps %s from one call to the next" % (type(part).__name__, name)
+        return None
+
+    def has_drawn(self):
+        """Whether the run took random numbers that torch does not know of."""
+        return not self.draws.is_now()
+
+
+def state_of(module):
+    """The attributes of a module in a form that shows a change."""
+    state = {}
+    for name, value in vars(module).items():
+        if name in ("_parameters", "_buffers"):
+            for inner, tensor in value.items():
+                state[name + "." + inner] = (id(tensor), None if tensor is None else version(tensor))
+        elif name == "_modules":
+            state[name] = tuple(id(child) for child in value.values())
+        elif isinstance(value, (list, dict, set)):
+            state[name] = (id(value), len(value))
+        elif isinstance(value, PLAIN):
+            state[name] = (value,)
+        else:
+            state[name] = (id(value), version(value))
+    return state
+
+
+def same(now, before):
+    try:
+        return bool(now == before) or now != now
+    except Exception:
+        return False
+
+
+def version(value):
+    """How often a tensor was changed in place; None of anything else, and where nobody counts."""
+    try:
+        return value._version
+    except Exception:
+        return None
+
+
+def tensors_of(torch, args, kwargs):
+    """The tensors in arguments that cannot be changed but by changing a tensor, in order."""
+    found = []
+    for value in list(args) + list(kwargs.values()):
+        walk(torch, value, found)
+    return found
+
+
+def walk(torch, value, found):
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for inner in value:
+            walk(torch, inner, found)
+
+
+def strange_argument(torch, args, kwargs):
+    """The kind of an argument that a run may change or keep, or None."""
+    constants = tuple(
+        kind
+        for kind in (getattr(torch, name, None) for name in ("dtype", "device", "layout"))
+        if isinstance(kind, type)
+    )
+    for value in list(args) + list(kwargs.values()):
+        kind = strange(torch, value, constants)
+        if kind:
+            return kind
+    return None
+
+
+def strange(torch, value, constants):
+    if isinstance(value, PLAIN + constants):
+        return None
+    if isinstance(value, torch.Tensor):
+        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return None if plain else type(value).__name__
+    if isinstance(value, tuple):
+        for inner in value:
+            kind = strange(torch, inner, constants)
+            if kind:
+                return kind
+        return None
+    return type(value).__name__
+
+
+class Draws:
+    """Where Python's and numpy's random generators stand; torch's own are its checkpoint's."""
+
+    def __init__(self):
+        self.python = random.getstate()
+        # Only where the program has it: nothing is imported here.
+        self.numpy = getattr(sys.modules.get("numpy"), "random", None)
+        self.of_numpy = None if self.numpy is None else self.numpy.get_state()
+
+    def is_now(self):
+        now = Draws()
+        if now.python != self.python:
+            return False
+        if self.of_numpy is None or now.of_numpy is None:
+            return self.of_numpy is None and now.of_numpy is None
+        return now.of_numpy[2:] == self.of_numpy[2:] and bool(
+            (now.of_numpy[1] == self.of_numpy[1]).all()
+        )
+
+    def restore(self):
+        random.setstate(self.python)
+        if self.of_numpy is not None:
+            self.numpy.set_state(self.of_numpy)
+
+
+class Rerun:
+    """Around a second run: random numbers are drawn again and then go on where they were; running
+    statistics are those of copies, which are thrown away."""
+
+    def __init__(self, draws, statistics):
+        self.draws = draws
+        self.statistics = statistics
+
+    def __enter__(self):
+        self.later = None
+        if self.draws is not None:
+            self.later = Draws()
+            self.draws.restore()
+        self.kept = []
+        for part in self.statistics:
+            buffers = part._buffers
+            for name, buffer in list(buffers.items()):
+                if buffer is not None:
+                    self.kept.append((buffers, name, buffer))
+                    buffers[name] = buffer.detach().clone()
+
+    def __exit__(self, *error):
+        for buffers, name, buffer in self.kept:
+            buffers[name] = buffer
+        if self.later is not None:
+            self.later.restore()

@@ -1,0 +1,168 @@
+//! Remedies inside the process, for programs that have no argument for what would help. What a
+//! program can be changed in its probe found when memory ran out; what was not found is not offered.
+//! A patch is an edit of one variable of the command, so it stays from run to run and is seen
+//! wherever the command is.
+
+use super::batch::Smaller;
+use super::context::Context;
+use super::draft::Draft;
+use super::plan::Edit;
+use crate::command::CommandLine;
+use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
+use crate::state::RankState;
+use crate::units::Bytes;
+
+/// Blocks that held less than this share of what was allocated are not worth a recomputation.
+const WORTH: f64 = 0.05;
+
+/// What a run before this one has shown; `None` where its probe said nothing.
+pub(super) fn patchable<'a>(context: &Context<'a>) -> Option<&'a Patchable> {
+    rank(context)?.patchable.as_ref()
+}
+
+/// The process that ran out of memory, where its probe found what it can be changed in; else any
+/// that did: the ranks of a training are alike.
+fn rank<'a>(context: &Context<'a>) -> Option<&'a RankState> {
+    let run = context.state?.run()?;
+    let of_oom = context.oom.and_then(|oom| run.rank_of(oom));
+    let all = run.ranks.iter();
+    of_oom
+        .into_iter()
+        .chain(all)
+        .find(|rank| rank.patchable.is_some())
+}
+
+/// Activation checkpointing around the program's blocks.
+pub(super) fn recompute(
+    command: &CommandLine,
+    context: &Context<'_>,
+    found: &Patchable,
+) -> Result<Draft, String> {
+    open(command, context, Patch::Recompute)?;
+    let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
+    if usable.is_empty() {
+        return Err(match found.blocks.first() {
+            Some(Blocks {
+                class,
+                count,
+                left: Some(why),
+                ..
+            }) => format!("its {count} {class} would be left alone: {why}"),
+            _ => "its model has no repeated blocks".into(),
+        });
+    }
+    if let Some((held, all)) = held_of(&usable, context)
+        && held.0 as f64 <= WORTH * all.0 as f64
+    {
+        return Err(format!(
+            "its repeated blocks held {held} of {all} when memory ran out: too little to gain"
+        ));
+    }
+    let names: Vec<String> = usable
+        .iter()
+        .map(|blocks| format!("{} {}", blocks.count, blocks.class))
+        .collect();
+    let shown = format!("patched inside: recompute {}", names.join(", "));
+    Ok(draft(Patch::Recompute, shown))
+}
+
+/// What the model's blocks held when memory ran out, in words; `None` where that is not known.
+pub(super) fn held(context: &Context<'_>) -> Option<String> {
+    let all: Vec<&Blocks> = patchable(context)?.blocks.iter().collect();
+    let (held, all) = held_of(&all, context)?;
+    Some(format!(
+        "its repeated blocks held {held} of {all} when memory ran out"
+    ))
+}
+
+fn held_of(blocks: &[&Blocks], context: &Context<'_>) -> Option<(Bytes, Bytes)> {
+    let held = blocks.iter().filter_map(|blocks| blocks.held);
+    let held = held.reduce(|sum, held| sum + held)?;
+    Some((held, context.oom?.allocated()?))
+}
+
+/// bf16 autocast around the program's model.
+pub(super) fn amp(
+    command: &CommandLine,
+    context: &Context<'_>,
+    found: &Patchable,
+) -> Result<Draft, String> {
+    open(command, context, Patch::Amp)?;
+    if let Some(own) = &found.precision {
+        return Err(format!("it has a precision of its own: {own}"));
+    }
+    if !found.bf16 || context.bf16 == Some(false) {
+        return Err("the device has no bf16".into());
+    }
+    if found.models.is_empty() {
+        return Err("no model that trains was found".into());
+    }
+    let models = found.models.join(", ");
+    let shown = format!("patched inside: bf16 autocast around {models}");
+    Ok(draft(Patch::Amp, shown))
+}
+
+/// A smaller batch of the program's DataLoaders.
+pub(super) fn batch(
+    command: &CommandLine,
+    context: &Context<'_>,
+    found: &Patchable,
+) -> Result<Smaller, String> {
+    let Some(batch) = found.batch else {
+        return Err(match &found.batch_left {
+            Some(why) => why.clone(),
+            None => "no DataLoader was found".into(),
+        });
+    };
+    let asked = found.batch_asked.unwrap_or(batch);
+    let scale = context.batch_scale;
+    if !(scale > 0.0 && scale < 1.0) {
+        return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
+    }
+    let smaller = ((batch as f64 * scale).floor() as u64).max(1);
+    if smaller >= batch {
+        return Err(format!("its DataLoaders make batches of {batch} already"));
+    }
+    let patch = Patch::Batch {
+        from: asked,
+        to: smaller,
+    };
+    open(command, context, patch)?;
+    let shown = format!("patched inside: DataLoader batch {batch}→{smaller}");
+    Ok(Smaller {
+        draft: draft(patch, shown),
+        from: batch,
+        to: smaller,
+        alters: true,
+        accumulates: false,
+        cost: format!(
+            "effective batch {batch} → {smaller}: gradients, number of steps and schedules by steps change"
+        ),
+    })
+}
+
+/// Why this patch is no new one, if it is none: it is in force, or it declined in this run.
+fn open(command: &CommandLine, context: &Context<'_>, patch: Patch) -> Result<(), String> {
+    let said = rank(context).and_then(|rank| {
+        let mut said = rank.patches.iter();
+        said.find(|said| said.patch == patch.name())
+    });
+    if let Some(said) = said.filter(|said| said.outcome == PatchOutcome::Declined) {
+        return Err(format!("the patch declined in this run: {}", said.words));
+    }
+    if Patch::of(command).contains(&patch) {
+        return Err("patched inside already".into());
+    }
+    Ok(())
+}
+
+fn draft(patch: Patch, shown: String) -> Draft {
+    Draft {
+        edits: vec![Edit::Patch(patch)],
+        shown: vec![shown],
+        ..Draft::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Which patches are offered after what a probe has found, and what they make of the command.
+
+use crate::command::CommandLine;
+use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
+use crate::remedy::{Availability, Context, Plan, Remedy, RemedyId, remedies};
+use crate::state::scene::{Scene, gib, hello, record, started};
+use crate::units::Pid;
+
+const TRAIN: &str = "python train.py";
+
+fn found() -> Patchable {
+    Patchable {
+        pid: Pid(100),
+        models: vec!["Net".into()],
+        blocks: vec![Blocks {
+            class: "Block".into(),
+            count: 12,
+            held: Some(gib(9.0)),
+            left: None,
+        }],
+        bf16: true,
+        batch: Some(64),
+        batch_asked: Some(64),
+        ..Patchable::default()
+    }
+}
+
+/// A run of a command that ran out of memory, of whose process this was found.
+fn ran(words: &str, found: Option<Patchable>) -> Scene {
+    let mut scene = Scene::default();
+    scene
+        .add(0.0, started(1, 100, words))
+        .add(1.0, hello(1, 100, None));
+    let record = record(100, gib(12.0), gib(13.0), gib(1.0), gib(0.1));
+    scene.add(9.0, What::Oom(record));
+    if let Some(found) = found {
+        scene.add(9.1, What::Patchable(found));
+    }
+    scene
+}
+
+fn offers(scene: &Scene) -> (CommandLine, Vec<Remedy>) {
+    let command = scene.state.run().unwrap().command.clone();
+    let context = Context {
+        torch: Some("2.11.0"),
+        oom: scene.state.oom(),
+        state: Some(&scene.state),
+        ..Context::default()
+    };
+    let remedies = remedies(&command, &context);
+    (command, remedies)
+}
+
+fn one(remedies: &[Remedy], id: RemedyId) -> &Remedy {
+    remedies.iter().find(|remedy| remedy.id == id).unwrap()
+}
+
+#[track_caller]
+fn reason(scene: &Scene, id: RemedyId) -> String {
+    match one(&offers(scene).1, id).availability.clone() {
+        Availability::NotOffered(reason) => reason,
+        Availability::Offered => panic!("{id:?} is offered"),
+    }
+}
+
+#[test]
+fn what_was_found_is_offered_and_shown_as_a_patch() {
+    let scene = ran(TRAIN, Some(found()));
+    let (command, remedies) = offers(&scene);
+    for (id, shown, value) in [
+        (RemedyId::Recompute, "recompute 12 Block", "recompute"),
+        (RemedyId::Amp, "bf16 autocast around Net", "amp"),
+        (RemedyId::Batch, "DataLoader batch 64→32", "batch=64:32"),
+    ] {
+        let remedy = one(&remedies, id);
+        assert!(remedy.is_offered(), "{remedy:?}");
+        assert_eq!(remedy.changes, format!("patched inside: {shown}"));
+        let made = Plan::of(&command, &[remedy]).command;
+        assert_eq!(made.argv, command.argv);
+        assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), value);
+    }
+    let words = &one(&remedies, RemedyId::Recompute).expectation.words;
+    assert!(words.contains("held 9.00 GiB of 12.0 GiB"), "{words}");
+}
+
+#[test]
+fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
+    let scene = ran(TRAIN, Some(found()));
+    let (command, remedies) = offers(&scene);
+    let both = [
+        one(&remedies, RemedyId::Amp),
+        one(&remedies, RemedyId::Batch),
+    ];
+    let made = Plan::of(&command, &both).command;
+    assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:32");
+    // The next run: the loaders make 32 of the 64 that the program asks for.
+    let again = ran(
+        TRAIN,
+        Some(Patchable {
+            batch: Some(32),
+            ..found()
+        }),
+    );
+    let mut next = again.state.clone();
+    next.runs[0].command = made;
+    let next = Scene {
+        state: next,
+        events: Vec::new(),
+    };
+    let (command, remedies) = offers(&next);
+    let made = Plan::of(&command, &[one(&remedies, RemedyId::Batch)]).command;
+    assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:16");
+    assert!(reason(&next, RemedyId::Amp).contains("patched inside already"));
+}
+
+#[test]
+fn what_was_not_found_is_not_offered() {
+    let blocks = |left: Option<&str>, held| Patchable {
+        blocks: vec![Blocks {
+            left: left.map(String::from),
+            held,
+            ..found().blocks[0].clone()
+        }],
+        ..found()
+    };
+    let cases = [
+        (
+            RemedyId::Recompute,
+            Patchable {
+                blocks: Vec::new(),
+                ..found()
+            },
+            "no repeated blocks",
+        ),
+        (
+            RemedyId::Recompute,
+            blocks(Some("hooks inside them would run twice"), None),
+            "its 12 Block would be left alone: hooks",
+        ),
+        (
+            RemedyId::Recompute,
+            blocks(None, Some(gib(0.2))),
+            "too little to gain",
+        ),
+        (
+            RemedyId::Amp,
+            Patchable {
+                precision: Some("it scales its loss (GradScaler)".into()),
+                ..found()
+            },
+            "a precision of its own: it scales its loss",
+        ),
+        (
+            RemedyId::Amp,
+            Patchable {
+                bf16: false,
+                ..found()
+            },
+            "no bf16",
+        ),
+        (
+            RemedyId::Batch,
+            Patchable {
+                batch: None,
+                batch_left: Some("a batch sampler makes them".into()),
+                ..found()
+            },
+            "a batch sampler makes them",
+        ),
+        (
+            RemedyId::Batch,
+            Patchable {
+                batch: Some(1),
+                ..found()
+            },
+            "batches of 1 already",
+        ),
+    ];
+    for (id, found, expected) in cases {
+        let reason = reason(&ran(TRAIN, Some(found)), id);
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
+fn an_argument_goes_before_a_patch() {
+    let scene = ran("python train.py --batch-size 64 --amp False", Some(found()));
+    let (command, remedies) = offers(&scene);
+    for id in [RemedyId::Batch, RemedyId::Amp] {
+        let made = Plan::of(&command, &[one(&remedies, id)]).command;
+        assert_eq!(made.env, []);
+        assert_ne!(made.argv, command.argv);
+    }
+}
+
+#[test]
+fn without_a_word_of_the_probes_nothing_is_said_of_patches() {
+    let scene = ran(TRAIN, None);
+    for id in [RemedyId::Batch, RemedyId::Amp, RemedyId::Recompute] {
+        let reason = reason(&scene, id);
+        assert!(!reason.contains("inside"), "{reason}");
+    }
+}
+
+#[test]
+fn a_patch_that_declined_is_not_offered_again() {
+    let mut scene = ran(TRAIN, Some(found()));
+    scene.add(
+        9.2,
+        What::Patch(Patched {
+            pid: Pid(100),
+            patch: "recompute".into(),
+            outcome: PatchOutcome::Declined,
+            words: "they change their input in place".into(),
+        }),
+    );
+    let reason = reason(&scene, RemedyId::Recompute);
+    assert!(
+        reason.ends_with("they change their input in place"),
+        "{reason}"
+    );
+}

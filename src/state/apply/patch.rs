@@ -1,0 +1,56 @@
+//! What a process can be changed in, and what became of the changes that were chosen.
+
+use crate::event::{Level, PatchOutcome, Patchable, Patched};
+use crate::state::State;
+use crate::units::Moment;
+
+/// Patches kept of one process: more than there are kinds.
+const KINDS: usize = 16;
+
+impl State {
+    pub(super) fn patchable_found(&mut self, found: &Patchable) {
+        if let Some(rank) = self.rank_mut(found.pid) {
+            rank.patchable = Some(found.clone());
+        }
+    }
+
+    /// One patch in one process, said anew whenever it has become another thing. What is new to the
+    /// whole run is worth a line.
+    pub(super) fn patched(&mut self, at: Moment, patched: &Patched) {
+        let Some(run) = self
+            .runs
+            .iter_mut()
+            .rfind(|run| run.rank_with(patched.pid).is_some())
+        else {
+            return;
+        };
+        let is_said = run.ranks.iter().flat_map(|rank| &rank.patches).any(|said| {
+            (&said.patch, said.outcome, &said.words)
+                == (&patched.patch, patched.outcome, &patched.words)
+        });
+        let Some(rank) = run
+            .ranks
+            .iter_mut()
+            .find(|rank| rank.hello.pid == patched.pid)
+        else {
+            return;
+        };
+        let known = rank
+            .patches
+            .iter()
+            .position(|said| said.patch == patched.patch);
+        match known {
+            Some(known) => rank.patches[known] = patched.clone(),
+            None if rank.patches.len() < KINDS => rank.patches.push(patched.clone()),
+            None => return,
+        }
+        if !is_said {
+            let (level, verb) = match patched.outcome {
+                PatchOutcome::Applied => (Level::Info, "patched inside"),
+                PatchOutcome::Declined => (Level::Warning, "not patched inside"),
+            };
+            let text = format!("{verb}, {}: {}", patched.patch, patched.words);
+            self.note(at, level, text);
+        }
+    }
+}
