@@ -157,6 +157,13 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     first.wait_for("allocated", A_RUN);
     let before = user.wait_for("steps", |session| steps(session) > 0);
     assert_eq!(before["attached"], true);
+    // What a killed front has not written yet is lost.
+    wait_until("the probe's hello is recorded", A_RUN, || {
+        let events = user.events(&before);
+        events
+            .iter()
+            .any(|event| matches!(event.what, What::Hello(_)))
+    });
     processes::signal(first.pid(), Signal::SIGKILL);
     assert_eq!(first.exit(PATIENCE), Exit::Signal(9));
     wait_until("the keeper restores the terminal", PATIENCE, || {

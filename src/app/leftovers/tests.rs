@@ -21,7 +21,18 @@ impl Drop for Marked {
 fn marked(session: &str) -> Marked {
     let mut command = Command::new("sleep");
     command.arg("600").env(SESSION_VARIABLE, session);
-    Marked(command.spawn().expect("sleep is there"))
+    let process = Marked(command.spawn().expect("sleep is there"));
+    // The parent goes on a moment before the kernel shows the new program's environment.
+    let shown = || {
+        let environ = Process::new(process.0.id() as i32).and_then(|process| process.environ());
+        environ.is_ok_and(|environ| environ.contains_key(std::ffi::OsStr::new(SESSION_VARIABLE)))
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !shown() {
+        assert!(std::time::Instant::now() < deadline, "no environment");
+        std::thread::yield_now();
+    }
+    process
 }
 
 fn recording(base: &Path, session: &str, pid: Pid) {

@@ -120,7 +120,9 @@ class Found:
         return True
 
     def see_tensor(self, tensor):
-        half = (self.torch.float16, self.torch.bfloat16)
+        half = tuple(
+            getattr(self.torch, name) for name in ("float16", "bfloat16") if hasattr(self.torch, name)
+        )
         if tensor.is_cuda and tensor.dtype in half:
             self.has_half = True
 

@@ -28,17 +28,22 @@ class Observer:
 
     def observe(self, device, requested, total, free):
         """`total` is the device's capacity, or the cap where one is set; `free` the whole device's."""
-        try:
-            if self.process.live:
-                record = self.record(device, requested, total, free)
-                self.process.wire.put(record, keep=True)
-                self.process.wire.flush(SEND)
-                self.send_census(device)
-                if self.dump is not None:
-                    self.dump.save()
-                    self.process.wire.flush(SEND)
-        except BaseException:
-            pass
+        # Each part for itself, the record first: it is worth most.
+        for send in (self.send_record, self.send_census, self.send_dump):
+            try:
+                if self.process.live:
+                    send(device, requested, total, free)
+            except BaseException:
+                pass
+
+    def send_record(self, device, requested, total, free):
+        self.process.wire.put(self.record(device, requested, total, free), keep=True)
+        self.process.wire.flush(SEND)
+
+    def send_dump(self, *_):
+        if self.dump is not None:
+            self.dump.save()
+            self.process.wire.flush(SEND)
 
     def record(self, device, requested, total, free):
         process = self.process
@@ -115,8 +120,8 @@ class Observer:
         if growing:
             record["growing"] = growing
 
-    def send_census(self, device):
-        """What could be changed from inside, after the record, which is worth more."""
+    def send_census(self, device, *_):
+        """What could be changed from inside the process."""
         process = self.process
         segments, self.segments = self.segments, []
         if process.census.is_due(time.monotonic()):
