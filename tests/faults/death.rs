@@ -148,28 +148,31 @@ fn fault_43_a_front_that_crashes_restores_the_terminal() {
 /// No memory for the front: Rust ends a process that gets none.
 #[test]
 fn fault_43_a_front_without_memory_ends_alone() {
-    let mut training = shown(Scene::new().before("ulimit -c 0"), &[]);
+    let scene = Scene::new().before("ulimit -c 0");
+    let mut training = shown(scene, &["until:flood", "lines:20000"]);
     let front = training.front();
     let limit = nix::libc::rlimit {
         rlim_cur: 4096,
         rlim_max: 4096,
     };
+    // Data, not the address space: allocators grow into what they have reserved of that.
     // SAFETY: sets a limit of a process of this test's.
     let set = unsafe {
         nix::libc::prlimit(
             front.as_raw(),
-            nix::libc::RLIMIT_AS,
+            nix::libc::RLIMIT_DATA,
             &limit,
             std::ptr::null_mut(),
         )
     };
     assert_eq!(set, 0);
-    // A larger screen needs larger buffers.
-    for cols in 200..1000 {
+    // Lines that scroll away are kept, and wider ones need larger buffers.
+    training.make("flood");
+    for cols in 200..480 {
         if !processes::is_alive(front) {
             break;
         }
-        training.terminal().resize(cols, cols);
+        training.terminal().resize(cols / 4, cols);
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(training.exit(), Exit::Signal(Signal::SIGABRT as i32));
