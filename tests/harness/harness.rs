@@ -7,6 +7,7 @@
 
 #![allow(dead_code)] // Each test binary uses its part.
 
+pub mod frames;
 pub mod keys;
 pub mod processes;
 pub mod terminal;

@@ -41,6 +41,40 @@ fn a_closure_sees_the_whole_screen() {
 }
 
 #[test]
+fn a_frame_is_seen_whole_or_not_at_all() {
+    let mut terminal = sh(
+        "printf 'old'; printf '\\033[?2026h\\r'; printf new; read go; printf er; \\
+         printf '\\033[?2026l'; read go; printf '\\033[?2026h!'",
+    );
+    terminal.wait_for("old", PATIENCE);
+    wait_until("half a frame", PATIENCE, || {
+        terminal.raw().ends_with(b"new")
+    });
+    assert_eq!(terminal.screen(), "old");
+    terminal.press(Key::Enter);
+    terminal.wait_for("new\ner", PATIENCE);
+    terminal.press(Key::Enter);
+    // Nothing more comes, so the rest is shown.
+    terminal.exit(PATIENCE);
+    assert!(terminal.screen().contains('!'), "{}", terminal.screen());
+}
+
+#[test]
+fn a_frame_may_be_cut_anywhere() {
+    let bytes = b"a\x1b[?2026hb\x1b[?2026lc\x1b[?2026hd\x1b[?2026le\x1b[1m\x1b";
+    for cut in 0..bytes.len() {
+        let mut frames = harness::frames::Frames::default();
+        let mut shown = frames.whole(&bytes[..cut]);
+        let halves = shown.iter().filter(|byte| b"bd".contains(byte)).count();
+        let ends = shown.windows(8).filter(|at| at == b"\x1b[?2026l").count();
+        assert_eq!(halves, ends, "cut at {cut}: {}", shown.escape_ascii());
+        shown.extend(frames.whole(&bytes[cut..]));
+        shown.extend(frames.rest());
+        assert_eq!(shown, bytes);
+    }
+}
+
+#[test]
 fn what_does_not_come_fails_with_a_post_mortem() {
     let fails = |script: &str, patience: Duration| {
         let mut terminal = sh(script);

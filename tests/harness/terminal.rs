@@ -1,5 +1,6 @@
 //! A pseudo-terminal with an emulator behind it, and the program under test in front.
 
+use super::frames::Frames;
 use super::{Key, Marker, PATIENCE, processes, wait_until};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -40,6 +41,7 @@ pub struct Terminal {
 /// What the person sees, and what came down the wire.
 struct View {
     parser: vt100::Parser,
+    frames: Frames,
     raw: Vec<u8>,
 }
 
@@ -109,6 +111,7 @@ impl Terminal {
         let child = command.spawn().expect("the program starts");
         let view = Arc::new(Mutex::new(View {
             parser: vt100::Parser::new(at_least_one(rows), at_least_one(cols), 0),
+            frames: Frames::default(),
             raw: Vec::new(),
         }));
         let master = Arc::new(master);
@@ -262,7 +265,10 @@ impl Terminal {
         if self.exit.is_some()
             && let Some(master) = &self.master
         {
-            drain(master, &mut self.view());
+            let mut view = self.view();
+            drain(master, &mut view);
+            let rest = view.frames.rest();
+            view.parser.process(&rest);
         }
         self.exit.is_some()
     }
@@ -381,7 +387,8 @@ fn drain(master: &OwnedFd, view: &mut View) {
         match read(master, &mut buffer) {
             Ok(0) => return,
             Ok(n) => {
-                view.parser.process(&buffer[..n]);
+                let whole = view.frames.whole(&buffer[..n]);
+                view.parser.process(&whole);
                 let room = RAW_KEPT.saturating_sub(view.raw.len()).min(n);
                 view.raw.extend_from_slice(&buffer[..room]);
             }
