@@ -85,7 +85,14 @@ pub struct Screen {
     due: Option<Due>,
     drawn: Moment,
     pace: Duration,
+    /// Lines that the program wrote since the last frame.
+    lines: usize,
 }
+
+/// More lines than this between two frames scroll by faster than anybody reads.
+const READABLE_LINES: usize = 8;
+/// The pace for them is the samples': it shows that they flow, at a fifth of the cost.
+const FLOW_PACE: Duration = Due::Sample.pause();
 
 /// A frame that takes this long is held up by the terminal, not by us.
 const SLOW_FRAME: Duration = Duration::from_millis(50);
@@ -110,6 +117,7 @@ impl Screen {
             due: Some(Due::Now),
             drawn: Moment::ZERO,
             pace: Duration::ZERO,
+            lines: 0,
         })
     }
 
@@ -118,10 +126,21 @@ impl Screen {
         self.due = self.due.max(Some(due));
     }
 
+    /// Takes in what the program wrote.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.child.feed(bytes);
+        self.lines += memchr::memchr_iter(b'\n', bytes).count();
+        self.request(Due::Output);
+    }
+
     /// When the next frame is due; a clock's tick at the latest.
     pub fn next_frame(&self) -> Moment {
         let due = self.due.unwrap_or(Due::Clock);
-        self.drawn + due.pause().max(self.pace)
+        let pause = match due {
+            Due::Output if self.lines > READABLE_LINES => FLOW_PACE,
+            Due::Clock | Due::Sample | Due::Output | Due::Now => due.pause(),
+        };
+        self.drawn + pause.max(self.pace)
     }
 
     /// A key; what the loop is to do about it.
@@ -248,6 +267,7 @@ impl Screen {
             return Ok(());
         }
         self.due = None;
+        self.lines = 0;
         let scene = around.scene(&self.child);
         self.view.sync(&scene);
         let taken = self.terminal.draw(&self.view, &scene)?;

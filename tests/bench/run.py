@@ -78,11 +78,14 @@ class Screen:
         os.write(self.fd, keys)
 
     def end(self):
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        os.waitpid(self.pid, 0)
+        """Asks for an end, so that the training ends as well: it outlives a front that is killed."""
+        os.kill(self.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 30
+        while os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"process {self.pid} did not end when it was asked to")
+            if not self.read(0.05):
+                time.sleep(0.01)
         os.close(self.fd)
 
 
@@ -273,13 +276,19 @@ def watching(oomph):
 LINES = """
 import sys, time
 # 1,000 lines a second, fifty at a time, and trainings beside.
-import os, subprocess
+import os, signal, subprocess
 demo, ranks = sys.argv[1], int(sys.argv[2])
+started = []
+def end(*_):
+    for one in started:
+        one.terminate()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
 for rank in range(ranks):
     env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks))
-    subprocess.Popen([sys.executable, demo, "--simulated", "--scenario", "none", "--steps", "1000000",
-                      "--batch-size", "32"], env=env, stdout=subprocess.DEVNULL,
-                     stderr=subprocess.DEVNULL)
+    started.append(subprocess.Popen(
+        [sys.executable, demo, "--simulated", "--scenario", "none", "--steps", "1000000",
+         "--batch-size", "32"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 due = time.monotonic()
 n = 0
 while True:
@@ -315,13 +324,7 @@ def cost_beside_a_flow(oomph, ranks, headless, seconds=60):
             percent = (sum(ticks(pid) for pid in pids) - spent) / hertz / elapsed * 100
             return percent, resident(pids[0])
         finally:
-            group = children(screen.pid)
             screen.end()
-            for pid in group:
-                try:
-                    os.kill(pid, signal.SIGTERM)
-                except ProcessLookupError:
-                    pass
 
 
 @bench

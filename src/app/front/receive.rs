@@ -103,9 +103,8 @@ impl Front {
         let mut found = Vec::new();
         scanner.feed(bytes, &mut |report| found.push(report));
         if let Some(screen) = self.screen.as_mut().or(self.parked.as_mut()) {
-            screen.child.feed(bytes);
+            screen.feed(bytes);
             let answers = screen.child.take_answers();
-            screen.request(Due::Output);
             if !answers.is_empty() {
                 self.order(Order::Input(answers));
             }
