@@ -190,6 +190,11 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     second.wait_for("step ", A_RUN);
     second.wait_for("the front was lost", A_RUN);
     user.wait_for("a screen", |session| session["attached"] == true);
+    // The screen shows history before the probe has found its new front.
+    let hello = |event: &&Event| matches!(event.what, What::Hello(_));
+    wait_until("the probe greets each of three fronts", A_RUN, || {
+        user.events(&after).iter().filter(hello).count() >= 3
+    });
 
     let stopped = user.ask(&["stop"]);
     let said = text(&stopped.stdout);
@@ -208,7 +213,6 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     let events = user.events(&after);
     let started = |event: &&Event| matches!(event.what, What::Started(_));
     let ended = |event: &&Event| matches!(event.what, What::Exited(_));
-    let hello = |event: &&Event| matches!(event.what, What::Hello(_));
     let headers = |event: &&Event| matches!(event.what, What::SessionStarted(_));
     assert_eq!(events.iter().filter(headers).count(), 1);
     assert_eq!(events.iter().filter(started).count(), 1);

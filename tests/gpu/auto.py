@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 GRID, DEMO = HERE / "programs" / "grid.py", ROOT / "demo" / "train.py"
 sys.path.insert(0, str(HERE))
 
-from results import Results  # noqa: E402
+from results import Results, share_of  # noqa: E402
 
 REFUSED, FINISHED = "refused", "finished"
 demo = lambda scenario, steps: ["python3", DEMO, "--real", "--batch-size", 64, "--scenario", scenario, "--steps", steps]
@@ -41,11 +41,12 @@ CASES = [
 ]
 
 
-def run(oomph, options, command):
+def run(oomph, options, command, keep):
     with tempfile.TemporaryDirectory() as directory:
         recording = pathlib.Path(directory) / "events.jsonl"
         words = [oomph, "--headless", "--on-oom", "auto", *options, "--record", recording, *command]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
+        keep(recording)
         events = [json.loads(line) for line in recording.read_text().splitlines()]
     runs = sum(event["event"] == "started" for event in events)
     said = [line for line in done.stderr.splitlines() if line.startswith("oomph: ")]
@@ -58,14 +59,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oomph", default="target/release/oomph")
     parser.add_argument("--results", default=str(HERE / "auto.jsonl"))
+    parser.add_argument("--part", help="as in 2/3: the second of three that run side by side")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     results = Results(args.results)
-    for name, right, options, command in [] if args.report else CASES:
+    for name, right, options, command in [] if args.report else share_of(CASES, args.part):
         if results.has(case=name):
             continue
         try:
-            results.add(case=name, **run(args.oomph, options, command))
+            results.add(case=name, **run(args.oomph, options, command, lambda recording: results.keep(recording, name)))
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             print("%s: not measured: %s" % (name, error), flush=True)
     good = measured = 0

@@ -101,15 +101,6 @@ def children(pid):
     return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def processes_named(name):
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "comm").read_text().strip() == name:
-                yield int(entry.name)
-        except OSError:
-            pass
-
-
 def watching(oomph):
     with tempfile.TemporaryDirectory() as scratch:
         terminal = Terminal(
@@ -120,7 +111,7 @@ def watching(oomph):
         try:
             terminal.wait_for("step", 60, "steps")
             time.sleep(5)
-            front = min(processes_named("oomph"))
+            front = children(terminal.process())[0]
             keeper = children(front)[0]
             began, spent = time.monotonic(), {p: ticks(p) for p in (front, keeper)}
             time.sleep(60)

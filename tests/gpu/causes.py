@@ -20,6 +20,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = HERE / "programs" / "causes.py"
+sys.path.insert(0, str(HERE))
+
+from results import Results  # noqa: E402
 
 # Of each case the cause that the first finding must name, and the phase that it must have happened in,
 # where the cause alone does not say it.
@@ -94,19 +97,6 @@ def judge(case, answer):
     }
 
 
-def read(path):
-    """What has been measured, by case and size; a later line counts."""
-    known = {}
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the run was cut short while it wrote
-            known[entry["case"], entry["size"]] = entry
-    return known
-
-
 def table(known):
     lines = ["| cause | small | medium | large |", "|---|---|---|---|"]
     for case in CASES:
@@ -135,7 +125,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=540, help="begin no further run after so long")
     args = parser.parse_args()
     oomph = str(pathlib.Path(args.oomph).resolve())
-    known = read(args.results)
+    results = Results(args.results)
+    # A later line counts.
+    known = {(entry["case"], entry["size"]): entry for entry in results.lines}
     began = time.monotonic()
     # All causes in one size first: a run that is cut short has seen each.
     for size in SIZES:
@@ -152,13 +144,13 @@ def main():
                 except (subprocess.TimeoutExpired, RuntimeError) as error:
                     print(f"{case} {size}: not measured: {error}", flush=True)
                     continue
+                results.keep(pathlib.Path(scratch) / f"{case}-{size}.jsonl", f"{case} {size}")
             entry = {"case": case, "size": size, "exit": done.returncode, "seconds": round(took, 1), **judge(case, answer)}
             if entry["found"] is None:
                 # It did not run out of memory: the end of what it said tells why.
                 entry["tail"] = (done.stdout + done.stderr)[-600:]
             known[case, size] = entry
-            with args.results.open("a") as results:
-                results.write(json.dumps(entry) + "\n")
+            results.add(**entry)
             verdict = "ok  " if entry["right"] else "FAIL"
             print(f"{verdict} {case} {size} ({took:.0f} s): {entry['found']}: {entry.get('headline', '')}", flush=True)
     text = table(known)

@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "grid.py"
 sys.path.insert(0, str(HERE))
 
-from results import Results, shown  # noqa: E402
+from results import Results, share_of, shown  # noqa: E402
 
 # Name, where the search starts, where the bisection starts, cap in GiB, arguments.
 CASES = [
@@ -57,10 +57,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oomph", default="target/release/oomph")
     parser.add_argument("--results", default=str(HERE / "fit.jsonl"))
+    parser.add_argument("--part", help="as in 2/3: the second of three that run side by side")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     results = Results(args.results)
-    for name, start, low, cap, arguments in [] if args.report else CASES:
+    for name, start, low, cap, arguments in [] if args.report else share_of(CASES, args.part):
         for who, attempt in attempts(args.oomph, start, low, cap, arguments):
             if results.has(case=name, who=who):
                 continue

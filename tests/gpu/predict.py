@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "grid.py"
 sys.path.insert(0, str(HERE))
 
-from results import Results, quantile, shown  # noqa: E402
+from results import Results, quantile, share_of, shown  # noqa: E402
 
 GIB = 1 << 30
 
@@ -59,7 +59,10 @@ def measure(oomph, name, middle, arguments, results):
         recordings = []
         for batch in (middle, middle // 2):
             recording = pathlib.Path(directory) / ("%d.jsonl" % batch)
-            lines_of([oomph, "--headless", "--record", recording, "python3", PROGRAM, *arguments, "--batch-size", batch])
+            try:
+                lines_of([oomph, "--headless", "--record", recording, "python3", PROGRAM, *arguments, "--batch-size", batch])
+            finally:
+                results.keep(recording, "%s %d" % (name, batch))
             recordings.append(recording)
         # The cap makes the limit a matter of seconds, and a known number.
         peaks = lines_of(["python3", PROGRAM, *arguments, "--truth", ",".join(map(str, batches))])
@@ -116,10 +119,11 @@ def main():
     parser.add_argument("--oomph", default="target/release/oomph")
     parser.add_argument("--results", default=str(HERE / "predict.jsonl"))
     parser.add_argument("--only", nargs="*", help="parts of names")
+    parser.add_argument("--part", help="as in 2/3: the second of three that run side by side")
     parser.add_argument("--report", action="store_true", help="only the table of what was measured")
     args = parser.parse_args()
     results = Results(args.results)
-    for name, middle, arguments in [] if args.report else CASES:
+    for name, middle, arguments in [] if args.report else share_of(CASES, args.part):
         if results.has(kind="done", case=name) or args.only and not any(part in name for part in args.only):
             continue
         began = time.monotonic()

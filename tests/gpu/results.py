@@ -1,6 +1,8 @@
 """Results of a grid, one JSON line each, appended as they are made: a run that is cut off goes on where it was."""
+import gzip
 import json
 import pathlib
+import shutil
 
 
 class Results:
@@ -14,6 +16,14 @@ class Results:
                 except ValueError:
                     pass  # the last line of a run that was cut off
 
+    def keep(self, recording, name):
+        """Lays a recording beside the results, for whoever asks why a figure is what it is."""
+        kept = self.path.with_suffix(".kept")
+        kept.mkdir(parents=True, exist_ok=True)
+        if pathlib.Path(recording).exists():
+            with open(recording, "rb") as source, gzip.open(kept / (name.replace(" ", "-") + ".jsonl.gz"), "wb") as target:
+                shutil.copyfileobj(source, target)
+
     def has(self, **key):
         return any(all(line.get(name) == value for name, value in key.items()) for line in self.lines)
 
@@ -21,6 +31,12 @@ class Results:
         self.lines.append(line)
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def share_of(cases, part):
+    """The cases of one part, as in `2/3`: the second of three that are run side by side."""
+    number, of = (int(word) for word in (part or "1/1").split("/"))
+    return cases[number - 1::of]
 
 
 def quantile(values, share):

@@ -31,6 +31,10 @@ class Terminal:
     def screen(self):
         return self._tmux("capture-pane", "-p", "-t", self.name)
 
+    def process(self):
+        """The shell that the command was started by."""
+        return int(self._tmux("display-message", "-p", "-t", self.name, "#{pane_pid}"))
+
     def press(self, *keys):
         self._tmux("send-keys", "-t", self.name, *keys)
 
