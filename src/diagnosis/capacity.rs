@@ -71,7 +71,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             Some(_) | None => (Certainty::Possible, fails),
         }
     } else if tight {
-        (Certainty::Likely, "It would fit only without any waste")
+        (Certainty::Likely, "It would fit only with next to no waste")
     } else if case.free.is_none() && case.others.is_none() {
         // Nothing says what else is on the card; by what is known it should have fitted.
         return Some(unexplained(case, needed, capacity));

@@ -24,6 +24,10 @@ pub(super) const USUAL_OUTSIDE: Bytes = Bytes::mib(1_200);
 /// than this does not fit.
 const LEAST_WASTE: f64 = 0.02;
 
+/// The share of what is reserved above which unallocated memory is more than the allocator's
+/// usual rounding: measured trainings hold 2 to 8 % in their caches without any harm.
+const NOTABLE_CACHE: f64 = 0.08;
+
 /// One out-of-memory and the numbers around it. What is not known is `None`.
 pub(super) struct Case<'a> {
     pub(super) oom: &'a OomIncident,
@@ -253,10 +257,17 @@ impl<'a> Case<'a> {
     }
 
     /// Whether no allocator could have found room: the free pieces do not do together, or only
-    /// without any waste.
+    /// without the waste that every allocator has.
     pub(super) fn is_full(&self) -> Option<bool> {
         let waste = self.allocated?.scale(LEAST_WASTE);
-        Some(self.spare()? < i128::from(waste.0))
+        let free_alone_is_short = self.free? < self.requested.unwrap_or_default();
+        let rounding_alone = self.cache_is_notable() == Some(false) && free_alone_is_short;
+        Some(self.spare()? < i128::from(waste.0) || rounding_alone)
+    }
+
+    /// Whether more lies unallocated than the allocator's usual rounding.
+    pub(super) fn cache_is_notable(&self) -> Option<bool> {
+        Some(self.unallocated?.fraction_of(self.reserved?)? >= NOTABLE_CACHE)
     }
 
     /// What PyTorch could have on this device if no other process were on it.

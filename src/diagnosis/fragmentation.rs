@@ -5,17 +5,13 @@ use super::case::{Case, number, text};
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
-/// The share of what is reserved above which unallocated memory is more than the allocator's
-/// usual rounding: measured trainings hold 2 to 8 % in their caches without any harm.
-const NOTABLE: f64 = 0.08;
-
 /// What expandable segments need beyond what is allocated: 0.3 to 4 % were measured (FACTS), 1 % on
 /// the average.
 const EXPANDABLE_WASTE: f64 = 0.01;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let (unallocated, requested) = (case.unallocated?, case.requested?);
-    let reserved = case.reserved?;
+    let notable = case.cache_is_notable()?;
     let free = case.free.unwrap_or(Bytes::ZERO);
     if case.by_last_sample || (unallocated < requested && unallocated + free < requested) {
         return None;
@@ -32,7 +28,6 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         // Windows has moved some of it to the host: the pieces are not the card's.
         return None;
     }
-    let notable = unallocated.fraction_of(reserved)? >= NOTABLE;
     if !notable && case.capacity.is_none() {
         return None;
     }

@@ -11,6 +11,11 @@ use crate::units::Bytes;
 /// Runs at most.
 pub const RUNS: usize = 3;
 
+/// The share of the answer that a round number may cost.
+const ROUNDING: f64 = 0.015;
+/// From here on an odd number is more precise than anybody asks for.
+const EVEN_FROM: u64 = 64;
+
 /// What one run showed.
 #[derive(Debug, Clone)]
 pub struct Trial {
@@ -167,8 +172,15 @@ impl Search {
             .unwrap_or(u64::MAX)
     }
 
+    /// As people round batches, where that costs next to nothing: this is a search for the largest.
     fn round(&self, value: u64) -> u64 {
-        if self.rounds { rounded(value) } else { value }
+        let round = rounded(value);
+        let loses = (value - round) as f64 / value.max(1) as f64;
+        match self.rounds {
+            true if loses <= ROUNDING => round,
+            true => value - value % 2 * u64::from(value >= EVEN_FROM),
+            false => value,
+        }
     }
 
     /// The largest value whose need, at one end of its interval and with the margin, is within the
@@ -270,6 +282,7 @@ mod tests {
                     optimizer: Estimate::exact(base.scale(1.5)),
                     varies: false,
                     overhead: fits.then_some(self.reserved),
+                    held: None,
                     left_over: (!fits).then_some(self.needed),
                 }),
             }

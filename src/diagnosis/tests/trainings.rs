@@ -314,6 +314,29 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             Capacity,
             Certain,
         ),
+        (
+            // As large convolutions leave them: a fourteenth of the cache, and more than was asked for.
+            "large pieces in a full card",
+            failing(OomRecord {
+                phase: Phase::Forward,
+                largest_free: Some(Bytes::mib(900)),
+                ..record(100, gib(21.2), gib(22.8), gib(1.2), gib(0.3))
+            }),
+            Capacity,
+            Likely,
+        ),
+        (
+            "evaluation with gradients, large pieces",
+            failing(OomRecord {
+                phase: Phase::Evaluation,
+                grad_enabled: Some(true),
+                step: 8,
+                largest_free: Some(Bytes::mib(450)),
+                ..record(100, gib(21.7), gib(22.8), gib(0.6), gib(0.2))
+            }),
+            EvaluationGraph,
+            Likely,
+        ),
         ("a longer sequence", odd(60, 11.0, 18.0), OddBatch, Likely),
         (
             "a step like the others",

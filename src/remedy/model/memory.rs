@@ -130,7 +130,8 @@ impl Model {
     pub fn needs(&self, target: &Target) -> Forecast {
         match self.peak(target) {
             Forecast::Within(peak) => {
-                Forecast::Within(peak.times(target.allocator.factors(&self.observations)))
+                let factors = target.allocator.factors(&self.observations, target.batch);
+                Forecast::Within(peak.times(factors))
             }
             other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
         }

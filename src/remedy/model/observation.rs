@@ -38,7 +38,10 @@ pub struct Observation {
     /// The most that was reserved as a share of the most that was allocated, while nothing had to be
     /// given back: what the allocator's habits cost at the most.
     pub overhead: Option<f64>,
-    /// The same at an out-of-memory, when it had given back all that it could.
+    /// The most that was seen in passing of what could not have been given back, as a share of the
+    /// most that was allocated; `None` where no look fell near the peak.
+    pub held: Option<f64>,
+    /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
     pub left_over: Option<f64>,
 }
 
@@ -133,6 +136,7 @@ impl Observation {
             optimizer: optimizer(steps, floor, parameters, known),
             varies: rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED)),
             overhead: rank.and_then(|rank| overhead(rank, known)),
+            held: rank.and_then(held),
             left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
         })
     }
@@ -229,4 +233,13 @@ fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
     let (allocated, reserved) = rank.unforced?;
     // What was reserved before the run had come far says nothing of its peak.
     (allocated >= known.scale(0.5)).then(|| reserved.fraction_of(allocated))?
+}
+
+/// What cannot be given back at the peak lies above the peak; a look that saw less than this share of
+/// the peak missed it, and says nothing.
+const NEAR_THE_PEAK: f64 = 0.96;
+
+fn held(rank: &RankState) -> Option<f64> {
+    let share = rank.held_peak?.fraction_of(rank.allocated_peak)?;
+    (share >= NEAR_THE_PEAK).then_some(share.max(1.0))
 }

@@ -110,6 +110,7 @@ impl State {
         if sample.alloc_retries == 0 && rank.steps.count > 0 {
             rank.unforced = Some((rank.allocated_peak, rank.reserved_peak));
         }
+        rank.held_peak = rank.held_peak.max(sample.held_peak);
         let holding = Holding {
             device: uuid.clone(),
             at,
