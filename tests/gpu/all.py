@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the suites of this directory side by side, on as many GPUs as the machine has.
 
-    python3 tests/gpu/all.py --oomph target/release/oomph --results DIR [--seconds N] [--only JOB ...]
+    python3 tests/gpu/all.py --oomph target/release/oomph --results DIR [--seconds N] [--only START ...]
 
 Each job has a GPU to itself (CUDA_VISIBLE_DEVICES) and lays its results and what it printed into DIR. What has been
 measured there is not run again by suites that keep results; after `--seconds` what still runs is ended.
@@ -21,7 +21,7 @@ MODELS = ("decoder", "llama", "vit", "resnet", "unet", "lstm")
 
 
 def jobs(oomph, results):
-    """A name, and the commands that share a GPU under it, each with a name of its own."""
+    """The jobs; each is the named commands that share a GPU."""
     def suite(name, file, *words, keeps=True):
         kept = ("--results", results / f"{name}.jsonl") if keeps else ()
         return name, [sys.executable, HERE / f"{file}.py", *words, *kept]
@@ -29,21 +29,21 @@ def jobs(oomph, results):
     def under(name, file, *words, keeps=True):
         return suite(name, file, "--oomph", oomph, *words, keeps=keeps)
 
-    yield "causes", [under("causes-1", "causes", "--only", "load", "forward", "optimizer_state", "fragmentation", "limit")]
-    yield "causes", [
+    yield [under("causes-1", "causes", "--only", "load", "forward", "optimizer_state", "fragmentation", "limit")]
+    yield [
         under("causes-2", "causes", "--only", "backward", "foreign_process", "leak", "evaluation_graph", "odd_batch", "non_pytorch")
     ]
-    yield "run", [under("run", "run", "--keep", results / "run.kept", keeps=False)]
+    yield [under("run", "run", "--keep", results / "run.kept", keeps=False)]
+    yield [under("trust", "trust", "--keep", results / "trust.kept", keeps=False)]
     # The losses and peaks of a process are its own; one GPU is enough for all models.
-    yield "patches", [suite(f"patches-{model}", "patches", "--only", model) for model in MODELS]
-    yield "auto", [under("auto-1", "auto", "--part", "1/2")]
-    yield "auto", [under("auto-2", "auto", "--part", "2/2")]
-    yield "predict", [under("predict-1", "predict", "--part", "1/2")]
-    yield "predict", [under("predict-2", "predict", "--part", "2/2")]
-    yield "programs", [under("programs", "programs")]
-    yield "fit", [under("fit-1", "fit", "--part", "1/2")]
-    yield "fit", [under("fit-2", "fit", "--part", "2/2")]
-    yield "bench", [under("bench", "bench", keeps=False)]
+    yield [suite(f"patches-{model}", "patches", "--only", model) for model in MODELS]
+    for part in (1, 2):
+        yield [under(f"auto-{part}", "auto", "--part", f"{part}/2")]
+        yield [under(f"predict-{part}", "predict", "--part", f"{part}/2")]
+        yield [under(f"fit-{part}", "fit", "--part", f"{part}/2")]
+    yield [under("programs-1", "programs", "--only", "transformers", "lightning")]
+    yield [under("programs-2", "programs", "--only", "timm", "accelerate")]
+    yield [under("bench", "bench", keeps=False)]
 
 
 def gpus():
@@ -54,11 +54,11 @@ def gpus():
 def work(gpu, waiting, results, deadline):
     while True:
         try:
-            name, commands = waiting.get_nowait()
+            commands = waiting.get_nowait()
         except queue.Empty:
             return
         if time.monotonic() > deadline:
-            print(f"{name}: not begun", flush=True)
+            print(f"{commands[0][0]}: not begun", flush=True)
             continue
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=str(gpu), PYTHONUNBUFFERED="1")
         running = []
@@ -84,15 +84,18 @@ def main():
     parser.add_argument("--oomph", required=True)
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--only", nargs="*", default=[], help="starts of the jobs' names")
     args = parser.parse_args()
     deadline = time.monotonic() + args.seconds
     results = args.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
     waiting = queue.Queue()
-    for name, commands in jobs(pathlib.Path(args.oomph).resolve(), results):
-        if not args.only or name in args.only:
-            waiting.put((name, commands))
+    every = list(jobs(pathlib.Path(args.oomph).resolve(), results))
+    # In the order asked for.
+    for word in args.only or [""]:
+        for commands in every:
+            if commands[0][0].startswith(word):
+                waiting.put(commands)
     workers = [
         threading.Thread(target=work, args=(gpu, waiting, results, deadline)) for gpu in range(gpus())
     ]
