@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""A training of one of five models, written as a user would write it, for the suite of the patches.
+"""A training of one of six models, written as a user would write it, for the suite of the patches.
 
-    python3 patched.py --model decoder|vit|resnet|unet|lstm --around plain|compile|ddp|accelerate|scaler|autocast
-                       [--device cuda|cpu] [--steps 50] [--evaluate 10] [--size small|large]
+    python3 patched.py --model decoder|llama|vit|resnet|unet|lstm
+                       --around plain|compile|ddp|accelerate|scaler|autocast|autocast-loss
+                       [--device cuda|cpu] [--steps 50] [--evaluate 10] [--size small|large] [--backend inductor]
+
+It computes with deterministic kernels, so that two runs of it can be held to the same bits; its peak
+and its times are of these kernels. `autocast` is the program's own, around the forward, whose outputs
+go to the loss in float32; with `autocast-loss` the loss is inside it too.
 
 Prints one line of JSON (rank 0): the losses of training and evaluation, the peak, the median step, a
 sum over the weights, the names of the state, and what the probe says of its patches where it is there.
@@ -13,6 +18,11 @@ import os
 import statistics
 import sys
 import time
+
+# Before the first cuBLAS handle: workspaces of one size, so that the order of sums is the same.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+# Reductions are laid out by their sizes, not by what a benchmark of this moment found faster.
+os.environ.setdefault("TORCHINDUCTOR_DETERMINISTIC", "1")
 
 import torch
 import torch.nn as nn
@@ -144,15 +154,42 @@ class Draw:
         return torch.randint(below, shape, generator=self.generator)
 
 
-def loss_of(name, model, batch):
+def forward(name, model, batch):
+    """What the model returns: its outputs, or the loss where it computes that itself."""
     if name in ("decoder", "llama"):
         return model(input_ids=batch[0], labels=batch[0]).loss
     if name == "lstm":
-        logits = model(batch[0][:, :-1])
-        return F.cross_entropy(logits.flatten(0, 1), batch[0][:, 1:].flatten())
+        return model(batch[0][:, :-1])
+    return model(batch[0])
+
+
+def loss_of(name, outputs, batch):
+    if name in ("decoder", "llama"):
+        return outputs
+    if name == "lstm":
+        return F.cross_entropy(outputs.flatten(0, 1), batch[0][:, 1:].flatten())
     if name == "unet":
-        return F.mse_loss(model(batch[0]), batch[1])
-    return F.cross_entropy(model(batch[0]), batch[1])
+        return F.mse_loss(outputs, batch[1])
+    return F.cross_entropy(outputs, batch[1])
+
+
+def be_deterministic():
+    """Warns of kernels that have no deterministic form, and goes on with them."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+
+
+def join_ranks(device):
+    """NCCL has one rank on a GPU; where there are fewer GPUs than ranks, gloo takes their tensors too."""
+    import torch.distributed as dist
+
+    count = torch.cuda.device_count() if device == "cuda" else 0
+    dist.init_process_group("nccl" if count >= int(os.environ["LOCAL_WORLD_SIZE"]) else "gloo")
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % count)
+    return dist.get_rank()
 
 
 def main():
@@ -163,16 +200,11 @@ def main():
     asked.add_argument("--steps", type=int, default=50)
     asked.add_argument("--evaluate", type=int, default=10)
     asked.add_argument("--size", default="large")
+    asked.add_argument("--backend", default="inductor", help="of torch.compile")
     asked = asked.parse_args()
     device = asked.device
-    rank = 0
-    if asked.around == "ddp":
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo" if device == "cpu" else "nccl")
-        rank = dist.get_rank()
-        if device == "cuda":
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    be_deterministic()
+    rank = join_ranks(device) if asked.around == "ddp" else 0
     torch.manual_seed(7 + rank)
     if device == "cpu":
         torch.set_num_threads(1)
@@ -192,19 +224,24 @@ def main():
         accelerator = Accelerator(cpu=device == "cpu")
         model, optimizer = accelerator.prepare(model, optimizer)
     elif asked.around == "compile":
-        model = torch.compile(model, backend="aot_eager" if device == "cpu" else "inductor")
+        model = torch.compile(model, backend=asked.backend)
     elif asked.around == "ddp":
         model = nn.parallel.DistributedDataParallel(model)
     elif asked.around == "scaler":
         scaler = torch.amp.GradScaler(device)
-    autocast = asked.around in ("scaler", "autocast")
+    autocast = asked.around in ("scaler", "autocast", "autocast-loss")
+    within = asked.around in ("scaler", "autocast-loss")
     losses, evaluations, times = [], [], []
     draw, other = Draw(1 + rank), Draw(1000)
     for step in range(asked.steps):
         batch = [each.to(device) for each in batch_of(draw, n)]
         began = time.perf_counter()
         with torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
-            loss = loss_of(asked.model, model, batch)
+            outputs = forward(asked.model, model, batch)
+            loss = loss_of(asked.model, outputs, batch) if within else None
+        if loss is None:
+            outputs = outputs.float() if autocast else outputs
+            loss = loss_of(asked.model, outputs, batch)
         if accelerator is not None:
             accelerator.backward(loss)
         elif scaler is not None:
@@ -225,7 +262,8 @@ def main():
             model.eval()
             with torch.no_grad():
                 batch = [each.to(device) for each in batch_of(other, n)]
-                evaluations.append(loss_of(asked.model, model, batch).item())
+                outputs = forward(asked.model, model, batch)
+                evaluations.append(loss_of(asked.model, outputs, batch).item())
             model.train()
     if rank == 0:
         probe = sys.modules.get("_oomph_probe")

@@ -32,6 +32,55 @@ class Recomputation(PatchTest):
             made.said["recompute"], ("applied", "recomputed in backward: 3 Block")
         )
 
+    def test_dropout_in_a_compiled_graph_is_said_to_draw_otherwise(self):
+        class Dropout(Module):
+            def __init__(self, p):
+                super().__init__()
+                self.p = p
+
+            def forward(self, x):
+                return x
+
+        class Dropping(Block):
+            def __init__(self, p):
+                super().__init__()
+                self.drop = Dropout(p)
+
+        class OptimizedModule(Module):
+            def __init__(self, module):
+                super().__init__()
+                self._orig_mod = module
+
+            def forward(self, x):
+                return self._orig_mod(x)
+
+        def in_place(net):
+            net._compiled_call_impl = net._call_impl
+            return net
+
+        def blocks_alone(net):
+            for block in net.blocks:
+                in_place(block)
+            return net
+
+        cases = [
+            (OptimizedModule, 0.1, True),
+            (in_place, 0.1, True),
+            (OptimizedModule, 0.0, False),
+            # A graph inside a block is recomputed as it is.
+            (blocks_alone, 0.1, False),
+            (lambda net: net, 0.1, False),
+        ]
+        for compiled, p, expected in cases:
+            with self.subTest(compiled=compiled, p=p):
+                self.afresh()
+                net = compiled(Net([Dropping(p), Dropping(p)]))
+                made = self.patch("recompute")
+                outputs(net)
+                outcome, words = made.said["recompute"]
+                self.assertEqual(outcome, "applied")
+                self.assertEqual("; under torch.compile dropout" in words, expected)
+
     def test_names_parameters_and_forward_stay_as_they_were(self):
         net = Net([Block(), Block()])
         before = [sorted(vars(part)["_parameters"]) for part in net.modules()]

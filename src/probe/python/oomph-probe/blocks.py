@@ -117,6 +117,27 @@ def is_kind(module, names):
     return None
 
 
+def compiled(root):
+    """The ids of the modules that are called inside a compiled one: their calls are traced."""
+    found = set()
+    for module in root.modules():
+        # torch.compile(module), or module.compile() in place.
+        if is_kind(module, ("OptimizedModule",)) or vars(module).get("_compiled_call_impl"):
+            found.update(id(part) for part in module.modules() if part is not module)
+    return found
+
+
+def is_dropout(module):
+    """Whether a module drops something, by what it keeps: `Dropout.p`, `attention_dropout`, `drop_prob`."""
+    is_kind_of_it = "drop" in type(module).__name__.lower()
+    return any(
+        isinstance(value, float)
+        and 0.0 < value <= 1.0
+        and ("drop" in name.lower() or (is_kind_of_it and name == "p"))
+        for name, value in vars(module).items()
+    )
+
+
 def is_statistics(module):
     return bool(is_kind(module, STATISTICS))
 

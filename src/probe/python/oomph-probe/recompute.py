@@ -14,6 +14,11 @@ from . import blocks, calls, purity
 NAME = "recompute"
 # The checkpoint that checks what it recomputes, and can be nested.
 SINCE = (2, 1)
+# Since torch 2.7 each random operation that is recomputed in a compiled graph on CUDA has a generator of
+# its own (graphsafe_rng_functionalization of torch._functorch.config): the same numbers in forward and
+# backward, but others than without recomputation. Dropout that is fused into a kernel of the compiler's
+# own keeps its numbers; which it will be cannot be told before.
+DRAWN = "under torch.compile dropout may then draw other random numbers"
 # On a module: the number of its group, from 1, and whether it may be recomputed in a compiled graph.
 MARK, COMPILED = "_oomph_recompute", "_oomph_recompute_compiled"
 
@@ -45,6 +50,7 @@ class Recompute:
         self.enabled = []
         self.already = []
         self.classes = set()
+        self.draws_compiled = False
 
     def install(self):
         if self.patches.version < SINCE:
@@ -60,10 +66,13 @@ class Recompute:
         if why is not None:
             return self.patches.decline(NAME, why)
         if self.go_own_way(root):
+            self.look_for_dropout(root, root.modules())
             return self.report()
         groups = blocks.find(root)
         for group in groups:
             self.take_group(group)
+            if group.why_not is None and not group.has_statistics:
+                self.look_for_dropout(root, group.members)
         if not groups and not self.builds:
             return self.patches.decline(
                 NAME, "%s has no repeated blocks of one class" % type(root).__name__
@@ -100,6 +109,19 @@ class Recompute:
             setattr(member, MARK, number)
             # A compiled graph would count the statistics twice.
             setattr(member, COMPILED, not group.has_statistics)
+
+    def look_for_dropout(self, root, recomputed):
+        """Only a matter of words: what cannot be looked at is not worth one."""
+        try:
+            compiled = blocks.compiled(root)
+            self.draws_compiled = self.draws_compiled or any(
+                blocks.is_dropout(part)
+                for module in recomputed
+                if id(module) in compiled
+                for part in module.modules()
+            )
+        except Exception:
+            pass
 
     def stand_around(self, cls):
         """Gives a class a call that goes by the mark of the module."""
@@ -222,7 +244,8 @@ class Recompute:
         ]
         if used:
             words = "recomputed in backward: " + ", ".join(used)
-            self.patches.apply(NAME, "; ".join([words] + left))
+            drawn = [DRAWN] if self.draws_compiled else []
+            self.patches.apply(NAME, "; ".join([words] + drawn + left))
         elif self.already or left:
             self.patches.decline(NAME, "; ".join(self.already + left))
 
