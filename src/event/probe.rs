@@ -80,10 +80,6 @@ pub struct Sample {
     pub allocated_peak: Bytes,
     /// The largest `reserved` so far in this process.
     pub reserved_peak: Bytes,
-    /// The largest sum of `allocated` and `inactive_split` that was seen so far: what the allocator
-    /// could not have given back then. Seen in passing, so that the real one may be larger.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_peak: Option<Bytes>,
     /// cudaMalloc failed, the cache was given back, and it was tried again.
     #[serde(default)]
     pub alloc_retries: u64,

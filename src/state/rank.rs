@@ -26,8 +26,8 @@ pub struct RankState {
     /// The largest `allocated` and `reserved` so far, as of the last sample before the allocator had
     /// to give anything back: what it holds where nothing presses it.
     pub unforced: Option<(Bytes, Bytes)>,
-    /// The most that was seen to be allocated or to lie in pieces that cannot be given back.
-    pub held_peak: Option<Bytes>,
+    /// The most that was seen, after a first step, to lie in pieces beside blocks in use.
+    pub pieces_peak: Option<Bytes>,
     /// At which step the peak was reached, where steps are known.
     pub peak_step: Option<u64>,
     /// When cudaMalloc had failed and was tried again without the cache, and how often until then;
@@ -71,7 +71,7 @@ impl RankState {
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
             unforced: None,
-            held_peak: None,
+            pieces_peak: None,
             peak_step: None,
             retries: Vec::new(),
             steps: StepTrack::default(),

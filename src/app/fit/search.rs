@@ -282,7 +282,7 @@ mod tests {
                     optimizer: Estimate::exact(base.scale(1.5)),
                     varies: false,
                     overhead: fits.then_some(self.reserved),
-                    held: None,
+                    pieces: None,
                     left_over: (!fits).then_some(self.needed),
                 }),
             }

@@ -45,7 +45,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         allocated_peak: Bytes::gib(peak),
         reserved_peak: Bytes::gib(peak),
         unforced: None,
-        held_peak: None,
+        pieces_peak: None,
         peak_step: None,
         retries: Vec::new(),
         steps: StepTrack {

@@ -89,7 +89,7 @@ impl Training {
             optimizer: Estimate::of(floor, floor + parameters, floor + parameters),
             varies: self.varies,
             overhead: None,
-            held: None,
+            pieces: None,
             left_over: None,
         }
     }

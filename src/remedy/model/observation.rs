@@ -38,9 +38,9 @@ pub struct Observation {
     /// The most that was reserved as a share of the most that was allocated, while nothing had to be
     /// given back: what the allocator's habits cost at the most.
     pub overhead: Option<f64>,
-    /// The most that was seen in passing of what could not have been given back, as a share of the
-    /// most that was allocated; `None` where no look fell near the peak.
-    pub held: Option<f64>,
+    /// The most that lay in pieces beside blocks in use, which cannot be given back, as a share of
+    /// the most that was allocated.
+    pub pieces: Option<f64>,
     /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
     pub left_over: Option<f64>,
 }
@@ -136,7 +136,7 @@ impl Observation {
             optimizer: optimizer(steps, floor, parameters, known),
             varies: rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED)),
             overhead: rank.and_then(|rank| overhead(rank, known)),
-            held: rank.and_then(held),
+            pieces: rank.and_then(pieces),
             left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
         })
     }
@@ -235,11 +235,8 @@ fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
     (allocated >= known.scale(0.5)).then(|| reserved.fraction_of(allocated))?
 }
 
-/// What cannot be given back at the peak lies above the peak; a look that saw less than this share of
-/// the peak missed it, and says nothing.
-const NEAR_THE_PEAK: f64 = 0.96;
-
-fn held(rank: &RankState) -> Option<f64> {
-    let share = rank.held_peak?.fraction_of(rank.allocated_peak)?;
-    (share >= NEAR_THE_PEAK).then_some(share.max(1.0))
+fn pieces(rank: &RankState) -> Option<f64> {
+    // With expandable segments the figure is 0 always and says nothing.
+    let most = rank.pieces_peak.filter(|most| *most > Bytes::ZERO)?;
+    most.fraction_of(rank.allocated_peak)
 }

@@ -107,10 +107,12 @@ impl State {
             .reserved_peak
             .max(sample.reserved_peak)
             .max(sample.reserved);
-        if sample.alloc_retries == 0 && rank.steps.count > 0 {
-            rank.unforced = Some((rank.allocated_peak, rank.reserved_peak));
+        if rank.steps.count > 0 {
+            rank.pieces_peak = rank.pieces_peak.max(sample.inactive_split);
+            if sample.alloc_retries == 0 {
+                rank.unforced = Some((rank.allocated_peak, rank.reserved_peak));
+            }
         }
-        rank.held_peak = rank.held_peak.max(sample.held_peak);
         let holding = Holding {
             device: uuid.clone(),
             at,

@@ -83,10 +83,6 @@ class Reading:
                     self.rest[field] = stats[key]["all"]["current"]
             self.rest.update(small_pool(stats))
 
-    def held(self):
-        """What the allocator could not give back now: blocks in use, and the free pieces beside them."""
-        return self.allocated + self.rest.get("inactive_split", 0)
-
     def edge(self):
         """The reading at an edge of an optimizer step."""
         return {"allocated": self.allocated, "reserved": self.reserved, "peak": self.peak}
@@ -100,7 +96,6 @@ class Allocator:
         self.native = name != "cudaMallocAsync"
         self.stats = torch._C._cuda_memoryStats
         self.peaks = {}
-        self.held = {}
         self.known = None
 
     def read(self, device):
@@ -113,8 +108,6 @@ class Allocator:
                 max(allocated, reading.peak),
                 max(reserved, reading.reserved_peak),
             )
-        if reading.held() > self.held.get(device, 0):
-            self.held[device] = reading.held()
         return reading
 
     def use(self, device, reading, limit):
@@ -136,8 +129,6 @@ class Allocator:
             "reserved_peak": reserved_peak,
         }
         line.update(reading.rest)
-        if "inactive_split" in reading.rest:
-            line["held_peak"] = self.held.get(device, 0)
         if limit is not None:
             line["limit"] = limit
         return line

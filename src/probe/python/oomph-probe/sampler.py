@@ -8,9 +8,6 @@ from _thread import allocate_lock, start_new_thread
 KEEP_ALIVE = 1.0
 # A device of which this process uses nothing is looked at as often.
 IDLE_LOOK = 1.0
-# Between two samples the allocator is glanced at this often, for what it holds near a step's peak,
-# until so many seconds after its device was first used: at 10 Hz a short run's peaks are missed.
-GLANCE, GLANCES = 0.02, 15.0
 # One attempt to send; the front's buffer is full where that does not do.
 SEND = 0.05
 # Attempts to find the front: from the first to the longest pause.
@@ -34,7 +31,6 @@ class Sampler:
         self.connection = 0
         self.pause = FIRST_PAUSE
         self.next_attempt = 0.0
-        self.glances_until = None
 
     def start(self):
         self.wake.acquire()
@@ -55,7 +51,7 @@ class Sampler:
                 if self.sleep(pause):
                     break
                 pause = min(pause * 1.5, 1.0)
-            while not self.stopping and not self.rest(self.pause_now()):
+            while not self.stopping and not self.sleep(self.pause_now()):
                 self.tick()
             # The last of it, of a program that was quickly done the first as well.
             if self.process.torch.cuda.is_initialized():
@@ -69,32 +65,6 @@ class Sampler:
         if self.process.wire.is_connected():
             return self.interval
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
-
-    def rest(self, seconds):
-        """Sleeps until the next sample, with glances in between while they are worth it."""
-        until = time.monotonic() + seconds
-        while True:
-            now = time.monotonic()
-            left = max(until - now, 0.0)
-            if left <= GLANCE or not self.is_glancing(now):
-                return self.sleep(left)
-            if self.sleep(GLANCE):
-                return True
-            self.glance()
-
-    def is_glancing(self, now):
-        if not self.last or not self.process.wire.is_connected():
-            return False
-        if self.glances_until is None:
-            self.glances_until = now + GLANCES
-        return now < self.glances_until
-
-    def glance(self):
-        try:
-            for device in self.last:
-                self.process.allocator.read(device)
-        except Exception:
-            pass
 
     def sleep(self, seconds):
         """True where the process is to end."""
