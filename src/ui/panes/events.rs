@@ -27,6 +27,8 @@ enum Entry<'a> {
     Retried(&'a RankState, u64),
     ProbeGone(&'a RankState),
     OutOfMemory(&'a OomIncident),
+    /// The program's output named another epoch.
+    Epoch(u64),
     StopRequested(&'a Run),
     Ended(&'a Run),
     Note(&'a Note),
@@ -62,7 +64,10 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, Entry<'_>)> {
         retried.chain(gone)
     });
     let ooms = run.ooms.iter().map(|oom| (oom.at, Entry::OutOfMemory(oom)));
-    once.into_iter().flatten().chain(of_ranks).chain(ooms)
+    let epochs = run.epochs.marks().iter();
+    let epochs = epochs.map(|mark| (mark.at, Entry::Epoch(mark.number)));
+    let once = once.into_iter().flatten();
+    once.chain(of_ranks).chain(ooms).chain(epochs)
 }
 
 impl Entry<'_> {
@@ -108,6 +113,7 @@ impl Entry<'_> {
                     false => (format!("OOM{place}{asked}"), Tone::Wrong),
                 }
             }
+            Entry::Epoch(number) => (format!("epoch {number}"), Tone::Dim),
             Entry::StopRequested(run) => (format!("run {} asked to stop", run.number), Tone::Text),
             Entry::Ended(run) => {
                 let outcome = run.outcome();
