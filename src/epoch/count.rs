@@ -49,7 +49,7 @@ impl Count {
             Some(current) if number < current => {
                 // A second training in one program counts from the beginning; a process that lags is
                 // one epoch behind, or two.
-                let begins_anew = number <= 1 && current > 3;
+                let begins_anew = number <= 1 && current > number + 2;
                 let goes_on = self.lower.is_some_and(|lower| number == lower + 1);
                 if !(begins_anew || goes_on) {
                     self.lower = Some(number);
@@ -120,6 +120,7 @@ mod tests {
             (&[7, 5, 5, 7, 8, 3, 9], &[7, 8, 9]),
             // A second training counts anew: from the beginning, or from the middle.
             (&[8, 9, 1, 1, 2], &[8, 9, 1, 2]),
+            (&[2, 3, 0, 1], &[2, 3, 0, 1]),
             (&[8, 9, 5, 5, 6, 7], &[8, 9, 6, 7]),
             // Resumed.
             (&[40, 41], &[40, 41]),
