@@ -42,6 +42,19 @@ impl Epochs {
         &self.marks
     }
 
+    /// Of these the round numbers: every `step`th, or the first that is known behind one.
+    pub fn every(&self, step: u64) -> impl Iterator<Item = &EpochMark> {
+        let step = step.max(1);
+        let mut before = None;
+        self.marks.iter().filter(move |mark| {
+            let part = mark.number / step;
+            match before.replace(part) {
+                Some(before) => part != before,
+                None => mark.number % step == 0,
+            }
+        })
+    }
+
     /// The number that was named last.
     pub fn latest(&self) -> Option<u64> {
         self.marks.last().map(|mark| mark.number)
@@ -107,6 +120,19 @@ mod tests {
             );
         }
         assert_eq!(Epochs::default().between(secs(0), secs(9)), None);
+    }
+
+    #[test]
+    fn of_many_the_round_numbers_are_picked() {
+        let every = |numbers: &[u64], step| -> Vec<u64> {
+            let marks: Vec<(u64, u64)> = (1..).zip(numbers.iter().copied()).collect();
+            let epochs = told(&marks);
+            epochs.every(step).map(|mark| mark.number).collect()
+        };
+        assert_eq!(every(&[0, 1, 2, 3, 4], 1), [0, 1, 2, 3, 4]);
+        assert_eq!(every(&[0, 1, 2, 3, 4], 2), [0, 2, 4]);
+        assert_eq!(every(&[1, 3, 5, 7, 9, 11, 13], 5), [5, 11]);
+        assert_eq!(every(&[1, 2, 3], 0), [1, 2, 3]);
     }
 
     #[test]

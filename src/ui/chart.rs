@@ -19,6 +19,7 @@ mod plot;
 mod scale;
 mod window;
 
+pub use epochs::round_numbers;
 pub use window::{Move, TimeView, Window};
 
 use super::figures::Figures;

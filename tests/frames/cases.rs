@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
     case("epochs", epochs::of_two_runs, &[KeyCode::Char(','); 24]),
-    case("many-epochs", epochs::of_a_long_run, &[]),
+    case("many-epochs", epochs::of_a_long_run, &[KeyCode::BackTab; 2]),
     case("epochs-listed", epochs::of_two_runs, &[KeyCode::BackTab; 2]),
     case(
         "wide-runs",

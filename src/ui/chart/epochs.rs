@@ -26,17 +26,10 @@ pub fn shown(state: &State, window: &Window) -> Vec<Shown> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut free_from = 0;
     for run in &state.runs {
-        let marks = run.epochs.marks();
-        let step = step(marks, column_us);
-        let mut before = None;
-        for mark in marks {
-            let part = mark.number / step;
-            let is_round = match before.replace(part) {
-                Some(before) => part != before,
-                None => mark.number % step == 0,
-            };
+        let step = step(run.epochs.marks(), column_us);
+        for mark in run.epochs.every(step) {
             let column = mark.at.0 / column_us;
-            if is_round && column >= free_from {
+            if column >= free_from {
                 let name = format!("e{}", mark.number);
                 free_from = column + u64::from(columns(&name)) + 1;
                 shown.push(Shown { column, name });
@@ -61,10 +54,14 @@ fn step(marks: &[EpochMark], column_us: u64) -> u64 {
         return 1;
     };
     let needed = COLUMNS_PER_MARK * column_us;
-    let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
-    let mut steps = decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)));
     let fits = |step: &u64| length.saturating_mul(*step) >= needed;
-    steps.find(fits).unwrap_or(u64::MAX)
+    round_numbers().find(fits).unwrap_or(u64::MAX)
+}
+
+/// 1, 2, 5, 10, 20, and so on.
+pub fn round_numbers() -> impl Iterator<Item = u64> {
+    let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
+    decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)))
 }
 
 /// Their columns in the window, where they have one, and their names.
