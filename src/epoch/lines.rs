@@ -28,6 +28,8 @@ pub struct Told<'a> {
 pub struct Lines {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
+    /// What the names beside it have shown to be of the training's progress.
+    proved: Option<Said>,
     /// A table's head has come, and its first row says the epoch.
     awaits_row: bool,
     /// Room for a line without its escapes.
@@ -52,8 +54,9 @@ impl Lines {
     /// The stream has ended, and with it its last line.
     pub fn finish(&mut self, told: &mut dyn FnMut(Told<'_>)) {
         let mut line = std::mem::take(&mut self.begun);
-        if self.awaits_row || wording::hint(&line, 0).is_some() {
-            self.read(&line, told);
+        let hint = wording::hint(&line, 0);
+        if self.awaits_row || hint.is_some() {
+            self.read(&line, hint, told);
         }
         line.clear();
         self.begun = line;
@@ -68,39 +71,49 @@ impl Lines {
     fn search(&mut self, whole: &[u8], told: &mut dyn FnMut(Told<'_>)) {
         let mut at = 0;
         while at < whole.len() {
-            let start = match self.awaits_row {
-                true => at,
+            let (start, hint) = match self.awaits_row {
+                true => (at, None),
                 false => {
                     let Some(hint) = wording::hint(whole, at) else {
                         return;
                     };
-                    memrchr2(b'\n', b'\r', &whole[at..hint]).map_or(at, |end| at + end + 1)
+                    let end = memrchr2(b'\n', b'\r', &whole[at..hint]);
+                    let start = end.map_or(at, |end| at + end + 1);
+                    (start, Some(hint - start))
                 }
             };
             let end = memchr2(b'\n', b'\r', &whole[start..]).map_or(whole.len(), |end| start + end);
-            self.read(&whole[start..end.min(start + LOOKED_AT)], told);
+            let end_looked_at = end.min(start + LOOKED_AT);
+            self.read(&whole[start..end_looked_at], hint, told);
             at = end + 1;
         }
     }
 
-    /// Reads one line.
-    fn read(&mut self, line: &[u8], told: &mut dyn FnMut(Told<'_>)) {
+    /// Reads one line; where its first hint stands, if that is known.
+    fn read(&mut self, line: &[u8], hint: Option<usize>, told: &mut dyn FnMut(Told<'_>)) {
         let mut stripped = std::mem::take(&mut self.stripped);
-        let line = match memchr(0x1b, line) {
+        // A hint beyond what is looked at is none.
+        let hint = hint.filter(|at| at + wording::LONGEST_HINT <= line.len());
+        let (line, hint) = match memchr(0x1b, line) {
             Some(_) => {
                 stripped.clear();
                 strip_escapes(line, &mut stripped);
-                &stripped
+                (stripped.as_slice(), None)
             }
-            None => line,
+            None => (line, hint),
+        };
+        let proved = &mut self.proved;
+        let mut read = || match hint {
+            Some(at) => wording::read_at(line, at, proved),
+            None => wording::read(line, proved),
         };
         let said = match self.awaits_row {
             true if line.iter().all(u8::is_ascii_whitespace) => None,
             true => {
                 self.awaits_row = false;
-                wording::row(line).or_else(|| wording::read(line))
+                wording::row(line).or_else(read)
             }
-            false => wording::read(line),
+            false => read(),
         };
         match said {
             Some((Said::Head, _)) => self.awaits_row = true,

@@ -19,6 +19,9 @@ pub(super) enum Said {
 static HINTS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"poch|POCH|Train: |\|Loss: ").expect("literals"));
 
+/// The length of the longest of them.
+pub(super) const LONGEST_HINT: usize = "Train: ".len();
+
 /// Where, from `from` on, the next hint stands that a line may say an epoch.
 pub(super) fn hint(bytes: &[u8], from: usize) -> Option<usize> {
     HINTS.find_at(bytes, from).map(|found| found.start())
@@ -27,28 +30,43 @@ pub(super) fn hint(bytes: &[u8], from: usize) -> Option<usize> {
 /// More are no epochs: a Unix time ("the epoch") has ten digits.
 const MOST_DIGITS: usize = 5;
 
+/// So many places of a line are looked at; prose and settings may be full of the word.
+const MOST_HINTS: usize = 8;
+
 /// What stands between the word and its number at most: ` : [`, or a table's blanks.
 const LONGEST_GAP: usize = 32;
 
-/// What `line`, which has no escapes, says, and where its words begin.
-pub(super) fn read(line: &[u8]) -> Option<(Said, usize)> {
-    let mut from = 0;
-    while let Some(found) = HINTS.find_at(line, from) {
-        let (before, after) = (&line[..found.start()], &line[found.end()..]);
-        let said = match found.as_bytes() {
-            b"Train: " => train(before, after).map(|said| (said, before.len())),
-            b"|Loss: " => fields(before).map(|said| (said, 0)),
+/// What `line`, which has no escapes, says, and where its words begin. What was `proved` to be of the
+/// training's progress by the names beside it needs no second proof.
+pub(super) fn read(line: &[u8], proved: &mut Option<Said>) -> Option<(Said, usize)> {
+    read_at(line, hint(line, 0)?, proved)
+}
+
+/// The same, of a line whose first hint is known.
+pub(super) fn read_at(
+    line: &[u8],
+    mut at: usize,
+    proved: &mut Option<Said>,
+) -> Option<(Said, usize)> {
+    for _ in 0..MOST_HINTS {
+        let (before, from) = line.split_at(at);
+        let said = match from {
+            [b'T', after @ ..] => {
+                train(before, &after["rain: ".len()..]).map(|said| (said, before.len()))
+            }
+            [b'|', ..] => fields(before).map(|said| (said, 0)),
             _ => {
+                let after = &from["poch".len()..];
                 let (begin, e) = before.split_last().map_or((before, b' '), |(e, b)| (b, *e));
                 let is_word = matches!(e, b'e' | b'E') && is_own_word(line, begin);
-                let said = is_word.then(|| epoch(line, e, after)).flatten();
+                let said = is_word.then(|| epoch(line, e, after, proved)).flatten();
                 said.map(|said| (said, begin.len()))
             }
         };
         if said.is_some() {
             return said;
         }
-        from = found.end();
+        at = hint(line, at + 1)?;
     }
     None
 }
@@ -195,7 +213,7 @@ fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
 ///   `{"epoch": 3, "train_loss": …}` (logs in JSON lines); `step=100 epoch=3 loss=0.2` (logfmt)
 /// * `Epoch:  33%|███      | 1/3 [` (tqdm over epochs, as in the examples of transformers)
 /// * the head of a table: `Epoch    GPU_mem   box_loss` (Ultralytics, YOLOv5)
-fn epoch(line: &[u8], e: u8, after: &[u8]) -> Option<Said> {
+fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<Said> {
     let plural = matches!(after.first(), Some(b's' | b'S'));
     let after = &after[usize::from(plural)..];
     let after = after.strip_prefix(b"(train)").unwrap_or(after);
@@ -214,7 +232,7 @@ fn epoch(line: &[u8], e: u8, after: &[u8]) -> Option<Said> {
     if between.is_empty() || marks.count() > 4 {
         return None;
     }
-    // `'epoch': 3` and `epoch=3` are what a program's settings look like too.
+    // `'epoch': 3` and `epoch=3` are what a program's settings look like too, `epoch 3.2` a version.
     let quoted = matches!(between[0], b'\'' | b'"');
     let is_setting = quoted || e == b'e' && between.contains(&b'=');
     let (number, rest) = digits(rest)?;
@@ -227,7 +245,7 @@ fn epoch(line: &[u8], e: u8, after: &[u8]) -> Option<Said> {
         [b'.', fraction @ ..] if fraction.first().is_some_and(u8::is_ascii_digit) => {
             let end = fraction.iter().position(|byte| !byte.is_ascii_digit());
             let rest = &fraction[end.unwrap_or(fraction.len())..];
-            if !(ends_number(rest) && tells_of_training(line)) {
+            if !ends_number(rest) {
                 return None;
             }
             Said::Ended(number)
@@ -237,7 +255,17 @@ fn epoch(line: &[u8], e: u8, after: &[u8]) -> Option<Said> {
     };
     // `epochs 3/10`, but not `epochs: 10`.
     let fits = !plural || rest.trim_ascii_start().starts_with(b"/");
-    (fits && (!is_setting || tells_of_training(line))).then_some(said)
+    if !fits {
+        return None;
+    }
+    let is_clear = !is_setting && said == Said::Number(number);
+    if !is_clear && *proved != Some(said) {
+        if !tells_of_training(line) {
+            return None;
+        }
+        *proved = Some(said);
+    }
+    Some(said)
 }
 
 /// `|███      | 1/3 [00:12<…` behind the percentage: one has ended.

@@ -67,6 +67,13 @@ fn main() {
             required: 100.0,
         },
         Text {
+            name: "lines of almost epochs",
+            bytes: repeat(
+                "epoch=3 'epoch': 4 best epoch 7 epoch_5.pt max epoch 9 epochs=6 epoch 1e5\n",
+            ),
+            required: 100.0,
+        },
+        Text {
             name: "random bytes",
             bytes: random(),
             required: 100.0,
