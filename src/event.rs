@@ -71,6 +71,8 @@ pub enum What {
     ProbeGone(ProbeGone),
     /// An out-of-memory was read in the program's output.
     OomText(oom::Report),
+    /// The program's output named another epoch than before.
+    Epoch(Epoch),
     /// The user, or a signal from outside, asked for the training to stop.
     StopRequested(StopRequested),
     /// Something worth a line in the list of events that has no kind of its own.
@@ -151,6 +153,14 @@ pub struct ProbeGone {
     /// Why, where it was not simply the end of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Another epoch, as the program's own output names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Its number, from 0 or from 1 as the program counts; where the program prints how many have
+    /// ended, that.
+    pub number: u64,
 }
 
 /// A request to stop the training.

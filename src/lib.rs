@@ -10,6 +10,7 @@
 //! | [`units`] | bytes, instants, ids: parsed and printed once | nothing of ours |
 //! | [`command`] | a command as words, and the difference of two | units |
 //! | [`oom`] | out-of-memory in text: a scanner over a byte stream | units |
+//! | [`epoch`] | epochs in text: what a program's output says of its progress | oom, units |
 //! | [`event`] | everything that can happen; one line of a recording | units, command, oom's report |
 //! | [`state`] | what is known so far: a fold of events | event, oom's report, units, command |
 //! | [`diagnosis`] | state to findings: one cause, one file | state and below |
@@ -34,6 +35,7 @@ pub mod collect;
 pub mod command;
 pub mod config;
 pub mod diagnosis;
+pub mod epoch;
 pub mod event;
 pub mod oom;
 pub mod probe;

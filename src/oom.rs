@@ -34,6 +34,8 @@ mod squeezed;
 mod transcript;
 mod wording;
 
+pub(crate) use plain::strip_escapes;
+pub(crate) use prefix::pieces;
 pub use report::{Kind, OtherProcess, Outcome, Report};
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

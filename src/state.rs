@@ -6,6 +6,7 @@
 
 mod apply;
 mod device;
+mod epoch;
 mod make_up;
 mod mark;
 mod oom;
@@ -19,6 +20,7 @@ mod series;
 mod tests;
 
 pub use device::{DeviceState, MakeUp};
+pub use epoch::{EpochMark, Epochs};
 pub use make_up::Headroom;
 pub use mark::{Marks, StepMark};
 pub use oom::{OomIncident, Surroundings};

@@ -220,6 +220,45 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     assert_eq!(events.iter().filter(hello).count(), 3, "one for each front");
 }
 
+/// Only the list of events says `epoch 1` with a small letter.
+#[test]
+fn the_next_front_goes_on_counting_epochs() {
+    let user = User::new();
+    let number = user.path("number");
+    // Put in its place whole: the script must never find it empty.
+    let say = |n: u64| {
+        let fresh = user.path("fresh");
+        std::fs::write(&fresh, format!("{n}\n")).expect("a file");
+        std::fs::rename(&fresh, &number).expect("a file");
+    };
+    say(1);
+    let path = number.display().to_string();
+    let script = r#"while read n <"$0"; do echo "Epoch $n/3"; sleep 0.1; done"#;
+    let mut first = user.terminal(&["--no-nvml", "sh", "-c", script, &path]);
+    first.wait_for("epoch 1", A_RUN);
+    let session = user.only();
+    let epochs = || -> Vec<u64> {
+        let events = user.events(&session).into_iter();
+        let epochs = events.filter_map(|event| match event.what {
+            What::Epoch(epoch) => Some(epoch.number),
+            _ => None,
+        });
+        epochs.collect()
+    };
+    wait_until("the first epoch is recorded", A_RUN, || epochs() == [1]);
+
+    let mut second = user.terminal(&["attach"]);
+    second.wait_for("epoch 1", A_RUN);
+    first.exit(A_RUN);
+    say(2);
+    second.wait_for("epoch 2", A_RUN);
+    wait_until("the second is recorded", A_RUN, || epochs() == [1, 2]);
+    assert!(user.ask(&["stop"]).status.success());
+    second.exit(A_RUN);
+    user.wait_for_none();
+    assert_eq!(epochs(), [1, 2], "each once");
+}
+
 #[test]
 fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
     let user = User::new();

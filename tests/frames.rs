@@ -5,6 +5,8 @@
 mod cases;
 #[path = "frames/cost.rs"]
 mod cost;
+#[path = "frames/epochs.rs"]
+mod epochs;
 #[path = "frames/keys.rs"]
 mod keys;
 #[path = "frames/monkey.rs"]

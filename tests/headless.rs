@@ -41,6 +41,37 @@ fn bytes_pass_unchanged_and_nothing_is_added() {
     assert!(done.status.success());
 }
 
+/// The program says its epoch until it is recorded: nothing here depends on how fast that is.
+#[test]
+fn epochs_that_the_output_names_are_recorded() {
+    let state = TempDir::new().expect("a directory");
+    let recording = state.path().join("events.jsonl");
+    let script = r#"
+        echo '[rank0]: Epoch 1/3'
+        for again in $(seq 600); do
+            echo '[rank1]: Epoch 3/3'
+            printf '\r[rank0]: Epoch 2/3: 10%%|#  |\n'
+            grep -q '"epoch","number":2' "$0" && exit 0
+            sleep 0.1
+        done
+        exit 1"#;
+    let done = oomph(state.path())
+        .arg(format!("--record={}", recording.display()))
+        .args(["--no-nvml", "sh", "-c", script])
+        .arg(&recording)
+        .output()
+        .expect("oomph runs");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let recorded: Vec<u64> = oomph::session::read(&recording)
+        .expect("a recording")
+        .filter_map(|event| match event.expect("an event").what {
+            oomph::event::What::Epoch(epoch) => Some(epoch.number),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(recorded, [1, 2]);
+}
+
 #[test]
 fn exit_statuses_are_the_commands() {
     for code in [0, 1, 3, 125, 126, 127, 255] {

@@ -43,6 +43,7 @@ use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding, Watch};
+use crate::epoch;
 use crate::event::{Clock, Event, Exit, Level, Note, What};
 use crate::oom::Scanner;
 use crate::remedy::{Nudge, Remedy, RemedyId};
@@ -163,12 +164,21 @@ enum Departure {
     Superseded,
 }
 
-/// One scanner a stream: a line of one must not complete a line of another.
+/// One reader a stream: a line of one must not complete a line of another.
 #[derive(Default)]
 struct Scanners {
-    terminal: Scanner,
-    out: Scanner,
-    err: Scanner,
+    terminal: Heard,
+    out: Heard,
+    err: Heard,
+    /// Of all streams together.
+    epochs: epoch::Count,
+}
+
+/// What is read in one stream of output.
+#[derive(Default)]
+struct Heard {
+    ooms: Scanner,
+    epochs: epoch::Lines,
 }
 
 /// Where the loop hears from.

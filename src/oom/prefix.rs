@@ -7,16 +7,16 @@ const LONGEST_PREFIX: usize = 200;
 
 /// A line's text, or a part of it, and the rank that printed it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// The rank, where a prefix says one.
-    pub(super) rank: Option<Rank>,
+    pub(crate) rank: Option<Rank>,
     /// The text behind the rank's marker.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 /// `line` in pieces, one for each rank marker in it: under `torchrun --tee` the chunks of two
 /// ranks can be glued without a line end (`94.70it/s][default1]:…`, tried with torch 2.15).
-pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
+pub(crate) fn pieces(line: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::with_capacity(1);
     let mut rank = rank_in_prefix(line);
     let mut begin = 0;

@@ -46,6 +46,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Patchable(_)
         | What::Patch(_)
         | What::ProbeGone(_)
+        | What::Epoch(_)
         | What::Note(_)
         | What::Dropped(_) => Fidelity::Exact,
         What::Device(reading) if reading.lost.is_some() => Fidelity::Exact,

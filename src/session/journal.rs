@@ -275,6 +275,7 @@ fn stored(what: &What) -> Option<What> {
         | What::Oom(_)
         | What::ProbeGone(_)
         | What::OomText(_)
+        | What::Epoch(_)
         | What::StopRequested(_)
         | What::Note(_)
         | What::Dropped(_)

@@ -40,6 +40,11 @@ impl State {
             What::Patch(patched) => self.patched(at, patched),
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),
+            What::Epoch(epoch) => {
+                if let Some(run) = self.runs.last_mut() {
+                    run.epochs.told(at, epoch.number);
+                }
+            }
             What::StopRequested(_) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.stop_requested.get_or_insert(at);

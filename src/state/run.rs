@@ -1,6 +1,6 @@
 //! One attempt of a session: a command, the processes it started, and how it ended.
 
-use super::{OomIncident, RankState};
+use super::{Epochs, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
 use crate::event::{Exit, Patch, PatchOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -36,6 +36,8 @@ pub struct Run {
     pub ooms: Vec<OomIncident>,
     /// How many there were.
     pub oom_count: u64,
+    /// The epochs that its output named.
+    pub epochs: Epochs,
     /// Whether the user, or a signal from outside, asked it to stop.
     pub stop_requested: Option<Moment>,
     /// The peak that was predicted for it.
@@ -83,6 +85,7 @@ impl Run {
             ranks: Vec::new(),
             ooms: Vec::new(),
             oom_count: 0,
+            epochs: Epochs::default(),
             stop_requested: None,
             predicted_peak: None,
         }

@@ -1,5 +1,6 @@
 //! The memory of one device over time: allocated as an area, reserved and device used as lines,
-//! capacity, limit and prediction as rules, marks for out-of-memories and relaunches.
+//! capacity, limit and prediction as rules, marks for out-of-memories, relaunches and
+//! epochs.
 //!
 //! ```text
 //! 24 ┤┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈  capacity  23.6
@@ -10,6 +11,7 @@
 //! ```
 
 mod axis;
+mod epochs;
 mod legend;
 mod marks;
 mod overlay;
@@ -17,6 +19,7 @@ mod plot;
 mod scale;
 mod window;
 
+pub use epochs::round_numbers;
 pub use window::{Move, TimeView, Window};
 
 use super::figures::Figures;
@@ -206,6 +209,8 @@ pub fn draw(
         let (tone, glyph) = (rule.tone(), rule.glyph(theme));
         plot::rule(buf, over, theme, &scale, rule.at, tone, glyph);
     }
+    let epochs = epochs::shown(state, &known);
+    epochs::draw_names(buf, plot, theme, &epochs, &known);
     marks::draw(buf, plot, theme, state, device, &known);
     if let Some(column) = cursor {
         plot::cursor(buf, plot, theme, column);
@@ -223,6 +228,7 @@ pub fn draw(
         ..area
     };
     axis::draw_time(buf, below, theme, &window);
+    epochs::draw_ticks(buf, below, theme, &epochs, &known);
     if legend_width(area) > 0 {
         let gutter = Rect {
             x: plot.right(),

@@ -1,5 +1,6 @@
 //! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
 
+use crate::epochs;
 use crate::offers::remedies;
 use crate::story::{Shape, Story};
 use oomph::diagnosis::Cause;
@@ -116,6 +117,9 @@ pub const CASES: &[Case] = &[
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
+    case("epochs", epochs::of_two_runs, &[KeyCode::Char(','); 24]),
+    case("many-epochs", epochs::of_a_long_run, &[KeyCode::BackTab; 2]),
+    case("epochs-listed", epochs::of_two_runs, &[KeyCode::BackTab; 2]),
     case(
         "wide-runs",
         second_run,
@@ -162,7 +166,7 @@ fn waiting() -> Story {
     story
 }
 
-fn steady() -> Story {
+pub fn steady() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 190.0);
@@ -380,7 +384,7 @@ fn replay() -> Story {
     story
 }
 
-fn second_run() -> Story {
+pub fn second_run() -> Story {
     let mut story = oom_capacity();
     story.findings.clear();
     story.recording = Some("/home/ada/.local/state/oomph/2026-11-20-0914-gpt.jsonl".into());

@@ -14,6 +14,7 @@ use crate::app::signals::Signals;
 use crate::app::theme;
 use crate::collect::probe_socket;
 use crate::config;
+use crate::epoch;
 use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, Started, What};
 use crate::session::{self, Recorder, RecorderOptions};
 use crate::state::State;
@@ -268,7 +269,14 @@ impl Front {
         }
         // Read in any case: what follows may be the second half of a line.
         let mut found = Vec::new();
-        (self.scanners.terminal).feed(&recent, &mut |report| found.push(report));
+        let heard = &mut self.scanners.terminal;
+        heard.ooms.feed(&recent, &mut |report| found.push(report));
+        // Nobody knows when what it says of epochs was written: they are told from the next one on.
+        let mut latest = self.state.run().and_then(|run| run.epochs.latest());
+        heard
+            .epochs
+            .feed(&recent, &mut |told| latest = Some(told.number));
+        self.scanners.epochs = epoch::Count::from(latest);
         for report in found.into_iter().filter(|_| unread) {
             self.record(What::OomText(report));
         }

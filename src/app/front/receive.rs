@@ -1,12 +1,12 @@
 //! What comes in: the keeper's reports, keys, signals.
 
-use super::{Front, Role};
+use super::{Front, Role, Scanners};
 use crate::app::phase::{After, Phase};
 use crate::app::screen::{Due, terminal_size};
 use crate::app::signals::{Answer, Arrived, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::{
-    Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, StopRequested, What,
+    Dropped, Epoch, Event, Exit, Exited, Level, SpawnFailed, Started, StopRequested, What,
 };
 use crate::supervise::{self, Order, Report, Rung, Stream};
 use crate::ui::Effect;
@@ -95,13 +95,20 @@ impl Front {
         if self.applied.is_some() {
             self.tail.feed(bytes);
         }
-        let scanner = match stream {
-            Stream::Terminal => &mut self.scanners.terminal,
-            Stream::Out => &mut self.scanners.out,
-            Stream::Err => &mut self.scanners.err,
+        let scanners = &mut self.scanners;
+        let heard = match stream {
+            Stream::Terminal => &mut scanners.terminal,
+            Stream::Out => &mut scanners.out,
+            Stream::Err => &mut scanners.err,
         };
         let mut found = Vec::new();
-        scanner.feed(bytes, &mut |report| found.push(report));
+        let epochs = &mut scanners.epochs;
+        heard.epochs.feed(bytes, &mut |told| {
+            let number = epochs.take(told, at);
+            found.extend(number.map(|number| What::Epoch(Epoch { number })));
+        });
+        let mut report = |report| found.push(What::OomText(report));
+        heard.ooms.feed(bytes, &mut report);
         if let Some(screen) = self.screen.as_mut().or(self.parked.as_mut()) {
             screen.feed(bytes);
             let answers = screen.child.take_answers();
@@ -111,11 +118,8 @@ impl Front {
         } else {
             self.print_plain(bytes);
         }
-        for report in found {
-            self.happened(Event {
-                at,
-                what: What::OomText(report),
-            });
+        for what in found {
+            self.happened(Event { at, what });
         }
     }
 
@@ -123,12 +127,23 @@ impl Front {
     fn exited(&mut self, exited: Exited) {
         self.prompt.forget();
         let mut found = Vec::new();
-        let scanners = std::mem::take(&mut self.scanners);
-        for mut scanner in [scanners.terminal, scanners.out, scanners.err] {
-            scanner.finish(&mut |report| found.push(report));
+        let at = self.clock.now();
+        let Scanners {
+            terminal,
+            out,
+            err,
+            mut epochs,
+        } = std::mem::take(&mut self.scanners);
+        for mut heard in [terminal, out, err] {
+            heard.epochs.finish(&mut |told| {
+                let number = epochs.take(told, at);
+                found.extend(number.map(|number| What::Epoch(Epoch { number })));
+            });
+            let mut report = |report| found.push(What::OomText(report));
+            heard.ooms.finish(&mut report);
         }
-        for report in found {
-            self.record(What::OomText(report));
+        for what in found {
+            self.happened(Event { at, what });
         }
         let after = match std::mem::replace(&mut self.phase, Phase::Starting) {
             Phase::Running { after } => after,

@@ -73,6 +73,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             left: Vec::new(),
             ranks: vec![rank],
             ooms: Vec::new(),
+            epochs: Default::default(),
             oom_count: 0,
             stop_requested: None,
             predicted_peak: None,

@@ -214,3 +214,27 @@ fn retries_are_kept_with_their_time() {
     assert!(retries.len() <= 64);
     assert_eq!(retries.last(), Some(&(at(105.0), 103)));
 }
+
+#[test]
+fn epochs_belong_to_the_run_whose_output_named_them() {
+    let mut scene = Scene::training();
+    scene
+        .add(5.0, What::Epoch(Epoch { number: 1 }))
+        .add(9.0, What::Epoch(Epoch { number: 2 }))
+        .add(9.5, What::Epoch(Epoch { number: 2 }))
+        .add(10.0, exited(1, Exit::Code(1)))
+        .add(11.0, started(2, 200, "python train.py --batch-size 32"))
+        .add(15.0, What::Epoch(Epoch { number: 1 }));
+    let of = |number| {
+        let run = scene.state.run_numbered(RunNumber(number)).unwrap();
+        let marks = run.epochs.marks().iter();
+        let marks: Vec<(Moment, u64)> = marks.map(|mark| (mark.at, mark.number)).collect();
+        marks
+    };
+    assert_eq!(of(1), [(at(5.0), 1), (at(9.0), 2)]);
+    assert_eq!(of(2), [(at(15.0), 1)]);
+    // Before any run there is nobody whose they could be.
+    let mut none = Scene::default();
+    none.add(1.0, What::Epoch(Epoch { number: 1 }));
+    assert!(none.state.runs.is_empty());
+}

@@ -12,7 +12,7 @@ fn anything() -> impl Strategy<Value = Event> {
     let bytes = prop_oneof![Just(0u64), Just(u64::MAX), 0..30u64 << 30, 0..5u64,].prop_map(Bytes);
     let figures = (bytes.clone(), bytes.clone(), bytes.clone(), bytes);
     let small = (1..4u32, 100..104i32, 0..3u32, 0..6u64);
-    (0..60_000_000u64, 0..15u32, small, figures, any::<bool>()).prop_map(
+    (0..60_000_000u64, 0..16u32, small, figures, any::<bool>()).prop_map(
         |(at, kind, (run, pid, device, count), (a, b, c, d), flag)| {
             let what = match kind {
                 0 => started(run, pid, "python train.py"),
@@ -48,6 +48,7 @@ fn anything() -> impl Strategy<Value = Event> {
                 } else {
                     NvmlState::Off
                 }),
+                14 => What::Epoch(Epoch { number: count }),
                 _ => What::StopRequested(StopRequested {
                     signal: 15,
                     from_keyboard: flag,

@@ -3,7 +3,8 @@
 
 use super::header::outcome_words;
 use crate::event::{Level, Note};
-use crate::state::{OomIncident, Outcome, RankState, Run, State};
+use crate::state::{EpochMark, Epochs, OomIncident, Outcome, RankState, Run, State};
+use crate::ui::chart::round_numbers;
 use crate::ui::figures::count;
 use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
@@ -27,6 +28,8 @@ enum Entry<'a> {
     Retried(&'a RankState, u64),
     ProbeGone(&'a RankState),
     OutOfMemory(&'a OomIncident),
+    /// The program's output named another epoch.
+    Epoch(u64),
     StopRequested(&'a Run),
     Ended(&'a Run),
     Note(&'a Note),
@@ -62,7 +65,19 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, Entry<'_>)> {
         retried.chain(gone)
     });
     let ooms = run.ooms.iter().map(|oom| (oom.at, Entry::OutOfMemory(oom)));
-    once.into_iter().flatten().chain(of_ranks).chain(ooms)
+    let epochs = listed(&run.epochs).map(|mark| (mark.at, Entry::Epoch(mark.number)));
+    let once = once.into_iter().flatten();
+    once.chain(of_ranks).chain(ooms).chain(epochs)
+}
+
+/// Epochs of a run that are listed: the round numbers of many, so that what is rarer is not lost
+/// among them.
+const EPOCHS: u64 = 12;
+
+fn listed(epochs: &Epochs) -> impl Iterator<Item = &EpochMark> {
+    let known = epochs.marks().len() as u64;
+    let few = |step: &u64| known / step <= EPOCHS;
+    epochs.every(round_numbers().find(few).unwrap_or(1))
 }
 
 impl Entry<'_> {
@@ -108,6 +123,7 @@ impl Entry<'_> {
                     false => (format!("OOM{place}{asked}"), Tone::Wrong),
                 }
             }
+            Entry::Epoch(number) => (format!("epoch {number}"), Tone::Dim),
             Entry::StopRequested(run) => (format!("run {} asked to stop", run.number), Tone::Text),
             Entry::Ended(run) => {
                 let outcome = run.outcome();

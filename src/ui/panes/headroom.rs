@@ -12,6 +12,7 @@ use crate::ui::view::{Keyboard, View};
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::ops::RangeInclusive;
 
 /// Below this share of the capacity the room is said to be little.
 const LITTLE: f64 = 0.05;
@@ -113,6 +114,11 @@ fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> V
     let figures = Figures::of(device.capacity);
     let time = clock_face(from.since(Moment::ZERO));
     let mut pieces = vec![(format!("at {time}"), Tone::Accent)];
+    let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);
+    let run = state.runs.iter().rfind(begun);
+    if let Some(epochs) = run.and_then(|run| run.epochs.between(from, to)) {
+        pieces.push((epoch_words(&epochs), Tone::Dim));
+    }
     for (name, series, tone) in [
         ("allocated", &device.allocated, Tone::Allocated),
         ("reserved", &device.reserved, Tone::Reserved),
@@ -126,11 +132,17 @@ fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> V
         };
         pieces.push((words, if held.is_some() { tone } else { Tone::Dim }));
     }
-    let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);
-    if let Some(run) = state.runs.iter().rfind(begun) {
+    if let Some(run) = run {
         pieces.push((format!("run {}", run.number), Tone::Dim));
     }
     pieces
+}
+
+fn epoch_words(epochs: &RangeInclusive<u64>) -> String {
+    match epochs.start() == epochs.end() {
+        true => format!("epoch {}", epochs.start()),
+        false => format!("epochs {} to {}", epochs.start(), epochs.end()),
+    }
 }
 
 /// The pieces after a run: how it ended and what it held then. What is free now says nothing of it.

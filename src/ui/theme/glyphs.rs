@@ -28,6 +28,8 @@ pub struct Glyphs {
     pub axis_tick: &'static str,
     /// The corner of both axes.
     pub origin: &'static str,
+    /// The axis where an epoch begins.
+    pub epoch: &'static str,
     /// The mark of a relaunch.
     pub relaunch: &'static str,
     /// The mark of what went wrong.
@@ -103,6 +105,7 @@ pub static UNICODE: Glyphs = Glyphs {
     axis: "│",
     axis_tick: "┤",
     origin: "└",
+    epoch: "┴",
     relaunch: "╎",
     cross: "✗",
     dot: "●",
@@ -140,6 +143,7 @@ pub static ASCII: Glyphs = Glyphs {
     axis: "|",
     axis_tick: "+",
     origin: "+",
+    epoch: "+",
     relaunch: "|",
     cross: "x",
     dot: "*",

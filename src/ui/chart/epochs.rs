@@ -1,0 +1,187 @@
+//! Where an epoch begins: a tick on the axis of time and its number above the curves, `e3`. Of many
+//! the round numbers alone.
+
+use super::axis::BYTES_WIDTH;
+use super::window::Window;
+use crate::state::{EpochMark, State};
+use crate::ui::pen::{Pen, columns};
+use crate::ui::theme::{Theme, Tone};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A mark has at least so many columns to itself, so that the row is not full of them.
+const COLUMNS_PER_MARK: u64 = 8;
+
+/// A mark that is shown: on which column, counted from the session's beginning, and its name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown {
+    column: u64,
+    name: String,
+}
+
+/// Those of all epochs that are shown at the window's scale, outside it too: which ones depends on
+/// nothing that changes while the chart scrolls.
+pub fn shown(state: &State, window: &Window) -> Vec<Shown> {
+    let column_us = window.column_us().max(1);
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut free_from = 0;
+    for run in &state.runs {
+        let step = step(run.epochs.marks(), column_us);
+        for mark in run.epochs.every(step) {
+            let column = mark.at.0 / column_us;
+            if column >= free_from {
+                let name = format!("e{}", mark.number);
+                free_from = column + u64::from(columns(&name)) + 1;
+                shown.push(Shown { column, name });
+            }
+        }
+    }
+    shown
+}
+
+/// Every how many epochs one is shown: one, two, five, ten, and so on.
+fn step(marks: &[EpochMark], column_us: u64) -> u64 {
+    let mut lengths: Vec<u64> = marks
+        .windows(2)
+        .filter(|pair| pair[1].number > pair[0].number)
+        .map(|pair| {
+            pair[1].at.since(pair[0].at).as_micros() as u64 / (pair[1].number - pair[0].number)
+        })
+        .collect();
+    // The usual epoch's: one that was cut short or waited for a disk changes nothing.
+    lengths.sort_unstable();
+    let Some(length) = lengths.get(lengths.len() / 2) else {
+        return 1;
+    };
+    let needed = COLUMNS_PER_MARK * column_us;
+    let fits = |step: &u64| length.saturating_mul(*step) >= needed;
+    round_numbers().find(fits).unwrap_or(u64::MAX)
+}
+
+/// 1, 2, 5, 10, 20, and so on.
+pub fn round_numbers() -> impl Iterator<Item = u64> {
+    let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
+    decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)))
+}
+
+/// Their columns in the window, where they have one, and their names.
+fn in_window<'a>(shown: &'a [Shown], window: &Window) -> impl Iterator<Item = (u16, &'a str)> {
+    let first = window.from.0 / window.column_us().max(1);
+    let end = u64::from(window.columns);
+    shown.iter().filter_map(move |mark| {
+        let column = mark.column.checked_sub(first).filter(|at| *at < end)?;
+        Some((column as u16, mark.name.as_str()))
+    })
+}
+
+/// Draws the names on the plot's first row, where nothing but a rule is.
+pub fn draw_names(buf: &mut Buffer, plot: Rect, theme: &Theme, shown: &[Shown], window: &Window) {
+    // A row that is one of two belongs to the curves.
+    if plot.height < 4 {
+        return;
+    }
+    let style = theme.style(Tone::Dim);
+    for (column, name) in in_window(shown, window) {
+        let from = plot.x + column;
+        let to = from + columns(name);
+        let is_free = |x: u16| {
+            let cell = buf.cell((x, plot.y));
+            cell.is_some_and(|cell| [" ", theme.glyphs.dots].contains(&cell.symbol()))
+        };
+        if to <= plot.right() && (from..to).all(is_free) {
+            Pen::new(buf, plot, 0).to(from).text(name, style);
+        }
+    }
+}
+
+/// Draws the ticks on the axis of time, which is there already, beside its numbers.
+pub fn draw_ticks(buf: &mut Buffer, axis: Rect, theme: &Theme, shown: &[Shown], window: &Window) {
+    for (column, _) in in_window(shown, window) {
+        let at = (axis.x + BYTES_WIDTH + column, axis.y);
+        if let Some(cell) = buf
+            .cell_mut(at)
+            .filter(|cell| cell.symbol() == theme.glyphs.line)
+        {
+            cell.set_symbol(theme.glyphs.epoch)
+                .set_style(theme.style(Tone::Dim));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Epoch, What};
+    use crate::state::scene::Scene;
+    use crate::units::Moment;
+
+    fn window(from: u64, columns: u16) -> Window {
+        // A second a column.
+        Window {
+            from: Moment(from * 1_000_000),
+            to: Moment((from + u64::from(columns)) * 1_000_000),
+            columns,
+        }
+    }
+
+    /// Epochs of so many seconds each.
+    fn scene(count: u64, seconds: f64) -> Scene {
+        let mut scene = Scene::training();
+        for number in 1..=count {
+            scene.add(2.0 + number as f64 * seconds, What::Epoch(Epoch { number }));
+        }
+        scene
+    }
+
+    fn names(scene: &Scene, window: &Window) -> String {
+        let shown = shown(&scene.state, window);
+        let names: Vec<&str> = in_window(&shown, window).map(|(_, name)| name).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn of_many_the_round_numbers_are_shown() {
+        for (seconds, expected) in [
+            (10.0, "e1 e2 e3 e4 e5"),
+            (4.0, "e2 e4 e6 e8 e10 e12 e14"),
+            (1.0, "e10 e20 e30 e40 e50"),
+            (0.1, "e100 e200 e300 e400 e500"),
+        ] {
+            assert_eq!(names(&scene(500, seconds), &window(0, 60)), expected);
+        }
+        assert_eq!(names(&scene(0, 1.0), &window(0, 60)), "");
+        assert_eq!(names(&scene(1, 1.0), &window(0, 60)), "e1");
+    }
+
+    #[test]
+    fn what_is_shown_stays_while_the_chart_scrolls() {
+        let scene = scene(400, 1.3);
+        let whole = shown(&scene.state, &window(0, 600));
+        for from in 0..400 {
+            assert_eq!(shown(&scene.state, &window(from, 60)), whole);
+        }
+    }
+
+    #[test]
+    fn names_do_not_touch() {
+        let mut scene = Scene::training();
+        for (at, number) in [(10.0, 1), (30.0, 2), (31.0, 3), (33.5, 4), (60.0, 5)] {
+            scene.add(at, What::Epoch(Epoch { number }));
+        }
+        assert_eq!(names(&scene, &window(0, 90)), "e1 e2 e4 e5");
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        let scene = scene(50, 3.0);
+        let theme = Theme::full();
+        for (width, height) in (0..40).flat_map(|width| (0..6).map(move |height| (width, height))) {
+            let area = Rect::new(0, 0, width, height);
+            let mut buf = Buffer::empty(area);
+            let window = window(20, width.max(1));
+            let shown = shown(&scene.state, &window);
+            draw_names(&mut buf, area, &theme, &shown, &window);
+            draw_ticks(&mut buf, area, &theme, &shown, &window);
+        }
+    }
+}
