@@ -29,12 +29,20 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+def with_loss(model):
+    """Where no loss is named transformers warns of it in the first call, and that breaks the graph of
+    torch.compile: a broken graph draws other dropout than a whole one."""
+    model.loss_type = "ForCausalLM"
+    return model
+
+
 def decoder(large):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     size = dict(n_embd=768, n_layer=12, n_head=12) if large else dict(n_embd=64, n_layer=4, n_head=4)
     length, words = (512, 50257) if large else (32, 211)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=length, **size))
+    config = GPT2Config(vocab_size=words, n_positions=length, **size)
+    model = with_loss(GPT2LMHeadModel(config))
     return model, lambda draw, n: (draw.randint(words, (n, length)),), 8 if large else 4
 
 
@@ -44,7 +52,8 @@ def llama(large):
     size = dict(hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12)
     small = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4)
     length, words = (512, 32000) if large else (32, 211)
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=words, **(size if large else small)))
+    config = LlamaConfig(vocab_size=words, **(size if large else small))
+    model = with_loss(LlamaForCausalLM(config))
     return model, lambda draw, n: (draw.randint(words, (n, length)),), 8 if large else 4
 
 
