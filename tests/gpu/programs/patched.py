@@ -29,12 +29,22 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+def for_training(model):
+    """As one prepares it for torch.compile. Each of transformers' warnings breaks the graph of the first
+    call, which then runs uncompiled and draws what an uncompiled one draws: where no loss is named, and
+    where gradient checkpointing meets a cache that no training needs."""
+    model.loss_type = "ForCausalLM"
+    model.config.use_cache = False
+    return model
+
+
 def decoder(large):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     size = dict(n_embd=768, n_layer=12, n_head=12) if large else dict(n_embd=64, n_layer=4, n_head=4)
     length, words = (512, 50257) if large else (32, 211)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=length, **size))
+    config = GPT2Config(vocab_size=words, n_positions=length, **size)
+    model = for_training(GPT2LMHeadModel(config))
     return model, lambda draw, n: (draw.randint(words, (n, length)),), 8 if large else 4
 
 
@@ -44,7 +54,8 @@ def llama(large):
     size = dict(hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12)
     small = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4)
     length, words = (512, 32000) if large else (32, 211)
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=words, **(size if large else small)))
+    config = LlamaConfig(vocab_size=words, **(size if large else small))
+    model = for_training(LlamaForCausalLM(config))
     return model, lambda draw, n: (draw.randint(words, (n, length)),), 8 if large else 4
 
 

@@ -14,10 +14,10 @@ from . import blocks, calls, purity
 NAME = "recompute"
 # The checkpoint that checks what it recomputes, and can be nested.
 SINCE = (2, 1)
-# Since torch 2.7 each random operation that is recomputed in a compiled graph on CUDA has a generator of
-# its own (graphsafe_rng_functionalization of torch._functorch.config): the same numbers in forward and
-# backward, but others than without recomputation. Dropout that is fused into a kernel of the compiler's
-# own keeps its numbers; which it will be cannot be told before.
+# Two causes. Since torch 2.7 a random operation that is recomputed in a compiled graph on CUDA has a
+# generator of its own (graphsafe_rng_functionalization of torch._functorch.config): the same numbers
+# in forward and backward, but others than without. And transformers warns once that its cache and
+# checkpointing do not go together: that breaks the graph of the first call, which runs uncompiled.
 DRAWN = "under torch.compile dropout may then draw other random numbers"
 # On a module: the number of its group, from 1, and whether it may be recomputed in a compiled graph.
 MARK, COMPILED = "_oomph_recompute", "_oomph_recompute_compiled"
