@@ -23,15 +23,17 @@ class Noise(torch.utils.data.Dataset):
         return 1 << 30
 
     def __getitem__(self, index):
-        return torch.randn(128, 512, generator=torch.Generator().manual_seed(index))
+        return torch.randn(256, 64, generator=torch.Generator().manual_seed(index))
 
 
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True, warn_only=True)
-layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, norm_first=True)
-model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).cuda()
+layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, norm_first=True)
+# Wide enough that the device, not the program, sets the pace of a step.
+body = torch.nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
+model = torch.nn.Sequential(torch.nn.Linear(64, 1024), body, torch.nn.Linear(1024, 64)).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-batches = iter(torch.utils.data.DataLoader(Noise(), batch_size=16, num_workers=args.workers))
+batches = iter(torch.utils.data.DataLoader(Noise(), batch_size=32, num_workers=args.workers))
 until = time.monotonic() + args.seconds
 with open(args.out, "w") as out:
     step = 0
