@@ -390,6 +390,8 @@ impl Story {
             phase: Phase::Backward,
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
+            progress: None,
+            model: None,
             structure: Some(self.structure_of(0)),
         };
         record(&mut oom);

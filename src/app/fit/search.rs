@@ -194,7 +194,7 @@ impl Search {
                 allocator: self.allocator,
             };
             match model.needs(&target) {
-                Forecast::Within(needs) => {
+                Forecast::Within(needs) | Forecast::Reckoned(needs, _) => {
                     let needs = match end {
                         End::Likely => needs.likely,
                         End::High => needs.high,
@@ -270,6 +270,7 @@ mod tests {
                     optimizer: Estimate::exact(base.scale(1.5)),
                     varies: false,
                     overhead: fits.then_some(self.reserved),
+                    partway: None,
                     left_over: (!fits).then_some(self.needed),
                 }),
             }

@@ -89,6 +89,7 @@ impl Training {
             optimizer: Estimate::of(floor, floor + parameters, floor + parameters),
             varies: self.varies,
             overhead: None,
+            partway: None,
             left_over: None,
         }
     }

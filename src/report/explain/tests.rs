@@ -210,6 +210,8 @@ fn what_held_the_memory_is_named_line_by_line() {
         stack: Vec::new(),
         phase: Phase::Forward,
         grad_enabled: Some(true),
+        progress: None,
+        model: None,
         step: 4,
         structure: Some(Structure {
             pid: Pid(5),
