@@ -309,5 +309,5 @@ pub struct OomRecord {
     pub step: u64,
     /// What the memory is made of, where an optimizer was seen.
     #[serde(default)]
-    pub structure: Option<Structure>,
+    pub structure: Option<Box<Structure>>,
 }

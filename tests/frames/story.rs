@@ -392,7 +392,7 @@ impl Story {
             grad_enabled: None,
             progress: None,
             model: None,
-            structure: Some(self.structure_of(0)),
+            structure: Some(Box::new(self.structure_of(0))),
         };
         record(&mut oom);
         oom.sample.allocated_peak = oom.sample.allocated;

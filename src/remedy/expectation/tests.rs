@@ -175,7 +175,7 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
     let mut oom = oom(20, 21, 2, 1);
     let mut expectation = |phase, structure: Option<Structure>| {
         let record = oom.record.as_mut().unwrap();
-        (record.phase, record.structure) = (phase, structure);
+        (record.phase, record.structure) = (phase, structure.map(Box::new));
         let all = all(&state(5, 4, 20), &oom, Cause::Capacity);
         let expectation = of(&all, RemedyId::Batch).expectation.clone();
         assert_eq!((expectation.needs, expectation.fits), (None, None));

@@ -112,7 +112,7 @@ impl Observation {
         let steps = rank.map(|rank| &rank.steps);
         let count = steps.map_or(0, |steps| steps.count);
         let structure = record
-            .and_then(|record| record.structure.as_ref())
+            .and_then(|record| record.structure.as_deref())
             .or(rank.and_then(|rank| rank.structure.as_ref()));
         let parameters = structure.map(|structure| structure.parameters);
         let gradients = structure.map(|structure| structure.gradients);

@@ -108,7 +108,7 @@ def model_bytes(path, device):
         if len(seen) > MAX_MODULES:
             return None
         todo.extend(each for _, each in children_of(module))
-        for parameter in list(module.__dict__["_parameters"].values()):
+        for parameter in list(module.__dict__.get("_parameters", {}).values()):
             if parameter is None or id(parameter) in seen:
                 continue
             seen.add(id(parameter))
@@ -144,7 +144,7 @@ def is_in_loss(stack, path):
 
 
 def children_of(module):
-    return [(name, each) for name, each in module.__dict__["_modules"].items() if each is not None]
+    return [(name, each) for name, each in module.__dict__.get("_modules", {}).items() if each is not None]
 
 
 def is_leaf(module):
@@ -220,7 +220,8 @@ class Tree:
             else:
                 # What nobody gave was put together from others (`torch.cat`), and is kept as well.
                 self.at = self.places.get(width, self.at * resized(of))
-                together = entry * self.at / resized(of)
+                self.places[entry] = self.at / resized(of)
+                together = entry * self.places[entry]
             self.width = self.width if width is None else width
             self.places[self.width] = self.at
         elif width is not None:
@@ -349,18 +350,13 @@ def held_by(frame):
 
 
 def is_called_again(path, parts):
-    """Whether a part that the model has once is called in a loop: how often is not known."""
+    """Whether a part that is called by its name is called in a loop: how often is not known."""
     for parent, child in zip(parts, parts[1:]):
         frame = frame_of(path, parent)
-        is_own = any(each is child for _, each in children_of(parent))
-        if frame is not None and is_own and not is_container(parent) and is_in_loop(frame):
+        name = next((name for name, each in children_of(parent) if each is child), None)
+        if frame is not None and name in names_in(frame)[0] and is_in_loop(frame):
             return True
     return False
-
-
-def is_container(module):
-    names = ("Sequential", "ModuleList", "ModuleDict")
-    return any(base.__name__ in names for base in type(module).__mro__)
 
 
 def is_in_loop(frame):
