@@ -1,8 +1,10 @@
 //! What is expected of each remedy, after runs that showed much or little.
 
+mod partway;
+
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
-use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
+use crate::event::{Hello, ModelBytes, OomRecord, Phase, Sample, Step, StepReading, Structure};
 use crate::remedy::{Context, Remedy, RemedyId, remedies};
 use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -336,6 +338,10 @@ fn mixed_precision_is_an_interval_or_a_bound() {
 
 /// What the model chooses for this batch under an out-of-memory at 22 GiB, and the words.
 fn chosen(command: &str, state: &State) -> (String, String) {
+    chosen_under(command, state, &oom(20, 21, 2, 1))
+}
+
+fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, String) {
     let command = CommandLine {
         argv: command.split(' ').map(Word::from).collect(),
         env: Vec::new(),
@@ -343,10 +349,9 @@ fn chosen(command: &str, state: &State) -> (String, String) {
     };
     let mut state = state.clone();
     state.runs[0].command = command.clone();
-    let oom = oom(20, 21, 2, 1);
     let findings = [finding(Cause::Capacity)];
     let context = Context {
-        oom: Some(&oom),
+        oom: Some(oom),
         findings: &findings,
         state: Some(&state),
         batch_fits: true,
