@@ -18,8 +18,8 @@ pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    FreeBlocks, GrowingLine, HeldKind, Hello, LineHolding, OomRecord, Phase, Pool, ProbeDevice,
-    Sample, SourceLine, Step, StepReading, Structure,
+    FreeBlocks, GrowingLine, HeldKind, Hello, LineHolding, ModelBytes, OomRecord, Phase, Pool,
+    ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
 };
 
 use crate::command::CommandLine;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Each file by its path below the directory, and its text. The directory of the probe proper has
 /// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 27] = [
     (
         "sitecustomize.py",
         include_str!("probe/python/sitecustomize.py"),
@@ -90,6 +90,10 @@ const FILES: [(&str, &str); 26] = [
     (
         "oomph-probe/process.py",
         include_str!("probe/python/oomph-probe/process.py"),
+    ),
+    (
+        "oomph-probe/progress.py",
+        include_str!("probe/python/oomph-probe/progress.py"),
     ),
     (
         "oomph-probe/purity.py",

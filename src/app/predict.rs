@@ -11,7 +11,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
-/// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`.
+/// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`. Where they
+/// were reckoned from a step that memory ran out in, `"reckoned"` says how far it had come.
 ///
 /// # Errors
 /// A recording cannot be read, or standard output not written.
@@ -51,7 +52,12 @@ pub fn predict(
                 json!({"batch": batch, "peak": peak, "needs": needs})
             }
             (Forecast::AtLeast(least, _), _) => json!({"batch": batch, "at_least": least}),
-            (Forecast::Unknown | Forecast::Within(_), _) => json!({"batch": batch}),
+            (Forecast::Reckoned(peak, progress), Forecast::Reckoned(needs, _)) => {
+                json!({"batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
+            }
+            (Forecast::Unknown | Forecast::Within(_) | Forecast::Reckoned(..), _) => {
+                json!({"batch": batch})
+            }
         };
         writeln!(out, "{line}")?;
     }

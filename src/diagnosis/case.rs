@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
             structure: oom
                 .record
                 .as_ref()
-                .and_then(|record| record.structure.as_ref())
+                .and_then(|record| record.structure.as_deref())
                 .or_else(|| {
                     let ordinal = oom.record.as_ref()?.device;
                     rank?.structure_on(ordinal)

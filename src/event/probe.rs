@@ -248,6 +248,15 @@ pub struct FreeBlocks {
     pub bytes: Bytes,
 }
 
+/// What a model's parameters take on the device that ran out of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelBytes {
+    /// All of them.
+    pub parameters: Bytes,
+    /// Those that are trained.
+    pub trained: Bytes,
+}
+
 /// The OOM observer's record, taken on the allocating thread before the exception is thrown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
@@ -288,10 +297,17 @@ pub struct OomRecord {
     /// evaluation it tells one that builds the graph. In backward it is false.
     #[serde(default)]
     pub grad_enabled: Option<bool>,
+    /// In a forward: how far it had come, as a share of what it keeps for backward (the requested
+    /// allocation included), by the modules on the stack. `None` where that cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// In a forward: the model that runs, where it is on the stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelBytes>>,
     /// Optimizer steps that this process had ended.
     #[serde(default)]
     pub step: u64,
     /// What the memory is made of, where an optimizer was seen.
     #[serde(default)]
-    pub structure: Option<Structure>,
+    pub structure: Option<Box<Structure>>,
 }

@@ -14,7 +14,7 @@ use crate::diagnosis::Cause;
 use crate::event::Phase;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, fits_within, tight, unknown};
+use words::{at_least, beyond, fits_within, reckoned, tight, unknown};
 
 /// What a run needs above its allocated peak with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = 1.04;
@@ -75,7 +75,11 @@ impl<'a> Outlook<'a> {
             treatment: Treatment::default(),
             allocator: self.allocator,
         };
-        let most = self.reading.at_once.saturating_sub(1);
+        // What was only reckoned is not trusted with more than a half.
+        let most = match self.model.whole_runs() {
+            0 => self.reading.at_once / 2,
+            _ => self.reading.at_once.saturating_sub(1),
+        };
         self.model
             .largest(&like, self.room?, self.context.margin, most)
     }
@@ -112,6 +116,7 @@ impl<'a> Outlook<'a> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
             Forecast::Within(needs) => Some(tight(needs, free)),
+            Forecast::Reckoned(needs, how) => Some(reckoned(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
     }
@@ -178,6 +183,7 @@ impl<'a> Outlook<'a> {
         if elsewhere {
             return match self.model.needs(&target) {
                 Forecast::Within(needs) => beyond(needs),
+                Forecast::Reckoned(needs, how) => reckoned(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
                     unknown("it depends on what is free there, or then")
                 }
@@ -198,7 +204,7 @@ impl<'a> Outlook<'a> {
 
     fn of_target(&self, target: &Target) -> Expectation {
         let peak = match self.model.peak(target) {
-            Forecast::Within(peak) => Some(peak),
+            Forecast::Within(peak) | Forecast::Reckoned(peak, _) => Some(peak),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
@@ -208,6 +214,7 @@ impl<'a> Outlook<'a> {
                 Some(room) if needs.high <= room => fits_within(needs, room),
                 Some(room) => tight(needs, room),
             },
+            Forecast::Reckoned(needs, how) => reckoned(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let why = format!(
                     "unknown: no full step was seen; a half is a guess ({least} is the least)"
@@ -256,7 +263,7 @@ impl<'a> Outlook<'a> {
             return at_least(wanted, Some(room), alone);
         }
         match self.model.peak(target) {
-            Forecast::Within(_) => self.of_target(target),
+            Forecast::Within(_) | Forecast::Reckoned(..) => self.of_target(target),
             Forecast::AtLeast(_, why) => {
                 let words = format!("{alone}; {}", how_far(why));
                 at_least(wanted, Some(room), words)

@@ -8,11 +8,14 @@
 
 mod allocator;
 mod estimate;
+#[cfg(test)]
+mod failed;
 mod largest;
 #[cfg(test)]
 mod measured;
 mod memory;
 mod observation;
+mod partway;
 mod reading;
 mod treatment;
 
@@ -21,5 +24,6 @@ pub use estimate::Estimate;
 pub use largest::{Division, MARGIN, divided, rounded};
 pub use memory::{Forecast, Model, Target};
 pub use observation::{Observation, Passes, Unseen};
+pub use partway::{Partway, Progress};
 pub use reading::Reading;
 pub use treatment::Treatment;

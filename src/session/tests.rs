@@ -93,6 +93,8 @@ fn oom(seconds: f64) -> Event {
         stack: Vec::new(),
         phase: Default::default(),
         grad_enabled: None,
+        progress: None,
+        model: None,
         step: 3,
         structure: None,
     });

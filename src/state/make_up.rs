@@ -106,7 +106,7 @@ impl DeviceState {
         if oom.device.as_ref() != Some(&self.uuid) {
             return None;
         }
-        let structures: Vec<&Structure> = record.structure.iter().collect();
+        let structures: Vec<&Structure> = record.structure.as_deref().into_iter().collect();
         let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
         let mut parts = MakeUp::of_allocator(&structures, allocated, reserved);
         parts.free = Some(record.free);

@@ -154,6 +154,8 @@ pub(crate) fn record(
         stack: Vec::new(),
         phase: Phase::Unknown,
         grad_enabled: None,
+        progress: None,
+        model: None,
         step: 0,
         structure: None,
     }

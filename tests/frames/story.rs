@@ -390,7 +390,9 @@ impl Story {
             phase: Phase::Backward,
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
-            structure: Some(self.structure_of(0)),
+            progress: None,
+            model: None,
+            structure: Some(Box::new(self.structure_of(0))),
         };
         record(&mut oom);
         oom.sample.allocated_peak = oom.sample.allocated;

@@ -151,6 +151,49 @@ fn an_out_of_memory_is_told_with_what_holds_the_memory() {
 }
 
 #[test]
+fn in_a_forward_it_is_told_how_far_it_had_come() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = "\
+import torch
+class Layer(torch.nn.Module):
+    def __init__(self, out_features=8):
+        self.in_features, self.out_features, self.size = 8, out_features, 1
+        self.weight = torch.empty(1 << 20)
+        self.weight.requires_grad = True
+        self._parameters = {'weight': self.weight}
+    def forward(self):
+        torch.empty(self.size)
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.layers = [Layer() for _ in range(9)] + [Layer(16)]
+        self._modules = {str(at): layer for at, layer in enumerate(self.layers)}
+    def forward(self):
+        for layer in self.layers:
+            layer()
+net = Net()
+for fails in (5, 0, 9):
+    net.layers[fails].size = 1 << 40
+    try:
+        net()
+    except torch.OutOfMemoryError:
+        net.layers[fails].size = 1
+print('done')
+";
+    Program::new(["-c", text]).run(&place).expect("done");
+    front.wait_for_end_of(1);
+    // The input and nine layers of 8 features each, 16 of the last, twice as much of the loss.
+    let told: Vec<Option<f64>> = front.ooms().iter().map(|oom| oom.progress).collect();
+    let share = |of: f64| Some((of / 128.0 * 1e4).round() / 1e4);
+    assert_eq!(told, [share(56.0), share(16.0), share(112.0)]);
+    let model = front.ooms()[0].model.clone().expect("a model ran");
+    assert_eq!(
+        (model.parameters, model.trained),
+        (Bytes::mib(10), Bytes::mib(10))
+    );
+}
+
+#[test]
 fn without_lines_the_rest_is_told() {
     let place = Place::new();
     let mut front = Front::listen(&place);

@@ -239,7 +239,7 @@ impl Search {
                 allocator: self.allocator,
             };
             match model.needs(&target) {
-                Forecast::Within(needs) => {
+                Forecast::Within(needs) | Forecast::Reckoned(needs, _) => {
                     let needs = match end {
                         End::Likely => needs.likely,
                         End::High => needs.high,
@@ -317,6 +317,7 @@ mod tests {
                     varies: false,
                     overhead: fits.then_some(self.reserved),
                     pieces: fits.then_some(self.pieces),
+                    partway: None,
                     left_over: (!fits).then_some(self.needed),
                 }),
             }

@@ -15,14 +15,14 @@ fn failing(record: OomRecord) -> Scene {
     scene
 }
 
-fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Structure> {
-    Some(Structure {
+fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Box<Structure>> {
+    Some(Box::new(Structure {
         pid: Pid(100),
         device: 0,
         parameters: gib(parameters),
         gradients: gib(gradients),
         optimizer_state: gib(optimizer_state),
-    })
+    }))
 }
 
 fn full_card() -> OomRecord {

@@ -1,6 +1,6 @@
 //! Figures as expectations: whether they fit, and the words that say it.
 
-use crate::remedy::model::Estimate;
+use crate::remedy::model::{Estimate, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -44,6 +44,25 @@ pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
 pub(super) fn beyond(needs: Estimate) -> Expectation {
     let words = format!("needs {}; the room is unknown", needs.shown());
     of(needs, None, None, words)
+}
+
+/// What was reckoned from a step that memory ran out in: it fits where the upper end does.
+pub(super) fn reckoned(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
+    let about = format!("needs about {}", needs.shown());
+    let how = format!("memory ran out {}", progress.shown());
+    let (fits, words) = match room {
+        None => (None, format!("{about}: {how}; the room is unknown")),
+        Some(room) if needs.low > room => (
+            Some(false),
+            format!("does not fit: at least {} of {room}", needs.low),
+        ),
+        Some(room) if needs.high <= room => (
+            Some(true),
+            format!("{about}, fits in {room}; reckoned, {how}"),
+        ),
+        Some(room) => (None, format!("{about} of {room}: {how}")),
+    };
+    of(needs, room, fits, words)
 }
 
 fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {

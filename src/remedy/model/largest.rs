@@ -43,7 +43,9 @@ impl Model {
     pub fn largest(&self, like: &Target, room: Bytes, margin: f64, most: u64) -> Option<u64> {
         let seen = self.largest_seen()?;
         let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {
-            Forecast::Within(needs) => needs.high.scale(1.0 + margin) <= room,
+            Forecast::Within(needs) | Forecast::Reckoned(needs, _) => {
+                needs.high.scale(1.0 + margin) <= room
+            }
             Forecast::AtLeast(..) | Forecast::Unknown => false,
         };
         let (mut low, mut high) = (0, most.min(seen.saturating_mul(AT_MOST_TIMES)) + 1);

@@ -90,6 +90,7 @@ impl Training {
             varies: self.varies,
             overhead: None,
             pieces: None,
+            partway: None,
             left_over: None,
         }
     }

@@ -8,6 +8,7 @@
 use super::allocator::Allocator;
 use super::estimate::Estimate;
 use super::observation::{Observation, Passes, Unseen};
+use super::partway::Progress;
 use super::treatment::Treatment;
 use crate::units::Bytes;
 
@@ -37,7 +38,7 @@ pub struct Target {
 }
 
 /// What is expected of the allocated peak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Forecast {
     /// Nothing is known.
     Unknown,
@@ -45,6 +46,8 @@ pub enum Forecast {
     AtLeast(Bytes, Unseen),
     /// Within this.
     Within(Estimate),
+    /// Within this, reckoned from a step that was not seen whole, by how far it had come.
+    Reckoned(Estimate, Progress),
 }
 
 /// What runs of one program showed, put together.
@@ -113,6 +116,9 @@ impl Model {
             let constant = self.optimizer();
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
         }
+        if let Some((peak, progress)) = self.reckoned(target) {
+            return Forecast::Reckoned(peak, progress);
+        }
         let bound = self
             .observations
             .iter()
@@ -128,13 +134,43 @@ impl Model {
 
     /// What the allocator must be able to reserve for a target.
     pub fn needs(&self, target: &Target) -> Forecast {
+        let factors = target.allocator.factors(&self.observations, target.batch);
         match self.peak(target) {
-            Forecast::Within(peak) => {
-                let factors = target.allocator.factors(&self.observations, target.batch);
-                Forecast::Within(peak.times(factors))
+            Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
+            Forecast::Reckoned(peak, progress) => {
+                Forecast::Reckoned(peak.times(factors), progress)
             }
             other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
         }
+    }
+
+    /// By the step that came the furthest of those that were not seen whole, the latest of several.
+    fn reckoned(&self, target: &Target) -> Option<(Estimate, Progress)> {
+        let partway = |seen: &&Observation| match seen.passes {
+            Passes::AtLeast(..) => seen.partway,
+            Passes::Seen(_) | Passes::Within(..) => None,
+        };
+        let (seen, furthest) = self
+            .observations
+            .iter()
+            .filter_map(|seen| Some((seen, partway(&seen)?)))
+            .max_by(|(_, a), (_, b)| a.progress.share().total_cmp(&b.progress.share()))?;
+        let ratio = target.batch as f64 / seen.batch.max(1) as f64;
+        let kept = target.keeps_gradients && !seen.keeps_gradients;
+        let peak = furthest.peak(target, ratio, kept, self.bound(target));
+        Some((peak, furthest.progress))
+    }
+
+    /// What a target needs at the least by all that failed.
+    fn bound(&self, target: &Target) -> Bytes {
+        self.observations
+            .iter()
+            .filter_map(|seen| match seen.passes {
+                Passes::AtLeast(peak, _) => Some(least(seen, peak, target)),
+                Passes::Seen(_) | Passes::Within(..) => None,
+            })
+            .max()
+            .unwrap_or(Bytes::ZERO)
     }
 
     /// What the optimizer's step reaches.
@@ -185,15 +221,7 @@ impl Model {
 
     /// A failed run that wanted more than the line says at its batch raises the line: steps differ.
     fn lifted(&self, estimate: Estimate, target: &Target) -> Estimate {
-        let bound = self
-            .observations
-            .iter()
-            .filter_map(|seen| match seen.passes {
-                Passes::AtLeast(peak, _) => Some(least(seen, peak, target)),
-                Passes::Seen(_) | Passes::Within(..) => None,
-            })
-            .max()
-            .unwrap_or(Bytes::ZERO);
+        let bound = self.bound(target);
         Estimate::of(
             estimate.low.max(bound),
             estimate.likely.max(bound),

@@ -6,14 +6,21 @@
 //! whole step leaves a bound.
 
 use super::estimate::Estimate;
+use super::partway::Partway;
 use super::reading::Reading;
 use crate::event::Phase;
 use crate::remedy::context::Context;
-use crate::state::{OomIncident, RankState, Run, State};
+use crate::state::{OomIncident, RankState, Run, State, StepTrack};
 use crate::units::Bytes;
 
 /// Above this step a new peak means that steps differ from each other (lengths that vary).
 const SETTLED: u64 = 4;
+
+/// Peaks within this of each other are the same.
+const SAME: f64 = 1.01;
+
+/// How far above what is computed from the first step the second may come.
+const STATE_SPREAD: f64 = 1.02;
 
 /// What one run showed.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +48,8 @@ pub struct Observation {
     /// The most that lay in pieces beside blocks in use, which cannot be given back, as a share of
     /// the most that was allocated.
     pub pieces: Option<f64>,
+    /// Of the step that memory ran out in: what it would have needed, where that can be reckoned.
+    pub partway: Option<Partway>,
     /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
     pub left_over: Option<f64>,
 }
@@ -106,14 +115,36 @@ impl Observation {
         let steps = rank.map(|rank| &rank.steps);
         let count = steps.map_or(0, |steps| steps.count);
         let structure = record
-            .and_then(|record| record.structure.as_ref())
+            .and_then(|record| record.structure.as_deref())
             .or(rank.and_then(|rank| rank.structure.as_ref()));
         let parameters = structure.map(|structure| structure.parameters);
         let gradients = structure.map(|structure| structure.gradients);
         let stays = structure.map(|structure| structure.parameters + structure.optimizer_state);
         let floor = steps.and_then(|steps| steps.floors.last().map(|(_, floor)| *floor));
+        let failed = record.filter(|_| wanted.is_some());
+        let varies = rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED));
+        let keeps = reading.keeps_gradients();
+        let base_for = |known| base(floor, gradients, parameters, stays, keeps, known);
+        let optimizer_for = |known| optimizer(steps, floor, parameters, known);
+        let partway = match steps {
+            Some(steps) if steps.count > 0 => failed.and_then(|record| {
+                let known = steps.peak.max(wanted)?;
+                let gradients = gradients.unwrap_or(Bytes::ZERO);
+                Partway::of_later(record, base_for(known), optimizer_for(known), gradients)
+            }),
+            Some(_) | None => failed.and_then(Partway::of_first),
+        };
         let passes = match steps {
-            Some(steps) if count > 0 => passes_of(steps, wanted, phase)?,
+            Some(steps) if count > 0 => {
+                let this = partway.map(|partway| partway.whole());
+                longer(
+                    passes_of(steps, wanted, phase)?,
+                    steps,
+                    wanted,
+                    varies,
+                    this,
+                )
+            }
             Some(_) | None => Passes::AtLeast(wanted?, Unseen::NoStep),
         };
         let known = match passes {
@@ -121,45 +152,63 @@ impl Observation {
         };
         Some(Observation {
             batch: reading.at_once,
-            base: base(
-                floor,
-                gradients,
-                parameters,
-                stays,
-                reading.keeps_gradients(),
-                known,
-            ),
+            base: base_for(known),
             gradients,
             parameters,
-            keeps_gradients: reading.keeps_gradients(),
+            keeps_gradients: keeps,
             passes,
-            optimizer: optimizer(steps, floor, parameters, known),
-            varies: rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED)),
+            optimizer: optimizer_for(known),
+            varies,
             overhead: rank.and_then(|rank| overhead(rank, known)),
             pieces: rank.and_then(pieces),
+            partway,
             left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
         })
     }
 }
 
-fn passes_of(
-    steps: &crate::state::StepTrack,
+/// What a whole step with the optimizer's state there from its beginning reaches, by the first one,
+/// which had none.
+fn with_state(steps: &StepTrack) -> Option<Bytes> {
+    let first = steps.first_step.as_ref()?;
+    let state = first.after.allocated - first.before.allocated;
+    Some(first.before.peak.max(first.before.allocated) + state)
+}
+
+/// Where steps differ from each other, the one that failed may have been longer than all that were
+/// seen whole: then what it would have reached counts as well, and what the first one would have
+/// reached with the optimizer's state.
+fn longer(
+    passes: Passes,
+    steps: &StepTrack,
     wanted: Option<Bytes>,
-    phase: Phase,
-) -> Option<Passes> {
+    varies: bool,
+    this: Option<Estimate>,
+) -> Passes {
+    let (Passes::Seen(peak), Some(wanted)) = (passes, wanted) else {
+        return passes;
+    };
+    let first = with_state(steps).filter(|first| *first > peak.scale(SAME));
+    if first.is_none() && !varies {
+        return passes;
+    }
+    let this = this.filter(|this| this.likely > peak).map(|this| this.high);
+    match this.max(first.map(|first| first.scale(STATE_SPREAD))) {
+        Some(most) => Passes::Within(peak.max(wanted), most.max(wanted)),
+        None => passes,
+    }
+}
+
+fn passes_of(steps: &StepTrack, wanted: Option<Bytes>, phase: Phase) -> Option<Passes> {
     let peak = steps.peak?;
-    // The second step is the first one with the optimizer's state there from its beginning.
-    let with_state = steps.first_step.as_ref().map(|first| {
-        let state = first.after.allocated - first.before.allocated;
-        first.before.peak.max(first.before.allocated) + state
-    });
+    let with_state = with_state(steps);
     if steps.count < 2 {
         return Some(match (with_state, wanted) {
             // It failed where the second step was expected to.
-            (Some(expected), Some(wanted)) if wanted > expected.scale(1.01) => {
+            (Some(expected), Some(wanted)) if wanted > expected.scale(SAME) => {
                 Passes::AtLeast(wanted, Unseen::Wanted(phase))
             }
-            (Some(expected), _) => Passes::Within(expected, expected.scale(1.02)),
+            (Some(expected), _) => Passes::Within(expected, expected.scale(STATE_SPREAD)),
             (None, Some(wanted)) if wanted > peak => Passes::AtLeast(wanted, Unseen::Wanted(phase)),
             (None, _) => Passes::AtLeast(peak, Unseen::NoState),
         });
@@ -210,7 +259,7 @@ fn base(
 /// What the optimizer's step needs: all that stays, the gradients, and temporaries of up to the
 /// parameters' size (`foreach`). Known where it set the peak, else bounded by it.
 fn optimizer(
-    steps: Option<&crate::state::StepTrack>,
+    steps: Option<&StepTrack>,
     floor: Option<Bytes>,
     parameters: Option<Bytes>,
     known: Bytes,

@@ -104,7 +104,7 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
         others: report.map_or(&[], |report| &report.others),
         phase: record.map(|record| record.phase),
         steps_ended: record.map(|record| record.step),
-        made_of: record.and_then(|record| record.structure.as_ref()),
+        made_of: record.and_then(|record| record.structure.as_deref()),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),
     }

@@ -210,14 +210,16 @@ fn what_held_the_memory_is_named_line_by_line() {
         stack: Vec::new(),
         phase: Phase::Forward,
         grad_enabled: Some(true),
+        progress: None,
+        model: None,
         step: 4,
-        structure: Some(Structure {
+        structure: Some(Box::new(Structure {
             pid: Pid(5),
             device: 3,
             parameters: Bytes::gib(2),
             gradients: Bytes::gib(2),
             optimizer_state: Bytes::gib(4),
-        }),
+        })),
     });
     let made = [Explained::of_log(incident, Vec::new())];
     let said = text(&explanation(&made));

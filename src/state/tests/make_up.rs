@@ -82,7 +82,7 @@ fn what_filled_the_card_when_memory_ran_out_is_exact() {
         .add(
             3.0,
             What::Oom(OomRecord {
-                structure: Some(made_of_one()),
+                structure: Some(Box::new(made_of_one())),
                 ..record(100, gib(18.0), gib(19.0), gib(2.0), gib(0.4))
             }),
         );

@@ -154,10 +154,15 @@ def is_python_thread():
 
 
 def local_self(frame):
-    """`self` of a running method. Before 3.13 reading `f_locals` leaves in the frame a dict that
-    would hold every local for as long as the frame runs: it is emptied at once."""
+    """`self` of a running method."""
+    return read_locals(frame, lambda values: values.get("self"))
+
+
+def read_locals(frame, read):
+    """What `read` makes of a frame's locals. Before 3.13 reading `f_locals` leaves in the frame a dict
+    that would hold every local for as long as the frame runs: it is emptied at once."""
     values = frame.f_locals
-    found = values.get("self")
+    found = read(values)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & 1:  # CO_OPTIMIZED: a copy
         values.clear()
     return found

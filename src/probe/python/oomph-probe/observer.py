@@ -6,7 +6,7 @@ calls it on a thread that has no Python frame at all.
 """
 import time
 
-from . import dump, frames, snapshot
+from . import dump, frames, progress, snapshot
 
 # The record must be out before the process dies; nobody waits longer than this for a slow front.
 SEND = 0.2
@@ -68,7 +68,8 @@ class Observer:
         now = time.monotonic()
         in_full = self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         # Each part for itself: one that fails takes nothing from the others.
-        for add in (self.add_stack, self.add_structure) + ((self.add_snapshot,) if in_full else ()):
+        parts = (self.add_stack, self.add_structure)
+        for add in parts + ((self.add_snapshot, self.add_progress) if in_full else ()):
             try:
                 add(record, device)
             except Exception:
@@ -100,6 +101,17 @@ class Observer:
             process.steps.is_running(),
         )
         process.steps.forget_running()
+
+    def add_progress(self, record, device):
+        if record.get("phase") == "forward":
+            stack = frames.own_frames()
+            path = progress.path_of(self.process.torch, stack)
+            model = progress.model_bytes(path, device)
+            if model is not None:
+                record["model"] = model
+            share = progress.of(path, stack)
+            if share is not None:
+                record["progress"] = share
 
     def add_structure(self, record, device):
         structure = self.process.structure.of(device)

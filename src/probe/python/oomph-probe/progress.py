@@ -1,0 +1,368 @@
+"""How far a model's forward had come when memory ran out: by the modules on the Python stack, each
+weighed by about how much of its output is kept for backward. A share of the whole, or None where it
+would be a poor guess. Pure but for the frames' locals, which are read and never kept; no tensor is
+made, and no code of the program's own runs.
+"""
+import dis
+
+from . import frames
+
+# A model of fewer parts than this is not told apart finely enough.
+FEWEST_LEAVES = 8
+# So early in a forward, little was kept that could be counted from.
+LEAST = 0.1
+# Walking more than this would take too long.
+MAX_MODULES = 20000
+# The loss keeps about twice what the last layer gave: its softmax, and then the gradient.
+LOSS = 2.0
+
+# What a leaf's output has at each place, by the names that torch and transformers use.
+WIDTHS = ("out_features", "out_channels", "embedding_dim", "num_features", "num_channels", "nf")
+ENTRIES = ("in_features", "in_channels", "nx")
+# Leaves that keep nothing, or what was there already.
+NOTHING_KEPT = ("Identity", "Flatten", "Unflatten")
+# Gates and cell states that a recurrent layer keeps, in its hidden sizes.
+RECURRENT = 5
+# What torch.compile runs has no modules of its own.
+COMPILED = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "torchinductor")
+RECOMPUTED = "/torch/utils/checkpoint.py"
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+)
+
+
+def of(path, stack):
+    """The share of a forward that lies behind these frames, innermost first, of which `path` are those
+    of modules; None where unknown."""
+    if any(is_opaque(frame.f_code.co_filename) for frame in stack):
+        return None
+    if not path or is_loss(path[-1][1]):
+        return 1.0 if is_in_loss(stack, path) else None
+    root = path[-1][1]
+    tree = Tree(root)
+    if tree.leaves < FEWEST_LEAVES:
+        return None
+    # What is called inside but is no part of the model (a loss, a module made on the way) tells
+    # nothing: the innermost part does.
+    parts = []
+    for _, each in reversed(path):
+        if id(each) in tree.spans and not any(each is part for part in parts):
+            parts.append(each)
+    if is_called_again(path, parts):
+        return None
+    whole = tree.weight + LOSS * tree.last
+    if is_loss(parts[-1]):
+        done = tree.weight
+    else:
+        done = done_of(path, parts, tree)
+    if whole <= 0:
+        return None
+    if done >= tree.weight:
+        # In the loss, which asked for the first of what it keeps.
+        done = (tree.weight + whole) / 2
+    share = done / whole
+    return round(share, 4) if share >= LEAST else None
+
+
+def is_opaque(path):
+    return path.endswith(RECOMPUTED) or any(part in path for part in COMPILED)
+
+
+def path_of(torch, stack):
+    """The frames of modules' methods, each with its module."""
+    path = []
+    length = 0
+    for frame in stack:
+        code = frame.f_code
+        if code.co_argcount == 0:
+            continue
+        name = code.co_varnames[0]
+        each = frames.read_locals(frame, lambda values: values.get(name))
+        if is_a(each, torch.nn.Module):
+            path.append((frame, each))
+            # Outside of all methods it is a function that was given a model.
+            if name == "self":
+                length = len(path)
+    return path[:length]
+
+
+def model_bytes(path, device):
+    """What the parameters of the model that runs take on a device; None where no model runs."""
+    if not path or is_loss(path[-1][1]):
+        return None
+    seen, total, trained = set(), 0, 0
+    todo = [path[-1][1]]
+    while todo:
+        module = todo.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        if len(seen) > MAX_MODULES:
+            return None
+        todo.extend(each for _, each in children_of(module))
+        for parameter in list(module.__dict__.get("_parameters", {}).values()):
+            if parameter is None or id(parameter) in seen:
+                continue
+            seen.add(id(parameter))
+            # Of one that is spread over ranks (DTensor), this rank's part.
+            part = getattr(parameter, "_local_tensor", parameter)
+            if part.is_cuda and part.device.index == device:
+                size = part.numel() * part.element_size()
+                total += size
+                trained += size if parameter.requires_grad else 0
+    return {"parameters": total, "trained": trained} if total else None
+
+
+def is_a(each, kind):
+    # `isinstance` asks the object for its class, which may run the program's code.
+    return kind in type(each).__mro__
+
+
+def is_loss(module):
+    return any(
+        base.__module__ == "torch.nn.modules.loss" and base.__name__ == "_Loss"
+        for base in type(module).__mro__
+    )
+
+
+def is_in_loss(stack, path):
+    """Whether a loss outside of any model ran: all of the forward lies behind it."""
+    if path:
+        return True
+    return any(
+        frame.f_code.co_name in LOSSES and frame.f_code.co_filename.endswith("nn/functional.py")
+        for frame in stack
+    )
+
+
+def children_of(module):
+    return [(name, each) for name, each in module.__dict__.get("_modules", {}).items() if each is not None]
+
+
+def is_leaf(module):
+    return not children_of(module)
+
+
+class Tree:
+    """A model's modules in the order in which they are registered, and what each weighs."""
+
+    def __init__(self, root):
+        # By id: the weight of all that comes before a module, and before what follows it.
+        self.spans = {}
+        # By id: its place in the order, and the first place behind its parts.
+        self.order = {}
+        self.leaves = 0
+        self.weight = 0.0
+        self.last = 0.0
+        # How many places (of a picture, of a text) features of a width have, as a share of the input.
+        self.places = {}
+        self.width, self.at = 1, 1.0
+        self.walk(root)
+
+    def walk(self, root):
+        todo = [(root, False, 1.0)]
+        while todo:
+            module, is_done, share = todo.pop()
+            if is_done:
+                self.spans[id(module)] = self.spans[id(module)][0], self.weight
+                self.order[id(module)] = self.order[id(module)][0], len(self.order)
+                continue
+            # One that is registered twice counts where it comes first.
+            if id(module) in self.spans:
+                continue
+            if len(self.spans) >= MAX_MODULES:
+                raise OverflowError
+            self.order[id(module)] = len(self.order), len(self.order)
+            self.spans[id(module)] = self.weight, self.weight
+            todo.append((module, True, share))
+            children = children_of(module)
+            todo.extend(
+                (each, False, share * share_of(name, each, children)) for name, each in reversed(children)
+            )
+            if not children:
+                self.leaves += 1
+                self.weight += share * self.weigh(module)
+
+    def weight_of(self, module):
+        begin, end = self.spans[id(module)]
+        return end - begin
+
+    def has(self, module, inner):
+        """Whether a module is, or is a part of, another."""
+        if module is inner:
+            return True
+        begin, end = self.order[id(module)]
+        return begin < self.order[id(inner)][0] < end
+
+    def weigh(self, leaf):
+        """About how much its output is, in features times places."""
+        of, kind = leaf.__dict__, type(leaf).__name__
+        if kind in NOTHING_KEPT or is_loss(leaf) or of.get("inplace") is True:
+            return 0.0
+        if kind.startswith("Dropout") and of.get("p") == 0:
+            return 0.0
+        entry, width, together = entry_of(of), width_of(of), 0.0
+        if "Pool" in kind or "scale_factor" in of:
+            self.at = self.places[self.width] = self.at * resized(of)
+        elif entry is not None:
+            # Features of the width that it takes have been seen: so many places there are. (A
+            # shortcut beside other layers starts from the same as they.)
+            if entry in self.places:
+                self.at = self.places[entry] * resized(of)
+            else:
+                # What nobody gave was put together from others (`torch.cat`), and is kept as well.
+                self.at = self.places.get(width, self.at * resized(of))
+                self.places[entry] = self.at / resized(of)
+                together = entry * self.places[entry]
+            self.width = self.width if width is None else width
+            self.places[self.width] = self.at
+        elif width is not None:
+            if width != self.width:
+                self.at = self.places.setdefault(width, self.at)
+            self.width = width
+        weight = self.width * self.at + together
+        if "hidden_size" in of and "num_layers" in of:
+            weight = RECURRENT * self.width * of["num_layers"] * self.at
+        if entry is not None:
+            self.last = weight - together
+        return weight
+
+
+def share_of(name, module, siblings):
+    """The share of a text's places that each part of a mixture of experts sees."""
+    parts = children_of(module)
+    if "expert" not in name or len(parts) < 2:
+        return 1.0
+    is_chosen = any("rout" in other or "gat" in other for other, _ in siblings)
+    return 1.0 / len(parts) if is_chosen else 1.0
+
+
+def number(value):
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def entry_of(of):
+    """The features that a leaf takes, where it makes others of them."""
+    return next((of[name] for name in ENTRIES if number(of.get(name))), None)
+
+
+def width_of(of):
+    """The features that a leaf gives; None where it gives as many as it takes."""
+    for name in WIDTHS:
+        if number(of.get(name)):
+            return of[name]
+    shape = of.get("normalized_shape")
+    if shape:
+        return number(shape[-1])
+    if number(of.get("hidden_size")):
+        return of["hidden_size"]
+    weight = of.get("_parameters", {}).get("weight")
+    shape = tuple(weight.shape) if weight is not None else ()
+    return number(shape[0]) if shape else None
+
+
+def resized(of):
+    """By what a leaf multiplies the places: strides divide them in each direction."""
+    factor = of.get("scale_factor")
+    if isinstance(factor, (int, float)):
+        return float(factor) ** 2
+    stride = of.get("stride")
+    if isinstance(stride, int):
+        stride = (stride, stride)
+    if not isinstance(stride, tuple):
+        return 1.0
+    product = 1.0
+    for each in stride:
+        product *= each if isinstance(each, int) and each > 0 else 1
+    return product if of.get("transposed") is True else 1.0 / product
+
+
+def frame_of(path, module):
+    """The outermost frame of a module's own code (not of torch's way of calling it), or None."""
+    of = [
+        frame
+        for frame, each in path
+        if each is module and frame.f_code.co_name not in ("_call_impl", "_wrapped_call_impl")
+    ]
+    return of[-1] if of else None
+
+
+def done_of(path, parts, tree):
+    """The weight of what a module's call has come past, the calls inside it (`parts`, the module
+    itself first) told apart."""
+    module, inner = parts[0], parts[1:]
+    children = children_of(module)
+    if not children:
+        # What it asked for is its output, or the last of what it needs.
+        return tree.weight_of(module)
+    frame = frame_of(path, module)
+    named, before = names_in(frame) if frame is not None else (set(), set())
+    current = next((at for at, (_, each) in enumerate(children) if inner and tree.has(each, inner[0])), None)
+    # Parts that its own code does not name come in the order in which they are registered.
+    last = current
+    if last is None:
+        last = max((at for at, (name, _) in enumerate(children) if name in before), default=-1)
+    held = held_by(frame) if frame is not None and not inner else set()
+    done = 0.0
+    for at, (name, child) in enumerate(children):
+        if at == current:
+            done += done_inside(path, child, inner, tree)
+        # While another runs, one that is registered behind it and named before it is waiting for it:
+        # `self.head(self.norm(x))`.
+        elif name in before and (current is None or at < current):
+            # In a loop over its parts, or after one, the latest of them is at hand.
+            ends = [tree.spans[id(each)][1] for _, each in children_of(child) if id(each) in held]
+            done += max(ends) - tree.spans[id(child)][0] if ends else tree.weight_of(child)
+        elif name not in named and at < last:
+            done += tree.weight_of(child)
+    return done
+
+
+def done_inside(path, child, inner, tree):
+    """The same of a child that runs, or that holds what runs and is not called itself (a ModuleList)."""
+    if child is inner[0]:
+        return done_of(path, inner, tree)
+    return tree.spans[id(inner[0])][0] - tree.spans[id(child)][0] + done_of(path, inner, tree)
+
+
+def names_in(frame):
+    """The attributes that a frame's code names: all, and those before the instruction at which it is."""
+    named, before = set(), set()
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(instruction.argval, str):
+            named.add(instruction.argval)
+            if instruction.offset <= frame.f_lasti:
+                before.add(instruction.argval)
+    return named, before
+
+
+def held_by(frame):
+    """The ids of what a frame's locals are: ids alone, nothing is kept alive."""
+    return frames.read_locals(frame, lambda values: {id(value) for value in values.values()})
+
+
+def is_called_again(path, parts):
+    """Whether a part that is called by its name is called in a loop: how often is not known."""
+    for parent, child in zip(parts, parts[1:]):
+        frame = frame_of(path, parent)
+        name = next((name for name, each in children_of(parent) if each is child), None)
+        if frame is not None and name in names_in(frame)[0] and is_in_loop(frame):
+            return True
+    return False
+
+
+def is_in_loop(frame):
+    """Whether the code goes back from behind the place where it is to before it."""
+    jumps = set(dis.hasjrel) | set(dis.hasjabs)
+    return any(
+        instruction.opcode in jumps and instruction.argval <= frame.f_lasti <= instruction.offset
+        for instruction in dis.get_instructions(frame.f_code)
+    )
