@@ -48,6 +48,10 @@ pub(super) fn another(
         .as_ref()
         .and_then(|uuid| state.device(uuid))
         .ok_or("which device ran out of memory is not known")?;
+    if oom.limit().is_some() {
+        // A cap is a share of whatever device it is, or goes with the program.
+        return Err("the cap that it ran into is as tight on another GPU".into());
+    }
     let wanted = oom
         .allocated()
         .zip(oom.requested())

@@ -137,9 +137,7 @@ impl Model {
         let factors = target.allocator.factors(&self.observations, target.batch);
         match self.peak(target) {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
-            Forecast::Reckoned(peak, progress) => {
-                Forecast::Reckoned(peak.times(factors), progress)
-            }
+            Forecast::Reckoned(peak, progress) => Forecast::Reckoned(peak.times(factors), progress),
             other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
         }
     }

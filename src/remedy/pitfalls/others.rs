@@ -28,6 +28,10 @@ fn finding(cause: Cause, foreign: Option<i32>) -> Finding {
 
 /// A process on `aaaa-0` that ran out with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
 fn out_on_the_first() -> Scene {
+    out_on_the_first_under(None)
+}
+
+fn out_on_the_first_under(limit: Option<Bytes>) -> Scene {
     let mut scene = Scene::training();
     scene.sampled(2.0, 12.0, 13.0);
     scene.add(
@@ -39,7 +43,8 @@ fn out_on_the_first() -> Scene {
     other.index = 1;
     other.free = Some(gib(20.0));
     scene.add(2.5, What::Device(other));
-    let out = record(100, gib(12.0), gib(13.0), gib(2.0), gib(1.0));
+    let mut out = record(100, gib(12.0), gib(13.0), gib(2.0), gib(1.0));
+    out.limit = limit;
     scene.add(3.0, What::Oom(out));
     scene
 }
@@ -120,6 +125,9 @@ fn another_device_is_written_as_the_user_wrote_it() {
     other.free = Some(gib(10.0));
     full.add(4.0, What::Device(other));
     assert!(device("python a.py", &full, &[]).contains("no other GPU"));
+    // A cap of the program's own is there on any device.
+    let capped = out_on_the_first_under(Some(gib(13.5)));
+    assert!(device("python a.py", &capped, &[]).contains("as tight"));
     assert!(
         outcome("python a.py", RemedyId::Device, &Context::default()).contains("nothing has run")
     );

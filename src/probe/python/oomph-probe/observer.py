@@ -13,6 +13,10 @@ SEND = 0.2
 # A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
 FULL_AT_FIRST = 10
 FULL_EVERY = 5.0
+# Beside those the first one of each place in the program, of so many places.
+PLACES = 32
+# What costs the most to find out.
+DEAR = ("largest_free", "free_blocks", "lines", "growing", "progress", "model")
 
 
 class Observer:
@@ -24,6 +28,8 @@ class Observer:
         self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
+        self.latest = {}
+        self.places = set()
         self.segments = []
 
     def observe(self, device, requested, total, free):
@@ -66,17 +72,35 @@ class Observer:
             process.recording.need.keep()
         self.seen += 1
         now = time.monotonic()
-        in_full = self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
-        # Each part for itself: one that fails takes nothing from the others.
-        parts = (self.add_stack, self.add_structure)
-        for add in parts + ((self.add_snapshot, self.add_progress) if in_full else ()):
+        self.add_parts(record, device, (self.add_stack, self.add_structure))
+        is_new = self.is_new_place(record.get("stack"))
+        in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
+        if in_full:
+            self.add_parts(record, device, (self.add_snapshot, self.add_progress))
+        if in_full:
+            self.full_at = now
+            self.latest = record
+        elif all(record.get(name) == self.latest.get(name) for name in ("device", "step", "stack")):
+            # cuDNN tries one algorithm after the other: of the same place, with as much allocated,
+            # the last attempt's record is the one that counts.
+            if record["sample"]["allocated"] == self.latest["sample"]["allocated"]:
+                record.update((name, self.latest[name]) for name in DEAR if name in self.latest)
+        return record
+
+    def add_parts(self, record, device, parts):
+        """Each part for itself: one that fails takes nothing from the others."""
+        for add in parts:
             try:
                 add(record, device)
             except Exception:
                 pass
-        if in_full:
-            self.full_at = now
-        return record
+
+    def is_new_place(self, stack):
+        place = repr(stack)
+        if not stack or place in self.places or len(self.places) >= PLACES:
+            return False
+        self.places.add(place)
+        return True
 
     def limit(self, device, total):
         """The cap in force: what the allocator was allowed, where that is not the whole device."""
