@@ -13,6 +13,8 @@ SEND = 0.2
 # A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
 FULL_AT_FIRST = 10
 FULL_EVERY = 5.0
+# What costs the most to find out.
+DEAR = ("largest_free", "free_blocks", "lines", "growing", "progress", "model")
 
 
 class Observer:
@@ -24,6 +26,7 @@ class Observer:
         self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
+        self.latest = None, {}
         self.segments = []
 
     def observe(self, device, requested, total, free):
@@ -74,8 +77,14 @@ class Observer:
                 add(record, device)
             except Exception:
                 pass
+        # cuDNN tries one algorithm after the other: of the same place, with as much allocated, the last
+        # attempt's record is the one that counts. (A copy of the device: nothing of a call is kept.)
+        place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
         if in_full:
             self.full_at = now
+            self.latest = place, {name: record[name] for name in DEAR if name in record}
+        elif place == self.latest[0]:
+            record.update(self.latest[1])
         return record
 
     def limit(self, device, total):
