@@ -4,7 +4,7 @@ mod partway;
 
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
-use crate::event::{Hello, ModelBytes, OomRecord, Phase, Sample, Step, StepReading, Structure};
+use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
 use crate::remedy::{Context, Remedy, RemedyId, remedies};
 use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};

@@ -28,7 +28,7 @@ class Observer:
         self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
-        self.latest = {}
+        self.latest = None, {}
         self.places = set()
         self.segments = []
 
@@ -77,14 +77,14 @@ class Observer:
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         if in_full:
             self.add_parts(record, device, (self.add_snapshot, self.add_progress))
+        # cuDNN tries one algorithm after the other: of the same place, with as much allocated, the last
+        # attempt's record is the one that counts. (A copy of the device: nothing of a call is kept.)
+        place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
         if in_full:
             self.full_at = now
-            self.latest = record
-        elif all(record.get(name) == self.latest.get(name) for name in ("device", "step", "stack")):
-            # cuDNN tries one algorithm after the other: of the same place, with as much allocated,
-            # the last attempt's record is the one that counts.
-            if record["sample"]["allocated"] == self.latest["sample"]["allocated"]:
-                record.update((name, self.latest[name]) for name in DEAR if name in self.latest)
+            self.latest = place, {name: record[name] for name in DEAR if name in record}
+        elif place == self.latest[0]:
+            record.update(self.latest[1])
         return record
 
     def add_parts(self, record, device, parts):
