@@ -169,8 +169,10 @@ fn warn(fitting: &Fitting) -> bool {
     if options.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return true;
     }
-    eprint!("oomph: Enter goes on, Ctrl-C leaves it: ");
+    eprint!("oomph: Enter goes on, n or Ctrl-C leaves it: ");
     let _ = io::stderr().flush();
     let mut line = String::new();
-    matches!(io::stdin().lock().read_line(&mut line), Ok(read) if read > 0)
+    let answered = matches!(io::stdin().lock().read_line(&mut line), Ok(read) if read > 0);
+    // Whoever types a word of refusal, or any other, has not said yes.
+    answered && matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")
 }

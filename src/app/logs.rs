@@ -43,14 +43,14 @@ fn source(name: Option<&str>) -> anyhow::Result<Source> {
     let ended = match name {
         // The log of one that has ended is as good as any.
         Some(name) => match choose(Some(name), "logs") {
-            Ok(found) => return of_living(found),
+            Ok(found) => return of_living(found, &stored),
             Err(why) => match meant(name, stored, |stored| &stored.id) {
                 Meant::One(stored) => stored_log(&stored),
                 Meant::None | Meant::Several(_) => return Err(why.into()),
             },
         },
         None => match (choose(None, "logs"), stored.first()) {
-            (Ok(found), _) => return of_living(found),
+            (Ok(found), _) => return of_living(found, &stored),
             (Err(NoChoice::Nobody), Some(stored)) => stored_log(stored),
             (Err(why), _) => return Err(why.into()),
         },
@@ -62,16 +62,24 @@ fn source(name: Option<&str>) -> anyhow::Result<Source> {
     })
 }
 
-fn of_living(found: Found) -> anyhow::Result<Source> {
-    let log = found.card.as_ref().and_then(|card| card.log.clone());
-    let log = log.with_context(|| {
+fn of_living(found: Found, stored: &[session::Stored]) -> anyhow::Result<Source> {
+    let card = found.card.as_ref();
+    let log = card.and_then(|card| Some(PathBuf::from(card.log.clone()?.0)));
+    // One that is about to end has taken its card away already; its log stays where logs are.
+    let kept = || {
+        let stored = stored.iter().find(|stored| stored.id == found.id)?;
+        let log = stored.directory.join(OUTPUT_LOG);
+        log.exists().then_some(log)
+    };
+    let gone = card.is_none();
+    let log = log.or_else(|| gone.then(kept).flatten()).with_context(|| {
         format!(
             "session {} keeps no log (--no-record, or no place for one)",
             found.id
         )
     })?;
     Ok(Source {
-        path: PathBuf::from(log.0),
+        path: log,
         writer: Some(found),
     })
 }

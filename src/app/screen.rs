@@ -4,7 +4,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::State;
-use crate::supervise::Size;
+use crate::supervise::{Size, Stream};
 use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Select, Theme, View};
 use crate::units::Moment;
 use crossterm::event::{KeyEvent, MouseEvent};
@@ -127,8 +127,11 @@ impl Screen {
     }
 
     /// Takes in what the program wrote.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.child.feed(bytes);
+    pub fn feed(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Terminal => self.child.feed(bytes),
+            Stream::Out | Stream::Err => self.child.feed_untouched(bytes),
+        }
         self.lines += memchr::memchr_iter(b'\n', bytes).count();
         self.request(Due::Output);
     }

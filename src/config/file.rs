@@ -1,10 +1,12 @@
 //! One `oomph.toml`: read, checked, added to what is known. It knows the keys, not their meaning.
 
 use super::{Programs, Setting, Settings};
+use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use toml::Spanned;
 
@@ -32,8 +34,12 @@ pub fn read(path: &Path, settings: &mut Settings) {
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    // A pipe or a device of this name would be waited for.
+    // A pipe of this name would be waited for, at the open as at the read.
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -141,5 +147,9 @@ mod tests {
         fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
         assert!(problems(&path)[0].contains("longer than"));
         assert_eq!(problems(Path::new("/dev/zero")).len(), 1);
+        // A pipe that nobody writes to.
+        let pipe = dir.path().join("pipe.toml");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(problems(&pipe)[0].contains("not a regular file"));
     }
 }

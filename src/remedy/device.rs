@@ -41,7 +41,10 @@ pub(super) fn another(
     context: &Context<'_>,
 ) -> Result<(Draft, Bytes), String> {
     let (Some(state), Some(oom)) = (context.state, context.oom) else {
-        return Err("nothing has run out of memory yet".into());
+        return Err(match context.findings {
+            [] => "nothing has run out of memory yet".into(),
+            [_, ..] => "a log does not say which other GPUs there are".into(),
+        });
     };
     let failed = oom
         .device

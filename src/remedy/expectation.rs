@@ -169,7 +169,12 @@ impl<'a> Outlook<'a> {
             return counted.together(chosen);
         }
         if !lessens && holds && !elsewhere {
-            return self.held(&target, false);
+            let mut held = self.held(&target, false);
+            if let Some(words) = self.only_delays() {
+                held.words = format!("{words}; {}", held.words);
+                held.fits = held.fits.filter(|fits| !fits);
+            }
+            return held;
         }
         if let Some(words) = self.only_delays() {
             return Expectation {

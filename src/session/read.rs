@@ -49,14 +49,8 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ReadError::Corrupt { .. } => None,
-            ReadError::Unreadable { error, .. } => Some(error),
-        }
-    }
-}
+// What lies beneath stands in the words already.
+impl std::error::Error for ReadError {}
 
 /// Opens the recording at `path` (the file, or the directory of its session) as it is now: what is
 /// written later is not seen. Kinds of events that this version does not know are passed over.

@@ -30,6 +30,8 @@ pub struct ChildScreen {
     parser: Parser<Answers>,
     cutter: Cutter,
     awaits_input: bool,
+    /// The last byte that came without a terminal was a carriage return.
+    returned: bool,
     search: Option<Search>,
     selection: Option<Selection>,
 }
@@ -46,6 +48,7 @@ impl ChildScreen {
             ),
             cutter: Cutter::default(),
             awaits_input: false,
+            returned: false,
             search: None,
             selection: None,
         }
@@ -67,6 +70,27 @@ impl ChildScreen {
             let selected = selected.flat_map(|rows| [&mut rows.anchor, &mut rows.head]);
             found.chain(selected).for_each(|row| *row += added);
         }
+    }
+
+    /// The same of what went to a file or a pipe: there a newline is a newline alone, where a
+    /// terminal's line discipline would have returned to the first column as well.
+    pub fn feed_untouched(&mut self, bytes: &[u8]) {
+        let mut lines = Vec::with_capacity(bytes.len() + bytes.len() / 16);
+        let mut from = 0;
+        for at in memchr::memchr_iter(b'\n', bytes) {
+            let returned = match at.checked_sub(1) {
+                Some(before) => bytes[before] == b'\r',
+                None => self.returned,
+            };
+            lines.extend_from_slice(&bytes[from..at]);
+            lines.extend_from_slice(if returned { b"\n" } else { b"\r\n" });
+            from = at + 1;
+        }
+        lines.extend_from_slice(&bytes[from..]);
+        if let Some(last) = bytes.last() {
+            self.returned = *last == b'\r';
+        }
+        self.feed(&lines);
     }
 
     /// Says whether the program sits at a prompt and waits for somebody to type.
@@ -185,6 +209,16 @@ mod tests {
 
     fn text(screen: &ChildScreen) -> String {
         screen.screen().contents()
+    }
+
+    #[test]
+    fn what_no_terminal_touched_begins_each_line_at_its_begin() {
+        let mut screen = ChildScreen::new(6, 20);
+        for piece in ["one\ntwo\r", "\nthree\n", "\r\n", "four"] {
+            screen.feed_untouched(piece.as_bytes());
+        }
+        let rows: Vec<String> = screen.parser.screen().rows(0, 20).collect();
+        assert_eq!(rows, ["one", "two", "three", "", "four", ""]);
     }
 
     #[test]

@@ -74,14 +74,21 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
     let mut text = String::new();
     match found {
         Some((value, proven)) => {
+            let steps = fitting.options.steps;
             let how = match proven {
-                true => "it ran",
-                false => "expected: the run that was to prove more ran out of memory",
+                true => format!("it ran for {steps} steps"),
+                false => "expected: the run that was to prove more ran out of memory".to_string(),
             };
             text.push_str(&format!("largest {name} that fits: {value} ({how})\n"));
             text.push_str(&format!("  {}\n\n", fitting.fitted(value).shown()));
         }
         None => text.push_str(&format!("no {name} was found that fits\n\n")),
+    }
+    if found.is_some() {
+        text.push_str(&format!(
+            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further than {}\n\n",
+            fitting.options.steps
+        ));
     }
     text.push_str(&format!("run  {name:>14}          peak  \n"));
     for (number, trial) in fitting.search.trials.iter().enumerate() {

@@ -22,7 +22,7 @@ const SHORT_OF: f64 = 0.93;
 const CLOSE: f64 = 1.25;
 const TOWARDS: f64 = 0.8;
 /// From further away so much of the limit itself is.
-const ALMOST: f64 = 0.985;
+const ALMOST: f64 = 0.97;
 /// What is no further away than this is reached.
 const NEAR: f64 = 1.04;
 

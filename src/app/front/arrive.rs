@@ -329,7 +329,8 @@ impl Front {
         }
         self.enter_screen();
         let size = self.screen.as_mut().map(|screen| {
-            screen.child.feed(&recent);
+            // Of whatever stream it was; on a terminal's it changes nothing.
+            screen.child.feed_untouched(&recent);
             // They were given when it was written.
             screen.child.take_answers();
             let (rows, cols) = screen.child.size();

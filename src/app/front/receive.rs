@@ -110,7 +110,7 @@ impl Front {
         let mut report = |report| found.push(What::OomText(report));
         heard.ooms.feed(bytes, &mut report);
         if let Some(screen) = self.screen.as_mut().or(self.parked.as_mut()) {
-            screen.feed(bytes);
+            screen.feed(stream, bytes);
             let answers = screen.child.take_answers();
             if !answers.is_empty() {
                 self.order(Order::Input(answers));

@@ -155,20 +155,20 @@ impl Model {
             .max_by(|(_, a), (_, b)| a.progress.share().total_cmp(&b.progress.share()))?;
         let ratio = target.batch as f64 / seen.batch.max(1) as f64;
         let kept = target.keeps_gradients && !seen.keeps_gradients;
-        let peak = furthest.peak(target, ratio, kept, self.bound(target));
+        let peak = furthest.peak(target, ratio, kept, self.bound(target).low);
         Some((peak, furthest.progress))
     }
 
     /// What a target needs at the least by all that failed.
-    fn bound(&self, target: &Target) -> Bytes {
+    fn bound(&self, target: &Target) -> Estimate {
         self.observations
             .iter()
             .filter_map(|seen| match seen.passes {
-                Passes::AtLeast(peak, _) => Some(least(seen, peak, target)),
+                Passes::AtLeast(peak, _) => Some(wanted(seen, peak, target)),
                 Passes::Seen(_) | Passes::Within(..) => None,
             })
-            .max()
-            .unwrap_or(Bytes::ZERO)
+            .reduce(Estimate::max)
+            .unwrap_or(Estimate::exact(Bytes::ZERO))
     }
 
     /// What the optimizer's step reaches.
@@ -220,11 +220,7 @@ impl Model {
     /// A failed run that wanted more than the line says at its batch raises the line: steps differ.
     fn lifted(&self, estimate: Estimate, target: &Target) -> Estimate {
         let bound = self.bound(target);
-        Estimate::of(
-            estimate.low.max(bound),
-            estimate.likely.max(bound),
-            estimate.high.max(bound.scale(1.0 + VARIED)),
-        )
+        estimate.max(bound.times((1.0, 1.0, 1.0 + VARIED)))
     }
 
     /// The whole run whose batch is nearest to this one, the latest of several.
@@ -326,6 +322,11 @@ fn through_two(a: &Observation, b: &Observation, batch: u64) -> (Vec<Line>, f64)
 /// What a target needs at the least by a run that was not seen whole: what surely stays, and of the
 /// rest the batch's share.
 fn least(seen: &Observation, peak: Bytes, target: &Target) -> Bytes {
+    wanted(seen, peak, target).low
+}
+
+/// The same with what the treatment likely does, and does at the least.
+fn wanted(seen: &Observation, peak: Bytes, target: &Target) -> Estimate {
     let base = seen.base.low.min(peak);
     let share = target.batch as f64 / seen.batch.max(1) as f64;
     // Where the batch is larger a base that is larger says less.
@@ -335,6 +336,6 @@ fn least(seen: &Observation, peak: Bytes, target: &Target) -> Bytes {
         base
     };
     let activations = (peak - base).scale(share);
-    let (low, _, _) = target.treatment.passes(base.0 as f64, activations.0 as f64);
-    Bytes(low as u64)
+    let (low, likely, high) = target.treatment.passes(base.0 as f64, activations.0 as f64);
+    Estimate::of(Bytes(low as u64), Bytes(likely as u64), Bytes(high as u64))
 }

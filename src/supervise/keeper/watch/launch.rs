@@ -48,10 +48,6 @@ impl Watch {
     }
 
     /// Hears how a process fares between fork and exec.
-    ///
-    /// Asked before any of its output is read as well: the front shows what a run writes from
-    /// [`Report::Started`] on, and one `poll` may find the output ready that comes after the exec
-    /// it has not seen.
     pub(super) fn listen(&mut self, index: usize) {
         let Some(run) = self.runs.get_mut(index) else {
             return;

@@ -65,7 +65,11 @@ impl Watch {
         }
         for (index, run) in self.runs.iter().enumerate() {
             if let Stage::Starting { pipe, .. } = &run.stage {
+                // Nothing else of it yet: the front shows what a run writes from
+                // `Report::Started` on, and the program may have written before this is known (the
+                // holder of its session may close its end of the pipe later than the exec does).
                 add(pipe.as_raw_fd(), libc::POLLIN, Token::Starting(index));
+                continue;
             }
             if let Some(terminal) = &run.terminal {
                 let mut events = 0;
@@ -158,7 +162,6 @@ impl Watch {
             }
             Token::Starting(index) => self.listen(index),
             Token::Master(index) => {
-                self.listen(index);
                 if events & libc::POLLOUT != 0 {
                     self.type_keys(index);
                 }
@@ -166,10 +169,7 @@ impl Watch {
                     self.drain_terminal(index);
                 }
             }
-            Token::Pipe(index, number) => {
-                self.listen(index);
-                self.drain_pipe(index, number);
-            }
+            Token::Pipe(index, number) => self.drain_pipe(index, number),
             Token::Growth(index) => {
                 if let Some(run) = self.runs.get(index) {
                     run.tails.iter().for_each(tail::Tail::calm);
