@@ -10,11 +10,12 @@ const LONGEST: u64 = 1 << 20;
 /// What the file at `path` says, from the directory `cwd`; nothing where it cannot be read, is no
 /// regular file or no text, or is too long to be one.
 pub fn config_text(cwd: &Path, path: &Path) -> Option<String> {
-    let file = File::open(cwd.join(path)).ok()?;
+    let path = cwd.join(path);
     // A pipe of this name would be waited for, and emptied.
-    if !file.metadata().ok()?.is_file() {
+    if !path.is_file() {
         return None;
     }
+    let file = File::open(path).ok()?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= LONGEST).then_some(text)
@@ -33,7 +34,16 @@ mod tests {
         fs::write(dir.path().join("c.yaml"), vec![b' '; 2 << 20]).unwrap();
         let read = |name: &str| config_text(dir.path(), Path::new(name));
         assert_eq!(read("a.yaml").as_deref(), Some("x: 1\n"));
-        for name in ["b.yaml", "c.yaml", "missing.yaml", ".", "/dev/zero"] {
+        let pipe = dir.path().join("pipe.yaml");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for name in [
+            "b.yaml",
+            "c.yaml",
+            "missing.yaml",
+            "pipe.yaml",
+            ".",
+            "/dev/zero",
+        ] {
             assert_eq!(read(name), None, "{name}");
         }
     }
