@@ -36,10 +36,10 @@ impl ChildScreen {
             (Find::Older, Some(search)) => (search.needle, Direction::Older(search.at)),
             (Find::Newer, Some(search)) => (search.needle, Direction::Newer(search.at)),
         };
-        let texts = rows::texts(&mut self.parser);
+        let all = rows::all(&mut self.parser);
         // Distances, from the newest row.
-        let found: Vec<usize> = (0..texts.len())
-            .filter(|distance| rows::holds(&texts[texts.len() - 1 - distance], &needle))
+        let found: Vec<usize> = (0..all.len())
+            .filter(|distance| rows::begins_in(&all[all.len() - 1 - distance..], &needle))
             .collect();
         // Around at the ends, as in vi.
         let place = match from {
@@ -118,18 +118,23 @@ impl ChildScreen {
         Some(rows.end() - rows.start() + 1)
     }
 
-    /// The selected rows as text.
+    /// The selected rows as text; a line that the terminal was too narrow for is one line.
     pub fn selected_text(&mut self) -> Option<String> {
         let rows = self.selection?.rows();
-        let texts = rows::texts(&mut self.parser);
-        let newest = texts.len() - 1;
-        let mut lines: Vec<&str> = rows
-            .filter_map(|distance| texts.get(newest.checked_sub(distance)?))
-            .map(|text| text.trim_end())
-            .collect();
-        lines.reverse();
-        let mut text = lines.join("\n");
-        text.push('\n');
+        let all = rows::all(&mut self.parser);
+        let newest = all.len() - 1;
+        let mut text = String::new();
+        for distance in rows.clone().rev() {
+            let Some(row) = newest.checked_sub(distance).and_then(|at| all.get(at)) else {
+                continue;
+            };
+            if row.goes_on && distance > *rows.start() {
+                text.push_str(&row.text);
+            } else {
+                text.push_str(row.text.trim_end());
+                text.push('\n');
+            }
+        }
         Some(text)
     }
 
@@ -219,6 +224,27 @@ mod tests {
         screen.find(Find::End);
         assert_eq!(screen.search(), None);
         assert!((0..5).all(|row| screen.marks(row) == Marks::default()));
+    }
+
+    #[test]
+    fn a_line_that_the_terminal_is_too_narrow_for_is_one_line() {
+        let mut screen = ChildScreen::new(6, 10);
+        screen.feed(b"one two three four five\r\ntwo thr\r\neeble\r\n");
+        screen.find(Find::For("two three four".into()));
+        assert_eq!(screen.search(), Some(("two three four", 1, 1)));
+        let ends = |range: &Range<u16>| (range.start, range.end);
+        let found = |row| screen.marks(row).found.iter().map(ends).collect();
+        let found: Vec<Vec<_>> = (0..3).map(found).collect();
+        // "one two th" "ree four f" "ive"
+        assert_eq!(found, [vec![(4, 10)], vec![(0, 8)], vec![]]);
+        assert!(screen.marks(0).current && !screen.marks(1).current);
+        // A line that ends where the terminal does is not the next one's beginning.
+        screen.find(Find::For("threeble".into()));
+        assert_eq!(screen.search(), Some(("threeble", 0, 0)));
+        screen.select(Select::Begin(Some(0)));
+        screen.select(Select::To(3));
+        let text = screen.selected_text();
+        assert_eq!(text.as_deref(), Some("one two three four five\ntwo thr\n"));
     }
 
     #[test]

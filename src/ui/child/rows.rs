@@ -37,27 +37,54 @@ impl Selection {
     }
 }
 
-/// The texts of all rows, the oldest first. The view is put back to where it was.
-pub fn texts<C: Callbacks>(parser: &mut Parser<C>) -> Vec<String> {
+/// A row's text, and whether its line goes on in the next row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// What stands in it, without the blanks at its end.
+    pub text: String,
+    /// The terminal was too narrow for the line.
+    pub goes_on: bool,
+}
+
+/// All rows, the oldest first. The view is put back to where it was.
+pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<Row> {
     let screen = parser.screen_mut();
     let (height, width) = screen.size();
     let kept = screen.scrollback_len();
     let all = kept + usize::from(height.get());
     let was = screen.scrollback();
-    let mut texts = Vec::with_capacity(all);
-    while texts.len() < all {
-        let top = texts.len().min(kept);
+    let mut rows = Vec::with_capacity(all);
+    while rows.len() < all {
+        let top = rows.len().min(kept);
         screen.set_scrollback(kept - top);
-        let skip = texts.len() - top;
-        texts.extend(screen.rows(0, width.get()).skip(skip));
+        let skip = rows.len() - top;
+        let texts = (0..).zip(screen.rows(0, width.get())).skip(skip);
+        rows.extend(texts.map(|(row, text)| Row {
+            text,
+            goes_on: screen.row_wrapped(row),
+        }));
     }
     screen.set_scrollback(was);
-    texts
+    rows
 }
 
-/// Whether a text has the needle. Small letters stand for capitals too, as in less and vi.
-pub fn holds(text: &str, needle: &str) -> bool {
-    !found_in(text, needle).is_empty()
+/// Whether the needle begins in the first of these rows; it may end in the rows that its line goes on
+/// in. Small letters stand for capitals too, as in less and vi.
+pub fn begins_in(rows: &[Row], needle: &str) -> bool {
+    let Some((first, more)) = rows.split_first() else {
+        return false;
+    };
+    let mut text = first.text.clone();
+    let mut goes_on = first.goes_on;
+    for row in more {
+        if !goes_on || text.len() >= first.text.len() + needle.len() {
+            break;
+        }
+        text.push_str(&row.text);
+        goes_on = row.goes_on;
+    }
+    let mut found = found_in(&text, needle).into_iter();
+    found.any(|range| range.start < first.text.len())
 }
 
 /// Where a text has the needle, in bytes.
@@ -85,30 +112,50 @@ pub fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The columns of a row of the view in which the needle stands.
+/// The columns of a row of the view in which the needle stands, or the part of it that is in this row.
 pub fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
     let (_, width) = screen.size();
     let mut text = String::new();
-    let mut columns = Vec::new();
-    for column in 0..width.get() {
-        let Some(cell) = screen.cell(row, column) else {
-            break;
-        };
-        if cell.is_wide_continuation() {
-            continue;
+    // The bytes of this row, and the column of each.
+    let mut here = Vec::new();
+    let first = match row.checked_sub(1) {
+        Some(before) if screen.row_wrapped(before) => before,
+        Some(_) | None => row,
+    };
+    let last = if screen.row_wrapped(row) {
+        row + 1
+    } else {
+        row
+    };
+    let mut begin = 0;
+    for each in first..=last {
+        if each == row {
+            begin = text.len();
         }
-        let contents = if cell.has_contents() {
-            cell.contents()
-        } else {
-            " "
-        };
-        columns.extend(std::iter::repeat_n(column, contents.len()));
-        text.push_str(contents);
+        for column in 0..width.get() {
+            let Some(cell) = screen.cell(each, column) else {
+                break;
+            };
+            if cell.is_wide_continuation() {
+                continue;
+            }
+            let contents = if cell.has_contents() {
+                cell.contents()
+            } else {
+                " "
+            };
+            if each == row {
+                here.extend(std::iter::repeat_n(column, contents.len()));
+            }
+            text.push_str(contents);
+        }
     }
-    let column = |byte: usize| columns.get(byte).copied().unwrap_or(width.get());
+    let end = begin + here.len();
+    let column = |byte: usize| here.get(byte - begin).copied().unwrap_or(width.get());
     let found = found_in(&text, needle).into_iter();
     found
-        .map(|range| column(range.start)..column(range.end))
+        .filter(|range| range.start < end && range.end > begin)
+        .map(|range| column(range.start.max(begin))..column(range.end.min(end)))
         .collect()
 }
 
