@@ -117,6 +117,14 @@ fn without_front(standing: &Standing) -> &'static str {
     }
 }
 
+/// Columns of the table, counted from 0; between two of them there are so many blanks.
+const DEVICE: usize = 4;
+const COMMAND: usize = 6;
+const GAP: usize = 2;
+/// A command cut to less than this says little.
+const LEAST_COMMAND: usize = 30;
+const LEAST_DEVICE: usize = 6;
+
 fn table(rows: &[Row], width: Option<usize>) -> String {
     let mut lines = vec![
         [
@@ -136,34 +144,52 @@ fn table(rows: &[Row], width: Option<usize>) -> String {
             row.command.clone().unwrap_or_else(unknown),
         ]
     }));
-    let widths: Vec<usize> = (0..7)
-        .map(|column| {
-            lines
-                .iter()
-                .map(|line| line[column].width())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
+    let widest = |lines: &[[String; 7]], column: usize| {
+        let widths = lines.iter().map(|line| line[column].width());
+        widths.max().unwrap_or(0)
+    };
+    let before_command = |lines: &[[String; 7]]| -> usize {
+        (0..COMMAND).map(|column| widest(lines, column) + GAP).sum()
+    };
+    // A command that would be cut to nothing stands on a line of its own: it tells sessions apart.
+    let apart = width.is_some_and(|width| before_command(&lines) + LEAST_COMMAND > width);
+    if apart {
+        let all = width.unwrap_or(usize::MAX);
+        let others = before_command(&lines) - widest(&lines, DEVICE) - GAP;
+        let room = all.saturating_sub(others).max(LEAST_DEVICE);
+        for line in &mut lines {
+            line[DEVICE] = cut(&line[DEVICE], room);
+        }
+        lines[0][COMMAND].clear();
+    }
     let mut text = String::new();
     for line in &lines {
         let mut shown = String::new();
-        for (cell, width) in line.iter().zip(&widths).take(6) {
+        for (column, cell) in line.iter().enumerate().take(COMMAND) {
             shown.push_str(cell);
-            shown.push_str(&" ".repeat(width - cell.width() + 2));
+            shown.push_str(&" ".repeat(widest(&lines, column) - cell.width() + GAP));
         }
-        shown.push_str(&line[6]);
-        match width {
-            Some(width) if shown.width() > width => {
-                let cut: String = shown.chars().take(width.saturating_sub(1)).collect();
-                text.push_str(&cut);
-                text.push('…');
-            }
-            Some(_) | None => text.push_str(&shown),
+        let whole = match (apart, line[COMMAND].is_empty()) {
+            (true, false) => vec![shown, format!("  {}", line[COMMAND])],
+            (true, true) => vec![shown],
+            (false, _) => vec![shown + &line[COMMAND]],
+        };
+        for line in whole {
+            text.push_str(&cut(line.trim_end(), width.unwrap_or(usize::MAX)));
+            text.push('\n');
         }
-        text.push('\n');
     }
     text
+}
+
+/// A text in so many columns, with a sign where something is missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
 }
 
 fn unknown() -> String {
@@ -243,5 +269,21 @@ mod tests {
         let narrow = table(&rows, Some(60));
         assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
         assert!(narrow.lines().nth(1).unwrap().ends_with('…'));
+    }
+
+    #[test]
+    fn the_command_is_there_however_narrow_the_terminal() {
+        let rows = [sample(
+            "20261121-110512-python3",
+            "python3 train.py --batch-size 64",
+        )];
+        let narrow = table(&rows, Some(80));
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert_eq!(lines.len(), 3, "{narrow}");
+        assert!(lines.iter().all(|line| line.width() <= 80), "{narrow}");
+        assert!(lines[1].ends_with("3.00 GiB"), "{narrow}");
+        assert_eq!(lines[2], "  python3 train.py --batch-size 64");
+        let tiny = table(&rows, Some(20));
+        assert!(tiny.lines().all(|line| line.width() <= 20), "{tiny}");
     }
 }
