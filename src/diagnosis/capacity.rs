@@ -14,6 +14,9 @@ use crate::units::Bytes;
 /// The share of the card from which PyTorch's own cache is why a library found no memory.
 const NEARLY_ALL: f64 = 0.8;
 
+/// Up to this share of a forward what is still to come is more than rounding.
+const NEARLY_THROUGH: f64 = 0.95;
+
 /// The share of what is allocated from which a part is called the most of it.
 const MOST: f64 = 0.5;
 
@@ -42,6 +45,9 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let (allocated, asked) = (case.allocated?, case.asked()?);
     let own_room = case.own_room()?;
     let (spare, tight) = (case.spare(), case.is_full() == Some(true));
+    let come_to = (case.oom.record.as_ref())
+        .and_then(|record| record.progress)
+        .filter(|share| *share < NEARLY_THROUGH);
     let others_are_why = foreign_process::held(case) > USUAL_OUTSIDE;
     let fails = match case.phase {
         // Nothing but the model is there yet.
@@ -70,6 +76,9 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             }
             Some(_) | None => (Certainty::Possible, fails),
         }
+    } else if tight && come_to.is_some() {
+        // What is missing now is the least of it.
+        (Certainty::Likely, fails)
     } else if tight {
         (Certainty::Likely, "It would fit only with next to no waste")
     } else if case.free.is_none() && case.others.is_none() {
@@ -102,6 +111,12 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         spilled(allocated, capacity),
         case.place()
             .map(|place| sentence(&format!("it happened {place}"))),
+        come_to.map(|share| {
+            format!(
+                "The forward had come {:.0} % of its way: the rest would have come on top.",
+                share * 100.0
+            )
+        }),
         made_of(case, allocated),
         case.caveat(),
     ]);

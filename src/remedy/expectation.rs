@@ -171,7 +171,9 @@ impl<'a> Outlook<'a> {
         if !lessens && holds && !elsewhere {
             let mut held = self.held(&target, false);
             if let Some(words) = self.only_delays() {
-                held.words = format!("{words}; {}", held.words);
+                // The reasons that follow are those of remedies that lessen what is held.
+                let verdict = words.split(':').next().unwrap_or(words);
+                held.words = format!("{verdict}; {}", held.words);
                 held.fits = held.fits.filter(|fits| !fits);
             }
             return held;

@@ -326,6 +326,16 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             Likely,
         ),
         (
+            "a third of the forward",
+            failing(OomRecord {
+                phase: Phase::Forward,
+                progress: Some(0.33),
+                ..record(100, gib(22.6), gib(22.8), gib(0.6), gib(0.5))
+            }),
+            Capacity,
+            Likely,
+        ),
+        (
             "evaluation with gradients, large pieces",
             failing(OomRecord {
                 phase: Phase::Evaluation,
