@@ -432,7 +432,11 @@ impl Training {
     /// Waits until a process hardly uses the processor: less than 5 %, two ticks in 400 ms.
     #[track_caller]
     pub fn rests(&self, pid: Pid) {
-        wait_until("a process of oomph's comes to rest", PATIENCE, || {
+        let what = format!(
+            "{} (process {pid}) comes to rest",
+            processes::command_line(pid)
+        );
+        wait_until(&what, PATIENCE, || {
             let before = processes::cpu_ticks(pid);
             std::thread::sleep(Duration::from_millis(200));
             processes::cpu_ticks(pid) <= before + 1
