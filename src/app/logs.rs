@@ -71,8 +71,7 @@ fn of_living(found: Found, stored: &[session::Stored]) -> anyhow::Result<Source>
         let log = stored.directory.join(OUTPUT_LOG);
         log.exists().then_some(log)
     };
-    let gone = card.is_none();
-    let log = log.or_else(|| gone.then(kept).flatten()).with_context(|| {
+    let log = log.or_else(kept).with_context(|| {
         format!(
             "session {} keeps no log (--no-record, or no place for one)",
             found.id

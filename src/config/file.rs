@@ -1,12 +1,10 @@
 //! One `oomph.toml`: read, checked, added to what is known. It knows the keys, not their meaning.
 
 use super::{Programs, Setting, Settings};
-use nix::fcntl::OFlag;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use toml::Spanned;
 
@@ -35,14 +33,10 @@ pub fn read(path: &Path, settings: &mut Settings) {
 
 fn text_of(path: &Path) -> io::Result<String> {
     // A pipe of this name would be waited for, at the open as at the read.
-    let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(OFlag::O_NONBLOCK.bits())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
+    if !path.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
+    let file = File::open(path)?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST {

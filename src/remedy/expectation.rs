@@ -170,17 +170,16 @@ impl<'a> Outlook<'a> {
         }
         if !lessens && holds && !elsewhere {
             let mut held = self.held(&target, false);
-            if let Some(words) = self.only_delays() {
-                // The reasons that follow are those of remedies that lessen what is held.
-                let verdict = words.split(':').next().unwrap_or(words);
+            // The reason is one against remedies that lessen what is held.
+            if let Some((verdict, _)) = self.only_delays() {
                 held.words = format!("{verdict}; {}", held.words);
                 held.fits = held.fits.filter(|fits| !fits);
             }
             return held;
         }
-        if let Some(words) = self.only_delays() {
+        if let Some((verdict, reason)) = self.only_delays() {
             return Expectation {
-                words: words.into(),
+                words: format!("{verdict}: {reason}"),
                 ..Expectation::default()
             };
         }
@@ -279,13 +278,18 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// What is said of a remedy that leaves the cause where it is and gives it less to work on.
-    fn only_delays(&self) -> Option<&'static str> {
+    /// What is said of a remedy that leaves the cause where it is, and why of one that gives it less
+    /// to work on.
+    fn only_delays(&self) -> Option<(&'static str, &'static str)> {
         match self.context.findings.first()?.cause {
-            Cause::Leak => Some("only delays the end: less stays of each step, but it stays"),
-            Cause::EvaluationGraph => {
-                Some("hardly helps: every batch of the evaluation keeps its activations")
-            }
+            Cause::Leak => Some((
+                "only delays the end",
+                "less stays of each step, but it stays",
+            )),
+            Cause::EvaluationGraph => Some((
+                "hardly helps",
+                "every batch of the evaluation keeps its activations",
+            )),
             Cause::Capacity
             | Cause::OptimizerState
             | Cause::Fragmentation

@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from bench import children  # noqa: E402
 from checks import PROGRAMS, ROOT, check, main, of, require  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
@@ -36,13 +37,6 @@ def wait_for(condition, seconds, what):
             return found
         time.sleep(0.05)
     raise AssertionError(f"{what}: not within {seconds} s")
-
-
-def children(pid):
-    try:
-        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def processes_with(word):

@@ -269,6 +269,7 @@ impl Search {
 mod tests {
     use super::*;
     use crate::remedy::model::{Estimate, Passes, Unseen};
+    use crate::state::scene::gib;
 
     /// A world in which a training is a line, and the allocator needs so much more than it.
     struct World {
@@ -279,10 +280,6 @@ mod tests {
         needed: f64,
         pieces: f64,
         room: f64,
-    }
-
-    fn gib(gib: f64) -> Bytes {
-        Bytes((gib * (1u64 << 30) as f64) as u64)
     }
 
     impl World {

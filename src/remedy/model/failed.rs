@@ -6,11 +6,8 @@
 use super::*;
 use crate::event::{LineHolding, ModelBytes, OomRecord, Phase, Sample, SourceLine};
 use crate::state::OomIncident;
-use crate::units::{Bytes, Moment, Pid};
-
-fn gib(gib: f64) -> Bytes {
-    Bytes((gib * (1u64 << 30) as f64) as u64)
-}
+use crate::state::scene::gib;
+use crate::units::{Moment, Pid};
 
 /// One of them; figures in GiB.
 struct Failed {

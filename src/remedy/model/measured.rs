@@ -2,11 +2,7 @@
 //! seven trainings at several batches, and the smallest memory in which they really ran.
 
 use super::*;
-use crate::units::Bytes;
-
-fn gib(gib: f64) -> Bytes {
-    Bytes((gib * (1u64 << 30) as f64) as u64)
-}
+use crate::state::scene::gib;
 
 /// A training: parameters, what is allocated after `step()` (gradients included), and the peak at
 /// each batch, in GiB. Parameters of the small U-Net follow from its floor.

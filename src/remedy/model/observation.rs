@@ -30,7 +30,7 @@ pub struct Observation {
     /// Allocated when a forward begins: parameters, optimizer state, buffers, and the gradients where
     /// they are kept. Within this.
     pub base: Estimate,
-    /// What of the base is surely there whatever the batch: parameters and optimizer state.
+    /// Bytes of the gradients.
     pub gradients: Option<Bytes>,
     /// Bytes of the parameters.
     pub parameters: Option<Bytes>,
