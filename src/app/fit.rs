@@ -6,9 +6,11 @@
 
 mod answer;
 mod search;
+mod shown;
 
 pub use answer::say;
 pub use search::{Answer, Next, Search, Trial};
+pub use shown::Shown;
 
 use super::{Ending, OWN_FAILURE, RunOptions, front};
 use crate::command::CommandLine;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 pub struct FitOptions {
     /// How the program is run.
     pub run: RunOptions,
-    /// Optimizer steps of each run.
+    /// Optimizer steps of each run, more while memory still grows.
     pub steps: u64,
     /// The share of its need that is left free.
     pub margin: f64,
@@ -55,6 +57,8 @@ pub struct Fitting {
     pub search: Search,
     /// The value of the run that goes on.
     pub value: u64,
+    /// What that run has shown so far.
+    pub shown: Shown,
     /// The run whose steps were all seen and that was told to stop.
     pub stopped: Option<RunNumber>,
     /// The room that the run had, once it was seen.
@@ -89,6 +93,7 @@ impl Fitting {
                 trials: Vec::new(),
             },
             value: setting.value,
+            shown: Shown::default(),
             stopped: None,
             room: None,
             answer: None,
@@ -150,8 +155,13 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
 fn warn(fitting: &Fitting) -> bool {
     let (options, mut text) = (&fitting.options, String::new());
     text.push_str(&format!(
-        "oomph: fit really runs the program, at most {} times for {} optimizer steps each, from {} {}.\n",
-        search::RUNS, options.steps, fitting.setting.name, fitting.value
+        "oomph: fit really runs the program, at most {} times for {} optimizer steps each (up to {} while memory still grows), \
+         from {} {}.\n",
+        search::RUNS,
+        options.steps,
+        options.steps.saturating_mul(shown::AT_MOST),
+        fitting.setting.name,
+        fitting.value
     ));
     text.push_str("oomph: it may write files (checkpoints, logs) where it always does");
     let places = places_written(&fitting.command);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
                   where a value was found, 1 where none fits."
 )]
 pub struct FitArguments {
-    /// Optimizer steps of each run
+    /// Optimizer steps of each run; up to four times as many while memory still grows
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
     pub steps: u64,
     /// The share of its need that is left free, in percent

@@ -17,6 +17,8 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Of the suites that are long, so that the GPUs have about as much each.
+PARTS = 4
 MODELS = ("decoder", "llama", "vit", "resnet", "unet", "lstm")
 
 
@@ -37,10 +39,10 @@ def jobs(oomph, results):
     yield [under("trust", "trust", "--keep", results / "trust.kept", keeps=False)]
     # The losses and peaks of a process are its own; one GPU is enough for all models.
     yield [suite(f"patches-{model}", "patches", "--only", model) for model in MODELS]
-    for part in (1, 2):
-        yield [under(f"auto-{part}", "auto", "--part", f"{part}/2")]
-        yield [under(f"predict-{part}", "predict", "--part", f"{part}/2")]
-        yield [under(f"fit-{part}", "fit", "--part", f"{part}/2")]
+    for part in range(1, PARTS + 1):
+        yield [under(f"auto-{part}", "auto", "--part", f"{part}/{PARTS}")]
+        yield [under(f"predict-{part}", "predict", "--part", f"{part}/{PARTS}")]
+        yield [under(f"fit-{part}", "fit", "--part", f"{part}/{PARTS}")]
     yield [under("programs-1", "programs", "--only", "transformers", "lightning")]
     yield [under("programs-2", "programs", "--only", "timm", "accelerate")]
     yield [under("bench", "bench", keeps=False)]

@@ -24,6 +24,11 @@ class Results:
             with open(recording, "rb") as source, gzip.open(kept / (name.replace(" ", "-") + ".jsonl.gz"), "wb") as target:
                 shutil.copyfileobj(source, target)
 
+    def kept(self, name):
+        """A recording that was kept."""
+        with gzip.open(self.path.with_suffix(".kept") / (name.replace(" ", "-") + ".jsonl.gz"), "rb") as kept:
+            return kept.read()
+
     def has(self, **key):
         return any(all(line.get(name) == value for name, value in key.items()) for line in self.lines)
 

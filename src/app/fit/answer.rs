@@ -74,9 +74,8 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
     let mut text = String::new();
     match found {
         Some((value, proven)) => {
-            let steps = fitting.options.steps;
             let how = match proven {
-                true => format!("it ran for {steps} steps"),
+                true => format!("it ran for {} steps", steps(fitting, value)),
                 false => "expected: the run that was to prove more ran out of memory".to_string(),
             };
             text.push_str(&format!("largest {name} that fits: {value} ({how})\n"));
@@ -85,10 +84,9 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
         None => text.push_str(&format!("no {name} was found that fits\n\n")),
     }
     if found.is_some() {
-        text.push_str(&format!(
-            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further than {}\n\n",
-            fitting.options.steps
-        ));
+        text.push_str(
+            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n\n",
+        );
     }
     text.push_str(&format!("run  {name:>14}          peak  \n"));
     for (number, trial) in fitting.search.trials.iter().enumerate() {
@@ -106,6 +104,13 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
         );
     }
     text
+}
+
+/// The steps that a value ran for.
+fn steps(fitting: &Fitting, value: u64) -> u64 {
+    let trials = fitting.search.trials.iter();
+    let of_value = trials.filter(|trial| trial.value == value && trial.fits);
+    of_value.map(|trial| trial.steps).max().unwrap_or(0)
 }
 
 fn row(number: usize, trial: &Trial) -> String {

@@ -2,7 +2,7 @@
 
 use super::Front;
 use crate::app::Ending;
-use crate::app::fit::{Next as Asked, Trial};
+use crate::app::fit::{Next as Asked, Shown, Trial};
 use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
 use crate::remedy::model::{Allocator, Observation};
@@ -21,12 +21,19 @@ impl Front {
             return;
         };
         let (number, steps) = (run.number, run.steps());
+        let held = run.ranks.iter().filter_map(|rank| {
+            let (_, last) = rank.steps.last.as_ref()?;
+            Some(rank.allocated_peak.max(last.after.reserved))
+        });
+        let held = held.max().unwrap_or(Bytes::ZERO);
         let room = self.room_now();
         let Some(fitting) = &mut self.fitting else {
             return;
         };
         fitting.room = room.or(fitting.room);
-        if steps < fitting.options.steps || fitting.stopped == Some(number) {
+        fitting.shown.take(steps, held);
+        let is_enough = fitting.shown.is_enough(steps, fitting.options.steps);
+        if !is_enough || fitting.stopped == Some(number) {
             return;
         }
         fitting.stopped = Some(number);
@@ -69,6 +76,12 @@ impl Front {
             Outcome::OutOfMemory => false,
             Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => was_told,
         };
+        let reserved = run.ranks.iter().map(|rank| {
+            let last = rank.steps.last.as_ref();
+            let after = last.map_or(Bytes::ZERO, |(_, step)| step.after.reserved);
+            rank.reserved_peak.max(after)
+        });
+        let reserved = reserved.max();
         let (seen, peak) = (Observation::of_run(run, &self.context()), run.peak());
         let expandable = run
             .ranks
@@ -80,7 +93,7 @@ impl Front {
         // A run that was over before anything was sampled.
         let devices = run.ranks.iter().flat_map(|rank| &rank.hello.devices);
         let whole = devices.map(|device| device.total - CONTEXT).min();
-        let number = run.number;
+        let (number, steps) = (run.number, run.steps());
         let Some(fitting) = &mut self.fitting else {
             return;
         };
@@ -111,7 +124,9 @@ impl Front {
                 ..seen
             }),
             peak,
+            reserved,
             fits,
+            steps,
         });
         let verdict = if fits { "fits" } else { "runs out of memory" };
         let said = peak.map_or(String::new(), |peak| format!(", peak {peak}"));
@@ -123,6 +138,7 @@ impl Front {
             Asked::Done(answer) => fitting.answer = Some(answer),
             Asked::Run(value) => {
                 fitting.value = value;
+                fitting.shown = Shown::default();
                 let command = fitting.trial(value);
                 let name = fitting.setting.name.clone();
                 self.note(Level::Info, format!("fit: next {name} {value}"));

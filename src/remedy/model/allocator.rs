@@ -67,7 +67,7 @@ fn fixed(observations: &[Observation], batch: u64) -> Factors {
         factors = (1.0, likely.min(most), most);
         // Of the largest batch: the pieces of a small one are large against its peak.
         let largest = observations.iter().max_by_key(|seen| seen.batch);
-        if largest.is_some_and(lies_in_few_pieces) {
+        if largest.is_some_and(Observation::lies_in_few_pieces) {
             let (low, likely, high) = OF_FEW_PIECES;
             factors = (low, likely.min(factors.1), high.min(most));
         }
@@ -81,11 +81,14 @@ fn fixed(observations: &[Observation], batch: u64) -> Factors {
     factors
 }
 
-fn lies_in_few_pieces(seen: &Observation) -> bool {
-    let (Some(overhead), Some(pieces)) = (seen.overhead, seen.pieces) else {
-        return false;
-    };
-    pieces <= FEW_PIECES || overhead - 1.0 >= MANY_TIMES * pieces
+impl Observation {
+    /// Whether nearly all of what it reserved above its peak could have been given back.
+    pub fn lies_in_few_pieces(&self) -> bool {
+        let (Some(overhead), Some(pieces)) = (self.overhead, self.pieces) else {
+            return false;
+        };
+        pieces <= FEW_PIECES || overhead - 1.0 >= MANY_TIMES * pieces
+    }
 }
 
 /// How many doublings this batch is beyond the largest that was seen.

@@ -229,7 +229,8 @@ fn passes_of(steps: &StepTrack, wanted: Option<Bytes>, phase: Phase) -> Option<P
 
 /// What is allocated when a forward begins. After `step()` the gradients are still there; most
 /// programs free them before the next forward, and autocast puts half-sized copies of the weights
-/// in their place.
+/// in their place. Weights that are frozen, which the optimizer does not know, are among what stays
+/// beyond its own; backward needs copies of those too.
 fn base(
     floor: Option<Bytes>,
     gradients: Option<Bytes>,
@@ -242,10 +243,11 @@ fn base(
         let least = stays.unwrap_or(Bytes::ZERO);
         return Estimate::of(least, least, known);
     };
-    let casts = parameters.unwrap_or(Bytes::ZERO).scale(0.5);
+    let without = floor - gradients.unwrap_or(Bytes::ZERO);
+    let frozen = stays.map_or(Bytes::ZERO, |stays| without - stays);
+    let casts = (parameters.unwrap_or(Bytes::ZERO) + frozen).scale(0.5);
     match gradients {
-        Some(gradients) if !kept => {
-            let without = floor - gradients;
+        Some(_) if !kept => {
             let least = stays.map_or(without, |stays| stays.min(without));
             Estimate::of(least, without, floor.max(without + casts))
         }
