@@ -142,6 +142,26 @@ YES = "yes '{}' | head -c {}".format("x" * 79, GIB)
 
 
 @bench
+def prediction(oomph):
+    """What one more batch costs `plan --predict`, printed, by the difference of 5001 and 1."""
+    demo = ["python3", ROOT / "demo" / "train.py", "--simulated", "--batch-size", "64", "--steps", "6"]
+    with tempfile.TemporaryDirectory() as scratch:
+        recording = pathlib.Path(scratch) / "events.jsonl"
+        started = subprocess.run(
+            [oomph, "--headless", "--no-nvml", "--record", recording, *demo], stdin=subprocess.DEVNULL, capture_output=True
+        )
+        if not recording.exists():
+            raise RuntimeError(started.stderr.decode())
+        ask = [oomph, "plan", "--recording", recording, "--predict"]
+        asked = lambda batches: seconds_of([*ask, batches, "--", *demo], stdout=subprocess.DEVNULL)
+        many = ",".join(map(str, range(1, 5002)))
+        each = [
+            (asked(many) - asked("1")) / 5000 * 1e6 for _ in range(9)
+        ]
+    return f"{spread(each, 'µs')} (≤ 1000)"
+
+
+@bench
 def relay_on_a_terminal(oomph):
     """1 GiB of short lines on a pty, headless, against `script -qc … /dev/null`."""
     ours, theirs = [], []
