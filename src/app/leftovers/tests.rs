@@ -22,17 +22,24 @@ fn marked(session: &str) -> Marked {
     let mut command = Command::new("sleep");
     command.arg("600").env(SESSION_VARIABLE, session);
     let process = Marked(command.spawn().expect("sleep is there"));
-    // The parent goes on a moment before the kernel shows the new program's environment.
-    let shown = || {
-        let environ = Process::new(process.0.id() as i32).and_then(|process| process.environ());
-        environ.is_ok_and(|environ| environ.contains_key(std::ffi::OsStr::new(SESSION_VARIABLE)))
+    wait_for_exec(Pid(process.0.id() as i32));
+    process
+}
+
+/// Who starts a process goes on a moment before the kernel shows that it is `sleep` now, with the
+/// environment of a session.
+fn wait_for_exec(pid: Pid) {
+    let is_shown = || {
+        let process = Process::new(pid.0)?;
+        let environ = process.environ()?;
+        let is_marked = environ.contains_key(std::ffi::OsStr::new(SESSION_VARIABLE));
+        procfs::ProcResult::Ok(process.cmdline()?.starts_with(&["sleep".into()]) && is_marked)
     };
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !shown() {
-        assert!(std::time::Instant::now() < deadline, "no environment");
+    while !is_shown().is_ok_and(|shown| shown) {
+        assert!(std::time::Instant::now() < deadline, "no sleep");
         std::thread::yield_now();
     }
-    process
 }
 
 fn recording(base: &Path, session: &str, pid: Pid) {
@@ -127,6 +134,7 @@ fn below_a_keeper_it_is_a_healthy_sibling() {
     let mut output = std::io::BufReader::new(keeper.0.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut output, &mut line).unwrap();
     let pid = Pid(line.trim().parse().unwrap());
+    wait_for_exec(pid);
     recording(base.path(), name, pid);
     let bases = [base.path().to_path_buf()];
     assert_eq!(examine(pid, None, "ours", &bases), None);
