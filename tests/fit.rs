@@ -87,3 +87,29 @@ fn a_program_that_fails_by_itself_ends_the_search() {
     assert_eq!(done.status.code(), Some(2), "{said}");
     assert!(said.contains("ended by itself"), "{said}");
 }
+
+#[test]
+fn an_earlier_session_that_ran_out_is_remembered() {
+    let (fresh, used) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
+    let oomph = |state: &TempDir, options: &[&str], batch: &str| {
+        Command::new(env!("CARGO_BIN_EXE_oomph"))
+            .args(options)
+            .args(["--no-nvml", "--", "python3", DEMO, "--simulated"])
+            .args(["--batch-size", batch, "--steps", "6"])
+            .env("XDG_STATE_HOME", state.path())
+            .env("OOMPH_SIMULATED_SPEED", "4")
+            .env_remove("PYTORCH_CUDA_ALLOC_CONF")
+            .env_remove("PYTORCH_ALLOC_CONF")
+            .stdin(Stdio::null())
+            .output()
+            .expect("oomph runs")
+    };
+    let failed_before = |state: &TempDir| {
+        let answer = oomph(state, &["fit", "--json"], "8");
+        let answer: Value = serde_json::from_slice(&answer.stdout).expect("one JSON object");
+        answer["failed_before"].clone()
+    };
+    assert_eq!(failed_before(&fresh), Value::Null);
+    assert!(!oomph(&used, &["--headless"], "64").status.success());
+    assert_eq!(failed_before(&used), Value::from(64));
+}

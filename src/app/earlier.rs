@@ -1,5 +1,5 @@
 //! What earlier sessions of the same program showed on this machine: read from their recordings,
-//! once memory has run out, beside the loop.
+//! once memory has run out, beside the loop, and by `fit` before its first run.
 //!
 //! Nothing is read while a training runs: what it costs would be the training's. A recording that
 //! cannot be read, or is of another program, is passed over without a word.
@@ -47,7 +47,7 @@ impl Earlier {
         let reader = std::thread::Builder::new().name("earlier".into());
         let begun = reader.spawn(move || {
             // The session may have ended: then nobody takes it.
-            let _ = done.send(read(&command, &own, &Places::of_this_user()));
+            let _ = done.send(read(&command, &own));
         });
         *self = match begun {
             Ok(_) => Earlier::Reading(observations),
@@ -84,8 +84,9 @@ impl Earlier {
     }
 }
 
-/// What earlier sessions of a program like `command` showed, the earliest first.
-fn read(command: &CommandLine, own: &str, places: &Places) -> Vec<Observation> {
+/// What earlier sessions of a program like `command` but `own` showed, the earliest first.
+pub(super) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
+    let places = &Places::of_this_user();
     let reading = Reading::of(command, &Context::default());
     let mut sessions: Vec<_> = session::list(places)
         .into_iter()

@@ -14,7 +14,7 @@ pub use shown::Shown;
 
 use super::{Ending, OWN_FAILURE, RunOptions, front};
 use crate::command::CommandLine;
-use crate::remedy::model::{Allocator, Reading};
+use crate::remedy::model::{Allocator, Passes, Reading};
 use crate::remedy::{self, Setting, Which, places_written, with_argument};
 use crate::supervise;
 use crate::units::{Bytes, RunNumber};
@@ -69,6 +69,8 @@ pub struct Fitting {
     pub standard_output: Option<Arc<OwnedFd>>,
     /// Why the search was given up.
     pub given_up: Option<String>,
+    /// The smallest value with which an earlier session of this command ran out of memory.
+    pub failed_before: Option<u64>,
 }
 
 impl Fitting {
@@ -98,6 +100,7 @@ impl Fitting {
             room: None,
             answer: None,
             given_up: None,
+            failed_before: None,
             standard_output: None,
             options,
             setting,
@@ -108,6 +111,21 @@ impl Fitting {
             fitting.value = value;
         }
         Ok(fitting)
+    }
+
+    /// Looks for earlier sessions of the user's command that ran out of memory.
+    fn look_back(&mut self) {
+        if self.options.which != Which::Batch {
+            return;
+        }
+        let command = self.options.run.command.without_secrets();
+        let at_once = Reading::of(&command, &remedy::Context::default()).at_once;
+        let seen = super::earlier::read(&command, "");
+        let failed = seen
+            .iter()
+            .filter(|seen| matches!(seen.passes, Passes::AtLeast(..)));
+        let values = failed.map(|seen| seen.batch * self.setting.value / at_once.max(1));
+        self.failed_before = values.min();
     }
 
     /// The command that is tried with a value.
@@ -138,6 +156,7 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
             return Ok(Ending::Code(OWN_FAILURE));
         }
     };
+    fitting.look_back();
     if !warn(&fitting) {
         return Ok(Ending::Code(OWN_FAILURE));
     }

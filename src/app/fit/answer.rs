@@ -48,6 +48,7 @@ fn in_json(fitting: &Fitting, found: Option<(u64, bool)>) -> Value {
         "batch": found.map(|(value, _)| value),
         "proven": found.map(|(_, proven)| proven),
         "argv": argv,
+        "failed_before": fitting.failed_before,
         "room": fitting.search.room,
         "runs": runs,
     })
@@ -83,10 +84,16 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
         }
         None => text.push_str(&format!("no {name} was found that fits\n\n")),
     }
-    if found.is_some() {
+    if let Some((value, _)) = found {
         text.push_str(
-            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n\n",
+            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n",
         );
+        if let Some(failed) = fitting.failed_before.filter(|failed| *failed <= value) {
+            text.push_str(&format!(
+                "an earlier session ran out of memory with {name} {failed}: a later step did take more, or something else held the device\n"
+            ));
+        }
+        text.push('\n');
     }
     text.push_str(&format!("run  {name:>14}          peak  \n"));
     for (number, trial) in fitting.search.trials.iter().enumerate() {
