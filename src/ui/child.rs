@@ -291,6 +291,16 @@ mod tests {
         assert!(text(&screen).starts_with("line 0"));
     }
 
+    /// vt100 0.18 widens a sign that U+FE0F follows, wherever it stands.
+    #[test]
+    fn an_emoji_in_the_last_column_does_no_harm() {
+        for (rows, cols) in (2..6).flat_map(|rows| (2..9).map(move |cols| (rows, cols))) {
+            let mut screen = ChildScreen::new(rows, cols);
+            screen.feed(format!("\x1b[{rows};{cols}H\u{26a0}\u{fe0f}").as_bytes());
+            screen.feed(format!("\x1b[H{}", "words".repeat(20)).as_bytes());
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_at_any_size_do_no_harm(
@@ -306,5 +316,52 @@ mod tests {
             screen.tail_formatted(7);
             screen.take_answers();
         }
+
+        /// Random bytes hardly ever are a wide character or a whole sequence.
+        #[test]
+        fn any_words_of_a_terminal_at_any_size_do_no_harm(
+            words in prop::collection::vec((0..WORDS.len(), 0u16..12, 0u16..12), 0..60),
+        ) {
+            let mut screen = ChildScreen::new(4, 6);
+            for (word, rows, cols) in words {
+                match WORDS[word] {
+                    "resize" => screen.resize(rows, cols),
+                    "go" => screen.feed(format!("\x1b[{rows};{cols}H").as_bytes()),
+                    "region" => screen.feed(format!("\x1b[{rows};{cols}r").as_bytes()),
+                    text => screen.feed(text.as_bytes()),
+                }
+            }
+            screen.tail_formatted(7);
+        }
     }
+
+    const WORDS: [&str; 27] = [
+        "resize",
+        "go",
+        "region",
+        "a",
+        "some words",
+        "\u{26a0}\u{fe0f}",
+        "\u{fe0f}",
+        "\u{6f22}",
+        "\u{6f22}\u{5b57}",
+        "\u{301}",
+        "\u{1f468}\u{200d}\u{1f469}",
+        "\t",
+        "\r",
+        "\n",
+        "\x08",
+        "\x1b7",
+        "\x1b8",
+        "\x1b[?1049h",
+        "\x1b[?1049l",
+        "\x1b[2J",
+        "\x1b[K",
+        "\x1b[P",
+        "\x1b[X",
+        "\x1b[@",
+        "\x1b[L",
+        "\x1b[M",
+        "\x1b[3b",
+    ];
 }

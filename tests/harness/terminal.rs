@@ -268,7 +268,7 @@ impl Terminal {
             let mut view = self.view();
             drain(master, &mut view);
             let rest = view.frames.rest();
-            view.parser.process(&rest);
+            view.parser.process(&without_emoji_marks(&rest));
         }
         self.exit.is_some()
     }
@@ -379,6 +379,19 @@ fn begin_reading(master: Arc<OwnedFd>, view: Arc<Mutex<View>>) -> (UnixStream, J
     (wake, reader)
 }
 
+/// The emulator panics where a sign that U+FE0F makes an emoji stands in the last column (vt100 0.18).
+fn without_emoji_marks(bytes: &[u8]) -> Vec<u8> {
+    const MARK: [u8; 3] = [0xef, 0xb8, 0x8f];
+    let mut shown = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        shown.push(*byte);
+        if shown.ends_with(&MARK) {
+            shown.truncate(shown.len() - MARK.len());
+        }
+    }
+    shown
+}
+
 /// Takes in all that is there. A read, other than a poll, also waits for what is still on its way
 /// through the kernel, so that nothing of a program that has ended is missed.
 fn drain(master: &OwnedFd, view: &mut View) {
@@ -388,7 +401,7 @@ fn drain(master: &OwnedFd, view: &mut View) {
             Ok(0) => return,
             Ok(n) => {
                 let whole = view.frames.whole(&buffer[..n]);
-                view.parser.process(&whole);
+                view.parser.process(&without_emoji_marks(&whole));
                 let room = RAW_KEPT.saturating_sub(view.raw.len()).min(n);
                 view.raw.extend_from_slice(&buffer[..room]);
             }

@@ -4,6 +4,9 @@
 //!
 //! And shortens numbers in control sequences: an emulator that is told to repeat a character 65,536
 //! times does so, and eight bytes cost it what a megabyte of text does.
+//!
+//! And leaves out the mark that makes a sign an emoji (U+FE0F, as in a warning's triangle): vt100 0.18
+//! widens the sign before it, and panics where that stood in the last column. It is shown narrow.
 
 /// Longer strings are cut: titles, links and clipboard snippets of a training are far below.
 const LONGEST: usize = 4_096;
@@ -12,12 +15,17 @@ const LONGEST: usize = 4_096;
 /// screen's width or height, whatever more is asked for.
 const MOST_DIGITS: usize = 4;
 
+/// U+FE0F, VARIATION SELECTOR-16.
+const EMOJI_MARK: [u8; 3] = [0xef, 0xb8, 0x8f];
+
 /// Where in the stream we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     /// In text.
     #[default]
     Text,
+    /// In text, after so many bytes of what may be an emoji's mark, held back until it is known.
+    Mark(usize),
     /// After an escape in text.
     Escape,
     /// In a control sequence, after so many digits of a number.
@@ -46,13 +54,31 @@ impl Cutter {
         while !rest.is_empty() {
             if self.place == Place::Text {
                 // Most of the stream is text without an escape.
-                match memchr::memchr(0x1b, rest) {
+                match memchr::memchr2(0x1b, EMOJI_MARK[0], rest) {
                     None => return out(rest),
-                    Some(at) => {
+                    Some(at) if rest[at] == 0x1b => {
                         out(&rest[..=at]);
                         rest = &rest[at + 1..];
                         self.place = Place::Escape;
                     }
+                    Some(at) => {
+                        out(&rest[..at]);
+                        rest = &rest[at + 1..];
+                        self.place = Place::Mark(1);
+                    }
+                }
+                continue;
+            }
+            if let Place::Mark(held) = self.place {
+                if rest[0] != EMOJI_MARK[held] {
+                    out(&EMOJI_MARK[..held]);
+                    self.place = Place::Text;
+                } else {
+                    rest = &rest[1..];
+                    self.place = match held + 1 == EMOJI_MARK.len() {
+                        true => Place::Text,
+                        false => Place::Mark(held + 1),
+                    };
                 }
                 continue;
             }
@@ -107,7 +133,7 @@ impl Place {
         const ESC: u8 = 0x1b;
         match (self, byte) {
             (Place::Text, ESC) => Place::Escape,
-            (Place::Text, _) => Place::Text,
+            (Place::Text | Place::Mark(_), _) => Place::Text,
             (Place::Escape, b']' | b'P' | b'_' | b'^' | b'X') => Place::String(0),
             (Place::Escape, b'[') => Place::Sequence(0),
             (Place::Escape | Place::Sequence(_), ESC) => Place::Escape,
@@ -187,6 +213,30 @@ mod tests {
             let bytes: Vec<&[u8]> = stream.chunks(1).collect();
             assert_eq!(cut(&bytes), passed);
         }
+    }
+
+    #[test]
+    fn the_mark_of_an_emoji_is_left_out_wherever_it_is_cut() {
+        for (stream, passed) in [
+            ("a\u{26a0}\u{fe0f} b", "a\u{26a0} b"),
+            ("\u{fe0f}\u{fe0f}\x1b[1m\u{fe0f}", "\x1b[1m"),
+            // Its neighbours, and signs that begin as it does.
+            (
+                "\u{fe0e}\u{ff21}\u{feff}\u{fffd}",
+                "\u{fe0e}\u{ff21}\u{feff}\u{fffd}",
+            ),
+        ] {
+            let stream = stream.as_bytes();
+            assert_eq!(cut(&[stream]), passed.as_bytes());
+            for at in 0..stream.len() {
+                assert_eq!(cut(&[&stream[..at], &stream[at..]]), passed.as_bytes());
+            }
+        }
+        // What only begins as one and is no character at all.
+        assert_eq!(
+            cut(&[b"\xef\xb8", b"x\xef", b"\xef\x1b[m"]),
+            b"\xef\xb8x\xef\xef\x1b[m"
+        );
     }
 
     #[test]
