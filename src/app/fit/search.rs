@@ -6,7 +6,7 @@
 //! the limit as its most likely place allows, and shows what surely is enough there; the third goes
 //! where little is left to be won. If it fails, what surely is enough is the answer, not proven.
 //!
-//! The numbers below were chosen on 22 limits measured on a GPU (see the tests), from five starts
+//! The numbers below were chosen on 22 limits measured on a GPU (`limits.toml`), from five starts
 //! each: three of four answers are within 4 % of the largest that fits, more than half where the
 //! first run shows only four fifths of the base; none is above it.
 
