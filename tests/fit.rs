@@ -81,6 +81,24 @@ fn what_cannot_be_fitted_says_why_and_runs_nothing() {
 }
 
 #[test]
+fn a_program_whose_memory_is_not_seen_is_no_proof_of_a_largest() {
+    let state = TempDir::new().expect("a directory");
+    let program = state.path().join("train.py");
+    std::fs::write(&program, "print('trained')\n").expect("a program");
+    let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        .args(["fit", "--no-nvml", "--", "python3"])
+        .arg(&program)
+        .args(["--batch-size", "8"])
+        .env("XDG_STATE_HOME", state.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("oomph runs");
+    let answer = text(&done.stdout);
+    assert!(answer.starts_with("--batch-size 8 ran; "), "{answer}");
+    assert!(!answer.contains("largest"), "{answer}");
+}
+
+#[test]
 fn a_program_that_fails_by_itself_ends_the_search() {
     let done = fit(&[], &["--batch-size", "16", "--model", "none-of-these"]);
     let said = text(&done.stderr);

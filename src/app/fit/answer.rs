@@ -75,25 +75,11 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
     let mut text = String::new();
     match found {
         Some((value, proven)) => {
-            let how = match proven {
-                true => format!("it ran for {} steps", steps(fitting, value)),
-                false => "expected: the run that was to prove more ran out of memory".to_string(),
-            };
-            text.push_str(&format!("largest {name} that fits: {value} ({how})\n"));
-            text.push_str(&format!("  {}\n\n", fitting.fitted(value).shown()));
+            text.push_str(&headline(fitting, value, proven));
+            text.push_str(&format!("\n  {}\n\n", fitting.fitted(value).shown()));
+            text.push_str(&caveats(fitting, value));
         }
         None => text.push_str(&format!("no {name} was found that fits\n\n")),
-    }
-    if let Some((value, _)) = found {
-        text.push_str(
-            "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n",
-        );
-        if let Some(failed) = fitting.failed_before.filter(|failed| *failed <= value) {
-            text.push_str(&format!(
-                "an earlier session ran out of memory with {name} {failed}: a later step did take more, or something else held the device\n"
-            ));
-        }
-        text.push('\n');
     }
     text.push_str(&format!("run  {name:>14}          peak  \n"));
     for (number, trial) in fitting.search.trials.iter().enumerate() {
@@ -113,11 +99,37 @@ fn in_words(fitting: &Fitting, found: Option<(u64, bool)>) -> String {
     text
 }
 
-/// The steps that a value ran for.
-fn steps(fitting: &Fitting, value: u64) -> u64 {
-    let trials = fitting.search.trials.iter();
-    let of_value = trials.filter(|trial| trial.value == value && trial.fits);
-    of_value.map(|trial| trial.steps).max().unwrap_or(0)
+/// The answer in one line.
+fn headline(fitting: &Fitting, value: u64, proven: bool) -> String {
+    let name = &fitting.setting.name;
+    let trials = &fitting.search.trials;
+    if trials.iter().all(|trial| trial.peak.is_none()) {
+        return format!(
+            "{name} {value} ran; how much more would is not known: none of its memory was seen (no PyTorch on a GPU, or no probe)"
+        );
+    }
+    let ran = trials
+        .iter()
+        .filter(|trial| trial.value == value && trial.fits);
+    let how = match ran.map(|trial| trial.steps).max() {
+        Some(0) => "it ran to its end; no optimizer step of it was seen".to_string(),
+        Some(steps) if proven => format!("it ran for {steps} steps"),
+        Some(_) | None => "expected: the run that was to prove more ran out of memory".to_string(),
+    };
+    format!("largest {name} that fits: {value} ({how})")
+}
+
+/// What the answer does not hold for.
+fn caveats(fitting: &Fitting, value: u64) -> String {
+    let name = &fitting.setting.name;
+    let mut text = "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n".to_string();
+    if let Some(failed) = fitting.failed_before.filter(|failed| *failed <= value) {
+        text.push_str(&format!(
+            "an earlier session ran out of memory with {name} {failed}: a later step did take more, or something else held the device\n"
+        ));
+    }
+    text.push('\n');
+    text
 }
 
 fn row(number: usize, trial: &Trial) -> String {
