@@ -223,9 +223,11 @@ impl Messages {
         });
     }
 
+    /// A message that began before the traceback's head is not after it.
     fn is_after_traceback(&self, number: u64) -> bool {
         self.traceback
-            .is_some_and(|head| number - head <= LONGEST_TRACEBACK_LINES)
+            .and_then(|head| number.checked_sub(head))
+            .is_some_and(|lines| lines <= LONGEST_TRACEBACK_LINES)
     }
 
     /// Joins a line that is no message to the beginning before it; reports what both are together.

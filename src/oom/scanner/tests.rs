@@ -257,6 +257,16 @@ fn wrap_at_columns(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+/// The message is made of two lines, and the second has the head of a traceback.
+#[test]
+fn a_traceback_behind_a_message_that_began_before_it_does_no_harm() {
+    let begun = "MPS backend out of memory (MPS allocated: 1.00 GB[rank1]: n:1:2 [3] alloc.h:1 NCCL WARN Cuda failure 'out of memory'";
+    let text = format!("{begun}\n!\x1b{MESSAGE}Traceback (most recent call last):\n");
+    let found = reports(&text);
+    let requested = |report: &Report| report.requested == size("640.00 MiB");
+    assert!(found.iter().any(requested), "{found:?}");
+}
+
 /// Streams made of what matters to the scanner, and of anything.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
