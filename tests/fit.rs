@@ -7,13 +7,18 @@ use tempfile::TempDir;
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
 
-fn fit(options: &[&str], demo: &[&str]) -> Output {
-    let state = TempDir::new().expect("a directory");
+/// oomph in front of the demo; its sessions lie in `state`.
+fn oomph(state: &TempDir, options: &[&str], demo: &[&str]) -> Output {
+    let mut command = vec!["python3", DEMO, "--simulated"];
+    command.extend(demo);
+    oomph_on(state, options, &command)
+}
+
+fn oomph_on(state: &TempDir, options: &[&str], command: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_oomph"))
-        .args(["fit", "--no-nvml"])
         .args(options)
-        .args(["--", "python3", DEMO, "--simulated"])
-        .args(demo)
+        .args(["--no-nvml", "--"])
+        .args(command)
         .env("XDG_STATE_HOME", state.path())
         .env("OOMPH_SIMULATED_SPEED", "4")
         .env_remove("PYTORCH_CUDA_ALLOC_CONF")
@@ -21,6 +26,14 @@ fn fit(options: &[&str], demo: &[&str]) -> Output {
         .stdin(Stdio::null())
         .output()
         .expect("oomph runs")
+}
+
+fn directory() -> TempDir {
+    TempDir::new().expect("a directory")
+}
+
+fn fit(options: &[&str], demo: &[&str]) -> Output {
+    oomph(&directory(), &[&["fit"], options].concat(), demo)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -82,17 +95,11 @@ fn what_cannot_be_fitted_says_why_and_runs_nothing() {
 
 #[test]
 fn a_program_whose_memory_is_not_seen_is_no_proof_of_a_largest() {
-    let state = TempDir::new().expect("a directory");
+    let state = directory();
     let program = state.path().join("train.py");
     std::fs::write(&program, "print('trained')\n").expect("a program");
-    let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
-        .args(["fit", "--no-nvml", "--", "python3"])
-        .arg(&program)
-        .args(["--batch-size", "8"])
-        .env("XDG_STATE_HOME", state.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("oomph runs");
+    let command = ["python3", &program.to_string_lossy(), "--batch-size", "8"];
+    let done = oomph_on(&state, &["fit"], &command);
     let answer = text(&done.stdout);
     assert!(answer.starts_with("--batch-size 8 ran; "), "{answer}");
     assert!(!answer.contains("largest"), "{answer}");
@@ -108,26 +115,22 @@ fn a_program_that_fails_by_itself_ends_the_search() {
 
 #[test]
 fn an_earlier_session_that_ran_out_is_remembered() {
-    let (fresh, used) = (TempDir::new().expect("one"), TempDir::new().expect("two"));
-    let oomph = |state: &TempDir, options: &[&str], batch: &str| {
-        Command::new(env!("CARGO_BIN_EXE_oomph"))
-            .args(options)
-            .args(["--no-nvml", "--", "python3", DEMO, "--simulated"])
-            .args(["--batch-size", batch, "--steps", "6"])
-            .env("XDG_STATE_HOME", state.path())
-            .env("OOMPH_SIMULATED_SPEED", "4")
-            .env_remove("PYTORCH_CUDA_ALLOC_CONF")
-            .env_remove("PYTORCH_ALLOC_CONF")
-            .stdin(Stdio::null())
-            .output()
-            .expect("oomph runs")
-    };
+    let (fresh, used) = (directory(), directory());
     let failed_before = |state: &TempDir| {
-        let answer = oomph(state, &["fit", "--json"], "8");
+        let answer = oomph(
+            state,
+            &["fit", "--json"],
+            &["--batch-size", "8", "--steps", "6"],
+        );
         let answer: Value = serde_json::from_slice(&answer.stdout).expect("one JSON object");
         answer["failed_before"].clone()
     };
     assert_eq!(failed_before(&fresh), Value::Null);
-    assert!(!oomph(&used, &["--headless"], "64").status.success());
+    let failed = oomph(
+        &used,
+        &["--headless"],
+        &["--batch-size", "64", "--steps", "6"],
+    );
+    assert!(!failed.status.success());
     assert_eq!(failed_before(&used), Value::from(64));
 }

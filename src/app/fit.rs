@@ -14,7 +14,7 @@ pub use shown::Shown;
 
 use super::{Ending, OWN_FAILURE, RunOptions, front};
 use crate::command::CommandLine;
-use crate::remedy::model::{Allocator, Passes, Reading};
+use crate::remedy::model::{Allocator, Observation, Reading};
 use crate::remedy::{self, Setting, Which, places_written, with_argument};
 use crate::supervise;
 use crate::units::{Bytes, RunNumber};
@@ -121,10 +121,10 @@ impl Fitting {
         let command = self.options.run.command.without_secrets();
         let at_once = Reading::of(&command, &remedy::Context::default()).at_once;
         let seen = super::earlier::read(&command, "");
-        let failed = seen
-            .iter()
-            .filter(|seen| matches!(seen.passes, Passes::AtLeast(..)));
-        let values = failed.map(|seen| seen.batch * self.setting.value / at_once.max(1));
+        // Whatever ran out says what was left then.
+        let failed = seen.iter().filter(|seen| seen.left_over.is_some());
+        let value = |seen: &Observation| seen.batch.saturating_mul(self.setting.value);
+        let values = failed.map(|seen| value(seen) / at_once.max(1));
         self.failed_before = values.min();
     }
 

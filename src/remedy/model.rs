@@ -21,7 +21,7 @@ mod treatment;
 
 pub use allocator::Allocator;
 pub use estimate::Estimate;
-pub use largest::{Division, MARGIN, divided, rounded};
+pub use largest::{Division, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model, Target};
 pub use observation::{Observation, Passes, Unseen};
 pub use partway::{Partway, Progress};

@@ -79,14 +79,15 @@ def failing_cap(events):
 
 def measure(oomph, name, middle, arguments, results):
     """The recordings of a case, and the truth."""
+    seen = {}
     for batch in (middle, middle // 2):
-        went_well, events = record(oomph, results, "%s %d" % (name, batch), program(arguments, batch))
+        went_well, seen[batch] = record(oomph, results, "%s %d" % (name, batch), program(arguments, batch))
         if not went_well:
             raise RuntimeError("batch %d did not end well" % batch)
-        cap = failing_cap(events) if batch == middle else cap
     failed_under = None
-    if cap is not None:
-        under = "%.3f" % cap
+    tight = failing_cap(seen[middle])
+    if tight is not None:
+        under = "%.3f" % tight
         went_well, events = record(oomph, results, name + " failed", program(arguments, middle, "--cap", under))
         kinds = [event["event"] for event in events]
         if not went_well and "step" in kinds and "oom" in kinds[kinds.index("step"):]:

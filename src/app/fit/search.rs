@@ -5,12 +5,15 @@
 //! each program and batch. So the first run is small and shows the line; the second goes as near to
 //! the limit as its most likely place allows, and shows what surely is enough there; the third goes
 //! where little is left to be won. If it fails, what surely is enough is the answer, not proven.
+//! (A prediction, `model::Allocator`, leans to the safe side; a search that did would stop short.)
 //!
 //! The numbers below were chosen on 22 limits measured on a GPU (`limits.toml`), from five starts
 //! each: three of four answers are within 4 % of the largest that fits, more than half where the
 //! first run shows only four fifths of the base; none is above it.
 
-use crate::remedy::model::{Allocator, Forecast, Model, Observation, Target, Treatment, rounded};
+use crate::remedy::model::{
+    Allocator, Forecast, Model, Observation, Target, Treatment, edge, rounded,
+};
 use crate::units::Bytes;
 
 /// Runs at most.
@@ -19,7 +22,7 @@ pub const RUNS: usize = 3;
 /// Which share of what a run reserved above its peak a run at the limit likely needs.
 const NEEDED: f64 = 0.7;
 /// The factor where nearly all of it could be given back (convolutions' workspaces).
-const FEW_PIECES: f64 = 1.02;
+const OF_FEW_PIECES: f64 = 1.02;
 /// And where a run shows nothing of it; and where segments can grow.
 const UNSEEN: f64 = 1.06;
 const EXPANDABLE: f64 = 1.01;
@@ -137,7 +140,7 @@ impl Search {
 
     fn second(&self, first: &Trial) -> Next {
         if !first.fits {
-            let smaller = self.largest(End::High, FEW_PIECES);
+            let smaller = self.largest(End::High, UNSEEN);
             let smaller = smaller.unwrap_or(first.value / 4).min(first.value / 2);
             return if first.value == 1 {
                 Next::Done(Answer::None)
@@ -267,7 +270,7 @@ impl Search {
             Some(most) => {
                 let all = 1.0 + (most - 1.0) * NEEDED;
                 if self.lies_in_few_pieces() {
-                    all.min(FEW_PIECES)
+                    all.min(OF_FEW_PIECES)
                 } else {
                     all
                 }
@@ -367,19 +370,10 @@ impl Search {
                 });
             peak.is_some_and(|peak| peak.scale(factor * (1.0 + self.margin)) <= room)
         };
-        if !fits(1) {
-            return (model.whole_runs() > 0).then_some(1);
+        match edge(most, fits) {
+            0 => (model.whole_runs() > 0).then_some(1),
+            largest => Some(largest),
         }
-        let (mut low, mut high) = (1, most + 1);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if fits(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Some(low)
     }
 }
 

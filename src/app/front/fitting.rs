@@ -21,17 +21,13 @@ impl Front {
             return;
         };
         let (number, steps) = (run.number, run.steps());
-        let held = run.ranks.iter().filter_map(|rank| {
-            let (_, last) = rank.steps.last.as_ref()?;
-            Some(rank.allocated_peak.max(last.after.reserved))
-        });
-        let held = held.max().unwrap_or(Bytes::ZERO);
+        let held = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         let room = self.room_now();
         let Some(fitting) = &mut self.fitting else {
             return;
         };
         fitting.room = room.or(fitting.room);
-        fitting.shown.take(steps, held);
+        fitting.shown.take(steps, held.unwrap_or(Bytes::ZERO));
         let is_enough = fitting.shown.is_enough(steps, fitting.options.steps);
         if !is_enough || fitting.stopped == Some(number) {
             return;
@@ -76,12 +72,7 @@ impl Front {
             Outcome::OutOfMemory => false,
             Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => was_told,
         };
-        let reserved = run.ranks.iter().map(|rank| {
-            let last = rank.steps.last.as_ref();
-            let after = last.map_or(Bytes::ZERO, |(_, step)| step.after.reserved);
-            rank.reserved_peak.max(after)
-        });
-        let reserved = reserved.max();
+        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         let (seen, peak) = (Observation::of_run(run, &self.context()), run.peak());
         let expandable = run
             .ranks

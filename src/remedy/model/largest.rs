@@ -48,18 +48,24 @@ impl Model {
             }
             Forecast::AtLeast(..) | Forecast::Unknown => false,
         };
-        let (mut low, mut high) = (0, most.min(seen.saturating_mul(AT_MOST_TIMES)) + 1);
-        // What fits grows with the batch in neither direction twice, so halving finds the edge.
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if fits(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        (low > 0).then_some(low)
+        let largest = edge(most.min(seen.saturating_mul(AT_MOST_TIMES)), fits);
+        (largest > 0).then_some(largest)
     }
+}
+
+/// The largest value up to `most` that fits, 0 where none does. What fits grows with the value in
+/// neither direction twice, so halving finds it.
+pub fn edge(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, most.saturating_add(1));
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// How an effective batch is taken in parts of at most `largest`: the largest part that divides it

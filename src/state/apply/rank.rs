@@ -148,6 +148,8 @@ impl State {
         run.survived(step.pid, at);
         if let Some(rank) = run.ranks.iter_mut().find(|rank| rank.hello.pid == step.pid) {
             rank.take_peaks(step.before.peak.max(step.before.allocated));
+            let reserved = step.before.reserved.max(step.after.reserved);
+            rank.reserved_peak = rank.reserved_peak.max(reserved);
             if step.count == 1 {
                 // What was reached before any step had ended was reached in the first.
                 rank.peak_step.get_or_insert(1);
