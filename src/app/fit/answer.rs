@@ -116,7 +116,12 @@ fn headline(fitting: &Fitting, value: u64, proven: bool) -> String {
         Some(steps) if proven => format!("it ran for {steps} steps"),
         Some(_) | None => "expected: the run that was to prove more ran out of memory".to_string(),
     };
-    format!("largest {name} that fits: {value} ({how})")
+    // What failed before outweighs a few steps that went well.
+    let fits = match fitting.failed_before {
+        Some(failed) if failed <= value => "that fits these steps, not all",
+        Some(_) | None => "that fits",
+    };
+    format!("largest {name} {fits}: {value} ({how})")
 }
 
 /// What the answer does not hold for.
