@@ -118,7 +118,7 @@ fn headline(fitting: &Fitting, value: u64, proven: bool) -> String {
     };
     // What failed before outweighs a few steps that went well.
     let fits = match fitting.failed_before {
-        Some(failed) if failed <= value => "that fits these steps, not all",
+        Some(failed) if failed <= value => "that fits these steps",
         Some(_) | None => "that fits",
     };
     format!("largest {name} {fits}: {value} ({how})")
