@@ -1,0 +1,298 @@
+//! Training commands as people type them, each with what the remedies make of it: `commands/*.txt`.
+//!
+//! A record is a command, `$ python a.py --batch-size 8` (words `NAME=VALUE` in front are environment),
+//! then what is known beside it and what must come of it, a key of ten columns and a value a line.
+//!
+//! Known beside it: `scale` (of the batch), `bf16` (no: the device lacks it), `inherited` (variables),
+//! `checkpoint` (the newest), `file` (a name and its text: on the same line, or below behind `|`).
+//! Expected: of a remedy (`batch`, `amp`, `recompute`, `segments`, `resume`, `workers`; `all` is all
+//! that are offered) `! part of the reason why it is not offered`, `+ words added at the end`,
+//! `old => new` for the text that changes, several with ` ; ` between, or the whole command. The copies
+//! of files must be those that `copied` names, `cost` and `changes` are those of the remedy before, and
+//! `to copy` is the command of one that has no key. `launchers`, `program` and `job part` are what was
+//! recognized.
+
+#[path = "commands/corpus.rs"]
+mod corpus;
+#[path = "commands/properties.rs"]
+mod properties;
+
+use corpus::{Record, command, records};
+use oomph::command::{CommandLine, Word};
+use oomph::remedy::alloc_conf::Inherited;
+use oomph::remedy::*;
+use std::path::Path;
+
+/// The words of an edited command, its environment first.
+fn words(command: &CommandLine) -> Vec<String> {
+    let set = command.env.iter().map(|change| {
+        let value = change.value.as_ref().expect("a value");
+        let value = value.to_string_lossy();
+        format!("{}={value}", change.name.to_string_lossy())
+    });
+    let argv = command.argv.iter().map(Word::to_string_lossy);
+    set.chain(argv).collect()
+}
+
+/// The words of the expected command.
+fn expected(line: &str, value: &str) -> Vec<String> {
+    let text = if let Some(added) = value.strip_prefix("+ ") {
+        format!("{line} {added}")
+    } else if value.contains(" =>") {
+        value.split(" ; ").fold(line.to_string(), |line, change| {
+            let (old, new) = change.split_once(" =>").expect("old => new");
+            assert_eq!(line.matches(old).count(), 1, "{old:?} once in {line}");
+            line.replacen(old, new.strip_prefix(' ').unwrap_or(new), 1)
+        })
+    } else {
+        value.to_string()
+    };
+    shlex::split(&text).expect("words")
+}
+
+/// What is read of a record, and what it says of each key.
+struct Case<'a> {
+    record: &'a Record,
+    before: CommandLine,
+    context: Context<'a>,
+}
+
+impl Case<'_> {
+    fn remedy(&self, id: RemedyId) -> Remedy {
+        let all = remedies(&self.before, &self.context);
+        let found = all.into_iter().find(|remedy| remedy.id == id);
+        found.unwrap_or_else(|| panic!("{id:?} for {}", self.record.line))
+    }
+
+    /// What is wrong with a remedy, if anything; `files` are the copies it must make.
+    fn objection(
+        &self,
+        remedy: &Remedy,
+        value: &str,
+        files: &[(String, String)],
+    ) -> Option<String> {
+        let wanted_reason = value.strip_prefix('!').map(str::trim);
+        match (&remedy.availability, wanted_reason) {
+            (Availability::NotOffered(reason), Some(part)) if reason.contains(part) => None,
+            (Availability::Offered, None) => {
+                let plan = Plan::of(&self.before, &[remedy]);
+                let copies: Vec<_> = plan
+                    .files
+                    .iter()
+                    .map(|copy| (copy.path.display().to_string(), copy.text.clone()))
+                    .collect();
+                if copies != files {
+                    return Some(format!("copies {copies:?}"));
+                }
+                self.differs(&plan.command, value)
+            }
+            (Availability::NotOffered(reason), _) => Some(format!("not offered: {reason}")),
+            (Availability::Offered, Some(_)) => {
+                let after = Plan::of(&self.before, &[remedy]).command;
+                Some(format!("offered: {}", words(&after).join(" ")))
+            }
+        }
+    }
+
+    fn differs(&self, after: &CommandLine, value: &str) -> Option<String> {
+        let (got, wanted) = (words(after), expected(&self.record.line, value));
+        (got != wanted).then(|| got.join(" "))
+    }
+}
+
+fn remedy_of(key: &str) -> Option<RemedyId> {
+    Some(match key {
+        "batch" => RemedyId::Batch,
+        "amp" => RemedyId::Amp,
+        "recompute" => RemedyId::Recompute,
+        "segments" => RemedyId::ExpandableSegments,
+        "resume" => RemedyId::Resume,
+        "workers" => RemedyId::DataloaderWorkers,
+        _ => return None,
+    })
+}
+
+/// What is wrong with a record.
+fn objections(record: &Record) -> Vec<String> {
+    let before = command(&record.line);
+    let files: Vec<ConfigFile> = named_files(&before, &Context::default())
+        .into_iter()
+        .filter_map(|named| {
+            let has_name = |file: &&(String, String)| Path::new(&file.0) == named.name;
+            let text = record.files.iter().find(has_name)?.1.clone();
+            Some(ConfigFile {
+                at: named.at,
+                from: named.from,
+                name: named.name,
+                text,
+            })
+        })
+        .collect();
+    let environment = record.inherited();
+    let checkpoint = record.value("checkpoint").map(|path| Checkpoint {
+        path: path.into(),
+        number: Some(50),
+    });
+    let mut context = Context {
+        files: &files,
+        copies: Some((Path::new("/s"), 2)),
+        environment: &environment,
+        checkpoint: checkpoint.as_ref(),
+        bf16: record.value("bf16").map(|value| value != "no"),
+        ..Context::default()
+    };
+    if let Some(scale) = record.value("scale") {
+        context.batch_scale = scale.parse().expect("a scale");
+    }
+    let case = Case {
+        record,
+        before: before.clone(),
+        context: context.clone(),
+    };
+    let recognised = || recognise(&before, &context);
+    let mut latest = None;
+    let mut wrong = Vec::new();
+    for (key, value) in &record.expected {
+        let text_of = |remedy: &Option<Remedy>, of: fn(&Remedy) -> &String| {
+            let got = of(remedy.as_ref().expect("a remedy before"));
+            (got != value).then(|| got.clone())
+        };
+        let objection = match key.as_str() {
+            "cost" => text_of(&latest, |remedy| &remedy.cost),
+            "changes" => text_of(&latest, |remedy| &remedy.changes),
+            "to copy" => {
+                let remedy: &Remedy = latest.as_ref().expect("a remedy before");
+                case.differs(&Plan::of(&before, &[remedy]).command, value)
+            }
+            "all" => {
+                let all = remedies(&before, &context);
+                let chosen: Vec<&Remedy> = all.iter().collect();
+                // Allocator settings stand in front of the command; this is of its own words.
+                let mut after = Plan::of(&before, &chosen).command;
+                after.env.clear();
+                case.differs(&after, value)
+            }
+            "launchers" => {
+                let found = recognised();
+                let names: Vec<&str> = found.launchers().iter().map(|l| l.name.as_str()).collect();
+                let names = if names.is_empty() {
+                    "none".to_string()
+                } else {
+                    names.join(", ")
+                };
+                (names != *value).then_some(names)
+            }
+            "program" => {
+                let program = &before.argv[recognised().anatomy.program];
+                (*program != **value).then(|| program.to_string_lossy())
+            }
+            "job part" => {
+                let part = recognised().part_of_a_job;
+                (part.is_some() != (value == "yes")).then(|| format!("{part:?}"))
+            }
+            key => {
+                let id = remedy_of(key).unwrap_or_else(|| panic!("{key}: not a key"));
+                let remedy = case.remedy(id);
+                let objection = case.objection(&remedy, value, &record.copied);
+                latest = Some(remedy);
+                objection
+            }
+        };
+        if let Some(got) = objection {
+            let (place, line) = (&record.place, &record.line);
+            wrong.push(format!("{place}: {line}\n  {key}: {value}\n  got {got}"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_command_gets_its_remedies() {
+    let records = records();
+    let wrong: Vec<String> = records.iter().flat_map(objections).collect();
+    let (of, outcomes) = (
+        records.len(),
+        records.iter().map(|r| r.expected.len()).sum::<usize>(),
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} of {outcomes} outcomes of {of} commands are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn settings_of_the_user_go_where_the_training_sees_them() {
+    let inherited = Inherited {
+        cuda: Some("garbage_collection_threshold:0.8"),
+        ..Default::default()
+    };
+    let with =
+        |line: &str, conf: &str| with_alloc_conf(&command(line), conf, inherited, Some("2.6.0"));
+    let plain = with("python a.py", "expandable_segments:True").unwrap();
+    assert_eq!(
+        plain.env_value("PYTORCH_CUDA_ALLOC_CONF"),
+        Some(&Word::from(
+            "garbage_collection_threshold:0.8,expandable_segments:True"
+        ))
+    );
+    let boxed = with("docker run im", "expandable_segments:True").unwrap();
+    assert_eq!(
+        boxed.argv[3],
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    );
+    assert!(with("python a.py", "expandable_segments").is_err());
+}
+
+#[test]
+fn checkpoints_are_looked_for_where_the_program_writes_them() {
+    let wanted = |line: &str| checkpoints_wanted(&command(line), &Context::default());
+    let trainer = wanted("python run_mlm.py --output_dir o/x").unwrap();
+    assert_eq!(
+        (trainer.directory.as_path(), trainer.named),
+        (Path::new("o/x"), true)
+    );
+    assert_eq!(trainer.find, ["checkpoint-#"]);
+    assert_eq!(trainer.complete, ["trainer_state.json"]);
+    let stem = wanted("onmt_train -config c.yaml -save_model m/big").unwrap();
+    assert_eq!(stem.directory, Path::new("m"));
+    assert_eq!(stem.find, ["big_step_#.pt"]);
+    assert!(
+        !wanted("python train.py --batch_size=4 --compile=False")
+            .unwrap()
+            .named
+    );
+    assert_eq!(wanted("python a.py --output_dir o"), None);
+    assert_eq!(wanted("bash -c 'python run_mlm.py --output_dir o'"), None);
+}
+
+#[test]
+fn entries_of_the_user_go_before_the_built_in_ones() {
+    let text = "theme = \"dark\"\n[[program]]\nname = \"our trainer\"\nscripts = [\"run_mlm.py\"]\n[program.batch]\nnames = [\"--n\"]\n[program.accumulation]\nrule = \"flag\"\nnames = [\"--times\"]\ndefault = 1\n";
+    let own = [Catalogue::of_user(text, "oomph.toml").unwrap()];
+    let context = Context {
+        own: &own,
+        ..Context::default()
+    };
+    let offered = |line: &str| {
+        let before = command(line);
+        let all = remedies(&before, &context);
+        let batch = all.iter().find(|remedy| remedy.id == RemedyId::Batch);
+        let batch = batch.expect("a batch");
+        assert_eq!(batch.availability, Availability::Offered);
+        words(&Plan::of(&before, &[batch]).command).join(" ")
+    };
+    let line = "python run_mlm.py --n 8 --per_device_train_batch_size 4";
+    let before = command(line);
+    let entry = recognise(&before, &context).known.unwrap();
+    assert_eq!(
+        (entry.name.as_str(), entry.source.as_deref()),
+        ("our trainer", Some("oomph.toml"))
+    );
+    assert_eq!(
+        offered(line),
+        "python run_mlm.py --n 4 --times 2 --per_device_train_batch_size 4"
+    );
+    offered("python run_clm.py --per_device_train_batch_size 4");
+}
