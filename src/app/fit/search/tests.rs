@@ -117,22 +117,40 @@ fn shares(world: &World, known: f64) -> Vec<(f64, Answer)> {
     found.collect()
 }
 
+/// Of every hundred answers how many are within 4 % of the largest that fits, and how many ran.
+fn percentages(worlds: &[&World], known: f64) -> (usize, usize) {
+    let all: Vec<(f64, Answer)> = worlds
+        .iter()
+        .flat_map(|world| shares(world, known))
+        .collect();
+    let near = all.iter().filter(|(share, _)| *share >= 0.96).count();
+    let ran = all
+        .iter()
+        .filter(|(_, answer)| matches!(answer, Answer::Proven(_)))
+        .count();
+    (near * 100 / all.len(), ran * 100 / all.len())
+}
+
 #[test]
 fn most_limits_are_found_within_four_percent_and_none_is_passed() {
-    // Of the base, which one run does not show, autocast's copies of the weights are missing.
-    for (known, within, proven) in [(1.0, 74, 76), (0.8, 58, 67)] {
-        let all: Vec<(f64, Answer)> = worlds()
-            .iter()
-            .flat_map(|world| shares(world, known))
-            .collect();
-        let near = all.iter().filter(|(share, _)| *share >= 0.96).count();
-        let ran = all
-            .iter()
-            .filter(|(_, answer)| matches!(answer, Answer::Proven(_)))
-            .count();
-        let of = all.len();
-        assert!(near * 100 >= of * within, "{near} of {of} within 4 %");
-        assert!(ran * 100 >= of * proven, "{ran} of {of} proven");
+    let worlds = worlds();
+    let (held_out, chosen_on): (Vec<_>, Vec<_>) = worlds.iter().partition(|world| world.held_out);
+    assert_eq!((chosen_on.len(), held_out.len()), (15, 7));
+    let all: Vec<_> = worlds.iter().collect();
+    // Known to 0.8: of the base, which one run does not show, autocast's copies of the weights are
+    // missing.
+    for (part, worlds, known, least) in [
+        ("all", &all, 1.0, (74, 76)),
+        ("all", &all, 0.8, (58, 67)),
+        ("chosen on", &chosen_on, 1.0, (76, 74)),
+        ("chosen on", &chosen_on, 0.8, (57, 68)),
+        ("held out", &held_out, 1.0, (70, 79)),
+        ("held out", &held_out, 0.8, (61, 67)),
+    ] {
+        let (near, ran) = percentages(worlds, known);
+        let said = format!("{part}, base known to {known}: {near} % within 4 %, {ran} % proven");
+        println!("{said}");
+        assert!(near >= least.0 && ran >= least.1, "{said}");
     }
 }
 
@@ -164,6 +182,7 @@ fn a_margin_leaves_that_much_free() {
 fn where_nothing_fits_that_is_said() {
     let world = World {
         name: "huge".into(),
+        held_out: false,
         base: 30.0,
         slope: 1.0,
         room: 24.0,

@@ -6,6 +6,8 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 pub struct World {
     pub name: String,
+    #[serde(default)]
+    pub held_out: bool,
     pub base: f64,
     pub slope: f64,
     pub room: f64,
