@@ -1,14 +1,15 @@
-//! State to findings: what ran out of memory and why, with the numbers it rests on.
+//! State to findings: what ran out of memory and why, with the numbers behind it.
 //!
-//! One cause, one file, one small rule: `examine` gets a case (an incident and the numbers around
-//! it) and answers with a finding or with nothing. A rule that lacks a number says so or stays
-//! silent; none guesses. Pure: the same recording gives the same findings.
+//! One cause is one file and one row of [`CAUSES`]. A rule gets a case (an out-of-memory and the
+//! numbers around it) and returns a finding or nothing; one that lacks a number says so or stays
+//! silent, none guesses. Pure: the same recording gives the same findings.
 
 mod advice;
 mod capacity;
 mod case;
 mod climb;
 mod device_fault;
+mod diagnose;
 mod evaluation_graph;
 mod finding;
 mod forecast;
@@ -26,79 +27,180 @@ mod thrashing;
 mod watch;
 
 pub use climb::{Climb, climb};
-pub use finding::{Cause, Certainty, Evidence, Finding};
+pub use diagnose::{diagnose, diagnose_incident};
+pub use finding::{Certainty, Evidence, Finding};
 pub use forecast::{Forecast, forecast};
 pub use watch::{Watch, warnings};
 
-use crate::oom::Kind;
-use crate::state::{OomIncident, Run, State};
 use case::Case;
+use serde::Serialize;
 
-/// The rules. Of two findings that are equally sure the earlier stands first: what somebody did
-/// from outside, then the particular causes, then that it is simply too much.
-const RULES: [fn(&Case) -> Option<Finding>; 11] = [
-    device_fault::examine,
-    limit::examine,
-    foreign_process::examine,
-    leak::examine,
-    evaluation_graph::examine,
-    optimizer_state::examine,
-    odd_batch::examine,
-    fragmentation::examine,
-    non_pytorch::examine,
-    capacity::examine,
-    thrashing::examine,
-];
-
-/// What explains the current run's decisive out-of-memory, the most certain first; nothing while
-/// there is none.
-pub fn diagnose(state: &State) -> Vec<Finding> {
-    match state.run().and_then(|run| Some((run, run.oom()?))) {
-        Some((run, oom)) => diagnose_incident(state, Some(run), oom),
-        None => Vec::new(),
-    }
+/// Why memory ran out, in the order of [`CAUSES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The host's memory, not the device's.
+    HostMemory,
+    /// The device itself failed.
+    DeviceFault,
+    /// A cap set by the program or its environment.
+    Limit,
+    /// Another process uses the device's memory.
+    ForeignProcess,
+    /// What is allocated between steps grows from step to step.
+    Leak,
+    /// An evaluation that builds the autograd graph.
+    EvaluationGraph,
+    /// The optimizer's state, allocated in its first step, does not fit.
+    OptimizerState,
+    /// One batch larger than the others.
+    OddBatch,
+    /// Enough memory is cached, but in pieces that are too small.
+    Fragmentation,
+    /// Memory of this process outside PyTorch's allocator.
+    NonPytorch,
+    /// What is allocated and what was requested do not fit on the device together.
+    Capacity,
+    /// The allocator flushes its cache again and again.
+    Thrashing,
 }
 
-/// What explains one out-of-memory. A text alone does as well: an empty state and no run.
-pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
-    let case = Case::of(state, run, oom);
-    if case.kind == Kind::HostOom {
-        return vec![host_memory::examine(&case)];
-    }
-    let mut findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(&case)).collect();
-    if findings.is_empty() {
-        findings.push(capacity::nothing_else(&case));
-    }
-    let particular = findings
-        .iter()
-        .any(|finding| is_particular(finding.cause) && finding.certainty >= Certainty::Likely);
-    if particular {
-        // A leak, too, ends in a card that is full: that it is too much then follows from the
-        // particular cause and does not stand before it.
-        for finding in &mut findings {
-            if finding.cause == Cause::Capacity {
-                finding.certainty = finding.certainty.min(Certainty::Likely);
-            }
+/// The kind of help a cause calls for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Help {
+    LessMemory,
+    LessHostMemory,
+    NoFragmentation,
+    AnotherDevice,
+}
+
+/// What using less GPU memory, or a GPU with more of it, achieves against a cause that it does not
+/// remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futile {
+    pub verdict: &'static str,
+    pub reason: &'static str,
+}
+
+/// All that is said of a cause outside its own rule.
+#[derive(Debug)]
+pub struct CauseSpec {
+    cause: Cause,
+    /// "capacity", "memory leak".
+    pub title: &'static str,
+    examine: fn(&Case) -> Option<Finding>,
+    /// Whether it says why the device is full: capacity then follows from it.
+    explains_capacity: bool,
+    /// Why the run would fail again whatever is relaunched; `None` where a remedy can help.
+    pub recurs: Option<&'static str>,
+    /// The remedies that go first.
+    pub prefers: Help,
+    pub futile: Option<Futile>,
+}
+
+impl CauseSpec {
+    /// A cause that a smaller run can avoid.
+    const fn new(
+        cause: Cause,
+        title: &'static str,
+        examine: fn(&Case) -> Option<Finding>,
+    ) -> CauseSpec {
+        CauseSpec {
+            cause,
+            title,
+            examine,
+            explains_capacity: false,
+            recurs: None,
+            prefers: Help::LessMemory,
+            futile: None,
         }
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.certainty));
-    findings
 }
 
-/// Whether a cause says why it is too much.
-fn is_particular(cause: Cause) -> bool {
-    match cause {
-        Cause::OptimizerState
-        | Cause::Leak
-        | Cause::EvaluationGraph
-        | Cause::OddBatch
-        | Cause::NonPytorch => true,
-        Cause::Capacity
-        | Cause::Fragmentation
-        | Cause::ForeignProcess
-        | Cause::Limit
-        | Cause::Thrashing
-        | Cause::HostMemory
-        | Cause::DeviceFault => false,
+/// Of two findings that are equally certain the earlier stands first: what somebody did from
+/// outside, then the particular causes, then that it is simply too much.
+static CAUSES: [CauseSpec; 12] = [
+    CauseSpec {
+        recurs: Some("it was the host's memory that ran out, not the GPU's"),
+        prefers: Help::LessHostMemory,
+        ..CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
+    },
+    CauseSpec {
+        recurs: Some("the GPU failed"),
+        ..CauseSpec::new(Cause::DeviceFault, "GPU fault", device_fault::examine)
+    },
+    CauseSpec::new(Cause::Limit, "memory limit", limit::examine),
+    CauseSpec {
+        prefers: Help::AnotherDevice,
+        ..CauseSpec::new(
+            Cause::ForeignProcess,
+            "another process",
+            foreign_process::examine,
+        )
+    },
+    CauseSpec {
+        explains_capacity: true,
+        recurs: Some("memory leaks: it would run out again, only later"),
+        futile: Some(Futile {
+            verdict: "only delays the OOM",
+            reason: "each step leaks less, but it still leaks",
+        }),
+        ..CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
+    },
+    CauseSpec {
+        explains_capacity: true,
+        recurs: Some(
+            "the evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)",
+        ),
+        futile: Some(Futile {
+            verdict: "unlikely to help",
+            reason: "every batch of the evaluation keeps its activations",
+        }),
+        ..CauseSpec::new(
+            Cause::EvaluationGraph,
+            "evaluation with gradients enabled",
+            evaluation_graph::examine,
+        )
+    },
+    CauseSpec {
+        explains_capacity: true,
+        ..CauseSpec::new(
+            Cause::OptimizerState,
+            "optimizer state",
+            optimizer_state::examine,
+        )
+    },
+    CauseSpec {
+        explains_capacity: true,
+        ..CauseSpec::new(Cause::OddBatch, "outlier batch", odd_batch::examine)
+    },
+    CauseSpec {
+        prefers: Help::NoFragmentation,
+        ..CauseSpec::new(
+            Cause::Fragmentation,
+            "fragmentation",
+            fragmentation::examine,
+        )
+    },
+    CauseSpec {
+        explains_capacity: true,
+        ..CauseSpec::new(
+            Cause::NonPytorch,
+            "non-PyTorch memory",
+            non_pytorch::examine,
+        )
+    },
+    CauseSpec::new(Cause::Capacity, "capacity", capacity::examine),
+    CauseSpec {
+        prefers: Help::NoFragmentation,
+        ..CauseSpec::new(Cause::Thrashing, "allocator thrashing", thrashing::examine)
+    },
+];
+
+impl Cause {
+    pub fn spec(self) -> &'static CauseSpec {
+        let spec = &CAUSES[self as usize];
+        debug_assert_eq!(spec.cause, self, "the table has the order of the enum");
+        spec
     }
 }

@@ -13,7 +13,7 @@ mod words;
 pub use options::{AutoOptions, Measure, Permission};
 
 use crate::command::CommandLine;
-use crate::diagnosis::Cause;
+use crate::diagnosis::{Cause, Help};
 use crate::remedy::{Alteration, Expectation, RemedyId};
 use crate::state::Outcome;
 use std::time::Duration;
@@ -119,27 +119,12 @@ fn standing(situation: &Situation<'_>, options: &AutoOptions) -> Option<Refusal>
         return Some(Refusal::PartOfAJob(part.to_string()));
     }
     if let Some(cause) = situation.cause
-        && comes_again(cause)
+        && cause.spec().recurs.is_some()
     {
         return Some(Refusal::Cause(cause));
     }
     (situation.relaunches >= options.max_relaunches)
         .then_some(Refusal::Enough(situation.relaunches))
-}
-
-/// Whether a cause is one that no remedy of ours takes away.
-fn comes_again(cause: Cause) -> bool {
-    match cause {
-        Cause::Leak | Cause::EvaluationGraph | Cause::HostMemory | Cause::DeviceFault => true,
-        Cause::Capacity
-        | Cause::OptimizerState
-        | Cause::Fragmentation
-        | Cause::ForeignProcess
-        | Cause::Limit
-        | Cause::OddBatch
-        | Cause::NonPytorch
-        | Cause::Thrashing => false,
-    }
 }
 
 fn choose(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
@@ -212,7 +197,8 @@ fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
         Some(false) => None,
         None => {
             let lessens = candidate.remedies.iter().any(|id| lessens(*id));
-            let in_pieces = matches!(cause, Some(Cause::Fragmentation | Cause::Thrashing));
+            let in_pieces =
+                cause.is_some_and(|cause| cause.spec().prefers == Help::NoFragmentation);
             (lessens || in_pieces).then_some(Promise::May)
         }
     }

@@ -1,37 +1,8 @@
 //! What a rule answers: a cause, how sure, the evidence, what follows.
 
+use super::Cause;
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
-
-/// Why memory ran out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// What is allocated and what was asked for do not fit together on the device.
-    Capacity,
-    /// The optimizer's state, allocated in its first step, does not fit.
-    OptimizerState,
-    /// Enough lies unallocated in PyTorch's cache, but in pieces that are too small.
-    Fragmentation,
-    /// Another process holds the device's memory.
-    ForeignProcess,
-    /// A cap set by the program or its environment.
-    Limit,
-    /// Memory that stays from step to step.
-    Leak,
-    /// An evaluation that builds the graph.
-    EvaluationGraph,
-    /// One batch larger than the others.
-    OddBatch,
-    /// Memory of this process outside PyTorch's allocator.
-    NonPytorch,
-    /// The allocator gives its cache back again and again.
-    Thrashing,
-    /// The host's memory, not the device's.
-    HostMemory,
-    /// The device itself failed.
-    DeviceFault,
-}
 
 /// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

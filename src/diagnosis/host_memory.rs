@@ -2,8 +2,12 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
+use crate::oom::Kind;
 
-pub(super) fn examine(case: &Case) -> Finding {
+pub(super) fn examine(case: &Case) -> Option<Finding> {
+    if case.kind != Kind::HostOom {
+        return None;
+    }
     let headline = match case.requested {
         Some(requested) => {
             format!("The host ran out of memory, not the GPU: {requested} asked for.")
@@ -17,5 +21,5 @@ pub(super) fn examine(case: &Case) -> Finding {
         "fewer DataLoader workers, or less prefetched by each".into(),
         "a larger memory limit of the job or container, or a larger /dev/shm".into(),
     ];
-    finding
+    Some(finding)
 }

@@ -36,3 +36,10 @@ fn the_words() {
     }
     insta::assert_snapshot!(words);
 }
+
+#[test]
+fn every_cause_finds_its_own_row() {
+    for spec in &CAUSES {
+        assert_eq!(spec.cause.spec().title, spec.title);
+    }
+}

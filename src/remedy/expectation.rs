@@ -10,7 +10,6 @@ use super::context::Context;
 use super::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment, Unseen};
 use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
-use crate::diagnosis::Cause;
 use crate::event::Phase;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
@@ -281,26 +280,8 @@ impl<'a> Outlook<'a> {
     /// What is said of a remedy that leaves the cause where it is, and why of one that gives it less
     /// to work on.
     fn only_delays(&self) -> Option<(&'static str, &'static str)> {
-        match self.context.findings.first()?.cause {
-            Cause::Leak => Some((
-                "only delays the end",
-                "less stays of each step, but it stays",
-            )),
-            Cause::EvaluationGraph => Some((
-                "hardly helps",
-                "every batch of the evaluation keeps its activations",
-            )),
-            Cause::Capacity
-            | Cause::OptimizerState
-            | Cause::Fragmentation
-            | Cause::ForeignProcess
-            | Cause::Limit
-            | Cause::OddBatch
-            | Cause::NonPytorch
-            | Cause::Thrashing
-            | Cause::HostMemory
-            | Cause::DeviceFault => None,
-        }
+        let futile = self.context.findings.first()?.cause.spec().futile?;
+        Some((futile.verdict, futile.reason))
     }
 }
 

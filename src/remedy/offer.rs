@@ -17,7 +17,7 @@ use super::resume;
 use super::segments;
 use super::workers;
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Cause, Certainty, Finding, Help};
 use crate::event::Patchable;
 
 /// The remedies for a command. One that is not offered says why; the most promising is first. What
@@ -61,27 +61,13 @@ pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
 
 /// Which remedy goes first for a cause.
 fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
-    let segments_first = match cause {
-        Some(Cause::Fragmentation | Cause::Thrashing) => true,
-        Some(
-            Cause::Capacity
-            | Cause::OptimizerState
-            | Cause::ForeignProcess
-            | Cause::Limit
-            | Cause::Leak
-            | Cause::EvaluationGraph
-            | Cause::OddBatch
-            | Cause::NonPytorch
-            | Cause::HostMemory
-            | Cause::DeviceFault,
-        )
-        | None => false,
-    };
+    let prefers = cause.map_or(Help::LessMemory, |cause| cause.spec().prefers);
+    let segments_first = prefers == Help::NoFragmentation;
     match id {
         RemedyId::Without => 0,
         RemedyId::StopLeftover => 1,
-        RemedyId::DataloaderWorkers if cause == Some(Cause::HostMemory) => 2,
-        RemedyId::Device if cause == Some(Cause::ForeignProcess) => 3,
+        RemedyId::DataloaderWorkers if prefers == Help::LessHostMemory => 2,
+        RemedyId::Device if prefers == Help::AnotherDevice => 3,
         RemedyId::Wait => 4,
         RemedyId::ExpandableSegments if segments_first => 5,
         RemedyId::MaxSplitSize if segments_first => 6,

@@ -1,7 +1,6 @@
 //! Refusals as people read them, each with what could be done.
 
 use super::Refusal;
-use crate::diagnosis::Cause;
 use std::fmt;
 
 impl fmt::Display for Refusal {
@@ -16,22 +15,9 @@ impl fmt::Display for Refusal {
             Refusal::Enough(times) => {
                 write!(f, "relaunched {times} times already (--max-relaunches)")
             }
-            Refusal::Cause(cause) => f.write_str(match cause {
-                Cause::Leak => "memory leaks: it would run out again, only later",
-                Cause::EvaluationGraph => {
-                    "the evaluation keeps its graphs: it would run out again (torch.no_grad() mends it)"
-                }
-                Cause::HostMemory => "it was the host's memory that ran out, not the GPU's",
-                Cause::DeviceFault => "the device is at fault",
-                Cause::Capacity
-                | Cause::OptimizerState
-                | Cause::Fragmentation
-                | Cause::ForeignProcess
-                | Cause::Limit
-                | Cause::OddBatch
-                | Cause::NonPytorch
-                | Cause::Thrashing => "the cause would come again",
-            }),
+            Refusal::Cause(cause) => {
+                f.write_str(cause.spec().recurs.unwrap_or("the cause would come again"))
+            }
             Refusal::StartsOver => f.write_str(
                 "it had come far and would start again from the beginning (--allow restart permits it)",
             ),

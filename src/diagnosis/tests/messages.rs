@@ -1,8 +1,9 @@
 //! Texts alone, with figures of our own, and the first finding of each.
 
 use crate::diagnosis::*;
-use crate::oom::{OtherProcess, Report};
+use crate::oom::{Kind, OtherProcess, Report};
 use crate::state::scene::*;
+use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;
 

@@ -3,6 +3,7 @@
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{Kind, OtherProcess, Report};
+use crate::state::State;
 use crate::state::scene::*;
 use crate::units::{Bytes, Pid, Rank};
 

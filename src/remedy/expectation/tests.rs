@@ -218,11 +218,11 @@ fn what_goes_on_growing_is_only_delayed() {
     for (cause, words) in [
         (
             Cause::Leak,
-            "only delays the end: less stays of each step, but it stays",
+            "only delays the OOM: each step leaks less, but it still leaks",
         ),
         (
             Cause::EvaluationGraph,
-            "hardly helps: every batch of the evaluation keeps its activations",
+            "unlikely to help: every batch of the evaluation keeps its activations",
         ),
     ] {
         let all = all(&state(50, 14, 20), &oom(20, 21, 2, 1), cause);

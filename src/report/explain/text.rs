@@ -2,7 +2,7 @@
 //! other out-of-memories a line each.
 
 use super::{Explained, Explanation, decisive};
-use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::diagnosis::{Certainty, Finding};
 use crate::event::{GrowingLine, HeldKind, LineHolding, SourceLine, Structure};
 use crate::oom::{Kind, Outcome};
 use crate::remedy::{self, Availability, Plan};
@@ -148,7 +148,7 @@ fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) 
         out,
         format!(
             "{sure} cause, {}: {}",
-            name(finding.cause),
+            finding.cause.spec().title,
             finding.headline
         ),
     );
@@ -168,23 +168,6 @@ fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) 
     }
     for advice in &finding.advice {
         line(out, format!("  - {advice}"));
-    }
-}
-
-fn name(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Capacity => "capacity",
-        Cause::OptimizerState => "the optimizer's state",
-        Cause::Fragmentation => "fragmentation",
-        Cause::ForeignProcess => "another process",
-        Cause::Limit => "a limit",
-        Cause::Leak => "a leak",
-        Cause::EvaluationGraph => "an evaluation that builds the graph",
-        Cause::OddBatch => "an odd batch",
-        Cause::NonPytorch => "memory outside PyTorch",
-        Cause::Thrashing => "thrashing",
-        Cause::HostMemory => "the host's memory",
-        Cause::DeviceFault => "the device's own fault",
     }
 }
 
@@ -297,7 +280,7 @@ fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
         let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
         let cause = oom.findings.first();
         let cause = cause.map_or(String::new(), |finding| {
-            format!("; {}", name(finding.cause))
+            format!("; {}", finding.cause.spec().title)
         });
         line(out, format!("  {}{asked}{cause}", place(oom)));
     }
