@@ -177,9 +177,9 @@ pub fn deputise(words: &[OsString]) -> anyhow::Result<Ending> {
     let word = |at: usize| words.get(at).and_then(|word| word.to_str());
     let arguments = word(0)
         .and_then(|number| number.parse().ok())
-        .zip(word(1).and_then(supervise::Deputy::of_word));
+        .zip(word(1).and_then(supervise::HeadlessFront::of_word));
     let (number, deputy) = arguments.context("it is started by oomph itself, not by hand")?;
-    follow(front::Arrival::Deputy(deputy), || {
+    follow(front::Arrival::Headless(deputy), || {
         Ok(supervise::Keeper::inherit(number)?)
     })
 }

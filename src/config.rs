@@ -23,9 +23,9 @@ pub const FILE: &str = "oomph.toml";
 
 /// What the files say, the project's before the user's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct UserSettings {
     /// The theme's name, as written; whether there is such a theme is not known here.
-    pub theme: Option<Setting>,
+    pub theme: Option<UserSetting>,
     /// Files with entries of programs, in the order in which they are to be tried.
     pub programs: Vec<Programs>,
     /// What was wrong with the files, a line each, with its mend.
@@ -34,7 +34,7 @@ pub struct Settings {
 
 /// A value, and where it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct UserSetting {
     /// The value.
     pub value: String,
     /// The file.
@@ -43,7 +43,7 @@ pub struct Setting {
     pub line: usize,
 }
 
-impl Setting {
+impl UserSetting {
     /// Its place for the eye: `oomph.toml:3`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.path.display(), self.line)
@@ -60,13 +60,13 @@ pub struct Programs {
 }
 
 /// Reads the settings for a command that is started in `cwd`.
-pub fn read(cwd: &Path) -> Settings {
+pub fn read(cwd: &Path) -> UserSettings {
     of_files(&files(cwd, place::configuration_directory().as_deref()))
 }
 
 /// Reads these files, of which the first that says something counts.
-pub fn of_files(files: &[PathBuf]) -> Settings {
-    let mut settings = Settings::default();
+pub fn of_files(files: &[PathBuf]) -> UserSettings {
+    let mut settings = UserSettings::default();
     for path in files {
         file::read(path, &mut settings);
     }

@@ -2,7 +2,7 @@
 
 use oomph::app::{self, Ending, OWN_FAILURE};
 use oomph::cli::{self, Order, Refusal};
-use oomph::supervise::{self, DEPUTY_WORD, KEEPER_WORD};
+use oomph::supervise::{self, HEADLESS_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     supervise::inherited();
     supervise::ignore_own_limits();
     supervise::reap_strangers();
-    if words.next_if(|word| word == DEPUTY_WORD).is_some() {
+    if words.next_if(|word| word == HEADLESS_WORD).is_some() {
         let words: Vec<_> = words.collect();
         return end(app::deputise(&words));
     }

@@ -7,6 +7,7 @@
 
 mod alive;
 mod allowance;
+mod base_dirs;
 mod bucket;
 mod catalog;
 mod directories;
@@ -15,19 +16,18 @@ mod index;
 mod journal;
 mod limits;
 mod line;
-mod places;
 mod private;
 mod read;
 mod recorder;
 mod sink;
 mod writer;
 
-pub use alive::{Card, Found, Life, World, clear_dead, find};
+pub use alive::{FoundSession, Life, PidScope, SessionFile, clear_dead, find};
 pub use allowance::Share;
+pub use base_dirs::{BaseDir, BaseDirs};
 pub use catalog::{Stored, latest, list};
 pub use directories::Directories;
 pub use limits::Limits;
-pub use places::{Place, Places};
 pub use read::{Events, ReadError, read};
 pub use recorder::{Recorder, RecorderOptions};
 

@@ -4,7 +4,7 @@
 //! oomph is two processes of one binary. The *keeper* owns the pseudo-terminal, drains it, keeps
 //! the log, and alone waits for and signals the trainer; it is small, has one loop, and calls
 //! nothing that panics. The *front* (screen, NVML, probe, diagnosis) does all the rest and may die
-//! without harm. Between them lies one socket: [`Order`]s go down, [`Report`]s come up.
+//! without harm. Between them lies one socket: [`KeeperOrder`]s go down, [`KeeperReport`]s come up.
 //!
 //! ```text
 //! shell ── front ══ orders, reports ══ keeper ── trainer ── ranks, workers, …
@@ -17,7 +17,7 @@
 //! * The drain waits for nobody but the user's own pipe or terminal: a slow log or a slow front
 //!   costs counted gaps, never time.
 //! * Every byte goes where it would have gone without oomph, unchanged.
-//! * A run's [`Report::Exited`] comes after all of its output.
+//! * A run's [`KeeperReport::Exited`] comes after all of its output.
 //! * If the front dies the trainer lives on and the user's terminal is put in order.
 //! * If the keeper dies the kernel hangs up the trainer's terminal.
 //!
@@ -25,6 +25,7 @@
 //! became of it. The relaunch gate is the app's.
 
 mod aftermath;
+mod call;
 mod exit;
 mod front;
 mod inherited;
@@ -33,23 +34,24 @@ mod order;
 mod report;
 mod resolve;
 mod slurm;
-mod standing;
+mod status;
 mod terminal;
 mod wire;
 
 pub use aftermath::clear_up;
+pub use call::{KeeperAnswers, look, pass_on};
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
-pub use inherited::{Inherited, ignore_own_limits, inherited, reap_strangers};
-pub use order::{Forwarding, Io, Launch, Order, Setup, Size, Timing};
-pub use report::{Report, Rung, Stream};
+pub use inherited::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};
+pub use order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, Setup, Size};
+pub use report::{KeeperReport, OutputStream, Rung};
 pub use resolve::{Missing, resolve};
 pub use slurm::step_is_signalled;
-pub use standing::{Answers, Call, Deputy, RunStage, RunStanding, Standing, look, pass_on};
+pub use status::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
 pub use terminal::{LineSettings, RESET};
 
 /// The word that makes this binary a keeper instead of a front.
 pub const KEEPER_WORD: &str = "__keeper";
 
 /// The word that makes it a front in the place of one that is gone.
-pub const DEPUTY_WORD: &str = "__deputy";
+pub const HEADLESS_WORD: &str = "__headless";

@@ -8,7 +8,7 @@ mod config_files;
 mod interpreter;
 mod torch;
 
-pub use checkpoints::{Checkpoint, Search, newest_checkpoint};
+pub use checkpoints::{CheckpointPath, CheckpointSearch, newest_checkpoint};
 pub use config_files::config_text;
 pub use interpreter::{Starter, interpreter};
 pub use torch::torch_version;

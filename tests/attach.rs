@@ -273,7 +273,7 @@ fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
     let front = fronts.expect("the first front");
     processes::signal(front, Signal::SIGKILL);
     user.wait_for("waiting without the first front", |session| {
-        session["state"] == "waiting at OOM" && user.marker.find("__deputy").is_some()
+        session["state"] == "waiting at OOM" && user.marker.find("__headless").is_some()
     });
 
     let mut second = user.terminal(&["attach"]);

@@ -4,7 +4,7 @@
 mod fake_nvml;
 
 use fake_nvml::{Fake, Lacking};
-use oomph::collect::nvml::{Options, Watch, watch};
+use oomph::collect::nvml::{NvmlWatch, Options, watch};
 use oomph::event::{Clock, DeviceReading, Dropped, Event, NvmlState, What};
 use oomph::units::{Bytes, Pid, Uuid};
 use std::os::unix::process::ExitStatusExt;
@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// A watch and what it said, scaled down from seconds to milliseconds.
 struct Watched {
     events: Receiver<Event>,
-    watch: Option<Watch>,
+    watch: Option<NvmlWatch>,
 }
 
 fn options(library: PathBuf) -> Options {

@@ -8,7 +8,7 @@ use crate::command::CommandLine;
 use crate::event::What;
 use crate::remedy::Context;
 use crate::remedy::model::{Observation, Reading};
-use crate::session::{self, Places};
+use crate::session::{self, BaseDirs};
 use crate::state::{Outcome, State};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -86,7 +86,7 @@ impl Earlier {
 
 /// What earlier sessions of a program like `command` but `own` showed, the earliest first.
 pub(super) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
-    let places = &Places::of_this_user();
+    let places = &BaseDirs::of_this_user();
     let reading = Reading::of(command, &Context::default());
     let mut sessions: Vec<_> = session::list(places)
         .into_iter()

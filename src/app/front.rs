@@ -49,7 +49,7 @@ use crate::oom::Scanner;
 use crate::remedy::{Nudge, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
-use crate::supervise::{Keeper, Order, Report, Reports};
+use crate::supervise::{Keeper, KeeperOrder, KeeperReport, Reports};
 use crate::ui::Theme;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +150,7 @@ enum Role {
     /// A person attached.
     Attached,
     /// The keeper started it, to go on without a screen.
-    Deputy,
+    Headless,
 }
 
 /// Why the loop ends.
@@ -303,7 +303,7 @@ impl Front {
                 screen.view.theme = self.theme;
                 self.screen = Some(screen);
                 self.typed = Some(typed);
-                self.order(Order::ScreenShown(true));
+                self.order(KeeperOrder::ScreenShown(true));
             }
             (Err(error), _) | (_, Err(error)) => {
                 self.lose_screen(&format!("the terminal could not be taken ({error})"));
@@ -348,18 +348,18 @@ impl Front {
             Ok(resized)
         });
         if let Some(Some(size)) = resized {
-            self.order(Order::Resize(size));
+            self.order(KeeperOrder::Resize(size));
         }
     }
 
     /// Lets the keeper write what it still has, after the last run.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
-        if self.keeper.send(Order::Finish).is_err() {
+        if self.keeper.send(KeeperOrder::Finish).is_err() {
             return;
         }
         let finished = async {
             while let Some(report) = reports.next().await {
-                if matches!(report, Report::Finished) {
+                if matches!(report, KeeperReport::Finished) {
                     break;
                 }
             }

@@ -5,7 +5,7 @@
 use super::allocator::InheritedSettings;
 use super::leftovers;
 use crate::command::{CommandLine, Word};
-use crate::config::Settings;
+use crate::config::UserSettings;
 use crate::remedy::{self, Catalogue, Checkpoint, ConfigFile, Context, Leftover};
 use crate::state::State;
 use crate::surroundings;
@@ -38,7 +38,7 @@ pub struct Known {
 impl Known {
     /// What is known before anything has run: the environment of this process, and the user's own
     /// entries of programs. What is wrong with those comes back in words.
-    pub fn at_start(settings: &Settings) -> (Known, Vec<String>) {
+    pub fn at_start(settings: &UserSettings) -> (Known, Vec<String>) {
         let environment = remedy::ENVIRONMENT
             .iter()
             .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
@@ -52,7 +52,7 @@ impl Known {
     }
 
     /// The same in the place of a front before, which left `around`.
-    pub fn again(around: Surroundings, settings: &Settings) -> (Known, Vec<String>) {
+    pub fn again(around: Surroundings, settings: &UserSettings) -> (Known, Vec<String>) {
         let (own, problems) = own_entries(settings);
         let known = Known {
             around,
@@ -95,7 +95,7 @@ impl Known {
         self.checkpoint = wanted
             .filter(|wanted| wanted.named || since.is_some())
             .and_then(|wanted| {
-                let search = surroundings::Search {
+                let search = surroundings::CheckpointSearch {
                     directory: &wanted.directory,
                     find: &wanted.find,
                     complete: &wanted.complete,
@@ -140,7 +140,7 @@ impl Known {
 }
 
 /// The entries in the user's `oomph.toml`s, the project's before the user's.
-fn own_entries(settings: &Settings) -> (Vec<Catalogue>, Vec<String>) {
+fn own_entries(settings: &UserSettings) -> (Vec<Catalogue>, Vec<String>) {
     let mut own = Vec::new();
     let mut problems = Vec::new();
     for file in &settings.programs {

@@ -9,7 +9,7 @@
 use super::launch::SESSION_VARIABLE;
 use crate::event::What;
 use crate::remedy::Leftover;
-use crate::session::{self, Places};
+use crate::session::{self, BaseDirs};
 use crate::state::State;
 use crate::supervise::KEEPER_WORD;
 use crate::units::{Bytes, Pid};
@@ -52,7 +52,7 @@ pub fn find(state: &State) -> Vec<Leftover> {
 
 /// Where sessions are recorded.
 fn recordings() -> Vec<PathBuf> {
-    let places = Places::of_this_user().state;
+    let places = BaseDirs::of_this_user().state;
     places
         .iter()
         .map(|place| place.base().join(place.name()).join("sessions"))

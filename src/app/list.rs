@@ -4,7 +4,7 @@ use super::Ending;
 use super::screen::terminal_size;
 use super::sessions::{self, Living};
 use super::summary;
-use crate::supervise::{RunStage, Standing};
+use crate::supervise::{RunStage, SessionStatus};
 use crate::units::Bytes;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -108,7 +108,7 @@ fn state(living: &Living) -> &'static str {
     }
 }
 
-fn without_front(standing: &Standing) -> &'static str {
+fn without_front(standing: &SessionStatus) -> &'static str {
     match standing.run.as_ref().map(|run| &run.stage) {
         Some(RunStage::Running { .. }) if standing.stopping => "stopping",
         Some(RunStage::Running { .. }) => "running",

@@ -2,7 +2,7 @@
 
 use super::Ending;
 use super::sessions::{Meant, NoChoice, choose, meant};
-use crate::session::{self, Card, Found, Life, OUTPUT_LOG, Places};
+use crate::session::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Where a log lies, and whose it is while it grows.
 struct Source {
     path: PathBuf,
-    writer: Option<Found>,
+    writer: Option<FoundSession>,
 }
 
 /// Writes the log of the session that `name` begins the name of to standard output: of the only one
@@ -37,7 +37,7 @@ pub fn logs(name: Option<&str>, follow: bool) -> anyhow::Result<Ending> {
 }
 
 fn source(name: Option<&str>) -> anyhow::Result<Source> {
-    let places = Places::of_this_user();
+    let places = BaseDirs::of_this_user();
     let stored = session::list(&places);
     let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
     let ended = match name {
@@ -62,7 +62,7 @@ fn source(name: Option<&str>) -> anyhow::Result<Source> {
     })
 }
 
-fn of_living(found: Found, stored: &[session::Stored]) -> anyhow::Result<Source> {
+fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<Source> {
     let card = found.card.as_ref();
     let log = card.and_then(|card| Some(PathBuf::from(card.log.clone()?.0)));
     // One that is about to end has taken its card away already; its log stays where logs are.
@@ -134,8 +134,8 @@ fn same(file: &File, other: Option<&File>) -> bool {
 }
 
 /// A session's log grows as long as its keeper lives.
-fn lives(found: &Found) -> bool {
-    let alive = |card: &Card| card.life(&session::World::here()) == Life::Alive;
+fn lives(found: &FoundSession) -> bool {
+    let alive = |card: &SessionFile| card.life(&session::PidScope::here()) == Life::Alive;
     match &found.card {
         Some(card) => alive(card),
         None => fs::exists(found.socket()).unwrap_or(false),

@@ -4,7 +4,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::State;
-use crate::supervise::{Size, Stream};
+use crate::supervise::{OutputStream, Size};
 use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Select, Theme, View};
 use crate::units::Moment;
 use crossterm::event::{KeyEvent, MouseEvent};
@@ -127,10 +127,10 @@ impl Screen {
     }
 
     /// Takes in what the program wrote.
-    pub fn feed(&mut self, stream: Stream, bytes: &[u8]) {
+    pub fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
-            Stream::Terminal => self.child.feed(bytes),
-            Stream::Out | Stream::Err => self.child.feed_untouched(bytes),
+            OutputStream::Terminal => self.child.feed(bytes),
+            OutputStream::Out | OutputStream::Err => self.child.feed_untouched(bytes),
         }
         self.lines += memchr::memchr_iter(b'\n', bytes).count();
         self.request(Due::Output);

@@ -2,8 +2,8 @@
 //! their cards, asked at their keepers' sockets, chosen by a beginning of their name.
 
 use super::summary::Summary;
-use crate::session::{self, Found, Life, Places, Stored};
-use crate::supervise::{self, Standing};
+use crate::session::{self, BaseDirs, FoundSession, Life, Stored};
+use crate::supervise::{self, SessionStatus};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// A session that is alive.
 pub struct Living {
     /// What was found of it.
-    pub found: Found,
+    pub found: FoundSession,
     /// What its keeper says; `None` where it does not answer.
-    pub standing: Option<Standing>,
+    pub standing: Option<SessionStatus>,
     /// What its front said last.
     pub summary: Option<Summary>,
 }
 
 /// All of them, by name. What dead ones left is cleared away first.
 pub fn living() -> Vec<Living> {
-    let places = Places::of_this_user();
+    let places = BaseDirs::of_this_user();
     session::clear_dead(&places);
     session::find(&places)
         .into_iter()
@@ -106,27 +106,27 @@ impl std::error::Error for NoChoice {}
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub fn choose(name: Option<&str>, verb: &str) -> Result<Found, NoChoice> {
-    let places = Places::of_this_user();
-    let (dead, alive): (Vec<Found>, Vec<Found>) = session::find(&places)
+pub fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoChoice> {
+    let places = BaseDirs::of_this_user();
+    let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = session::find(&places)
         .into_iter()
         .filter(|found| found.life != Life::Unknown || found.socket().exists())
         .partition(|found| found.life == Life::Dead);
     session::clear_dead(&places);
-    let several = |sessions: &[Found]| NoChoice::Several {
+    let several = |sessions: &[FoundSession]| NoChoice::Several {
         name: name.map(str::to_string),
         commands: (sessions.iter())
             .map(|found| format!("`oomph {verb} {}`", found.id))
             .collect(),
     };
     let Some(name) = name else {
-        return match <[Found; 1]>::try_from(alive) {
+        return match <[FoundSession; 1]>::try_from(alive) {
             Ok([only]) => Ok(only),
             Err(none) if none.is_empty() => Err(NoChoice::Nobody),
             Err(all) => Err(several(&all)),
         };
     };
-    let dead_one = |found: Found| NoChoice::Dead(words_of_the_dead(&found));
+    let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
     let ended_one = |stored: Stored| NoChoice::Ended {
         recording: stored.directory.join(session::RECORDING),
         id: stored.id,
@@ -181,7 +181,7 @@ pub fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> 
     }
 }
 
-fn words_of_the_dead(found: &Found) -> String {
+fn words_of_the_dead(found: &FoundSession) -> String {
     let mut words = format!("session {} is dead", found.id);
     if let Some(card) = &found.card {
         words.push_str(&format!(": its keeper (pid {}) is gone", card.keeper));
@@ -196,7 +196,7 @@ fn words_of_the_dead(found: &Found) -> String {
 }
 
 /// Why a session's keeper could not be spoken to, with what to do.
-pub fn explain(found: &Found, error: io::Error) -> anyhow::Error {
+pub fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     let keeper = found.card.as_ref().map(|card| card.keeper);
     let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
     let id = &found.id;

@@ -3,7 +3,7 @@
 use super::Ending;
 use super::sessions::{choose, explain};
 use crate::event::Exit;
-use crate::supervise::{Answers, Call, Report, Rung};
+use crate::supervise::{Call, KeeperAnswers, KeeperReport, Rung};
 use anyhow::bail;
 use std::io;
 use std::time::{Duration, Instant};
@@ -28,24 +28,25 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         true => Call::Kill,
         false => Call::Stop,
     };
-    let mut answers = Answers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
+    let mut answers =
+        KeeperAnswers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
     println!("stopping session {}", found.id);
     let began = Instant::now();
     let mut ended: Option<(Instant, Exit)> = None;
     loop {
         match answers.next(LOOK) {
-            Ok(Some(Report::Finished)) => break,
-            Ok(Some(Report::Exited { exit, .. })) => {
+            Ok(Some(KeeperReport::Finished)) => break,
+            Ok(Some(KeeperReport::Exited { exit, .. })) => {
                 println!(
                     "the training ended: {exit}, after {} s",
                     began.elapsed().as_secs()
                 );
                 ended = Some((Instant::now(), exit));
             }
-            Ok(Some(Report::Stopping { rung, within })) => {
+            Ok(Some(KeeperReport::Stopping { rung, within })) => {
                 println!("{}", words(rung, within));
             }
-            Ok(Some(Report::Swept { left })) if !left.is_empty() => {
+            Ok(Some(KeeperReport::Swept { left })) if !left.is_empty() => {
                 let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
                 println!("these could not be ended: {}", pids.join(" "));
             }

@@ -1,17 +1,17 @@
 //! Which theme the screen wears: the option's, else that of `oomph.toml`, else the default.
 
-use crate::config::Settings;
+use crate::config::UserSettings;
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 
 /// The theme for this process's terminal, and what is wrong with the one that the settings name.
-pub fn chosen(option: Option<Scheme>, settings: &Settings) -> (Theme, Option<String>) {
+pub fn chosen(option: Option<Scheme>, settings: &UserSettings) -> (Theme, Option<String>) {
     let theme = Theme::of_environment(|name| std::env::var(name).ok());
     let (scheme, problem) = scheme(option, settings);
     (theme.wearing(scheme), problem)
 }
 
-fn scheme(option: Option<Scheme>, settings: &Settings) -> (Scheme, Option<String>) {
+fn scheme(option: Option<Scheme>, settings: &UserSettings) -> (Scheme, Option<String>) {
     let named = settings.theme.as_ref().map(|setting| {
         Scheme::of_name(&setting.value).map_err(|mend| format!("{}: {mend}", setting.place()))
     });
@@ -25,19 +25,22 @@ fn scheme(option: Option<Scheme>, settings: &Settings) -> (Scheme, Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Setting;
+    use crate::config::UserSetting;
 
     #[test]
     fn the_option_goes_before_the_file() {
-        let settings = |value: &str| Settings {
-            theme: Some(Setting {
+        let settings = |value: &str| UserSettings {
+            theme: Some(UserSetting {
                 value: value.into(),
                 path: "oomph.toml".into(),
                 line: 2,
             }),
-            ..Settings::default()
+            ..UserSettings::default()
         };
-        assert_eq!(scheme(None, &Settings::default()), (Scheme::Default, None));
+        assert_eq!(
+            scheme(None, &UserSettings::default()),
+            (Scheme::Default, None)
+        );
         assert_eq!(scheme(None, &settings("light")), (Scheme::Light, None));
         let dark = Some(Scheme::Dark);
         assert_eq!(scheme(dark, &settings("light")), (Scheme::Dark, None));

@@ -47,11 +47,11 @@ impl Default for Options {
 
 /// A watch over the devices; it ends when this is dropped, without waiting for a call that hangs.
 #[derive(Debug)]
-pub struct Watch {
+pub struct NvmlWatch {
     pulse: Arc<Pulse>,
 }
 
-impl Drop for Watch {
+impl Drop for NvmlWatch {
     fn drop(&mut self) {
         self.pulse.stop();
     }
@@ -59,10 +59,10 @@ impl Drop for Watch {
 
 /// Begins to watch. Readings that `sender` has no room for are dropped and counted; changes of
 /// [`NvmlState`] wait for room.
-pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> Watch {
+pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> NvmlWatch {
     let pulse = Arc::new(Pulse::default());
     let outbox = Arc::new(Outbox::new(clock, sender));
-    let watch = Watch {
+    let watch = NvmlWatch {
         pulse: Arc::clone(&pulse),
     };
     let (patience, dog_pulse, dog_outbox) =

@@ -108,7 +108,7 @@ async fn serve_within(
     hello_within: Duration,
 ) {
     let mut connections = JoinSet::new();
-    let mut refusals = Refusals::default();
+    let mut refusals = RejectionNotes::default();
     loop {
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
@@ -150,45 +150,47 @@ async fn serve_within(
 }
 
 /// Why a connection was closed before it said a word.
-enum Refusal {
+enum RejectedPeer {
     OtherUser(u32),
     TooMany,
     NoCredentials,
 }
 
 /// The peer's process id by the kernel's word; 0 where it lives in another PID namespace.
-fn admit(stream: &UnixStream, open: usize) -> Result<i32, Refusal> {
-    let peer = stream.peer_cred().map_err(|_| Refusal::NoCredentials)?;
+fn admit(stream: &UnixStream, open: usize) -> Result<i32, RejectedPeer> {
+    let peer = stream
+        .peer_cred()
+        .map_err(|_| RejectedPeer::NoCredentials)?;
     if peer.uid() != Uid::effective().as_raw() {
-        return Err(Refusal::OtherUser(peer.uid()));
+        return Err(RejectedPeer::OtherUser(peer.uid()));
     }
     if open >= MOST_CONNECTIONS {
-        return Err(Refusal::TooMany);
+        return Err(RejectedPeer::TooMany);
     }
     Ok(peer.pid().unwrap_or(0))
 }
 
 /// Says each kind of refusal once: whoever tries a thousand times shall not fill the recording.
 #[derive(Default)]
-struct Refusals {
+struct RejectionNotes {
     other_user: bool,
     too_many: bool,
 }
 
-impl Refusals {
-    fn first_word_of(&mut self, refusal: Refusal) -> Option<String> {
+impl RejectionNotes {
+    fn first_word_of(&mut self, refusal: RejectedPeer) -> Option<String> {
         let (said, text) = match refusal {
-            Refusal::OtherUser(uid) => (
+            RejectedPeer::OtherUser(uid) => (
                 &mut self.other_user,
                 format!("a process of another user ({uid}) was refused at the probe's socket"),
             ),
-            Refusal::TooMany => (
+            RejectedPeer::TooMany => (
                 &mut self.too_many,
                 format!(
                     "more than {MOST_CONNECTIONS} processes report at a time: the rest is not shown"
                 ),
             ),
-            Refusal::NoCredentials => return None,
+            RejectedPeer::NoCredentials => return None,
         };
         (!std::mem::replace(said, true)).then_some(text)
     }

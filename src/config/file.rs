@@ -1,6 +1,6 @@
 //! One `oomph.toml`: read, checked, added to what is known. It knows the keys, not their meaning.
 
-use super::{Programs, Setting, Settings};
+use super::{Programs, UserSetting, UserSettings};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::File;
@@ -21,7 +21,7 @@ struct Content {
 }
 
 /// Adds what the file at `path` says to what the files before it have said.
-pub fn read(path: &Path, settings: &mut Settings) {
+pub fn read(path: &Path, settings: &mut UserSettings) {
     match text_of(path) {
         Ok(text) => take(path, text, settings),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -45,7 +45,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn take(path: &Path, text: String, settings: &mut Settings) {
+fn take(path: &Path, text: String, settings: &mut UserSettings) {
     let content: Content = match toml::from_str(&text) {
         Ok(content) => content,
         Err(error) => {
@@ -59,7 +59,7 @@ fn take(path: &Path, text: String, settings: &mut Settings) {
         }
     };
     if let Some(theme) = content.theme {
-        settings.theme.get_or_insert_with(|| Setting {
+        settings.theme.get_or_insert_with(|| UserSetting {
             line: line_of(&text, theme.span().start),
             value: theme.into_inner(),
             path: path.to_path_buf(),

@@ -7,7 +7,7 @@
 //! alone.
 
 use super::KEEPER_SOCKET;
-use super::places::{Place, Places};
+use super::base_dirs::{BaseDir, BaseDirs};
 use crate::command::Word;
 use crate::units::Pid;
 use nix::unistd::geteuid;
@@ -18,11 +18,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The card's name in a session's private directory.
-const CARD: &str = "session.json";
+const SESSION_FILE: &str = "session.json";
 
 /// What a session says of itself on its card. No word of its command: that may hold a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub struct SessionFile {
     /// The session's name.
     pub id: String,
     /// Its keeper.
@@ -30,7 +30,7 @@ pub struct Card {
     /// When that began, in clock ticks since boot.
     pub start_time: u64,
     /// Where these two numbers mean something.
-    pub world: World,
+    pub world: PidScope,
     /// The keeper's log of the output, where one is kept.
     pub log: Option<Word>,
     /// The recording, where one is kept.
@@ -39,21 +39,21 @@ pub struct Card {
 
 /// Where and when process numbers are unique.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct World {
+pub struct PidScope {
     host: String,
     boot: String,
     pids: String,
 }
 
-impl World {
+impl PidScope {
     /// The one that this process is in.
-    pub fn here() -> World {
+    pub fn here() -> PidScope {
         let said = |name| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
             text.unwrap_or_default().trim().to_string()
         };
         let pids = fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string());
-        World {
+        PidScope {
             host: said("hostname"),
             boot: said("random/boot_id"),
             pids: pids.unwrap_or_default(),
@@ -63,13 +63,13 @@ impl World {
 
 /// A session that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSession {
     /// Its name.
     pub id: String,
     /// Its private directory.
     pub directory: PathBuf,
     /// What its card says; `None` where there is none that can be read.
-    pub card: Option<Card>,
+    pub card: Option<SessionFile>,
     /// Whether it lives.
     pub life: Life,
 }
@@ -85,29 +85,29 @@ pub enum Life {
     Unknown,
 }
 
-impl Found {
+impl FoundSession {
     /// Where its keeper listens.
     pub fn socket(&self) -> PathBuf {
         self.directory.join(KEEPER_SOCKET)
     }
 }
 
-impl Card {
+impl SessionFile {
     /// The card of a session whose keeper is `keeper`.
-    pub fn of(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> Card {
-        Card {
+    pub fn of(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> SessionFile {
+        SessionFile {
             id: id.to_string(),
             keeper,
             start_time: start_time(keeper).unwrap_or(0),
-            world: World::here(),
+            world: PidScope::here(),
             log: log.map(Word::from),
             recording: recording.map(Word::from),
         }
     }
 
     /// Lays it into the session's private directory: whole, or not at all.
-    pub fn lay(&self, directory: &Path) -> io::Result<()> {
-        let unfinished = directory.join(format!("{CARD}.new"));
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        let unfinished = directory.join(format!("{SESSION_FILE}.new"));
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -115,11 +115,11 @@ impl Card {
             .mode(0o600)
             .open(&unfinished)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(unfinished, directory.join(CARD))
+        fs::rename(unfinished, directory.join(SESSION_FILE))
     }
 
     /// Whether the session lives, as seen from `here`.
-    pub fn life(&self, here: &World) -> Life {
+    pub fn life(&self, here: &PidScope) -> Life {
         if self.world.host != here.host || here.boot.is_empty() || self.world.boot.is_empty() {
             return Life::Unknown;
         }
@@ -144,9 +144,9 @@ fn start_time(pid: Pid) -> Option<u64> {
 }
 
 /// The sessions that have a private directory here, by name.
-pub fn find(places: &Places) -> Vec<Found> {
-    let here = World::here();
-    let mut found: Vec<Found> = (places.runtime.iter())
+pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
+    let here = PidScope::here();
+    let mut found: Vec<FoundSession> = (places.runtime.iter())
         .flat_map(|place| find_in(place, &here))
         .collect();
     found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -154,7 +154,7 @@ pub fn find(places: &Places) -> Vec<Found> {
     found
 }
 
-fn find_in(place: &Place, here: &World) -> Vec<Found> {
+fn find_in(place: &BaseDir, here: &PidScope) -> Vec<FoundSession> {
     let base = place.base().join(place.name());
     // In a shared place somebody else may have put something under our name.
     let is_ours = |path: &Path| {
@@ -168,10 +168,10 @@ fn find_in(place: &Place, here: &World) -> Vec<Found> {
         .filter(|entry| is_ours(&entry.path()))
         .map(|entry| {
             let directory = entry.path();
-            let card: Option<Card> = fs::read(directory.join(CARD))
+            let card: Option<SessionFile> = fs::read(directory.join(SESSION_FILE))
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok());
-            Found {
+            FoundSession {
                 id: entry.file_name().to_string_lossy().into_owned(),
                 life: card.as_ref().map_or(Life::Unknown, |card| card.life(here)),
                 directory,
@@ -183,7 +183,7 @@ fn find_in(place: &Place, here: &World) -> Vec<Found> {
 
 /// Removes the private directories of sessions that are proven dead; their names. The recordings
 /// and logs are not touched.
-pub fn clear_dead(places: &Places) -> Vec<String> {
+pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
     let dead = find(places)
         .into_iter()
         .filter(|found| found.life == Life::Dead);
@@ -196,16 +196,16 @@ pub fn clear_dead(places: &Places) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn card(keeper: Pid) -> Card {
-        Card::of("20260304-050607-python3", keeper, None, None)
+    fn card(keeper: Pid) -> SessionFile {
+        SessionFile::of("20260304-050607-python3", keeper, None, None)
     }
 
     #[test]
     fn only_what_is_proven_dead_is_dead() {
-        let here = World::here();
+        let here = PidScope::here();
         let me = Pid(std::process::id() as i32);
         assert_eq!(card(me).life(&here), Life::Alive);
-        let other_start = Card {
+        let other_start = SessionFile {
             start_time: 1,
             ..card(me)
         };
@@ -215,7 +215,7 @@ mod tests {
             "the number is another's"
         );
         assert_eq!(card(Pid(i32::MAX)).life(&here), Life::Dead);
-        let elsewhere = |change: fn(&mut World)| {
+        let elsewhere = |change: fn(&mut PidScope)| {
             let mut card = card(Pid(i32::MAX));
             change(&mut card.world);
             card.life(&here)
@@ -229,26 +229,26 @@ mod tests {
     #[test]
     fn the_dead_are_cleared_away_and_nobody_else() {
         let directory = tempfile::tempdir().unwrap();
-        let places = Places {
+        let places = BaseDirs {
             state: Vec::new(),
-            runtime: vec![Place::Given(directory.path().to_owned())],
+            runtime: vec![BaseDir::Given(directory.path().to_owned())],
         };
         let me = Pid(std::process::id() as i32);
-        let lay = |id: &str, keeper: Option<Pid>| {
+        let write = |id: &str, keeper: Option<Pid>| {
             let path = directory.path().join("oomph").join(id);
             fs::create_dir_all(&path).unwrap();
             if let Some(keeper) = keeper {
-                card(keeper).lay(&path).unwrap();
+                card(keeper).write(&path).unwrap();
             }
             path
         };
-        let (alive, dead) = (lay("a", Some(me)), lay("b", Some(Pid(i32::MAX))));
-        let unknown = lay("c", None);
+        let (alive, dead) = (write("a", Some(me)), write("b", Some(Pid(i32::MAX))));
+        let unknown = write("c", None);
         let lives: Vec<Life> = find(&places).iter().map(|found| found.life).collect();
         assert_eq!(lives, [Life::Alive, Life::Dead, Life::Unknown]);
         assert_eq!(clear_dead(&places), ["b"]);
         assert!(alive.exists() && unknown.exists() && !dead.exists());
-        let mode = fs::metadata(alive.join(CARD)).unwrap().mode();
+        let mode = fs::metadata(alive.join(SESSION_FILE)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

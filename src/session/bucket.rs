@@ -2,7 +2,7 @@
 //! real readings, so that a thinned recording needs no kind of event of its own.
 
 use super::fidelity::Stream;
-use super::line::Line;
+use super::line::RecordLine;
 use crate::units::{Bytes, Moment};
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ pub(super) struct Bucket {
 
 #[derive(Debug)]
 struct Extremes {
-    smallest: (u64, Line),
-    largest: (u64, Line),
-    last: Line,
+    smallest: (u64, RecordLine),
+    largest: (u64, RecordLine),
+    last: RecordLine,
 }
 
 impl Extremes {
     /// Each of its lines once, in order of time.
-    fn lines(&self) -> Vec<&Line> {
+    fn lines(&self) -> Vec<&RecordLine> {
         let mut lines = vec![&self.smallest.1];
         for line in [&self.largest.1, &self.last] {
             if !lines.iter().any(|kept| kept.is(line)) {
@@ -51,7 +51,13 @@ impl Bucket {
 
     /// Takes a reading in. A stream that is new to a bucket that already holds `most` is turned
     /// away (`false`): thousands of short-lived processes must not fill our memory.
-    pub(super) fn take(&mut self, stream: Stream, value: u64, line: &Line, most: Bytes) -> bool {
+    pub(super) fn take(
+        &mut self,
+        stream: Stream,
+        value: u64,
+        line: &RecordLine,
+        most: Bytes,
+    ) -> bool {
         match self.streams.get_mut(&stream) {
             Some(extremes) => {
                 self.cost -= extremes.cost();
@@ -82,8 +88,8 @@ impl Bucket {
     }
 
     /// Its lines in order of time, without closing it.
-    pub(super) fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self
+    pub(super) fn lines(&self) -> Vec<RecordLine> {
+        let mut lines: Vec<RecordLine> = self
             .streams
             .values()
             .flat_map(Extremes::lines)
@@ -95,7 +101,7 @@ impl Bucket {
     }
 
     /// Its lines in order of time; the bucket is empty afterwards.
-    pub(super) fn close(&mut self) -> Vec<Line> {
+    pub(super) fn close(&mut self) -> Vec<RecordLine> {
         let lines = self.lines();
         *self = Bucket::default();
         lines
@@ -108,7 +114,7 @@ mod tests {
     use crate::event::{Event, Sample, What};
     use crate::units::Pid;
 
-    fn line(at: u64, allocated: u64) -> Line {
+    fn line(at: u64, allocated: u64) -> RecordLine {
         let sample = Sample {
             allocated: Bytes(allocated),
             ..Sample::default()
@@ -117,7 +123,7 @@ mod tests {
             at: Moment(at),
             what: What::Sample(sample),
         };
-        Line::of(&event, false).unwrap()
+        RecordLine::of(&event, false).unwrap()
     }
 
     #[test]
@@ -134,7 +140,7 @@ mod tests {
         let cost = bucket.cost();
         let lines = bucket.close();
         assert_eq!(lines.iter().map(|l| l.at.0).collect::<Vec<_>>(), [2, 3, 5]);
-        assert_eq!(cost, lines.iter().map(Line::cost).sum());
+        assert_eq!(cost, lines.iter().map(RecordLine::cost).sum());
         assert_eq!(bucket.cost(), Bytes::ZERO);
         assert_eq!(bucket.opened(), None);
     }

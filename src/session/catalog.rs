@@ -1,7 +1,7 @@
 //! The sessions that are stored on this machine.
 
 use super::RECORDING;
-use super::places::{Place, Places};
+use super::base_dirs::{BaseDir, BaseDirs};
 use nix::unistd::geteuid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,18 +20,18 @@ pub struct Stored {
 }
 
 /// The stored sessions, the one written to last first. A place that cannot be read has none.
-pub fn list(places: &Places) -> Vec<Stored> {
+pub fn list(places: &BaseDirs) -> Vec<Stored> {
     let mut sessions: Vec<Stored> = places.state.iter().flat_map(sessions_in).collect();
     sessions.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.id.cmp(&a.id)));
     sessions
 }
 
 /// The session written to last.
-pub fn latest(places: &Places) -> Option<Stored> {
+pub fn latest(places: &BaseDirs) -> Option<Stored> {
     list(places).into_iter().next()
 }
 
-fn sessions_in(place: &Place) -> Vec<Stored> {
+fn sessions_in(place: &BaseDir) -> Vec<Stored> {
     let sessions = place.base().join(place.name()).join("sessions");
     // In a shared place somebody else may have put something under our name.
     let ours = fs::metadata(&sessions).is_ok_and(|meta| meta.uid() == geteuid().as_raw());
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn the_session_written_to_last_comes_first() {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places {
-            state: vec![Place::Own(dir.path().to_owned())],
+        let places = BaseDirs {
+            state: vec![BaseDir::Own(dir.path().to_owned())],
             runtime: Vec::new(),
         };
         assert_eq!(latest(&places), None);

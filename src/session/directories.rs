@@ -4,7 +4,7 @@
 //! costs the recording, never the training. Which of several places was taken, and why the better
 //! ones were not, is said in words.
 
-use super::places::{Place, Places};
+use super::base_dirs::{BaseDir, BaseDirs};
 use super::private::{make_all, make_new, make_or_take, make_private};
 use super::{KEEPER_SOCKET, OUTPUT_LOG, PROBE_SOCKET, RECORDING};
 use crate::command::Word;
@@ -37,7 +37,7 @@ pub struct Directories {
 
 impl Directories {
     /// Makes the directories of a session of `program` (its first word) that begins at `now`, local time.
-    pub fn create(program: &Word, now: DateTime, places: &Places) -> Directories {
+    pub fn create(program: &Word, now: DateTime, places: &BaseDirs) -> Directories {
         let mut notes = Vec::new();
         let sessions = sessions(&places.state, &mut notes);
         let stem = format!("{}-{}", now.strftime("%Y%m%d-%H%M%S"), shown_name(program));
@@ -108,7 +108,7 @@ impl Directories {
 }
 
 /// The directory of all sessions' directories.
-fn sessions(places: &[Place], notes: &mut Vec<String>) -> Option<PathBuf> {
+fn sessions(places: &[BaseDir], notes: &mut Vec<String>) -> Option<PathBuf> {
     let sessions = base(places, None, notes)?.join("sessions");
     match make_all(&sessions) {
         Ok(()) => Some(sessions),
@@ -121,7 +121,7 @@ fn sessions(places: &[Place], notes: &mut Vec<String>) -> Option<PathBuf> {
 
 /// The first of `places` in which oomph's directory can be had; `below` is the longest path under
 /// it that must still be a socket's. Why an earlier one could not be had goes to `notes`.
-fn base(places: &[Place], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
+fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
     let mut refused = Vec::new();
     let had = places.iter().find_map(|place| {
         let base = place.base().join(place.name());
@@ -140,14 +140,14 @@ fn base(places: &[Place], below: Option<&str>, notes: &mut Vec<String>) -> Optio
     had
 }
 
-fn take(place: &Place, base: &Path, below: Option<&str>) -> Result<(), String> {
+fn take(place: &BaseDir, base: &Path, below: Option<&str>) -> Result<(), String> {
     let length = base.as_os_str().len() + below.map_or(0, str::len);
     if below.is_some() && length > LONGEST_SOCKET_PATH {
         return Err("its path is too long for a socket".into());
     }
     match place {
-        Place::Own(_) => make_private(base).map_err(|error| error.to_string()),
-        Place::Given(_) | Place::Shared(_) => make_or_take(base),
+        BaseDir::Own(_) => make_private(base).map_err(|error| error.to_string()),
+        BaseDir::Given(_) | BaseDir::Shared(_) => make_or_take(base),
     }
 }
 
@@ -203,13 +203,16 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixListener;
 
-    fn places(dir: &Path) -> Places {
-        Places {
+    fn places(dir: &Path) -> BaseDirs {
+        BaseDirs {
             state: vec![
-                Place::Own(dir.join("home/.local/state")),
-                Place::Shared(dir.to_owned()),
+                BaseDir::Own(dir.join("home/.local/state")),
+                BaseDir::Shared(dir.to_owned()),
             ],
-            runtime: vec![Place::Given(dir.join("run")), Place::Shared(dir.to_owned())],
+            runtime: vec![
+                BaseDir::Given(dir.join("run")),
+                BaseDir::Shared(dir.to_owned()),
+            ],
         }
     }
 
@@ -268,8 +271,8 @@ mod tests {
     #[test]
     fn without_any_place_there_is_still_a_name() {
         let dir = tempfile::tempdir().unwrap();
-        let nowhere = Places {
-            state: vec![Place::Shared(dir.path().join("missing"))],
+        let nowhere = BaseDirs {
+            state: vec![BaseDir::Shared(dir.path().join("missing"))],
             runtime: Vec::new(),
         };
         let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
@@ -293,7 +296,7 @@ mod tests {
         let long = dir.path().join("l".repeat(90));
         make_all(&long).unwrap();
         let mut places = places(dir.path());
-        places.runtime = vec![Place::Given(long), Place::Shared(dir.path().to_owned())];
+        places.runtime = vec![BaseDir::Given(long), BaseDir::Shared(dir.path().to_owned())];
         let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
         let session = Directories::create(&Word::from("x"), now, &places);
         assert!(session.notes[0].contains("too long"), "{:?}", session.notes);

@@ -11,7 +11,7 @@ pub(super) const LONGEST_LINE: usize = 16 << 20;
 
 /// Where one line lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct IndexedLine {
     pub at: Moment,
     /// Which of the files.
     pub file: u8,
@@ -25,13 +25,13 @@ pub(super) struct Entry {
 /// The lines of `file`, in the order in which they stand. Blank lines are passed over, and so is
 /// a last one that was cut off. A line that says no time has that of the line before it, so that
 /// it is reported in its place.
-pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<Entry>> {
+pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<IndexedLine>> {
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut entries = Vec::new();
     let (mut offset, mut at, mut line) = (0, Moment::ZERO, 0);
     let mut text = Vec::new();
     loop {
-        let Piece { length, ended } = next_line(&mut reader, &mut text)?;
+        let RawLine { length, ended } = next_line(&mut reader, &mut text)?;
         if length == 0 && !ended {
             return Ok(entries);
         }
@@ -40,7 +40,7 @@ pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<Entry>> {
         at = time.unwrap_or(at);
         let cut_off = !ended && time.is_none_or(|_| !is_json(&text));
         if !text.iter().all(u8::is_ascii_whitespace) && !cut_off {
-            entries.push(Entry {
+            entries.push(IndexedLine {
                 at,
                 file: number,
                 offset,
@@ -53,13 +53,13 @@ pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<Entry>> {
 }
 
 /// A line as it was read: its length without the newline, and whether it had one.
-struct Piece {
+struct RawLine {
     length: u64,
     ended: bool,
 }
 
 /// Reads up to a newline; what goes beyond [`LONGEST_LINE`] is counted and not kept.
-fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Piece> {
+fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<RawLine> {
     text.clear();
     let mut length = 0;
     loop {
@@ -77,7 +77,7 @@ fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Piece>
         let end_of_file = available.is_empty();
         reader.consume(taken + usize::from(ended));
         if ended || end_of_file {
-            return Ok(Piece { length, ended });
+            return Ok(RawLine { length, ended });
         }
     }
 }

@@ -8,7 +8,7 @@ use super::allowance::Allowance;
 use super::bucket::Bucket;
 use super::fidelity::{Fidelity, Stream, fidelity};
 use super::limits::Limits;
-use super::line::Line;
+use super::line::RecordLine;
 use crate::event::{Event, Level, Note, What};
 use crate::units::{Bytes, Moment, clock_face};
 use std::collections::VecDeque;
@@ -21,11 +21,11 @@ const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// For the recording.
-    pub main: Vec<Line>,
+    pub main: Vec<RecordLine>,
     /// Begin a new recent generation before `recent` is written.
     pub rotate: bool,
     /// For the recent generation.
-    pub recent: Vec<Line>,
+    pub recent: Vec<RecordLine>,
     /// Not to be held back for a larger write.
     pub urgent: bool,
 }
@@ -36,7 +36,11 @@ impl Batch {
     }
 
     pub(super) fn cost(&self) -> Bytes {
-        self.main.iter().chain(&self.recent).map(Line::cost).sum()
+        self.main
+            .iter()
+            .chain(&self.recent)
+            .map(RecordLine::cost)
+            .sum()
     }
 }
 
@@ -51,7 +55,7 @@ pub(super) struct Journal {
     now: Moment,
     bucket: Bucket,
     generation: Generation,
-    last_minute: VecDeque<Line>,
+    last_minute: VecDeque<RecordLine>,
     last_minute_cost: u64,
     full_rate_until: Option<Moment>,
     overflow: Overflow,
@@ -98,8 +102,8 @@ impl Journal {
             return Ok(batch);
         }
         let line = match stored(&event.what) {
-            Some(what) => Line::of(&Event { at: event.at, what }, kept == Fidelity::Vital)?,
-            None => Line::of(event, matches!(kept, Fidelity::Vital | Fidelity::Oom))?,
+            Some(what) => RecordLine::of(&Event { at: event.at, what }, kept == Fidelity::Vital)?,
+            None => RecordLine::of(event, matches!(kept, Fidelity::Vital | Fidelity::Oom))?,
         };
         self.now = self.now.max(event.at);
         match kept {
@@ -128,7 +132,7 @@ impl Journal {
         batch
     }
 
-    fn take_oom(&mut self, line: Line, batch: &mut Batch) {
+    fn take_oom(&mut self, line: RecordLine, batch: &mut Batch) {
         if !self.oom.spend(line.cost(), self.now) {
             return self.overflow(1);
         }
@@ -142,8 +146,8 @@ impl Journal {
             room = room.saturating_sub(line.cost().0);
             fits && at.since(line.at) <= self.limits.before_oom
         });
-        let before: Vec<Line> = newest_that_fit.cloned().collect();
-        let cost: Bytes = before.iter().map(Line::cost).sum();
+        let before: Vec<RecordLine> = newest_that_fit.cloned().collect();
+        let cost: Bytes = before.iter().map(RecordLine::cost).sum();
         if self.around_oom.spend(cost, self.now) {
             batch.main.extend(before.into_iter().rev());
         }
@@ -152,7 +156,7 @@ impl Journal {
         self.last_minute_cost = 0;
     }
 
-    fn take_reading(&mut self, stream: Stream, value: u64, line: Line, batch: &mut Batch) {
+    fn take_reading(&mut self, stream: Stream, value: u64, line: RecordLine, batch: &mut Batch) {
         if self.full_rate_until >= Some(line.at) && self.around_oom.spend(line.cost(), self.now) {
             batch.main.push(line);
             return;
@@ -169,7 +173,7 @@ impl Journal {
         }
     }
 
-    fn remember(&mut self, line: Line) {
+    fn remember(&mut self, line: RecordLine) {
         self.last_minute_cost += line.cost().0;
         self.last_minute.push_back(line);
         while let Some(oldest) = self.last_minute.front() {
@@ -226,7 +230,7 @@ impl Journal {
             self.overflow.events,
             clock_face(self.overflow.since.since(Moment::ZERO)),
         );
-        if let Ok(line) = Line::of(&warning(self.now, text), true) {
+        if let Ok(line) = RecordLine::of(&warning(self.now, text), true) {
             batch.main.push(line);
         }
         self.overflow = Overflow {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A line of a recording, newline included.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct RecordLine {
     /// When it happened.
     pub at: Moment,
     /// Whether it must outlive a full disk: it is held back and written when there is room again.
@@ -15,12 +15,12 @@ pub(super) struct Line {
     text: Arc<[u8]>,
 }
 
-impl Line {
+impl RecordLine {
     /// The line of `event`, or why it cannot be written as JSON.
-    pub(super) fn of(event: &Event, vital: bool) -> Result<Line, serde_json::Error> {
+    pub(super) fn of(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
         let mut text = serde_json::to_vec(event)?;
         text.push(b'\n');
-        Ok(Line {
+        Ok(RecordLine {
             at: event.at,
             vital,
             text: text.into(),
@@ -36,7 +36,7 @@ impl Line {
     }
 
     /// Whether both are one event, not two that read the same.
-    pub(super) fn is(&self, other: &Line) -> bool {
+    pub(super) fn is(&self, other: &RecordLine) -> bool {
         Arc::ptr_eq(&self.text, &other.text)
     }
 }

@@ -5,7 +5,7 @@
 //! line at the end; a disk may leave worse. Nothing of that ends the reading.
 
 use super::fidelity::{Fidelity, fidelity};
-use super::index::{Entry, LONGEST_LINE, index};
+use super::index::{IndexedLine, LONGEST_LINE, index};
 use super::writer::generations;
 use crate::event::{Event, What};
 use crate::units::Moment;
@@ -92,7 +92,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
 #[derive(Debug)]
 pub struct Events {
     files: Vec<(File, PathBuf)>,
-    entries: std::vec::IntoIter<Entry>,
+    entries: std::vec::IntoIter<IndexedLine>,
     at: Moment,
     /// The readings at `at` so far: the same reading may stand in several files.
     readings: Vec<What>,
@@ -114,7 +114,7 @@ impl Iterator for Events {
 }
 
 impl Events {
-    fn parse(&self, entry: Entry) -> Result<Event, ReadError> {
+    fn parse(&self, entry: IndexedLine) -> Result<Event, ReadError> {
         let (file, path) = &self.files[usize::from(entry.file)];
         let corrupt = |reason: String| ReadError::Corrupt {
             path: path.clone(),

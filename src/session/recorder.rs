@@ -3,7 +3,7 @@
 
 use super::journal::{Journal, warning};
 use super::limits::Limits;
-use super::line::Line;
+use super::line::RecordLine;
 use super::sink::{Sink, open_to_append};
 use super::writer::{Order, Shared, Writer, bring_home, generations};
 use crate::event::{Event, Level, Note};
@@ -57,13 +57,13 @@ struct Open {
 
 impl Open {
     /// What a queue that was full cost, as a line for when there is room again.
-    fn gap_line(&self, at: Moment) -> Option<Line> {
+    fn gap_line(&self, at: Moment) -> Option<RecordLine> {
         let text = format!(
             "the recording has a gap: {} events were not recorded (the disk was too slow)",
             self.dropped
         );
         (self.dropped > 0)
-            .then(|| Line::of(&warning(at, text), false).ok())
+            .then(|| RecordLine::of(&warning(at, text), false).ok())
             .flatten()
     }
 }

@@ -1,7 +1,7 @@
 //! A file that lines are appended to, and that may fail and come back: a full disk, an unmounted
 //! share, a quota. What must not be lost waits in memory for it; the rest is counted.
 
-use super::line::Line;
+use super::line::RecordLine;
 use crate::units::{Bytes, Moment};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::{File, OpenOptions};
@@ -66,7 +66,7 @@ pub(super) struct Gap {
 pub(super) struct Sink {
     path: PathBuf,
     file: Option<File>,
-    waiting: Vec<Line>,
+    waiting: Vec<RecordLine>,
     waiting_cost: u64,
     failure: Option<Failure>,
     retry: Duration,
@@ -98,7 +98,7 @@ impl Sink {
     }
 
     /// Puts lines in the queue; while the file fails only what must not be lost stays there.
-    pub(super) fn push(&mut self, lines: impl IntoIterator<Item = Line>) {
+    pub(super) fn push(&mut self, lines: impl IntoIterator<Item = RecordLine>) {
         for line in lines {
             self.waiting_cost += line.cost().0;
             self.waiting.push(line);
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::event::{Event, Level, Note, What};
 
-    fn line(at: u64, vital: bool) -> Line {
+    fn line(at: u64, vital: bool) -> RecordLine {
         let note = Note {
             level: Level::Info,
             text: format!("{at} {}", "x".repeat(1_000)),
@@ -272,7 +272,7 @@ mod tests {
             at: Moment(at),
             what: What::Note(note),
         };
-        Line::of(&event, vital).unwrap()
+        RecordLine::of(&event, vital).unwrap()
     }
 
     /// A pipe stands for a disk that is full in the middle of a line and free again later.

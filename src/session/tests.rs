@@ -3,7 +3,7 @@
 mod cost;
 
 use super::journal::Journal;
-use super::line::Line;
+use super::line::RecordLine;
 use super::writer::generations;
 use super::*;
 use crate::command::{CommandLine, MASK, Word};
@@ -321,7 +321,7 @@ fn a_line_without_end_is_one_error() {
     // A hole of the disk's: zeros that take no room.
     file.set_len(20 << 20).unwrap();
     let mut bytes = vec![b'\n'];
-    bytes.extend(Line::of(&note(1.0, "good"), false).unwrap().text());
+    bytes.extend(RecordLine::of(&note(1.0, "good"), false).unwrap().text());
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 20 << 20).unwrap();
     let read: Vec<_> = read(&path).unwrap().collect();
     assert_eq!(read.len(), 2);
@@ -353,8 +353,8 @@ fn a_killed_front_leaves_the_last_minutes_and_the_next_goes_on() {
         let event = sample(f64::from(i) / 10.0, 100, 1_000 + u64::from(i % 13));
         let batch = journal.accept(&event).unwrap();
         assert!(!batch.rotate);
-        main.extend(batch.main.iter().flat_map(Line::text).copied());
-        beside.extend(batch.recent.iter().flat_map(Line::text).copied());
+        main.extend(batch.main.iter().flat_map(RecordLine::text).copied());
+        beside.extend(batch.recent.iter().flat_map(RecordLine::text).copied());
         expected.push(event);
     }
     assert!(!main.is_empty(), "buckets were closed on the way");
@@ -465,7 +465,7 @@ proptest! {
             .collect();
         let bytes: Vec<u8> = events
             .iter()
-            .flat_map(|event| Line::of(event, false).unwrap().text().to_vec())
+            .flat_map(|event| RecordLine::of(event, false).unwrap().text().to_vec())
             .collect();
         fs::write(&path, &bytes[..cut.min(bytes.len())]).unwrap();
         let read = all(&path);
@@ -476,7 +476,7 @@ proptest! {
     fn no_bytes_end_the_reading(garbage in proptest::collection::vec(any::<u8>(), 0..600)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(RECORDING);
-        let good = Line::of(&note(1.0, "good"), false).unwrap();
+        let good = RecordLine::of(&note(1.0, "good"), false).unwrap();
         let mut bytes = garbage;
         bytes.push(b'\n');
         bytes.extend(good.text());

@@ -2,7 +2,7 @@
 //! loop: the loop hands it lines through a bounded queue and goes on.
 
 use super::journal::{Batch, warning};
-use super::line::Line;
+use super::line::RecordLine;
 use super::sink::{Gap, Sink, Standing, open_to_append};
 use crate::event::{Level, Note};
 use crate::units::{Bytes, clock_face};
@@ -169,7 +169,7 @@ impl Writer {
             clock_face(gap.to.since(crate::units::Moment::ZERO)),
             gap.reason,
         );
-        if let Ok(line) = Line::of(&warning(gap.to, text.clone()), true) {
+        if let Ok(line) = RecordLine::of(&warning(gap.to, text.clone()), true) {
             self.main.push([line]);
             let _ = self.main.flush(false);
         }
@@ -229,7 +229,7 @@ impl Recent {
             .map(|file| Sink::new(path.clone(), file, retry));
     }
 
-    fn push(&mut self, lines: Vec<Line>, retry: Duration) {
+    fn push(&mut self, lines: Vec<RecordLine>, retry: Duration) {
         if self.sink.is_none() && self.tried.elapsed() >= retry {
             self.open(retry);
         }

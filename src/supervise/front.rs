@@ -3,12 +3,13 @@
 //! Nothing here blocks the front's loop, and dropping any of it does nothing to the training: the
 //! keeper notices that the front is gone and goes on.
 
+use super::call;
 use super::inherited::inherited;
-use super::order::{Order, Setup};
-use super::report::Report;
-use super::standing::{self, Call};
+use super::order::{KeeperOrder, Setup};
+use super::report::KeeperReport;
+use super::status::Call;
 use super::terminal::LineSettings;
-use super::wire::{self, Decoder, Hello};
+use super::wire::{self, Decoder, FirstMessage};
 use crate::command::Word;
 use crate::units::Pid;
 use anyhow::Context;
@@ -34,21 +35,21 @@ const MOST_WAITING: usize = 16 << 20;
 /// The sending end: orders to the keeper. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Keeper {
-    line: Arc<Line>,
+    link: Arc<KeeperLink>,
     pid: Pid,
 }
 
 /// The receiving end.
 #[derive(Debug)]
 pub struct Reports {
-    line: Arc<Line>,
+    link: Arc<KeeperLink>,
     decoder: Decoder,
     chunk: Vec<u8>,
 }
 
 /// What both ends share: the socket, and the bytes it would not take yet.
 #[derive(Debug)]
-struct Line {
+struct KeeperLink {
     socket: UnixStream,
     waiting: Mutex<VecDeque<u8>>,
     more: Notify,
@@ -101,7 +102,7 @@ impl Keeper {
             command.spawn().context("the keeper could not be started")?
         };
         drop(theirs);
-        let hello = wire::hello(&Hello {
+        let hello = wire::hello(&FirstMessage {
             front: Pid(std::process::id() as i32),
             log: setup.log.as_deref().map(Word::from),
             io: setup.io,
@@ -120,18 +121,18 @@ impl Keeper {
     /// The two ends of a connection that is there. Must be called inside a tokio runtime.
     fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
         socket.set_nonblocking(true)?;
-        let line = Arc::new(Line {
+        let link = Arc::new(KeeperLink {
             socket: UnixStream::from_std(socket)
                 .context("no event loop for the keeper's socket")?,
             waiting: Mutex::new(VecDeque::new()),
             more: Notify::new(),
         });
         let keeper = Keeper {
-            line: line.clone(),
+            link: link.clone(),
             pid,
         };
         let reports = Reports {
-            line,
+            link,
             decoder: Decoder::default(),
             chunk: vec![0; 64 << 10],
         };
@@ -139,13 +140,13 @@ impl Keeper {
     }
 
     /// Asks the keeper that listens at `path` for the front's place. The first report is
-    /// [`Report::Welcome`], once the present front has made way; none at all means that the session
+    /// [`KeeperReport::Welcome`], once the present front has made way; none at all means that the session
     /// is over, or another front was quicker.
     ///
     /// # Errors
     /// Nobody listens there, or somebody who is none of ours.
     pub fn attach(path: &Path) -> io::Result<(Keeper, Reports)> {
-        let (socket, pid) = standing::call(path, Call::Attach)?;
+        let (socket, pid) = call::call(path, Call::Attach)?;
         Keeper::over(socket, pid).map_err(io::Error::other)
     }
 
@@ -178,8 +179,8 @@ impl Keeper {
     ///
     /// Fails with `BrokenPipe` where the keeper is gone, with `WouldBlock` where it has not read
     /// for so long that [`MOST_WAITING`] bytes wait already (the order is not sent then).
-    pub fn send(&self, order: Order) -> io::Result<()> {
-        self.line.send(&wire::order(&order))
+    pub fn send(&self, order: KeeperOrder) -> io::Result<()> {
+        self.link.send(&wire::order(&order))
     }
 }
 
@@ -188,15 +189,15 @@ impl Keeper {
     /// last, after which this process goes.
     pub async fn flush(&self, limit: std::time::Duration) {
         let all = async {
-            while self.line.flush().unwrap_or(false) {
-                let _ = self.line.socket.writable().await;
+            while self.link.flush().unwrap_or(false) {
+                let _ = self.link.socket.writable().await;
             }
         };
         let _ = tokio::time::timeout(limit, all).await;
     }
 }
 
-impl Line {
+impl KeeperLink {
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes;
@@ -239,9 +240,9 @@ impl Line {
 }
 
 impl Reports {
-    /// The next report; `None` when there will be none: after [`Report::Finished`] in good order,
+    /// The next report; `None` when there will be none: after [`KeeperReport::Finished`] in good order,
     /// otherwise because the keeper died. Safe to drop while it waits (in a `select!`).
-    pub async fn next(&mut self) -> Option<Report> {
+    pub async fn next(&mut self) -> Option<KeeperReport> {
         loop {
             match self.decoder.next() {
                 // A report of a later version: passed over.
@@ -253,21 +254,21 @@ impl Reports {
                 Err(wire::Malformed) => return None,
             }
             // A keeper that is gone takes no orders, but what it said last is still to be read.
-            let unsent = self.line.flush().unwrap_or(false);
+            let unsent = self.link.flush().unwrap_or(false);
             tokio::select! {
                 biased;
-                ready = self.line.socket.readable() => if ready.is_err() || !self.read() {
+                ready = self.link.socket.readable() => if ready.is_err() || !self.read() {
                     return None;
                 },
-                _ = self.line.socket.writable(), if unsent => {}
-                () = self.line.more.notified() => {}
+                _ = self.link.socket.writable(), if unsent => {}
+                () = self.link.more.notified() => {}
             }
         }
     }
 
     /// Reads once; whether the connection is still there.
     fn read(&mut self) -> bool {
-        match self.line.socket.try_read(&mut self.chunk) {
+        match self.link.socket.try_read(&mut self.chunk) {
             Ok(0) => false,
             Ok(n) => {
                 self.decoder.push(&self.chunk[..n]);

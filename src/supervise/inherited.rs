@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 /// The signals that were ignored and blocked at the start (bit n−1 stands for signal n), and the
 /// standard streams that were closed (bit n stands for stream n).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Inherited {
+pub struct InheritedSignals {
     ignored: u64,
     blocked: u64,
     #[serde(default)]
     closed: u8,
 }
 
-impl Inherited {
+impl InheritedSignals {
     /// Whether `signal` was ignored. What was ignored must stay so: install no handler for it.
     pub fn is_ignored(self, signal: i32) -> bool {
         self.ignored & bit(signal) != 0
@@ -51,11 +51,11 @@ static KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// How signals stood at the start. To be called first thing in `main`: where the loader did not
 /// run our function, this call is what looks.
-pub fn inherited() -> Inherited {
+pub fn inherited() -> InheritedSignals {
     if !KNOWN.load(Ordering::Acquire) {
         record();
     }
-    Inherited {
+    InheritedSignals {
         ignored: IGNORED.load(Ordering::Acquire),
         blocked: BLOCKED.load(Ordering::Acquire),
         closed: CLOSED.load(Ordering::Acquire),

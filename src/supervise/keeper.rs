@@ -15,13 +15,12 @@
 )]
 
 mod callers;
-mod deputy;
 mod descriptor;
 mod environment;
-mod footprint;
+mod event_loop;
+mod headless;
 mod log;
-mod outlets;
-mod place;
+mod output_fanout;
 mod pty;
 mod recent;
 mod relay;
@@ -29,19 +28,19 @@ mod ring;
 mod run;
 mod sink;
 mod spawn;
+mod stdio;
 pub(super) mod sweep;
 mod tail;
 pub(super) mod tree;
 mod viewer;
-mod watch;
 
-use super::wire::{Decoder, Frame, Hello};
+use super::wire::{Decoder, FirstMessage, Frame};
+use event_loop::{KeeperLoop, KeeperParts};
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use watch::{Belongings, Watch};
 
 /// oomph's own failure, as GNU timeout and env have it.
 const OUR_FAILURE: i32 = 125;
@@ -50,8 +49,8 @@ const OUR_FAILURE: i32 = 125;
 /// of an open socket to it. Never returns.
 pub fn main() -> ! {
     let code = match begin() {
-        Ok(watch) => {
-            watch.work();
+        Ok(keeper) => {
+            keeper.run();
             0
         }
         Err(error) => {
@@ -64,9 +63,9 @@ pub fn main() -> ! {
     std::process::exit(code)
 }
 
-fn begin() -> io::Result<Watch> {
+fn begin() -> io::Result<KeeperLoop> {
     let socket = socket()?;
-    let inherited = place::inherited(socket.as_raw_fd());
+    let inherited = stdio::inherited(socket.as_raw_fd());
     // Blocked by the front already, before this process was there.
     let all = SigSet::all();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&all), None)?;
@@ -82,17 +81,17 @@ fn begin() -> io::Result<Watch> {
     nix::sys::prctl::set_child_subreaper(true)?;
     let (hello, decoder) = first_message(&socket)?;
     descriptor::set_nonblocking(&socket)?;
-    let plan = place::plan(place::look(0), place::look(1), place::look(2));
+    let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2));
     let wake = descriptor::event()?;
-    let outlets = outlets::Outlets::open(&hello, &plan, &wake)?;
-    Ok(Watch::new(Belongings {
+    let fanout = output_fanout::OutputFanout::open(&hello, &plan, &wake)?;
+    Ok(KeeperLoop::new(KeeperParts {
         hello,
         plan,
         socket,
         decoder,
         signals,
         wake,
-        outlets,
+        fanout,
         inherited,
     }))
 }
@@ -117,7 +116,7 @@ fn socket() -> io::Result<OwnedFd> {
 }
 
 /// Waits for the front's first message, which it sends at once.
-fn first_message(socket: impl AsFd) -> io::Result<(Hello, Decoder)> {
+fn first_message(socket: impl AsFd) -> io::Result<(FirstMessage, Decoder)> {
     let mut decoder = Decoder::default();
     let mut chunk = [0; 4096];
     loop {

@@ -13,8 +13,8 @@ pub struct Setup {
     pub log: Option<PathBuf>,
     /// Where output that is meant for the user's terminal goes.
     pub io: Io,
-    /// The grace periods. [`Timing::default`] is what users get; tests run scaled.
-    pub timing: Timing,
+    /// The grace periods. [`KeeperTimeouts::default`] is what users get; tests run scaled.
+    pub timing: KeeperTimeouts,
     /// Whether signals from outside are passed on, once there is no front to decide.
     pub forwarding: Forwarding,
 }
@@ -58,7 +58,7 @@ pub enum Io {
 /// the machine sleeps: nothing is killed by a deadline that passed in a suspended laptop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Timing {
+pub struct KeeperTimeouts {
     /// From SIGTERM to the trainer until the whole tree gets it. 45 s, because torchrun itself
     /// waits 30 s for its ranks before it kills them.
     pub stop: Duration,
@@ -79,9 +79,9 @@ pub struct Timing {
     pub handover: Duration,
 }
 
-impl Default for Timing {
-    fn default() -> Timing {
-        Timing {
+impl Default for KeeperTimeouts {
+    fn default() -> KeeperTimeouts {
+        KeeperTimeouts {
             stop: Duration::from_secs(45),
             sweep: Duration::from_secs(5),
             unkillable: Duration::from_secs(5),
@@ -94,12 +94,12 @@ impl Default for Timing {
     }
 }
 
-impl Timing {
+impl KeeperTimeouts {
     /// The graces `divisor` times shorter; what depends on the machine's speed stays.
-    pub fn scaled(divisor: u32) -> Timing {
-        let whole = Timing::default();
+    pub fn scaled(divisor: u32) -> KeeperTimeouts {
+        let whole = KeeperTimeouts::default();
         let divisor = divisor.max(1);
-        Timing {
+        KeeperTimeouts {
             stop: whole.stop / divisor,
             sweep: whole.sweep / divisor,
             unkillable: whole.unkillable / divisor,
@@ -161,7 +161,7 @@ pub struct Launch {
 /// What the front asks for. Orders are carried out in the order in which they were sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum KeeperOrder {
     /// Start a run. Refused while another one is alive.
     Launch(Launch),
     /// Ctrl-C on our screen: SIGINT, once, to the foreground group of the trainer's terminal.
@@ -169,13 +169,13 @@ pub enum Order {
     /// A signal that came from outside, by number, to the direct child alone. TERM, HUP and QUIT
     /// are passed on once in a run; USR1 and USR2 only to who handles them.
     Forward(i32),
-    /// End the trainer: SIGTERM to the direct child, after [`Timing::stop`] to the whole tree,
-    /// after [`Timing::sweep`] SIGKILL. Answered by [`Report::Exited`], then [`Report::Swept`].
+    /// End the trainer: SIGTERM to the direct child, after [`KeeperTimeouts::stop`] to the whole tree,
+    /// after [`KeeperTimeouts::sweep`] SIGKILL. Answered by [`KeeperReport::Exited`], then [`KeeperReport::Swept`].
     Stop,
-    /// SIGKILL to the whole tree, now. Answered as [`Order::Stop`] is.
+    /// SIGKILL to the whole tree, now. Answered as [`KeeperOrder::Stop`] is.
     Kill,
     /// Clear away what an ended run left that could hold a GPU, before a relaunch: TERM, then
-    /// KILL. Answered by [`Report::Swept`].
+    /// KILL. Answered by [`KeeperReport::Swept`].
     Sweep,
     /// The trainer's terminal has another size now.
     Resize(Size),
@@ -197,6 +197,6 @@ pub enum Order {
     Remember(String),
     /// What others may know of the session; replaces what was said before.
     Describe(String),
-    /// There will be no more runs. Answered by [`Report::Finished`] when all is written.
+    /// There will be no more runs. Answered by [`KeeperReport::Finished`] when all is written.
     Finish,
 }

@@ -1,6 +1,6 @@
 //! What the keeper tells the front.
 
-use super::standing::Standing;
+use super::status::SessionStatus;
 use crate::event::Exit;
 use crate::units::{Bytes, Pid, RunNumber};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Where a byte of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum OutputStream {
     /// The trainer's terminal, stdout and stderr in the order in which they were written.
     Terminal,
     /// Its stdout, where that is a pipe or file; stderr too where both are the same one.
@@ -31,10 +31,10 @@ pub enum Rung {
 }
 
 /// What happened. Of all these only output may be lost on the way to a front that is too slow,
-/// and then a [`Report::Gap`] stands in its place.
+/// and then a [`KeeperReport::Gap`] stands in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Report {
+pub enum KeeperReport {
     /// A run's program is running (its `exec` succeeded).
     Started {
         /// Which run.
@@ -61,7 +61,7 @@ pub enum Report {
     /// The trainer wrote something.
     Output {
         /// Where.
-        stream: Stream,
+        stream: OutputStream,
         /// What, unchanged.
         bytes: Vec<u8>,
     },
@@ -107,7 +107,7 @@ pub enum Report {
     /// Something worth telling the user.
     Note(String),
     /// The first report to a front that came later: how things stand.
-    Welcome(Standing),
+    Welcome(SessionStatus),
     /// The last of the present run's output that the front before may have had: for the eye.
     Recent(Vec<u8>),
     /// Another front wants this one's place: make way.
@@ -120,7 +120,7 @@ pub enum Report {
     /// A signal, by number, reached a front that has stepped back: the present one is to deal with
     /// it as with its own.
     Signalled(i32),
-    /// The answer to [`Order::Finish`](super::Order::Finish): everything is written, and the keeper
+    /// The answer to [`KeeperOrder::Finish`](super::KeeperOrder::Finish): everything is written, and the keeper
     /// says no more. An end of the reports without it means that the keeper was lost.
     Finished,
 }

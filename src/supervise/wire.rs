@@ -4,10 +4,10 @@
 //! for everything that is seldom, bare bytes for keys and output. A later version may add kinds
 //! and fields; a reader passes over frames whose JSON it does not know.
 
-use super::inherited::Inherited;
-use super::order::{Forwarding, Io, Order, Timing};
-use super::report::{Report, Stream};
-use super::standing::Call;
+use super::inherited::InheritedSignals;
+use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts};
+use super::report::{KeeperReport, OutputStream};
+use super::status::Call;
 use super::terminal::LineSettings;
 use crate::command::Word;
 use crate::units::Pid;
@@ -20,7 +20,7 @@ pub const LARGEST: usize = 64 << 20;
 /// The front's first frame: everything that the keeper must know, so that nothing of it stands in
 /// arguments or environment, which the trainer would inherit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
+pub struct FirstMessage {
     /// The front.
     pub front: Pid,
     /// The log.
@@ -28,12 +28,12 @@ pub struct Hello {
     /// Where the terminal's output goes.
     pub io: Io,
     /// The graces.
-    pub timing: Timing,
+    pub timing: KeeperTimeouts,
     /// Whether signals are passed on when there is no front.
     #[serde(default)]
     pub forwarding: Forwarding,
     /// The signals as oomph found them.
-    pub inherited: Inherited,
+    pub inherited: InheritedSignals,
     /// The user's terminal as oomph found it.
     pub line: Option<LineSettings>,
 }
@@ -46,7 +46,7 @@ pub enum Frame {
     /// Keys for the trainer.
     Input(Vec<u8>),
     /// Output of the trainer.
-    Output(Stream, Vec<u8>),
+    Output(OutputStream, Vec<u8>),
     /// The last of its output before the front came.
     Recent(Vec<u8>),
     /// A kind of a later version.
@@ -81,7 +81,7 @@ fn put_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 /// The bytes of the first message.
-pub fn hello(hello: &Hello) -> Vec<u8> {
+pub fn hello(hello: &FirstMessage) -> Vec<u8> {
     let mut buffer = Vec::new();
     put_json(&mut buffer, hello);
     buffer
@@ -95,59 +95,59 @@ pub fn call(call: Call) -> Vec<u8> {
 }
 
 /// The bytes of an order.
-pub fn order(order: &Order) -> Vec<u8> {
+pub fn order(order: &KeeperOrder) -> Vec<u8> {
     let mut buffer = Vec::new();
     match order {
-        Order::Input(bytes) => put(&mut buffer, INPUT, bytes),
-        Order::Launch(_)
-        | Order::Interrupt
-        | Order::Forward(_)
-        | Order::Stop
-        | Order::Kill
-        | Order::Sweep
-        | Order::Resize(_)
-        | Order::ScreenShown(_)
-        | Order::Release
-        | Order::StepBack
-        | Order::Listen(_)
-        | Order::Remember(_)
-        | Order::Describe(_)
-        | Order::Finish => put_json(&mut buffer, order),
+        KeeperOrder::Input(bytes) => put(&mut buffer, INPUT, bytes),
+        KeeperOrder::Launch(_)
+        | KeeperOrder::Interrupt
+        | KeeperOrder::Forward(_)
+        | KeeperOrder::Stop
+        | KeeperOrder::Kill
+        | KeeperOrder::Sweep
+        | KeeperOrder::Resize(_)
+        | KeeperOrder::ScreenShown(_)
+        | KeeperOrder::Release
+        | KeeperOrder::StepBack
+        | KeeperOrder::Listen(_)
+        | KeeperOrder::Remember(_)
+        | KeeperOrder::Describe(_)
+        | KeeperOrder::Finish => put_json(&mut buffer, order),
     }
     buffer
 }
 
 /// The bytes of a report.
-pub fn report(report: &Report) -> Vec<u8> {
+pub fn report(report: &KeeperReport) -> Vec<u8> {
     let mut buffer = Vec::new();
     match report {
-        Report::Output { stream, bytes } => output(&mut buffer, *stream, [bytes, &[]]),
-        Report::Recent(bytes) => put(&mut buffer, RECENT, bytes),
-        Report::Started { .. }
-        | Report::SpawnFailed { .. }
-        | Report::Gap { .. }
-        | Report::Exited { .. }
-        | Report::Swept { .. }
-        | Report::Stopping { .. }
-        | Report::Suspended { .. }
-        | Report::Resumed
-        | Report::Unlogged { .. }
-        | Report::Note(_)
-        | Report::Welcome(_)
-        | Report::Superseded
-        | Report::StopAsked { .. }
-        | Report::Signalled(_)
-        | Report::Finished => put_json(&mut buffer, report),
+        KeeperReport::Output { stream, bytes } => output(&mut buffer, *stream, [bytes, &[]]),
+        KeeperReport::Recent(bytes) => put(&mut buffer, RECENT, bytes),
+        KeeperReport::Started { .. }
+        | KeeperReport::SpawnFailed { .. }
+        | KeeperReport::Gap { .. }
+        | KeeperReport::Exited { .. }
+        | KeeperReport::Swept { .. }
+        | KeeperReport::Stopping { .. }
+        | KeeperReport::Suspended { .. }
+        | KeeperReport::Resumed
+        | KeeperReport::Unlogged { .. }
+        | KeeperReport::Note(_)
+        | KeeperReport::Welcome(_)
+        | KeeperReport::Superseded
+        | KeeperReport::StopAsked { .. }
+        | KeeperReport::Signalled(_)
+        | KeeperReport::Finished => put_json(&mut buffer, report),
     }
     buffer
 }
 
 /// Appends a frame of output, whose bytes come in two pieces, as a ring holds them.
-pub fn output(buffer: &mut Vec<u8>, stream: Stream, bytes: [&[u8]; 2]) {
+pub fn output(buffer: &mut Vec<u8>, stream: OutputStream, bytes: [&[u8]; 2]) {
     let kind = match stream {
-        Stream::Terminal => TERMINAL,
-        Stream::Out => OUT,
-        Stream::Err => ERR,
+        OutputStream::Terminal => TERMINAL,
+        OutputStream::Out => OUT,
+        OutputStream::Err => ERR,
     };
     put_head(buffer, kind, bytes.iter().map(|piece| piece.len()).sum());
     for piece in bytes {
@@ -222,9 +222,9 @@ impl Decoder {
         let frame = match *kind {
             JSON => Frame::Json(body.to_vec()),
             INPUT => Frame::Input(body.to_vec()),
-            TERMINAL => Frame::Output(Stream::Terminal, body.to_vec()),
-            OUT => Frame::Output(Stream::Out, body.to_vec()),
-            ERR => Frame::Output(Stream::Err, body.to_vec()),
+            TERMINAL => Frame::Output(OutputStream::Terminal, body.to_vec()),
+            OUT => Frame::Output(OutputStream::Out, body.to_vec()),
+            ERR => Frame::Output(OutputStream::Err, body.to_vec()),
             RECENT => Frame::Recent(body.to_vec()),
             _ => Frame::Unknown,
         };
@@ -241,10 +241,10 @@ impl Decoder {
 
 impl Frame {
     /// The order in this frame; `None` where this version knows no such order.
-    pub fn into_order(self) -> Option<Order> {
+    pub fn into_order(self) -> Option<KeeperOrder> {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
-            Frame::Input(bytes) => Some(Order::Input(bytes)),
+            Frame::Input(bytes) => Some(KeeperOrder::Input(bytes)),
             Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
         }
     }
@@ -258,11 +258,11 @@ impl Frame {
     }
 
     /// The report in this frame; `None` where this version knows no such report.
-    pub fn into_report(self) -> Option<Report> {
+    pub fn into_report(self) -> Option<KeeperReport> {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
-            Frame::Output(stream, bytes) => Some(Report::Output { stream, bytes }),
-            Frame::Recent(bytes) => Some(Report::Recent(bytes)),
+            Frame::Output(stream, bytes) => Some(KeeperReport::Output { stream, bytes }),
+            Frame::Recent(bytes) => Some(KeeperReport::Recent(bytes)),
             Frame::Input(_) | Frame::Unknown => None,
         }
     }
@@ -294,7 +294,7 @@ mod tests {
     fn orders_survive_any_cut() {
         let odd = OsString::from_vec(vec![b'a', 0xff]);
         let orders = [
-            Order::Launch(Launch {
+            KeeperOrder::Launch(Launch {
                 run: RunNumber(2),
                 command: CommandLine {
                     argv: vec!["python".into(), odd.clone().into()],
@@ -306,15 +306,15 @@ mod tests {
                 },
                 size: Some(Size::new(40, 100)),
             }),
-            Order::Interrupt,
-            Order::Forward(10),
-            Order::Input(vec![0, 255, 3]),
-            Order::ScreenShown(false),
-            Order::Finish,
+            KeeperOrder::Interrupt,
+            KeeperOrder::Forward(10),
+            KeeperOrder::Input(vec![0, 255, 3]),
+            KeeperOrder::ScreenShown(false),
+            KeeperOrder::Finish,
         ];
         let bytes: Vec<u8> = orders.iter().flat_map(order).collect();
         for piece in [1, 3, 7, 1000] {
-            let found: Vec<Order> = frames(&bytes, piece)
+            let found: Vec<KeeperOrder> = frames(&bytes, piece)
                 .into_iter()
                 .filter_map(Frame::into_order)
                 .collect();
@@ -325,20 +325,20 @@ mod tests {
     #[test]
     fn reports_survive_too() {
         let reports = [
-            Report::Output {
-                stream: Stream::Err,
+            KeeperReport::Output {
+                stream: OutputStream::Err,
                 bytes: b"\x1b[31m\xff".to_vec(),
             },
-            Report::Gap { bytes: Bytes(7) },
-            Report::Exited {
+            KeeperReport::Gap { bytes: Bytes(7) },
+            KeeperReport::Exited {
                 run: RunNumber(1),
                 exit: Exit::Signal(9),
                 left: vec![Pid(4)],
             },
-            Report::Finished,
+            KeeperReport::Finished,
         ];
         let bytes: Vec<u8> = reports.iter().flat_map(report).collect();
-        let found: Vec<Report> = frames(&bytes, 5)
+        let found: Vec<KeeperReport> = frames(&bytes, 5)
             .into_iter()
             .filter_map(Frame::into_report)
             .collect();
@@ -350,12 +350,12 @@ mod tests {
         let mut bytes = Vec::new();
         put(&mut bytes, JSON, br#"{"teleport":1}"#);
         put(&mut bytes, 200, b"?");
-        bytes.extend(order(&Order::Stop));
-        let found: Vec<Option<Order>> = frames(&bytes, 64)
+        bytes.extend(order(&KeeperOrder::Stop));
+        let found: Vec<Option<KeeperOrder>> = frames(&bytes, 64)
             .into_iter()
             .map(Frame::into_order)
             .collect();
-        assert_eq!(found, [None, None, Some(Order::Stop)]);
+        assert_eq!(found, [None, None, Some(KeeperOrder::Stop)]);
     }
 
     #[test]

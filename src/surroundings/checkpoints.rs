@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
+pub struct CheckpointSearch<'a> {
     /// The directory that the program writes into, as the command says it.
     pub directory: &'a Path,
     /// Paths below it: `#` is a number, `*` anything but a slash.
@@ -24,7 +24,7 @@ pub struct Search<'a> {
 
 /// A checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct CheckpointPath {
     /// Where it is, below the directory as the command says it.
     pub path: PathBuf,
     /// The number in its name, its step or epoch.
@@ -35,8 +35,8 @@ pub struct Checkpoint {
 const MOST_ENTRIES: usize = 10_000;
 
 /// The newest complete checkpoint.
-pub fn newest_checkpoint(cwd: &Path, search: Search<'_>) -> Option<Checkpoint> {
-    let mut found: Vec<(SystemTime, Checkpoint)> = Vec::new();
+pub fn newest_checkpoint(cwd: &Path, search: CheckpointSearch<'_>) -> Option<CheckpointPath> {
+    let mut found: Vec<(SystemTime, CheckpointPath)> = Vec::new();
     for pattern in search.find {
         let start = (search.directory.to_path_buf(), None);
         let mut places = vec![start];
@@ -48,7 +48,7 @@ pub fn newest_checkpoint(cwd: &Path, search: Search<'_>) -> Option<Checkpoint> {
             if let Some(at) = completed(&cwd.join(&path), search.complete)
                 && search.since.is_none_or(|since| at >= since)
             {
-                found.push((at, Checkpoint { path, number }));
+                found.push((at, CheckpointPath { path, number }));
             }
         }
     }
@@ -176,7 +176,7 @@ mod tests {
         let complete = ["trainer_state.json".to_string()];
         newest_checkpoint(
             root,
-            Search {
+            CheckpointSearch {
                 directory: Path::new(directory),
                 find: &[find.to_string()],
                 complete: &complete,

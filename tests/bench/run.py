@@ -213,7 +213,7 @@ def keeper_at_rest(oomph):
         before = ticks(keeper), woken()
         time.sleep(10)
         spent, wakeups = ticks(keeper) - before[0], woken() - before[1]
-        return f"{spent} ticks (0), {wakeups} wake-ups (0), {resident(keeper):.1f} MB (≤ 5)"
+        return f"{spent} ticks (0), {wakeups} wake-ups (0), {resident(keeper):.1f} MB (≤ 6)"
     finally:
         child.terminate()
         child.wait()
@@ -287,7 +287,7 @@ def watching(oomph):
         percent = {pid: (ticks(pid) - spent[pid]) / hertz / elapsed * 100 for pid in spent}
         return (
             f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front):.1f} MB (≤ 25); "
-            f"keeper {percent[keeper]:.2f} %, {resident(keeper):.1f} MB (≤ 5)"
+            f"keeper {percent[keeper]:.2f} %, {resident(keeper):.1f} MB (≤ 6)"
         )
     finally:
         screen.end()

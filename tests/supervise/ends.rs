@@ -3,7 +3,7 @@
 use crate::stage::*;
 use nix::libc;
 use oomph::event::Exit;
-use oomph::supervise::{Report, exit_like};
+use oomph::supervise::{KeeperReport, exit_like};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 
@@ -42,11 +42,11 @@ fn a_stop_is_no_end() {
     let mut stage = Casting::silent().start();
     let pid = stage.launch_and_see(&["sh", "-c", &script]);
     stage.until(|report| match report {
-        Report::Suspended { signal } => (*signal == libc::SIGSTOP).then_some(()),
+        KeeperReport::Suspended { signal } => (*signal == libc::SIGSTOP).then_some(()),
         _ => None,
     });
     kill(pid.0, libc::SIGCONT);
-    stage.until(|report| matches!(report, Report::Resumed).then_some(()));
+    stage.until(|report| matches!(report, KeeperReport::Resumed).then_some(()));
     std::fs::write(go, "").unwrap();
     assert_eq!(stage.outcome().exit, Some(Exit::Code(7)));
     stage.finish();

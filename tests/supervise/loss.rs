@@ -2,7 +2,7 @@
 
 use crate::stage::*;
 use oomph::event::Exit;
-use oomph::supervise::{Io, Order, Report};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport};
 use std::io::Read;
 
 /// Ten megabytes in lines, then a file that says so.
@@ -53,34 +53,34 @@ fn a_full_disk_costs_the_log_only() {
     stage.launch(&["sh", "-c", "echo one; sleep 0.2; echo two"]);
     let (mut unlogged, mut seen, mut noted) = (0, Vec::new(), false);
     let exit = stage.until(|report| match report {
-        Report::Unlogged { bytes } => {
+        KeeperReport::Unlogged { bytes } => {
             unlogged += bytes.0;
             None
         }
-        Report::Output { bytes, .. } => {
+        KeeperReport::Output { bytes, .. } => {
             seen.extend_from_slice(bytes);
             None
         }
-        Report::Note(text) => {
+        KeeperReport::Note(text) => {
             noted |= text.contains("File too large");
             None
         }
-        Report::Exited { exit, .. } => Some(*exit),
+        KeeperReport::Exited { exit, .. } => Some(*exit),
         _ => None,
     });
     assert_eq!((exit, &seen[..]), (Exit::Code(0), &b"one\r\ntwo\r\n"[..]));
     // The thread that writes may not have come to the last bytes by the time of the end.
-    stage.order(Order::Finish);
+    stage.order(KeeperOrder::Finish);
     stage.until(|report| match report {
-        Report::Unlogged { bytes } => {
+        KeeperReport::Unlogged { bytes } => {
             unlogged += bytes.0;
             None
         }
-        Report::Note(text) => {
+        KeeperReport::Note(text) => {
             noted |= text.contains("File too large");
             None
         }
-        Report::Finished => Some(()),
+        KeeperReport::Finished => Some(()),
         _ => None,
     });
     assert!(
@@ -128,7 +128,7 @@ fn a_log_is_never_the_programs_own_file() {
     command.cwd = directory.path().into();
     stage.launch_command(command, None);
     let note = stage.until(|report| match report {
-        Report::Note(text) => Some(text.clone()),
+        KeeperReport::Note(text) => Some(text.clone()),
         _ => None,
     });
     assert!(
@@ -165,7 +165,7 @@ fn the_users_own_pipe_holds_the_program_up_while_signals_go_on() {
         same.then_some(())
     });
     assert!(!mark.exists());
-    stage.order(Order::Forward(nix::libc::SIGTERM));
+    stage.order(KeeperOrder::Forward(nix::libc::SIGTERM));
     let mut file = std::fs::File::from(reading);
     // Its end is told although its output cannot be passed on yet; the output is not lost.
     let reader = std::thread::spawn(move || {

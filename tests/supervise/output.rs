@@ -2,7 +2,7 @@
 
 use crate::stage::*;
 use oomph::event::Exit;
-use oomph::supervise::{Io, Order, Report};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -134,11 +134,11 @@ fn a_file_is_followed_while_the_program_runs() {
     let mut stage = casting.start();
     stage.launch(&["sh", "-c", "echo step 1; exec sleep 600"]);
     let seen = stage.until(|report| match report {
-        Report::Output { bytes, .. } => Some(bytes.clone()),
+        KeeperReport::Output { bytes, .. } => Some(bytes.clone()),
         _ => None,
     });
     assert_eq!(seen, b"step 1\n");
-    stage.order(Order::Kill);
+    stage.order(KeeperOrder::Kill);
     stage.finish();
 }
 
@@ -257,8 +257,8 @@ fn who_still_holds_the_terminal_is_named_and_served_to_the_end() {
     assert_eq!(outcome.terminal, b"early\r\n");
     // The subshell, and the sleep below it at most times.
     assert!(!outcome.left.is_empty(), "the holder is named");
-    stage.order(Order::Finish);
-    stage.until(|report| matches!(report, Report::Finished).then_some(()));
+    stage.order(KeeperOrder::Finish);
+    stage.until(|report| matches!(report, KeeperReport::Finished).then_some(()));
     assert_eq!(stage.next(), None, "the front is let go at once");
     let keeper = stage.keeper.pid();
     assert!(lives(keeper.0), "the keeper stays for who is left");
@@ -283,7 +283,7 @@ fn the_users_pipe_ends_with_the_program_and_not_with_us() {
         "-c",
         "echo x; sleep 600 >/dev/null 2>&1 & echo $! >&2",
     ]);
-    stage.order(Order::Stop);
+    stage.order(KeeperOrder::Stop);
     assert_eq!(stage.swept(), []);
     stage.finish();
     assert_eq!(seen.to_the_end(), b"x\n");

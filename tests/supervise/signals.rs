@@ -3,7 +3,7 @@
 use crate::stage::*;
 use nix::libc;
 use oomph::event::Exit;
-use oomph::supervise::{Io, Order, Report, Size, inherited};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport, Size, inherited};
 use std::os::fd::AsRawFd;
 
 /// Counts a signal, and tells the count when the file `go` appears.
@@ -33,7 +33,7 @@ impl Counting {
         );
         let pid = stage.launch_and_see(&["python3", "-c", &script]).0;
         stage.until(|report| match report {
-            Report::Output { bytes, .. } => bytes.starts_with(b"ready").then_some(()),
+            KeeperReport::Output { bytes, .. } => bytes.starts_with(b"ready").then_some(()),
             _ => None,
         });
         let counting = Counting {
@@ -55,7 +55,7 @@ impl Counting {
     fn count(mut self) -> String {
         // The keeper carries orders out in turn: once it says that this one is nothing, all
         // earlier ones are carried out.
-        self.stage.order(Order::Sweep);
+        self.stage.order(KeeperOrder::Sweep);
         self.stage.swept();
         self.settle();
         std::fs::write(self.directory.path().join("go"), "").unwrap();
@@ -71,7 +71,7 @@ impl Counting {
 fn one_interrupt_is_one_interrupt() {
     for io in [Io::Screen, Io::PassThrough] {
         let (counting, _terminal) = Counting::begin("SIGINT", io);
-        counting.stage.order(Order::Interrupt);
+        counting.stage.order(KeeperOrder::Interrupt);
         assert_eq!(counting.count(), "1\n");
     }
 }
@@ -80,11 +80,11 @@ fn one_interrupt_is_one_interrupt() {
 #[test]
 fn the_key_itself_is_one_interrupt_too() {
     let (mut counting, _terminal) = Counting::begin("SIGINT", Io::Screen);
-    counting.stage.order(Order::Input(vec![3]));
+    counting.stage.order(KeeperOrder::Input(vec![3]));
     // What the line discipline has to do with it is done before it takes the next key.
-    counting.stage.order(Order::Input(b"\n".to_vec()));
+    counting.stage.order(KeeperOrder::Input(b"\n".to_vec()));
     counting.stage.until(|report| match report {
-        Report::Output { bytes, .. } => bytes.contains(&b'\n').then_some(()),
+        KeeperReport::Output { bytes, .. } => bytes.contains(&b'\n').then_some(()),
         _ => None,
     });
     assert_eq!(counting.count(), "1\n");
@@ -94,11 +94,11 @@ fn the_key_itself_is_one_interrupt_too() {
 #[test]
 fn a_signal_from_outside_is_passed_on_once() {
     let (counting, _terminal) = Counting::begin("SIGINT", Io::PassThrough);
-    counting.stage.order(Order::Forward(libc::SIGINT));
+    counting.stage.order(KeeperOrder::Forward(libc::SIGINT));
     assert_eq!(counting.count(), "1\n");
     let (counting, _terminal) = Counting::begin("SIGTERM", Io::PassThrough);
     for _ in 0..10 {
-        counting.stage.order(Order::Forward(libc::SIGTERM));
+        counting.stage.order(KeeperOrder::Forward(libc::SIGTERM));
     }
     assert_eq!(counting.count(), "1\n");
 }
@@ -131,14 +131,14 @@ fn usr1_goes_to_who_handles_it_and_to_nobody_else() {
     let ready = directory.path().join("ready");
     let mut stage = Casting::silent().start();
     stage.launch_and_see(&["sleep", "600"]);
-    stage.order(Order::Forward(libc::SIGUSR1));
+    stage.order(KeeperOrder::Forward(libc::SIGUSR1));
     let note = stage.until(|report| match report {
-        Report::Note(text) => Some(text.clone()),
-        Report::Exited { .. } => panic!("it was killed by it"),
+        KeeperReport::Note(text) => Some(text.clone()),
+        KeeperReport::Exited { .. } => panic!("it was killed by it"),
         _ => None,
     });
     assert!(note.contains("nothing in the program handles it"), "{note}");
-    stage.order(Order::Kill);
+    stage.order(KeeperOrder::Kill);
     stage.swept();
     // A rank in a session of its own that handles it, below an agent that does not.
     let rank = format!(
@@ -151,10 +151,10 @@ fn usr1_goes_to_who_handles_it_and_to_nobody_else() {
     );
     let pid = stage.launch_and_see(&["python3", "-c", &agent]);
     content_of(&ready);
-    stage.order(Order::Forward(libc::SIGUSR1));
+    stage.order(KeeperOrder::Forward(libc::SIGUSR1));
     assert_eq!(content_of(&got), "yes\n");
     assert!(lives(pid.0));
-    stage.order(Order::Kill);
+    stage.order(KeeperOrder::Kill);
     assert_eq!(stage.swept(), []);
     stage.finish();
 }
@@ -183,7 +183,7 @@ fn the_trainer_finds_signals_as_oomph_found_them() {
                 "{signal}"
             );
         }
-        stage.order(Order::Kill);
+        stage.order(KeeperOrder::Kill);
         stage.swept();
         stage.finish();
     }
@@ -193,8 +193,8 @@ fn the_trainer_finds_signals_as_oomph_found_them() {
 #[test]
 fn a_stop_key_does_not_stop_the_training() {
     let (counting, _terminal) = Counting::begin("SIGINT", Io::Screen);
-    counting.stage.order(Order::Input(vec![0x1a]));
-    counting.stage.order(Order::Interrupt);
+    counting.stage.order(KeeperOrder::Input(vec![0x1a]));
+    counting.stage.order(KeeperOrder::Interrupt);
     let state = status_of(counting.pid, "State:");
     assert!(!state.starts_with('T'), "{state}");
     assert_eq!(counting.count(), "1\n", "it runs and handles signals");
@@ -207,10 +207,10 @@ fn a_thousand_resizes_are_few_for_the_program() {
     let began = std::time::Instant::now();
     for n in 0..1000u16 {
         let size = Size::new(n % 50, 1000 - n);
-        counting.stage.order(Order::Resize(size));
+        counting.stage.order(KeeperOrder::Resize(size));
     }
-    counting.stage.order(Order::Resize(Size::new(0, 0)));
-    counting.stage.order(Order::Sweep);
+    counting.stage.order(KeeperOrder::Resize(Size::new(0, 0)));
+    counting.stage.order(KeeperOrder::Sweep);
     counting.stage.swept();
     let tty = std::fs::File::open(format!("/proc/{}/fd/0", counting.pid)).unwrap();
     wait_for("the last size", || {
@@ -236,9 +236,9 @@ fn a_signal_that_comes_before_the_program_is_kept_for_it() {
     for io in [Io::Screen, Io::PassThrough] {
         let mut stage = Casting::on(&terminal, io).start();
         for (order, signal) in [
-            (Order::Forward(libc::SIGTERM), libc::SIGTERM),
-            (Order::Forward(libc::SIGINT), libc::SIGINT),
-            (Order::Interrupt, libc::SIGINT),
+            (KeeperOrder::Forward(libc::SIGTERM), libc::SIGTERM),
+            (KeeperOrder::Forward(libc::SIGINT), libc::SIGINT),
+            (KeeperOrder::Interrupt, libc::SIGINT),
         ] {
             // Both at once: the keeper has not seen the exec when it takes the second.
             stage.launch(&["sleep", "600"]);
@@ -255,9 +255,9 @@ fn many_early_signals_are_one() {
     let mut stage = Casting::silent().start();
     stage.launch(&["sleep", "600"]);
     for _ in 0..100 {
-        stage.order(Order::Forward(libc::SIGUSR1));
+        stage.order(KeeperOrder::Forward(libc::SIGUSR1));
     }
-    stage.order(Order::Forward(libc::SIGINT));
+    stage.order(KeeperOrder::Forward(libc::SIGINT));
     let outcome = stage.outcome();
     assert_eq!(outcome.exit, Some(Exit::Signal(libc::SIGINT)));
     stage.finish();

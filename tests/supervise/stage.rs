@@ -8,7 +8,8 @@ use nix::sys::stat::Mode;
 use oomph::command::{CommandLine, EnvChange, Word};
 use oomph::event::Exit;
 use oomph::supervise::{
-    Io, Keeper, Launch, LineSettings, Order, Report, Reports, Setup, Size, Stream, Timing,
+    Io, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, LineSettings, OutputStream,
+    Reports, Setup, Size,
 };
 use oomph::units::{Pid, RunNumber};
 use std::fs::File;
@@ -131,7 +132,7 @@ impl UsersTerminal {
 /// How a keeper is to be started.
 pub struct Casting {
     pub io: Io,
-    pub timing: Timing,
+    pub timing: KeeperTimeouts,
     pub stdin: Stdio,
     pub stdout: Stdio,
     pub stderr: Stdio,
@@ -146,7 +147,7 @@ impl Casting {
     pub fn silent() -> Casting {
         Casting {
             io: Io::PassThrough,
-            timing: Timing::scaled(100),
+            timing: KeeperTimeouts::scaled(100),
             stdin: Stdio::null(),
             stdout: Stdio::null(),
             stderr: Stdio::null(),
@@ -218,8 +219,8 @@ impl Drop for Stage {
     /// leave one behind.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.keeper.send(Order::Kill);
-            let _ = self.keeper.send(Order::Release);
+            let _ = self.keeper.send(KeeperOrder::Kill);
+            let _ = self.keeper.send(KeeperOrder::Release);
         }
     }
 }
@@ -238,11 +239,11 @@ pub struct Outcome {
 }
 
 impl Stage {
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: KeeperOrder) {
         self.keeper.send(order).unwrap();
     }
 
-    pub fn next(&mut self) -> Option<Report> {
+    pub fn next(&mut self) -> Option<KeeperReport> {
         let reports = &mut self.reports;
         self.runtime.block_on(async {
             tokio::time::timeout(DEADLINE, reports.next())
@@ -257,7 +258,7 @@ impl Stage {
     }
 
     /// The next report that is of interest.
-    pub fn until<T>(&mut self, mut of_interest: impl FnMut(&Report) -> Option<T>) -> T {
+    pub fn until<T>(&mut self, mut of_interest: impl FnMut(&KeeperReport) -> Option<T>) -> T {
         loop {
             let report = self.next().expect("the keeper is gone");
             if let Some(value) = of_interest(&report) {
@@ -268,7 +269,7 @@ impl Stage {
 
     pub fn launch_command(&mut self, command: CommandLine, size: Option<Size>) {
         self.run += 1;
-        self.order(Order::Launch(Launch {
+        self.order(KeeperOrder::Launch(Launch {
             run: RunNumber(self.run),
             command,
             size,
@@ -283,8 +284,8 @@ impl Stage {
     pub fn launch_and_see(&mut self, argv: &[&str]) -> Pid {
         self.launch(argv);
         self.until(|report| match report {
-            Report::Started { pid, .. } => Some(*pid),
-            Report::SpawnFailed { reason, .. } => panic!("{reason}"),
+            KeeperReport::Started { pid, .. } => Some(*pid),
+            KeeperReport::SpawnFailed { reason, .. } => panic!("{reason}"),
             _ => None,
         })
     }
@@ -294,18 +295,18 @@ impl Stage {
         let mut outcome = Outcome::default();
         loop {
             match self.next().expect("the keeper is gone") {
-                Report::Output { stream, bytes } => match stream {
-                    Stream::Terminal => outcome.terminal.extend(bytes),
-                    Stream::Out => outcome.out.extend(bytes),
-                    Stream::Err => outcome.err.extend(bytes),
+                KeeperReport::Output { stream, bytes } => match stream {
+                    OutputStream::Terminal => outcome.terminal.extend(bytes),
+                    OutputStream::Out => outcome.out.extend(bytes),
+                    OutputStream::Err => outcome.err.extend(bytes),
                 },
-                Report::Gap { bytes } => outcome.missed += bytes.0,
-                Report::Exited { exit, left, .. } => {
+                KeeperReport::Gap { bytes } => outcome.missed += bytes.0,
+                KeeperReport::Exited { exit, left, .. } => {
                     outcome.exit = Some(exit);
                     outcome.left = left;
                     return outcome;
                 }
-                Report::SpawnFailed {
+                KeeperReport::SpawnFailed {
                     errno,
                     status,
                     reason,
@@ -314,19 +315,19 @@ impl Stage {
                     outcome.failed = Some((errno, status, reason));
                     return outcome;
                 }
-                Report::Note(text) => outcome.notes.push(text),
-                Report::Started { .. }
-                | Report::Swept { .. }
-                | Report::Stopping { .. }
-                | Report::Suspended { .. }
-                | Report::Resumed
-                | Report::Unlogged { .. }
-                | Report::Welcome(_)
-                | Report::Recent(_)
-                | Report::Superseded
-                | Report::StopAsked { .. }
-                | Report::Signalled(_)
-                | Report::Finished => {}
+                KeeperReport::Note(text) => outcome.notes.push(text),
+                KeeperReport::Started { .. }
+                | KeeperReport::Swept { .. }
+                | KeeperReport::Stopping { .. }
+                | KeeperReport::Suspended { .. }
+                | KeeperReport::Resumed
+                | KeeperReport::Unlogged { .. }
+                | KeeperReport::Welcome(_)
+                | KeeperReport::Recent(_)
+                | KeeperReport::Superseded
+                | KeeperReport::StopAsked { .. }
+                | KeeperReport::Signalled(_)
+                | KeeperReport::Finished => {}
             }
         }
     }
@@ -338,15 +339,15 @@ impl Stage {
 
     pub fn swept(&mut self) -> Vec<Pid> {
         self.until(|report| match report {
-            Report::Swept { left } => Some(left.clone()),
+            KeeperReport::Swept { left } => Some(left.clone()),
             _ => None,
         })
     }
 
     /// Ends the session and waits until the keeper is gone.
     pub fn finish(mut self) {
-        self.order(Order::Finish);
-        self.until(|report| matches!(report, Report::Finished).then_some(()));
+        self.order(KeeperOrder::Finish);
+        self.until(|report| matches!(report, KeeperReport::Finished).then_some(()));
         assert_eq!(self.next(), None);
         wait_until_gone(self.keeper.pid());
     }

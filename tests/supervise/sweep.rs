@@ -2,7 +2,7 @@
 
 use crate::stage::*;
 use oomph::event::Exit;
-use oomph::supervise::{Io, Order, Report, Rung, Timing};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport, KeeperTimeouts, Rung};
 use oomph::units::RunNumber;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,15 +36,15 @@ fn a_deaf_program_is_killed_when_its_graces_are_over() {
     stage.launch(&["sh", "-c", &script]);
     content_of(&ready);
     let began = Instant::now();
-    stage.order(Order::Stop);
-    stage.order(Order::Stop);
+    stage.order(KeeperOrder::Stop);
+    stage.order(KeeperOrder::Stop);
     let mut rungs = Vec::new();
     let exit = stage.until(|report| match report {
-        Report::Stopping { rung, .. } => {
+        KeeperReport::Stopping { rung, .. } => {
             rungs.push(*rung);
             None
         }
-        Report::Exited { exit, .. } => Some(*exit),
+        KeeperReport::Exited { exit, .. } => Some(*exit),
         _ => None,
     });
     assert_eq!(rungs, [Rung::Asked, Rung::TreeAsked, Rung::Killed]);
@@ -68,7 +68,7 @@ fn a_program_that_needs_its_grace_gets_it() {
     );
     stage.launch(&["sh", "-c", &script]);
     content_of(&ready);
-    stage.order(Order::Stop);
+    stage.order(KeeperOrder::Stop);
     assert_eq!(stage.outcome().exit, Some(Exit::Code(6)));
     assert_eq!(stage.swept(), []);
     stage.finish();
@@ -90,7 +90,7 @@ fn a_stop_ends_the_whole_tree() {
         stage.launch(&["sh", "-c", &with_far_children(&pids, "wait")]);
         let far: i32 = content_of(&pids).trim().parse().unwrap();
         assert!(lives(far));
-        stage.order(Order::Stop);
+        stage.order(KeeperOrder::Stop);
         let outcome = stage.outcome();
         assert_eq!(outcome.exit, Some(Exit::Signal(15)));
         assert!(outcome.left.len() >= 3, "{:?}", outcome.left);
@@ -109,8 +109,8 @@ fn a_suspended_program_can_be_stopped() {
     let mut stage = Casting::silent().start();
     let pid = stage.launch_and_see(&["sleep", "600"]);
     kill(pid.0, nix::libc::SIGSTOP);
-    stage.until(|report| matches!(report, Report::Suspended { .. }).then_some(()));
-    stage.order(Order::Stop);
+    stage.until(|report| matches!(report, KeeperReport::Suspended { .. }).then_some(()));
+    stage.order(KeeperOrder::Stop);
     assert_eq!(stage.outcome().exit, Some(Exit::Signal(15)));
     assert_eq!(stage.swept(), []);
     stage.finish();
@@ -126,10 +126,10 @@ fn an_end_by_itself_leaves_daemons_alone() {
     let far: i32 = content_of(&pids).trim().parse().unwrap();
     assert!(outcome.left.iter().any(|pid| pid.0 == far), "it is named");
     // Nor does the clearing before a relaunch: no rank, no worker, no holder of a GPU.
-    stage.order(Order::Sweep);
+    stage.order(KeeperOrder::Sweep);
     let spared = stage.until(|report| match report {
-        Report::Note(text) => Some(text.clone()),
-        Report::Swept { .. } => panic!("it is not named"),
+        KeeperReport::Note(text) => Some(text.clone()),
+        KeeperReport::Swept { .. } => panic!("it is not named"),
         _ => None,
     });
     assert!(spared.contains(&format!("{far} (sleep)")), "{spared}");
@@ -141,7 +141,7 @@ fn an_end_by_itself_leaves_daemons_alone() {
     assert!(lives(far));
     // Nor does the stop of a later run, which began after it.
     stage.launch_and_see(&["sleep", "600"]);
-    stage.order(Order::Stop);
+    stage.order(KeeperOrder::Stop);
     assert_eq!(stage.outcome().exit, Some(Exit::Signal(15)));
     assert_eq!(stage.swept(), []);
     assert!(lives(far));
@@ -169,7 +169,7 @@ fn ranks_that_survive_their_agent_are_cleared_away() {
     assert_eq!(outcome.exit, Some(Exit::Code(1)));
     let rank: i32 = content_of(&ready).trim().parse().unwrap();
     assert!(outcome.left.iter().any(|pid| pid.0 == rank));
-    stage.order(Order::Sweep);
+    stage.order(KeeperOrder::Sweep);
     assert_eq!(stage.swept(), []);
     assert!(!lives(rank));
     // And the next run begins.
@@ -192,7 +192,7 @@ fn lose_a_keeper() {
     kill(stage.keeper.pid().0, 9);
     while stage.next().is_some() {}
     assert_eq!(
-        stage.wait_on(oomph::supervise::clear_up(&Timing::scaled(100))),
+        stage.wait_on(oomph::supervise::clear_up(&KeeperTimeouts::scaled(100))),
         []
     );
 }
@@ -242,7 +242,7 @@ fn two_programs_are_never_run_at_once() {
         reason.contains(&format!("run {} is still alive", RunNumber::FIRST)),
         "{reason}"
     );
-    stage.order(Order::Kill);
+    stage.order(KeeperOrder::Kill);
     assert_eq!(stage.outcome().exit, Some(Exit::Signal(9)));
     stage.swept();
     stage.finish();

@@ -3,7 +3,7 @@
 use crate::stage::*;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use oomph::event::Exit;
-use oomph::supervise::{Io, LineSettings, Order, RESET, Report, Size};
+use oomph::supervise::{Io, KeeperOrder, KeeperReport, LineSettings, RESET, Size};
 
 #[test]
 fn its_size_is_there_before_the_program_and_is_never_nothing() {
@@ -49,8 +49,8 @@ fn it_is_the_programs_controlling_terminal_and_takes_keys() {
         "-c",
         "echo ask >/dev/tty; read line; echo \"got $line\"",
     ]);
-    stage.until(|report| matches!(report, Report::Output { .. }).then_some(()));
-    stage.order(Order::Input(b"an answer\r".to_vec()));
+    stage.until(|report| matches!(report, KeeperReport::Output { .. }).then_some(()));
+    stage.order(KeeperOrder::Input(b"an answer\r".to_vec()));
     let outcome = stage.outcome();
     let text = String::from_utf8(outcome.terminal).unwrap();
     assert!(text.ends_with("got an answer\r\n"), "{text:?}");
@@ -116,7 +116,7 @@ fn a_front_that_dies_leaves_the_program_alone_and_the_terminal_in_order() {
 fn a_front_that_had_left_the_screen_left_it_in_order() {
     let terminal = UsersTerminal::open();
     let seen = Collected::from(terminal.master.try_clone().unwrap());
-    for order in [Order::ScreenShown(false), Order::Release] {
+    for order in [KeeperOrder::ScreenShown(false), KeeperOrder::Release] {
         let mut stage = Casting::on(&terminal, Io::Screen).start();
         stage.launch_and_see(&["sleep", "0.1"]);
         stage.order(order);
@@ -156,10 +156,13 @@ fn a_dead_keeper_hangs_the_program_up_and_the_front_hears_of_it() {
     content_of(&ready);
     kill(stage.keeper.pid().0, 9);
     while let Some(report) = stage.next() {
-        assert!(!matches!(report, Report::Exited { .. } | Report::Finished));
+        assert!(!matches!(
+            report,
+            KeeperReport::Exited { .. } | KeeperReport::Finished
+        ));
     }
     assert_eq!(content_of(&hung_up), "yes\n");
-    assert!(stage.keeper.send(Order::Interrupt).is_err());
+    assert!(stage.keeper.send(KeeperOrder::Interrupt).is_err());
     wait_until_gone(stage.keeper.pid());
 }
 

@@ -19,7 +19,8 @@ use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, Started, W
 use crate::session::{self, Recorder, RecorderOptions};
 use crate::state::State;
 use crate::supervise::{
-    self, Deputy, Keeper, Order, Report, Reports, RunStage, RunStanding, Size, Standing,
+    self, HeadlessFront, Keeper, KeeperOrder, KeeperReport, Reports, RunStage, RunStatus,
+    SessionStatus, Size,
 };
 use crate::units::{Moment, Pid};
 use anyhow::{Context, bail};
@@ -43,7 +44,7 @@ pub enum Arrival {
         nvml: bool,
     },
     /// The keeper started us.
-    Deputy(Deputy),
+    Headless(HeadlessFront),
 }
 
 /// Takes the front's place at the keeper that `connect` leads to, and keeps it until the session ends
@@ -58,7 +59,7 @@ pub async fn take_over(
     // Before any thread is there: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
     let mode = match arrival {
-        Arrival::Deputy(_) => Mode::Headless(Reason::Asked),
+        Arrival::Headless(_) => Mode::Headless(Reason::Asked),
         Arrival::Attached { .. } => mode::choose(false, &Surface::of_this_process()),
     };
     if let (Arrival::Attached { .. }, Mode::Headless(reason)) = (arrival, mode) {
@@ -88,11 +89,11 @@ pub async fn take_over(
 }
 
 /// The keeper's first two reports.
-async fn welcome(reports: &mut Reports) -> anyhow::Result<(Standing, Vec<u8>)> {
-    let Some(Report::Welcome(standing)) = reports.next().await else {
+async fn welcome(reports: &mut Reports) -> anyhow::Result<(SessionStatus, Vec<u8>)> {
+    let Some(KeeperReport::Welcome(standing)) = reports.next().await else {
         bail!("the session has just ended, or another `oomph attach` was quicker");
     };
-    let Some(Report::Recent(recent)) = reports.next().await else {
+    let Some(KeeperReport::Recent(recent)) = reports.next().await else {
         bail!("the session has just ended");
     };
     Ok((standing, recent))
@@ -106,7 +107,7 @@ struct Place {
     reports: Reports,
     signals: Signals,
     memory: Memory,
-    standing: Standing,
+    standing: SessionStatus,
     recent: Vec<u8>,
 }
 
@@ -138,9 +139,9 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
     let asks_nvml = memory.header.nvml
         && match place.arrival {
             Arrival::Attached { nvml } => nvml,
-            Arrival::Deputy(Deputy::Follows) => true,
+            Arrival::Headless(HeadlessFront::Follows) => true,
             // A driver's library may be what the front before died of.
-            Arrival::Deputy(Deputy::Replaces) => false,
+            Arrival::Headless(HeadlessFront::Replaces) => false,
         };
     let nvml = asks_nvml.then(|| start::watch_nvml(memory.interval, clock, events_in));
     let settings = config::read(&memory.command.cwd);
@@ -149,7 +150,7 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
     let mut front = Front::of(Parts {
         role: match place.arrival {
             Arrival::Attached { .. } => Role::Attached,
-            Arrival::Deputy(_) => Role::Deputy,
+            Arrival::Headless(_) => Role::Headless,
         },
         mode: place.mode,
         clock,
@@ -174,8 +175,8 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
         Level::Info,
         match place.arrival {
             Arrival::Attached { .. } => "a screen was attached",
-            Arrival::Deputy(Deputy::Follows) => "the session goes on without a screen",
-            Arrival::Deputy(Deputy::Replaces) => {
+            Arrival::Headless(HeadlessFront::Follows) => "the session goes on without a screen",
+            Arrival::Headless(HeadlessFront::Replaces) => {
                 "the front was lost; the session goes on without a screen and without NVML"
             }
         },
@@ -238,11 +239,11 @@ impl Front {
     }
 
     /// Brings us to where the session stands.
-    fn catch_up(&mut self, standing: &Standing, recent: Vec<u8>) {
+    fn catch_up(&mut self, standing: &SessionStatus, recent: Vec<u8>) {
         let known = (standing.run.as_ref()).and_then(|run| self.state.run_numbered(run.run));
         let over = matches!(
             standing.run,
-            Some(RunStanding {
+            Some(RunStatus {
                 stage: RunStage::Ended { .. },
                 ..
             })
@@ -337,7 +338,7 @@ impl Front {
             Size::new(rows, cols)
         });
         if let Some(size) = size {
-            self.order(Order::Resize(size));
+            self.order(KeeperOrder::Resize(size));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::start::{self, Kept};
 use super::{Departure, Front, Sources, depart};
 use crate::app::fit::Fitting;
 use crate::app::{Ending, RunOptions};
-use crate::supervise::{self, Timing};
+use crate::supervise::{self, KeeperTimeouts};
 use crate::units::Pid;
 
 /// Runs a session, or the runs of a search, to its end, on a runtime of its own.
@@ -44,7 +44,7 @@ pub(super) async fn conduct(
         return Ok(depart::wait_behind(front, sources.reports, sources.signals).await);
     }
     let keeper_lost = front.keeper_lost;
-    let timing = Timing::scaled(front.scaled);
+    let timing = KeeperTimeouts::scaled(front.scaled);
     if let Some(found) = front.leave(ending)
         && !keeper_lost
     {

@@ -7,7 +7,7 @@ use crate::app::phase::{After, Phase};
 use crate::app::signals::{Answer, Signals, descends_from};
 use crate::app::summary::{self, Summary};
 use crate::app::{Ending, OWN_FAILURE};
-use crate::supervise::{self, Call, Order, Report, Reports};
+use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
 use crate::units::Moment;
 use nix::sys::signal::Signal;
 use std::io::Write;
@@ -66,8 +66,8 @@ impl Front {
         self.recorder.finish(RECORDING_PATIENCE);
         self.remember();
         self.order(match self.waits_behind() {
-            true => Order::StepBack,
-            false => Order::Release,
+            true => KeeperOrder::StepBack,
+            false => KeeperOrder::Release,
         });
         self.keeper.flush(LAST_ORDER).await;
     }
@@ -77,7 +77,7 @@ impl Front {
         self.memory.command = self.command.clone();
         self.memory.baselines = self.baselines.clone();
         let text = self.memory.text();
-        self.order(Order::Remember(text));
+        self.order(KeeperOrder::Remember(text));
     }
 
     /// Tells the keeper what others may know, if that has changed.
@@ -100,7 +100,7 @@ impl Front {
         }
         let summary = Summary::of(&self.state, standing, attached);
         if said.is_none_or(|(_, said)| *said != summary) {
-            self.order(Order::Describe(summary.text()));
+            self.order(KeeperOrder::Describe(summary.text()));
         }
         self.described = Some((now, summary));
     }
@@ -156,10 +156,10 @@ pub(super) async fn wait_behind(front: Front, mut reports: Reports, signals: Sig
     loop {
         tokio::select! {
             report = reports.next() => match report {
-                Some(Report::Started { pid, .. }) => training = Some(pid),
-                Some(Report::Exited { exit, .. }) => ending = Ending::Like(exit),
-                Some(Report::SpawnFailed { status, .. }) => ending = Ending::Code(status),
-                Some(Report::Finished) => return ending,
+                Some(KeeperReport::Started { pid, .. }) => training = Some(pid),
+                Some(KeeperReport::Exited { exit, .. }) => ending = Ending::Like(exit),
+                Some(KeeperReport::SpawnFailed { status, .. }) => ending = Ending::Code(status),
+                Some(KeeperReport::Finished) => return ending,
                 Some(_) => {}
                 None => {
                     eprintln!("oomph: the keeper process is gone; the kernel hangs up the training's terminal");

@@ -7,7 +7,7 @@ use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
 use crate::remedy::model::{Allocator, Observation};
 use crate::state::Outcome;
-use crate::supervise::Order;
+use crate::supervise::KeeperOrder;
 use crate::units::Bytes;
 
 /// What a context and its libraries take of a device, where nobody says what is left: 518 MiB were
@@ -37,7 +37,7 @@ impl Front {
             Level::Info,
             format!("fit: {steps} steps were seen; stopping run {number}"),
         );
-        self.order(Order::Stop);
+        self.order(KeeperOrder::Stop);
     }
 
     /// What the current run's process may reserve of its device in all.

@@ -8,19 +8,19 @@ use crate::app::{Ending, OWN_FAILURE};
 use crate::event::{
     Dropped, Epoch, Event, Exit, Exited, Level, SpawnFailed, Started, StopRequested, What,
 };
-use crate::supervise::{self, Order, Report, Rung, Stream};
+use crate::supervise::{self, KeeperOrder, KeeperReport, OutputStream, Rung};
 use crate::ui::Effect;
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
 impl Front {
-    pub(super) fn reported(&mut self, report: Option<Report>) {
+    pub(super) fn reported(&mut self, report: Option<KeeperReport>) {
         let Some(report) = report else {
             return self.keeper_lost();
         };
         match report {
-            Report::Started { run, pid, .. } => {
+            KeeperReport::Started { run, pid, .. } => {
                 let (remedies, predicted_peak) = self.memory.chosen.clone();
                 self.phase = Phase::Running {
                     after: match self.stop_asked {
@@ -38,7 +38,7 @@ impl Front {
                 }));
                 self.enter_screen();
             }
-            Report::SpawnFailed {
+            KeeperReport::SpawnFailed {
                 run,
                 errno,
                 path,
@@ -53,39 +53,39 @@ impl Front {
                 };
                 self.spawn_failed(failed, status);
             }
-            Report::Output { stream, bytes } => self.output(stream, &bytes),
-            Report::Gap { bytes } => self.record(What::Dropped(Dropped {
+            KeeperReport::Output { stream, bytes } => self.output(stream, &bytes),
+            KeeperReport::Gap { bytes } => self.record(What::Dropped(Dropped {
                 output: bytes,
                 ..Dropped::default()
             })),
-            Report::Unlogged { bytes } => self.record(What::Dropped(Dropped {
+            KeeperReport::Unlogged { bytes } => self.record(What::Dropped(Dropped {
                 unlogged: bytes,
                 ..Dropped::default()
             })),
-            Report::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
-            Report::Swept { left } => self.swept(&left),
-            Report::Stopping { rung, within } => self.stopping(rung, within),
-            Report::Suspended { signal } => self.note(
+            KeeperReport::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
+            KeeperReport::Swept { left } => self.swept(&left),
+            KeeperReport::Stopping { rung, within } => self.stopping(rung, within),
+            KeeperReport::Suspended { signal } => self.note(
                 Level::Info,
                 format!("the training was stopped by {}", Exit::Signal(signal)),
             ),
-            Report::Resumed => self.note(Level::Info, "the training goes on after a stop"),
-            Report::Note(text) => self.note(Level::Warning, text),
-            Report::Superseded => self.superseded(),
-            Report::StopAsked { kill } => self.stop_asked(kill),
-            Report::Signalled(number) => {
+            KeeperReport::Resumed => self.note(Level::Info, "the training goes on after a stop"),
+            KeeperReport::Note(text) => self.note(Level::Warning, text),
+            KeeperReport::Superseded => self.superseded(),
+            KeeperReport::StopAsked { kill } => self.stop_asked(kill),
+            KeeperReport::Signalled(number) => {
                 if let Ok(signal) = Signal::try_from(number) {
                     self.forward(signal);
                 }
             }
             // Read by a front that comes later, before anything else.
-            Report::Welcome(_) | Report::Recent(_) => {}
+            KeeperReport::Welcome(_) | KeeperReport::Recent(_) => {}
             // Only asked for when the session ends, and read there.
-            Report::Finished => {}
+            KeeperReport::Finished => {}
         }
     }
 
-    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         let at = self.clock.now();
         if let Some(last) = bytes.last() {
             self.last_byte = *last;
@@ -97,9 +97,9 @@ impl Front {
         }
         let scanners = &mut self.scanners;
         let heard = match stream {
-            Stream::Terminal => &mut scanners.terminal,
-            Stream::Out => &mut scanners.out,
-            Stream::Err => &mut scanners.err,
+            OutputStream::Terminal => &mut scanners.terminal,
+            OutputStream::Out => &mut scanners.out,
+            OutputStream::Err => &mut scanners.err,
         };
         let mut found = Vec::new();
         let epochs = &mut scanners.epochs;
@@ -113,7 +113,7 @@ impl Front {
             screen.feed(stream, bytes);
             let answers = screen.child.take_answers();
             if !answers.is_empty() {
-                self.order(Order::Input(answers));
+                self.order(KeeperOrder::Input(answers));
             }
         } else {
             self.print_plain(bytes);
@@ -219,22 +219,22 @@ impl Front {
         match effect {
             Effect::Interrupt => {
                 self.stop_requested(Signal::SIGINT, true);
-                self.order(Order::Interrupt);
+                self.order(KeeperOrder::Interrupt);
                 self.waiting =
                     Some("the training was asked to stop (Ctrl-C); torchrun may take 30 s".into());
             }
             Effect::Stop => {
                 self.stop_requested(Signal::SIGTERM, true);
-                self.order(Order::Stop);
+                self.order(KeeperOrder::Stop);
                 self.waiting = Some("stopping".into());
             }
             Effect::Kill => {
                 self.stop_requested(Signal::SIGKILL, true);
-                self.order(Order::Kill);
+                self.order(KeeperOrder::Kill);
             }
             Effect::Quit { stop_training } => self.quit(stop_training),
             Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
-            Effect::Input(bytes) => self.order(Order::Input(bytes)),
+            Effect::Input(bytes) => self.order(KeeperOrder::Input(bytes)),
             Effect::Suspend => self.suspend(),
             // Playing belongs to `replay`.
             Effect::Replay(_) => {}
@@ -314,7 +314,7 @@ impl Front {
             _ => return self.quit(true),
         }
         self.stop_requested(Signal::SIGHUP, false);
-        self.order(Order::Stop);
+        self.order(KeeperOrder::Stop);
     }
 
     /// Passes a signal on where a run can take it; where none runs, a request to end ends us.
@@ -325,7 +325,7 @@ impl Front {
                 if ends {
                     self.stop_requested(signal, false);
                 }
-                self.order(Order::Forward(signal as i32));
+                self.order(KeeperOrder::Forward(signal as i32));
             }
             Phase::Asking { exit, .. }
             | Phase::Sweeping { exit, .. }
@@ -350,11 +350,11 @@ impl Front {
         if self.screen.is_none()
             && let Some(size) = terminal_size()
         {
-            self.order(Order::Resize(size));
+            self.order(KeeperOrder::Resize(size));
         }
     }
 
-    pub(super) fn order(&mut self, order: Order) {
+    pub(super) fn order(&mut self, order: KeeperOrder) {
         if let Err(error) = self.keeper.send(order) {
             self.note(
                 Level::Warning,

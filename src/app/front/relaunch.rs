@@ -12,7 +12,7 @@ use crate::command::CommandLine;
 use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
 use crate::remedy::{self, Context, Leftover, Plan, Remedy, RemedyId};
 use crate::state::{Outcome, Run};
-use crate::supervise::{Launch, Order};
+use crate::supervise::{KeeperOrder, Launch};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
 use nix::errno::Errno;
@@ -172,7 +172,7 @@ impl Front {
                     signal: Signal::SIGTERM as i32,
                     from_keyboard: true,
                 }));
-                self.order(Order::Stop);
+                self.order(KeeperOrder::Stop);
             }
             Phase::Settling { after, .. } => *after = After::Relaunch(Box::new(next)),
             Phase::Starting | Phase::Sweeping { .. } | Phase::Gating { .. } | Phase::Leaving(_) => {
@@ -212,7 +212,7 @@ impl Front {
     pub(super) fn sweep(&mut self, exit: Exit, next: Next) {
         self.waiting = Some("ending what is left of the last run".into());
         self.phase = Phase::Sweeping { exit, next };
-        self.order(Order::Sweep);
+        self.order(KeeperOrder::Sweep);
         self.request(Due::Now);
     }
 
@@ -365,6 +365,6 @@ impl Front {
             None => terminal_size(),
         };
         let command = self.surround.around(&self.command, run);
-        self.order(Order::Launch(Launch { run, command, size }));
+        self.order(KeeperOrder::Launch(Launch { run, command, size }));
     }
 }

@@ -22,9 +22,9 @@ use crate::collect::{nvml, probe_socket};
 use crate::command::{CommandLine, Word};
 use crate::config;
 use crate::event::{Clock, Event, Level, NvmlState, SessionStarted, What};
-use crate::session::{self, Card, Directories, Places, Recorder, RecorderOptions};
+use crate::session::{self, BaseDirs, Directories, Recorder, RecorderOptions, SessionFile};
 use crate::state::State;
-use crate::supervise::{self, Io, Keeper, Launch, Order, Setup, Timing};
+use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
 use crate::ui::Theme;
 use crate::units::RunNumber;
 use anyhow::Context;
@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 
 /// What must live as long as the session.
 pub(super) struct Kept {
-    pub(super) _nvml: Option<nvml::Watch>,
+    pub(super) _nvml: Option<nvml::NvmlWatch>,
     pub(super) directories: Directories,
     /// A session that goes on without us still needs its directory.
     pub(super) released: bool,
@@ -71,7 +71,7 @@ pub(super) fn start(
 
     let program = command.argv.first().context("no command given")?;
     let directories =
-        Directories::create(program, Zoned::now().datetime(), &Places::of_this_user());
+        Directories::create(program, Zoned::now().datetime(), &BaseDirs::of_this_user());
     let mut notes = directories.notes.clone();
     let recorder = record(&options.recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
@@ -90,11 +90,11 @@ pub(super) fn start(
             Mode::Screen => Io::Screen,
             Mode::Headless(_) => Io::PassThrough,
         },
-        timing: Timing::scaled(options.scaled),
+        timing: KeeperTimeouts::scaled(options.scaled),
         forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
-    keeper.send(Order::Launch(Launch {
+    keeper.send(KeeperOrder::Launch(Launch {
         run: RunNumber::FIRST,
         command: surround.around(&command, RunNumber::FIRST),
         size: match mode {
@@ -235,7 +235,7 @@ impl Front {
                     on_hup: OnHup::Keep,
                     ..parts.memory.rules
                 },
-                Role::First | Role::Deputy => parts.memory.rules,
+                Role::First | Role::Headless => parts.memory.rules,
             },
             baselines: parts.memory.baselines.clone(),
             theme: parts.theme,
@@ -275,15 +275,15 @@ impl Front {
         else {
             return;
         };
-        self.order(Order::Listen(Word::from(socket.as_path())));
+        self.order(KeeperOrder::Listen(Word::from(socket.as_path())));
         let recording = self.memory.recording().map(Path::to_path_buf);
-        let card = Card::of(
+        let card = SessionFile::of(
             &directories.id,
             self.keeper.pid(),
             log,
             recording.as_deref(),
         );
-        if let Err(error) = card.lay(directory) {
+        if let Err(error) = card.write(directory) {
             self.note(
                 Level::Warning,
                 format!(
@@ -295,7 +295,7 @@ impl Front {
         // In its own time: there may be many, on a slow disk.
         let _ = std::thread::Builder::new()
             .name("clearing".into())
-            .spawn(|| session::clear_dead(&Places::of_this_user()));
+            .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
     }
 }
 
@@ -304,7 +304,7 @@ pub(super) fn watch_nvml(
     interval: Duration,
     clock: Clock,
     events: mpsc::Sender<Event>,
-) -> nvml::Watch {
+) -> nvml::NvmlWatch {
     let library = std::env::var_os("OOMPH_NVML_LIBRARY").map(PathBuf::from);
     nvml::watch(
         nvml::Options {

@@ -7,7 +7,7 @@ use crate::app::mode::Mode;
 use crate::app::phase::Phase;
 use crate::app::screen::{Due, Screen};
 use crate::event::Level;
-use crate::supervise::Order;
+use crate::supervise::KeeperOrder;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
@@ -53,7 +53,7 @@ impl Front {
             return;
         };
         screen.give_back();
-        self.order(Order::ScreenShown(false));
+        self.order(KeeperOrder::ScreenShown(false));
         // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
         self.parked = Some(screen);
@@ -71,7 +71,7 @@ impl Front {
         match screen.take_again() {
             Ok(()) => {
                 self.screen = Some(screen);
-                self.order(Order::ScreenShown(true));
+                self.order(KeeperOrder::ScreenShown(true));
                 self.request(Due::Now);
             }
             Err(error) => {

@@ -4,7 +4,7 @@ use super::Options;
 use super::outbox::Outbox;
 use super::owners::Owners;
 use super::pulse::Pulse;
-use super::reading::{Answer, Watched};
+use super::reading::{DeviceAnswer, Watched};
 use super::reason::reason;
 use crate::event::{NvmlState, What};
 use crate::units::{Pid, Uuid};
@@ -78,15 +78,15 @@ fn rest(duration: Duration, options: &Options, pulse: &Pulse, outbox: &Outbox) -
 }
 
 /// A device among those that are watched.
-struct Place<'nvml> {
+struct WatchedSlot<'nvml> {
     device: Watched<'nvml>,
     /// When it last said that it is lost; it is asked again after a while.
     lost_at: Option<Instant>,
 }
 
-impl<'nvml> Place<'nvml> {
-    fn new(device: Watched<'nvml>) -> Place<'nvml> {
-        Place {
+impl<'nvml> WatchedSlot<'nvml> {
+    fn new(device: Watched<'nvml>) -> WatchedSlot<'nvml> {
+        WatchedSlot {
             device,
             lost_at: None,
         }
@@ -99,7 +99,7 @@ struct Round<'a, 'nvml> {
     options: &'a Options,
     pulse: &'a Pulse,
     outbox: &'a Outbox,
-    devices: Vec<Place<'nvml>>,
+    devices: Vec<WatchedSlot<'nvml>>,
     owners: Owners,
     count: u32,
     counted: Instant,
@@ -181,7 +181,8 @@ impl<'a, 'nvml> Round<'a, 'nvml> {
             match pulse.call(|| nvml.device_by_index(index).and_then(|d| watched(d, index))) {
                 Ok(devices) => {
                     before.retain(|old| devices.iter().all(|new| new.uuid != old.device.uuid));
-                    self.devices.extend(devices.into_iter().map(Place::new));
+                    self.devices
+                        .extend(devices.into_iter().map(WatchedSlot::new));
                 }
                 // One that we know goes on being asked: it will say that it is lost.
                 Err(_) if before.iter().any(|old| old.device.index == index) => {
@@ -199,22 +200,22 @@ impl<'a, 'nvml> Round<'a, 'nvml> {
     /// Reads each device once. Returns whether NVML is still initialised.
     fn read_all(&mut self) -> bool {
         let mut pids: Vec<Pid> = Vec::new();
-        for Place { device, lost_at } in &mut self.devices {
+        for WatchedSlot { device, lost_at } in &mut self.devices {
             if lost_at.is_some_and(|at| at.elapsed() < self.options.retry) {
                 continue;
             }
             match self.pulse.call(|| device.ask(&mut self.owners)) {
-                Answer::Reading(reading) => {
+                DeviceAnswer::Reading(reading) => {
                     *lost_at = None;
                     let processes = reading.processes.iter().flatten();
                     pids.extend(processes.map(|process| process.pid));
                     self.outbox.reading(What::Device(reading));
                 }
-                Answer::Lost(reading) => {
+                DeviceAnswer::Lost(reading) => {
                     *lost_at = Some(Instant::now());
                     self.outbox.insist(What::Device(reading));
                 }
-                Answer::Uninitialized => return false,
+                DeviceAnswer::Uninitialized => return false,
             }
         }
         self.owners.keep(&pids);

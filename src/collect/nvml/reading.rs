@@ -27,7 +27,7 @@ pub(super) struct Watched<'nvml> {
 }
 
 /// What came of asking a device.
-pub(super) enum Answer {
+pub(super) enum DeviceAnswer {
     /// A reading, some of it perhaps missing.
     Reading(DeviceReading),
     /// The device is gone, and this is the reading that says so.
@@ -39,14 +39,14 @@ pub(super) enum Answer {
 impl Watched<'_> {
     /// Asks the device for everything. The lists of processes are the dear part: 42 µs a call on an
     /// H200, where no other call here takes 10.
-    pub(super) fn ask(&self, owners: &mut Owners) -> Answer {
+    pub(super) fn ask(&self, owners: &mut Owners) -> DeviceAnswer {
         let mut reading = self.silent(None);
         match self.device.memory_info() {
             Ok(memory) => put_memory(&mut reading, &memory),
-            Err(NvmlError::Uninitialized) => return Answer::Uninitialized,
+            Err(NvmlError::Uninitialized) => return DeviceAnswer::Uninitialized,
             Err(error) => {
                 if let Some(reason) = lost(&error) {
-                    return Answer::Lost(self.silent(Some(reason)));
+                    return DeviceAnswer::Lost(self.silent(Some(reason)));
                 }
             }
         }
@@ -55,7 +55,7 @@ impl Watched<'_> {
         reading.utilization = self.device.utilization_rates().ok().map(|rates| rates.gpu);
         reading.temperature = sensors.temperature(TemperatureSensor::Gpu).ok();
         reading.power = sensors.power_usage().ok().map(|mw| mw as f32 / 1_000.0);
-        Answer::Reading(reading)
+        DeviceAnswer::Reading(reading)
     }
 
     /// A reading in which nothing is known.

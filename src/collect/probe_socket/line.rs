@@ -9,17 +9,17 @@ use serde::Deserialize;
 
 /// A line as it comes: `{"ns": …, "event": "sample", …}`.
 #[derive(Deserialize)]
-struct Line {
+struct ProbeLine {
     /// `time.monotonic_ns()` when it happened.
     ns: u64,
     #[serde(flatten)]
-    said: Said,
+    event: ProbeEvent,
 }
 
 /// The part of [`What`] that is a probe's to say. A start or an exit would be a lie here.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Said {
+enum ProbeEvent {
     Hello(Hello),
     Sample(Sample),
     Step(Step),
@@ -35,32 +35,32 @@ enum Said {
 /// more than the line's own; `None` where the kernel has no number for it here. `None` comes back
 /// where the bytes are no event of a probe's.
 pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Event> {
-    let line: Line = serde_json::from_slice(bytes).ok()?;
+    let line: ProbeLine = serde_json::from_slice(bytes).ok()?;
     Some(Event {
         at: clock.at_monotonic_ns(line.ns),
-        what: from(line.said, peer),
+        what: from(line.event, peer),
     })
 }
 
-fn from(said: Said, peer: Option<Pid>) -> What {
-    match said {
-        Said::Hello(mut hello) => {
+fn from(event: ProbeEvent, peer: Option<Pid>) -> What {
+    match event {
+        ProbeEvent::Hello(mut hello) => {
             set(&mut hello.pid, peer);
             What::Hello(hello)
         }
-        Said::Sample(mut sample) => {
+        ProbeEvent::Sample(mut sample) => {
             set(&mut sample.pid, peer);
             What::Sample(sample)
         }
-        Said::Step(mut step) => {
+        ProbeEvent::Step(mut step) => {
             set(&mut step.pid, peer);
             What::Step(step)
         }
-        Said::Structure(mut structure) => {
+        ProbeEvent::Structure(mut structure) => {
             set(&mut structure.pid, peer);
             What::Structure(structure)
         }
-        Said::Oom(mut record) => {
+        ProbeEvent::Oom(mut record) => {
             set(&mut record.pid, peer);
             set(&mut record.sample.pid, peer);
             if let Some(structure) = &mut record.structure {
@@ -68,16 +68,16 @@ fn from(said: Said, peer: Option<Pid>) -> What {
             }
             What::Oom(*record)
         }
-        Said::Patchable(mut patchable) => {
+        ProbeEvent::Patchable(mut patchable) => {
             set(&mut patchable.pid, peer);
             What::Patchable(patchable)
         }
-        Said::Patch(mut patched) => {
+        ProbeEvent::Patch(mut patched) => {
             set(&mut patched.pid, peer);
             What::Patch(patched)
         }
-        Said::Note(note) => What::Note(note),
-        Said::Dropped(dropped) => What::Dropped(dropped),
+        ProbeEvent::Note(note) => What::Note(note),
+        ProbeEvent::Dropped(dropped) => What::Dropped(dropped),
     }
 }
 

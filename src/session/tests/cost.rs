@@ -2,7 +2,7 @@
 
 use super::super::journal::Journal;
 use super::super::limits::Limits;
-use super::super::line::Line;
+use super::super::line::RecordLine;
 use super::{device, exited, note, oom, sample, step};
 use crate::event::Event;
 
@@ -18,7 +18,7 @@ struct Disk {
 impl Disk {
     fn take(&mut self, journal: &mut Journal, event: &Event) {
         let batch = journal.accept(event).unwrap();
-        let cost = |lines: &[Line]| lines.iter().map(|line| line.cost().0).sum::<u64>();
+        let cost = |lines: &[RecordLine]| lines.iter().map(|line| line.cost().0).sum::<u64>();
         self.main += cost(&batch.main);
         self.lines += batch.main.len() as u64;
         if batch.rotate {
@@ -117,7 +117,7 @@ fn a_thousand_ranks_and_an_oom_in_every_step_stay_in_bounds() {
 #[test]
 fn a_flood_of_notes_is_cut_and_said_and_what_counts_goes_on() {
     let mut journal = Journal::new(Limits::default());
-    let mut main: Vec<Line> = Vec::new();
+    let mut main: Vec<RecordLine> = Vec::new();
     for i in 0..30_000 {
         let flood = note(f64::from(i) / 100.0, &"the same trouble again ".repeat(5));
         main.extend(journal.accept(&flood).unwrap().main);
@@ -126,7 +126,7 @@ fn a_flood_of_notes_is_cut_and_said_and_what_counts_goes_on() {
     main.extend(journal.finish().main);
     let cost: u64 = main.iter().map(|line| line.cost().0).sum();
     assert!(cost < 3 * MB, "{cost}");
-    let text: Vec<u8> = main.iter().flat_map(Line::text).copied().collect();
+    let text: Vec<u8> = main.iter().flat_map(RecordLine::text).copied().collect();
     let text = String::from_utf8(text).unwrap();
     let told: Vec<&str> = text
         .lines()

@@ -5,8 +5,8 @@
 //! at a time. Nothing here waits for a caller, and none of it reaches the trainer.
 
 use super::descriptor::{self, Got, Put};
-use crate::supervise::Report;
-use crate::supervise::standing::{Call, Standing};
+use crate::supervise::KeeperReport;
+use crate::supervise::status::{Call, SessionStatus};
 use crate::supervise::wire::{self, Decoder};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::fs::{self, Permissions};
@@ -45,7 +45,7 @@ pub struct Caller {
 }
 
 /// What has become of a caller.
-enum Word {
+enum CallerState {
     /// Nothing yet.
     Awaited,
     /// It said this.
@@ -99,9 +99,11 @@ impl Callers {
         let mut said = Vec::new();
         for mut caller in std::mem::take(&mut self.waiting) {
             match caller.listen() {
-                Word::Said(call) => said.push((caller, call)),
-                Word::Awaited if now < caller.since + WORD_WITHIN => self.waiting.push(caller),
-                Word::Awaited | Word::Nothing => {}
+                CallerState::Said(call) => said.push((caller, call)),
+                CallerState::Awaited if now < caller.since + WORD_WITHIN => {
+                    self.waiting.push(caller)
+                }
+                CallerState::Awaited | CallerState::Nothing => {}
             }
         }
         said
@@ -125,28 +127,30 @@ impl Callers {
 }
 
 impl Caller {
-    fn listen(&mut self) -> Word {
+    fn listen(&mut self) -> CallerState {
         let mut chunk = [0; 4096];
         match descriptor::read(&self.socket, &mut chunk) {
             Got::Bytes(n) => self.decoder.push(chunk.get(..n).unwrap_or_default()),
             Got::Nothing => {}
-            Got::End => return Word::Nothing,
+            Got::End => return CallerState::Nothing,
         }
         match self.decoder.next() {
-            Ok(None) => Word::Awaited,
-            Ok(Some(frame)) => frame.into_call().map_or(Word::Nothing, Word::Said),
-            Err(_) => Word::Nothing,
+            Ok(None) => CallerState::Awaited,
+            Ok(Some(frame)) => frame
+                .into_call()
+                .map_or(CallerState::Nothing, CallerState::Said),
+            Err(_) => CallerState::Nothing,
         }
     }
 
-    /// Answers with how things stand, and hangs up.
-    pub fn answer(self, standing: Standing) {
-        tell(&self.socket, &Report::Welcome(standing));
+    /// KeeperAnswers with how things stand, and hangs up.
+    pub fn answer(self, status: SessionStatus) {
+        tell(&self.socket, &KeeperReport::Welcome(status));
     }
 }
 
 /// Says something that fits into a socket's buffer; whether it did.
-fn tell(socket: impl AsFd, report: &Report) -> bool {
+fn tell(socket: impl AsFd, report: &KeeperReport) -> bool {
     let bytes = wire::report(report);
     // A listener that leaves a buffer of some hundred kilobytes full has stopped listening.
     descriptor::write(socket, &bytes) == Put::Bytes(bytes.len())
@@ -168,32 +172,32 @@ impl Followers {
     }
 
     /// Tells them what concerns them.
-    pub fn hear(&mut self, report: &Report) {
+    pub fn hear(&mut self, report: &KeeperReport) {
         match report {
-            Report::Started { .. }
-            | Report::SpawnFailed { .. }
-            | Report::Exited { .. }
-            | Report::Swept { .. }
-            | Report::Stopping { .. } => self.sockets.retain(|socket| tell(socket, report)),
-            Report::Output { .. }
-            | Report::Recent(_)
-            | Report::Gap { .. }
-            | Report::Suspended { .. }
-            | Report::Resumed
-            | Report::Unlogged { .. }
-            | Report::Note(_)
-            | Report::Welcome(_)
-            | Report::Superseded
-            | Report::StopAsked { .. }
-            | Report::Signalled(_)
-            | Report::Finished => {}
+            KeeperReport::Started { .. }
+            | KeeperReport::SpawnFailed { .. }
+            | KeeperReport::Exited { .. }
+            | KeeperReport::Swept { .. }
+            | KeeperReport::Stopping { .. } => self.sockets.retain(|socket| tell(socket, report)),
+            KeeperReport::Output { .. }
+            | KeeperReport::Recent(_)
+            | KeeperReport::Gap { .. }
+            | KeeperReport::Suspended { .. }
+            | KeeperReport::Resumed
+            | KeeperReport::Unlogged { .. }
+            | KeeperReport::Note(_)
+            | KeeperReport::Welcome(_)
+            | KeeperReport::Superseded
+            | KeeperReport::StopAsked { .. }
+            | KeeperReport::Signalled(_)
+            | KeeperReport::Finished => {}
         }
     }
 
     /// Tells them that the session is over, once.
     pub fn hear_the_end(&mut self) {
         if !std::mem::replace(&mut self.told_end, true) {
-            let end = Report::Finished;
+            let end = KeeperReport::Finished;
             self.sockets.retain(|socket| tell(socket, &end));
         }
     }

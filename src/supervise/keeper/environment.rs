@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// What the trainer's output goes through, as far as its environment depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surface {
+pub struct OutputPath {
     /// Where a terminal's output goes.
     pub io: Io,
     /// Whether it has a pseudo-terminal of ours.
@@ -26,7 +26,7 @@ const OF_THE_TERMINAL: [&str; 2] = ["KITTY_WINDOW_ID", "VTE_VERSION"];
 pub fn environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     changes: &[EnvChange],
-    surface: Surface,
+    surface: OutputPath,
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = inherited.collect();
     if surface.terminal {
@@ -89,8 +89,8 @@ mod tests {
         .into_iter()
     }
 
-    fn surface(io: Io, terminal: bool, pipe: bool) -> Surface {
-        Surface { io, terminal, pipe }
+    fn surface(io: Io, terminal: bool, pipe: bool) -> OutputPath {
+        OutputPath { io, terminal, pipe }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod parts;
 
 use super::ring;
 use super::sink::STACK;
-use parts::Parts;
+use parts::LogParts;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
@@ -107,10 +107,10 @@ impl Log {
     /// name; then no log is kept, and [`Log::losses`] gives the reason, of the kind
     /// `AlreadyExists`.
     pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<Log> {
-        Log::of(Parts::new(path, part), retry)
+        Log::of(LogParts::new(path, part), retry)
     }
 
-    fn of(parts: Parts, retry: Duration) -> io::Result<Log> {
+    fn of(parts: LogParts, retry: Duration) -> io::Result<Log> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 ring: VecDeque::new(),
@@ -231,7 +231,7 @@ impl Log {
     }
 }
 
-fn keep(shared: &Shared, mut parts: Parts) {
+fn keep(shared: &Shared, mut parts: LogParts) {
     // At once, so that a name that is taken is known before there is anything to write. Any other
     // failure is one of the first write, if it lasts until then.
     if let Err(error) = parts.open()
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn a_write_that_blocks_for_ever_holds_up_nothing() {
         let (reading, writing) = nix::unistd::pipe().unwrap();
-        let parts = Parts::on(File::from(writing), "/dev/null/no".into(), PART);
+        let parts = LogParts::on(File::from(writing), "/dev/null/no".into(), PART);
         let log = Log::of(parts, Duration::ZERO).unwrap();
         let mut lost = 0;
         for _ in 0..1000 {

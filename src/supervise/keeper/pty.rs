@@ -22,7 +22,7 @@ pub struct Pty {
 
 /// How its line is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line {
+pub enum LineMode {
     /// As the user's terminal: somebody draws what comes out.
     Screen,
     /// What comes out goes on to a terminal that does its own output processing and echo, so this
@@ -33,7 +33,7 @@ pub enum Line {
 
 impl Pty {
     /// Opens one of this size. Its settings are those of the user's terminal where that is known.
-    pub fn open(size: Size, like: Option<&LineSettings>, line: Line) -> nix::Result<Pty> {
+    pub fn open(size: Size, like: Option<&LineSettings>, line: LineMode) -> nix::Result<Pty> {
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags)?;
         unlockpt(&master)?;
@@ -51,8 +51,8 @@ impl Pty {
             None => tcgetattr(&slave)?,
         };
         match line {
-            Line::Screen => {}
-            Line::Relay => {
+            LineMode::Screen => {}
+            LineMode::Relay => {
                 settings.output_flags.remove(OutputFlags::OPOST);
                 settings.local_flags.insert(LocalFlags::EXTPROC);
             }

@@ -6,13 +6,13 @@
 //! wants single keys) the user's terminal is set alike for as long.
 
 use super::descriptor::{self, Got};
-use super::place::{Plan, Way};
 use super::pty::Pty;
-use super::run::{MOST_KEYS, Run};
+use super::run::{MOST_KEYS, TrainerRun};
+use super::stdio::{Route, StdioPlan};
 use super::tree::Process;
 use crate::supervise::Io;
 use crate::supervise::terminal::LineSettings;
-use crate::supervise::wire::Hello;
+use crate::supervise::wire::FirstMessage;
 use nix::fcntl::OFlag;
 use nix::libc;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -37,10 +37,10 @@ pub struct Relay {
 impl Relay {
     /// A relay, where the trainer's stdin is a pseudo-terminal in place of the user's own and
     /// nothing else reads that.
-    pub fn open(hello: &Hello, plan: &Plan) -> Option<Relay> {
+    pub fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
         let found = hello.line.clone()?;
         match (hello.io, plan.input) {
-            (Io::PassThrough, Way::Terminal) => {}
+            (Io::PassThrough, Route::Terminal) => {}
             (Io::Screen | Io::PassThrough, _) => return None,
         }
         // A description of our own: a read that finds nothing must not wait, and the user's own
@@ -57,7 +57,7 @@ impl Relay {
     }
 
     /// The descriptor to poll for keys, if any are wanted now.
-    pub fn wants_keys(&self, now: Instant, run: &Run) -> Option<RawFd> {
+    pub fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
         (!resting && run.keys.len() < MOST_KEYS).then(|| self.keyboard.as_raw_fd())
     }
@@ -73,7 +73,7 @@ impl Relay {
     }
 
     /// Takes keys that have come; whether there will be more.
-    pub fn take(&mut self, events: libc::c_short, run: &mut Run) -> bool {
+    pub fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
         if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return false;
         }

@@ -1,15 +1,15 @@
 //! One run: the trainer, its terminal and pipes, and how far it has come.
 
 use super::descriptor;
-use super::environment::{self, Surface};
-use super::place::{Plan, Way};
-use super::pty::{Line, Pty};
+use super::environment::{self, OutputPath};
+use super::pty::{LineMode, Pty};
 use super::spawn::{self, Blueprint, Spawned};
-use super::tail::Tail;
+use super::stdio::{Route, StdioPlan};
+use super::tail::FollowedFile;
 use crate::event::Exit;
 use crate::supervise::resolve::{self, Missing};
-use crate::supervise::wire::Hello;
-use crate::supervise::{Io, Launch, RunStage, RunStanding, Size, Stream};
+use crate::supervise::wire::FirstMessage;
+use crate::supervise::{Io, Launch, OutputStream, RunStage, RunStatus, Size};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
 use nix::sys::stat::stat;
@@ -24,7 +24,7 @@ use std::time::Instant;
 pub const MOST_KEYS: usize = 64 << 10;
 
 /// A run, from its launch until nobody holds what it was given any more.
-pub struct Run {
+pub struct TrainerRun {
     /// Its number.
     pub number: RunNumber,
     /// How far it has come.
@@ -34,7 +34,7 @@ pub struct Run {
     /// Its pipes, until nobody writes to them.
     pub pipes: Vec<Pipe>,
     /// The user's files that it writes to.
-    pub tails: Vec<Tail>,
+    pub tails: Vec<FollowedFile>,
     /// Keys for its terminal.
     pub keys: VecDeque<u8>,
     /// Keys that it never took, and how many of them were told of.
@@ -118,7 +118,7 @@ pub struct Terminal {
 /// The reading end of a pipe that the trainer writes to.
 pub struct Pipe {
     /// Which of its streams.
-    pub stream: Stream,
+    pub stream: OutputStream,
     /// Our end.
     pub fd: OwnedFd,
     /// Whether nobody writes to it any more.
@@ -170,14 +170,14 @@ impl From<Missing> for Failed {
 /// A run that is on its way, and what the user should know of it.
 pub struct Begun {
     /// The run.
-    pub run: Run,
+    pub run: TrainerRun,
     /// A line for the user.
     pub note: Option<String>,
 }
 
-impl Run {
+impl TrainerRun {
     /// Starts a run. What the trainer gets is decided by `plan`.
-    pub fn begin(launch: Launch, hello: &Hello, plan: Plan) -> Result<Begun, Failed> {
+    pub fn begin(launch: Launch, hello: &FirstMessage, plan: StdioPlan) -> Result<Begun, Failed> {
         let Launch { run, command, size } = launch;
         let inherited_path = std::env::var_os("PATH");
         let path = resolve::resolve(&command, inherited_path.as_deref())?;
@@ -187,11 +187,11 @@ impl Run {
             None => None,
             Some(user) => {
                 let size = size
-                    .or_else(|| super::place::window_size(user))
+                    .or_else(|| super::stdio::window_size(user))
                     .unwrap_or(Size::USUAL);
                 let line = match hello.io {
-                    Io::Screen => Line::Screen,
-                    Io::PassThrough => Line::Relay,
+                    Io::Screen => LineMode::Screen,
+                    Io::PassThrough => LineMode::Relay,
                 };
                 match Pty::open(size, hello.line.as_ref(), line) {
                     Ok(pty) => Some(pty),
@@ -209,7 +209,7 @@ impl Run {
         let env = environment::environment(
             std::env::vars_os(),
             &command.env,
-            Surface {
+            OutputPath {
                 io: hello.io,
                 terminal: pty.is_some(),
                 pipe: plan.has_pipe(),
@@ -217,19 +217,19 @@ impl Run {
         );
         let ranked = super::sweep::is_ranked(env.keys().map(OsString::as_os_str));
         let ours = |what: &str, errno: nix::errno::Errno| Failed::ours(what, errno as i32, &path);
-        let mut ends: Vec<(Stream, OwnedFd)> = Vec::new();
+        let mut ends: Vec<(OutputStream, OwnedFd)> = Vec::new();
         let mut pipes = Vec::new();
         let mut tails = Vec::new();
         let mut streams = [None; 3];
         for (place, way) in streams.iter_mut().zip([plan.input, plan.out, plan.err]) {
             match way {
-                Way::Inherit | Way::Follow(_) => {}
-                Way::Terminal => {
+                Route::Inherit | Route::Follow(_) => {}
+                Route::Terminal => {
                     *place = pty
                         .as_ref()
                         .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd()));
                 }
-                Way::Pipe(stream) => {
+                Route::Pipe(stream) => {
                     if !ends.iter().any(|(other, _)| *other == stream) {
                         let no_pipe = |errno| ours("no pipe", errno);
                         let (fd, writing) = descriptor::pipe().map_err(no_pipe)?;
@@ -249,9 +249,11 @@ impl Run {
             }
         }
         for (number, way) in [(1, plan.out), (2, plan.err)] {
-            if let Way::Follow(stream) = way
-                && !tails.iter().any(|tail: &Tail| tail.stream == stream)
-                && let Ok(tail) = Tail::follow(number, stream)
+            if let Route::Follow(stream) = way
+                && !tails
+                    .iter()
+                    .any(|tail: &FollowedFile| tail.stream == stream)
+                && let Ok(tail) = FollowedFile::follow(number, stream)
             {
                 tails.push(tail);
             }
@@ -291,7 +293,7 @@ impl Run {
             Failed::ours("no process for the command", errno, &path)
         })?;
         Ok(Begun {
-            run: Run {
+            run: TrainerRun {
                 number: run,
                 stage: Stage::Starting {
                     pipe,
@@ -336,7 +338,7 @@ impl Run {
     }
 
     /// How it stands, for others.
-    pub fn standing(&self) -> RunStanding {
+    pub fn status(&self) -> RunStatus {
         let stage = match (&self.outcome, self.trainer) {
             (Some(outcome), _) => outcome.clone(),
             (None, Some((pid, start_time))) => RunStage::Running {
@@ -345,7 +347,7 @@ impl Run {
             },
             (None, None) => RunStage::Starting,
         };
-        RunStanding {
+        RunStatus {
             run: self.number,
             stage,
         }

@@ -26,7 +26,7 @@ const PIECE: usize = 32 << 10;
 pub const STACK: usize = 128 << 10;
 
 /// The writing end, held by the loop.
-pub struct Sink {
+pub struct StreamWriter {
     shared: Arc<Shared>,
     unsaid: Cell<bool>,
 }
@@ -53,10 +53,10 @@ impl Shared {
     }
 }
 
-impl Sink {
+impl StreamWriter {
     /// Starts the thread that writes to `to`; `wake` is told when there is room again, or when
     /// everything is written.
-    pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<Sink> {
+    pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<StreamWriter> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 ring: VecDeque::new(),
@@ -72,7 +72,7 @@ impl Sink {
             .name("oomph-writer".into())
             .stack_size(STACK)
             .spawn(move || write_on(&theirs, to))?;
-        Ok(Sink {
+        Ok(StreamWriter {
             shared,
             unsaid: Cell::new(false),
         })
@@ -93,7 +93,7 @@ impl Sink {
         room
     }
 
-    /// Takes bytes, never more than [`Sink::room`] said.
+    /// Takes bytes, never more than [`StreamWriter::room`] said.
     pub fn push(&self, bytes: &[u8]) {
         let mut state = self.shared.lock();
         if !state.broken {

@@ -47,7 +47,7 @@ pub struct Blueprint {
 /// A process that is on its way to its program.
 #[derive(Debug)]
 pub struct Spawned {
-    /// Says what became of it: see [`Word`].
+    /// Says what became of it: see [`SpawnMessage`].
     pub words: OwnedFd,
     /// The holder of its session, where it has a terminal.
     pub holder: Option<i32>,
@@ -55,7 +55,7 @@ pub struct Spawned {
 
 /// The steps that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SpawnStep {
     /// Making the process, its session, its terminal.
     Setup,
     /// Going to its directory.
@@ -66,11 +66,11 @@ pub enum Step {
 
 /// What a process says of itself before it becomes the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum SpawnMessage {
     /// Its id.
     Pid(i32),
     /// A step that failed, and the system's number for it. It ends then.
-    Failed(Step, i32),
+    Failed(SpawnStep, i32),
 }
 
 /// A word's length on the pipe: a letter and a number.
@@ -82,17 +82,17 @@ const DIRECTORY: i32 = 2;
 const EXEC: i32 = 3;
 
 /// The whole words in what came from the pipe.
-pub fn words(bytes: &[u8]) -> Vec<Word> {
+pub fn words(bytes: &[u8]) -> Vec<SpawnMessage> {
     bytes
         .chunks_exact(LENGTH)
         .filter_map(|chunk| {
             let (kind, number) = chunk.split_first_chunk::<4>()?;
             let number = i32::from_ne_bytes(*number.first_chunk::<4>()?);
             match i32::from_ne_bytes(*kind) {
-                PID => Some(Word::Pid(number)),
-                SETUP => Some(Word::Failed(Step::Setup, number)),
-                DIRECTORY => Some(Word::Failed(Step::Directory, number)),
-                EXEC => Some(Word::Failed(Step::Exec, number)),
+                PID => Some(SpawnMessage::Pid(number)),
+                SETUP => Some(SpawnMessage::Failed(SpawnStep::Setup, number)),
+                DIRECTORY => Some(SpawnMessage::Failed(SpawnStep::Directory, number)),
+                EXEC => Some(SpawnMessage::Failed(SpawnStep::Exec, number)),
                 _ => None,
             }
         })
@@ -311,9 +311,12 @@ mod tests {
         }
         assert_eq!(
             words(&bytes),
-            [Word::Pid(4711), Word::Failed(Step::Exec, libc::ENOENT)]
+            [
+                SpawnMessage::Pid(4711),
+                SpawnMessage::Failed(SpawnStep::Exec, libc::ENOENT)
+            ]
         );
         bytes.truncate(12);
-        assert_eq!(words(&bytes), [Word::Pid(4711)]);
+        assert_eq!(words(&bytes), [SpawnMessage::Pid(4711)]);
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Whom a sweep is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SweepScope {
     /// Everybody: the user asked for the end.
     All,
     /// Before a relaunch: ranks, workers and whoever holds a GPU. A daemon that was left on
@@ -26,8 +26,8 @@ const ROUND: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub struct Sweep {
     /// Whom it is for.
-    pub scope: Scope,
-    phase: Phase,
+    pub scope: SweepScope,
+    phase: SweepPhase,
     until: Instant,
     next: Instant,
     told: HashSet<(i32, u64)>,
@@ -35,7 +35,7 @@ pub struct Sweep {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SweepPhase {
     Asking,
     Killing,
 }
@@ -53,10 +53,10 @@ pub struct Round {
 
 impl Sweep {
     /// A sweep that asks first.
-    pub fn ask(scope: Scope, now: Instant, grace: Duration, unkillable: Duration) -> Sweep {
+    pub fn ask(scope: SweepScope, now: Instant, grace: Duration, unkillable: Duration) -> Sweep {
         Sweep {
             scope,
-            phase: Phase::Asking,
+            phase: SweepPhase::Asking,
             until: now + grace,
             next: now,
             told: HashSet::new(),
@@ -65,9 +65,9 @@ impl Sweep {
     }
 
     /// A sweep that kills at once.
-    pub fn kill(scope: Scope, now: Instant, unkillable: Duration) -> Sweep {
+    pub fn kill(scope: SweepScope, now: Instant, unkillable: Duration) -> Sweep {
         Sweep {
-            phase: Phase::Killing,
+            phase: SweepPhase::Killing,
             ..Sweep::ask(scope, now, unkillable, unkillable)
         }
     }
@@ -85,25 +85,25 @@ impl Sweep {
         };
         if now >= self.until {
             match self.phase {
-                Phase::Asking => {
-                    self.phase = Phase::Killing;
+                SweepPhase::Asking => {
+                    self.phase = SweepPhase::Killing;
                     self.until = now + self.unkillable;
                     round.killing = !targets.is_empty();
                 }
-                Phase::Killing => round.over = true,
+                SweepPhase::Killing => round.over = true,
             }
         }
         self.next = now + ROUND;
         for process in targets {
             match self.phase {
-                Phase::Asking => {
+                SweepPhase::Asking => {
                     if self.told.insert((process.pid, process.start)) {
                         // A stopped process takes no TERM before it goes on.
                         round.signals.push((process.clone(), SIGTERM));
                         round.signals.push((process, SIGCONT));
                     }
                 }
-                Phase::Killing => round.signals.push((process, SIGKILL)),
+                SweepPhase::Killing => round.signals.push((process, SIGKILL)),
             }
         }
         round
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn each_is_asked_once_then_killed_until_gone() {
         let start = Instant::now();
-        let mut sweep = Sweep::ask(Scope::All, start, GRACE, GRACE);
+        let mut sweep = Sweep::ask(SweepScope::All, start, GRACE, GRACE);
         let first = sweep.round(start, vec![process(7, 1)]);
         assert_eq!(
             first.signals,
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_cannot_be_killed_does_not_hold_us_up() {
         let start = Instant::now();
-        let mut sweep = Sweep::kill(Scope::All, start, GRACE);
+        let mut sweep = Sweep::kill(SweepScope::All, start, GRACE);
         assert!(!sweep.round(start, vec![process(7, 1)]).over);
         let end = sweep.round(start + GRACE, vec![process(7, 1)]);
         assert!(end.over, "7 is in uninterruptible sleep");
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_another_process() {
         let start = Instant::now();
-        let mut sweep = Sweep::ask(Scope::All, start, GRACE, GRACE);
+        let mut sweep = Sweep::ask(SweepScope::All, start, GRACE, GRACE);
         sweep.round(start, vec![process(7, 1)]);
         assert_eq!(
             sweep

@@ -5,7 +5,7 @@
 //! does not wake us for each.
 
 use super::descriptor;
-use crate::supervise::Stream;
+use crate::supervise::OutputStream;
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::fstat;
@@ -24,9 +24,9 @@ const FARTHEST: u64 = 64 << 20;
 
 /// A file that is followed.
 #[derive(Debug)]
-pub struct Tail {
+pub struct FollowedFile {
     /// Which of the trainer's streams it is.
-    pub stream: Stream,
+    pub stream: OutputStream,
     file: OwnedFd,
     /// Becomes readable when the file has grown; `None` where the system gives no watch, and the
     /// file is looked at every second.
@@ -36,7 +36,7 @@ pub struct Tail {
 
 /// What a look at the file found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum TailRead {
     /// This many new bytes.
     Bytes(usize),
     /// This many bytes were passed over.
@@ -47,9 +47,9 @@ pub enum Found {
     Nothing,
 }
 
-impl Tail {
+impl FollowedFile {
     /// Follows the file behind the user's stream `number` from where that will write next.
-    pub fn follow(number: i32, stream: Stream) -> nix::Result<Tail> {
+    pub fn follow(number: i32, stream: OutputStream) -> nix::Result<FollowedFile> {
         let user = descriptor::standard(number);
         let file = descriptor::reopen(user, OFlag::O_RDONLY)?;
         let flags = nix::fcntl::fcntl(user, nix::fcntl::FcntlArg::F_GETFL)?;
@@ -60,7 +60,7 @@ impl Tail {
             lseek(user, 0, Whence::SeekCur)?
         };
         let watch = watch(&file).ok();
-        Ok(Tail {
+        Ok(FollowedFile {
             stream,
             file,
             watch,
@@ -69,25 +69,25 @@ impl Tail {
     }
 
     /// Reads what is new, at most a buffer of it.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Found {
+    pub fn read(&mut self, buffer: &mut [u8]) -> TailRead {
         let size = fstat(&self.file).map_or(0, |about| about.st_size);
         let size = u64::try_from(size).unwrap_or(0);
         if size < self.offset {
             self.offset = 0;
-            return Found::CutOff;
+            return TailRead::CutOff;
         }
         let behind = size - self.offset;
         if behind > FARTHEST {
             let skipped = behind - FARTHEST / 2;
             self.offset += skipped;
-            return Found::Skipped(skipped);
+            return TailRead::Skipped(skipped);
         }
         let offset = i64::try_from(self.offset).unwrap_or(i64::MAX);
         match pread(&self.file, buffer, offset) {
-            Ok(0) | Err(_) => Found::Nothing,
+            Ok(0) | Err(_) => TailRead::Nothing,
             Ok(n) => {
                 self.offset += n as u64;
-                Found::Bytes(n)
+                TailRead::Bytes(n)
             }
         }
     }
@@ -129,24 +129,24 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut writer = File::create(&path).unwrap();
-        let mut tail = Tail {
-            stream: Stream::Out,
+        let mut tail = FollowedFile {
+            stream: OutputStream::Out,
             file: File::open(&path).unwrap().into(),
             watch: watch(&writer).ok(),
             offset: 0,
         };
         let mut buffer = [0; 64];
-        assert_eq!(tail.read(&mut buffer), Found::Nothing);
+        assert_eq!(tail.read(&mut buffer), TailRead::Nothing);
         writer.write_all(b"hello").unwrap();
-        assert_eq!(tail.read(&mut buffer), Found::Bytes(5));
-        assert_eq!(tail.read(&mut buffer), Found::Nothing);
+        assert_eq!(tail.read(&mut buffer), TailRead::Bytes(5));
+        assert_eq!(tail.read(&mut buffer), TailRead::Nothing);
         writer.set_len(0).unwrap();
-        assert_eq!(tail.read(&mut buffer), Found::CutOff);
+        assert_eq!(tail.read(&mut buffer), TailRead::CutOff);
         writer.set_len(FARTHEST * 3).unwrap();
         assert_eq!(
             tail.read(&mut buffer),
-            Found::Skipped(FARTHEST * 3 - FARTHEST / 2)
+            TailRead::Skipped(FARTHEST * 3 - FARTHEST / 2)
         );
-        assert_eq!(tail.read(&mut buffer), Found::Bytes(64));
+        assert_eq!(tail.read(&mut buffer), TailRead::Bytes(64));
     }
 }

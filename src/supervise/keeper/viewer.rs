@@ -7,7 +7,7 @@ use super::descriptor::{self, Put};
 use super::recent::Recent;
 use super::ring;
 use crate::supervise::wire;
-use crate::supervise::{Report, Standing, Stream};
+use crate::supervise::{KeeperReport, OutputStream, SessionStatus};
 use crate::units::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -36,9 +36,9 @@ pub struct Viewer {
 
 enum Item {
     /// So many of the bytes.
-    Output(Stream, usize),
+    Output(OutputStream, usize),
     Gap(u64),
-    Report(Report),
+    KeeperReport(KeeperReport),
 }
 
 impl Viewer {
@@ -66,7 +66,8 @@ impl Viewer {
     /// Tells the front to make way, before all else that waits, and nothing after it.
     pub fn supersede(&mut self) {
         if !self.held {
-            self.waiting.push_front(Item::Report(Report::Superseded));
+            self.waiting
+                .push_front(Item::KeeperReport(KeeperReport::Superseded));
             self.held = true;
         }
     }
@@ -74,7 +75,7 @@ impl Viewer {
     /// Begins anew for another front: with how things stand and the recent output that none of what
     /// waits holds, then the output that waits. Everything else of the session's that waits is in
     /// how things stand.
-    pub fn begin_anew(&mut self, standing: Standing, recent: &Recent) {
+    pub fn begin_anew(&mut self, status: SessionStatus, recent: &Recent) {
         self.held = false;
         self.sending.clear();
         self.sent = 0;
@@ -88,23 +89,29 @@ impl Viewer {
                 unseen += *bytes;
                 true
             }
-            Item::Report(report) => matches!(report, Report::Note(_) | Report::Unlogged { .. }),
+            Item::KeeperReport(report) => matches!(
+                report,
+                KeeperReport::Note(_) | KeeperReport::Unlogged { .. }
+            ),
         });
         let recent = recent.before(unseen);
         self.waiting
-            .push_front(Item::Report(Report::Recent(recent)));
-        (self.waiting).push_front(Item::Report(Report::Welcome(standing)));
+            .push_front(Item::KeeperReport(KeeperReport::Recent(recent)));
+        (self.waiting).push_front(Item::KeeperReport(KeeperReport::Welcome(status)));
     }
 
     /// Whether the socket is awaited to take more.
     pub fn wants_to_send(&self) -> bool {
-        let making_way = matches!(self.waiting.front(), Some(Item::Report(Report::Superseded)));
+        let making_way = matches!(
+            self.waiting.front(),
+            Some(Item::KeeperReport(KeeperReport::Superseded))
+        );
         let next = !self.waiting.is_empty() && (!self.held || making_way);
         next || self.sent < self.sending.len()
     }
 
     /// Queues output, at the cost of the oldest where there is no room.
-    pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
+    pub fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > CAPACITY {
             self.forget(CAPACITY / 2);
         }
@@ -139,7 +146,7 @@ impl Viewer {
                     length as u64
                 }
                 Item::Gap(bytes) => bytes,
-                Item::Output(..) | Item::Report(_) => {
+                Item::Output(..) | Item::KeeperReport(_) => {
                     still.push_back(item);
                     continue;
                 }
@@ -154,10 +161,10 @@ impl Viewer {
     }
 
     /// Queues anything else.
-    pub fn report(&mut self, report: Report) {
-        let optional = matches!(report, Report::Note(_));
+    pub fn report(&mut self, report: KeeperReport) {
+        let optional = matches!(report, KeeperReport::Note(_));
         if !(optional && self.waiting.len() > MOST_REPORTS) {
-            self.waiting.push_back(Item::Report(report));
+            self.waiting.push_back(Item::KeeperReport(report));
         }
     }
 
@@ -184,11 +191,11 @@ impl Viewer {
                         self.bytes.drain(..length);
                     }
                     Some(Item::Gap(bytes)) => {
-                        self.sending = wire::report(&Report::Gap {
+                        self.sending = wire::report(&KeeperReport::Gap {
                             bytes: Bytes(bytes),
                         });
                     }
-                    Some(Item::Report(report)) => self.sending = wire::report(&report),
+                    Some(Item::KeeperReport(report)) => self.sending = wire::report(&report),
                 }
             }
             let rest = self.sending.get(self.sent..).unwrap_or_default();
@@ -210,7 +217,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    fn everything(viewer: &mut Viewer) -> Vec<Report> {
+    fn everything(viewer: &mut Viewer) -> Vec<KeeperReport> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         theirs.set_nonblocking(true).unwrap();
@@ -232,42 +239,47 @@ mod tests {
     #[test]
     fn a_slow_front_gets_the_end_and_the_size_of_what_it_missed() {
         let mut viewer = Viewer::new();
-        viewer.report(Report::Swept { left: vec![Pid(1)] });
+        viewer.report(KeeperReport::Swept { left: vec![Pid(1)] });
         let line = [b'x'; 100];
         let lines = 40_000;
         for _ in 0..lines {
-            viewer.output(Stream::Terminal, &line);
+            viewer.output(OutputStream::Terminal, &line);
             assert!(viewer.bytes.len() <= CAPACITY);
         }
-        viewer.output(Stream::Terminal, b"the last words");
-        viewer.report(Report::Finished);
+        viewer.output(OutputStream::Terminal, b"the last words");
+        viewer.report(KeeperReport::Finished);
         let reports = everything(&mut viewer);
         let (mut seen, mut missed) = (Vec::new(), 0);
         for report in &reports {
             match report {
-                Report::Output { bytes, .. } => seen.extend_from_slice(bytes),
-                Report::Gap { bytes } => missed += bytes.0,
+                KeeperReport::Output { bytes, .. } => seen.extend_from_slice(bytes),
+                KeeperReport::Gap { bytes } => missed += bytes.0,
                 _ => {}
             }
         }
         assert_eq!(seen.len() as u64 + missed, lines * 100 + 14);
         assert!(seen.ends_with(b"the last words"));
-        assert_eq!(reports.first(), Some(&Report::Swept { left: vec![Pid(1)] }));
-        assert_eq!(reports.last(), Some(&Report::Finished));
-        let gaps = reports.iter().filter(|r| matches!(r, Report::Gap { .. }));
+        assert_eq!(
+            reports.first(),
+            Some(&KeeperReport::Swept { left: vec![Pid(1)] })
+        );
+        assert_eq!(reports.last(), Some(&KeeperReport::Finished));
+        let gaps = reports
+            .iter()
+            .filter(|r| matches!(r, KeeperReport::Gap { .. }));
         assert_eq!(gaps.count(), 1, "one for all that was given up");
     }
 
     #[test]
     fn a_front_that_keeps_up_gets_every_byte_in_order() {
         let mut viewer = Viewer::new();
-        viewer.output(Stream::Out, b"a");
-        viewer.output(Stream::Out, b"b");
-        viewer.output(Stream::Err, &vec![b'c'; 3 * FRAME]);
-        viewer.output(Stream::Out, b"d");
+        viewer.output(OutputStream::Out, b"a");
+        viewer.output(OutputStream::Out, b"b");
+        viewer.output(OutputStream::Err, &vec![b'c'; 3 * FRAME]);
+        viewer.output(OutputStream::Out, b"d");
         let mut seen = Vec::new();
         for report in everything(&mut viewer) {
-            if let Report::Output { bytes, .. } = report {
+            if let KeeperReport::Output { bytes, .. } = report {
                 seen.extend(bytes);
             }
         }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The log's files.
-pub struct Parts {
+pub struct LogParts {
     path: PathBuf,
     limit: u64,
     open: Option<(File, u64)>,
@@ -32,10 +32,10 @@ fn taken(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, text)
 }
 
-impl Parts {
+impl LogParts {
     /// A log at `path`, in parts of `limit` bytes; nothing is opened yet.
-    pub fn new(path: PathBuf, limit: u64) -> Parts {
-        Parts {
+    pub fn new(path: PathBuf, limit: u64) -> LogParts {
+        LogParts {
             path,
             limit,
             open: None,
@@ -46,10 +46,10 @@ impl Parts {
 
     /// The same with something that is open already.
     #[cfg(test)]
-    pub fn on(file: File, path: PathBuf, limit: u64) -> Parts {
-        Parts {
+    pub fn on(file: File, path: PathBuf, limit: u64) -> LogParts {
+        LogParts {
             open: Some((file, 0)),
-            ..Parts::new(path, limit)
+            ..LogParts::new(path, limit)
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn after_a_failure_our_own_file_is_taken_up_again_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("output.log");
-        let mut parts = Parts::new(path.clone(), 1 << 20);
+        let mut parts = LogParts::new(path.clone(), 1 << 20);
         assert!(parts.write(b"one").is_ok());
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         parts.open = Some((full, 3));

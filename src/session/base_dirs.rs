@@ -7,16 +7,16 @@ use std::path::PathBuf;
 
 /// Candidates, best first. Tests name their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct BaseDirs {
     /// Where recordings and logs are kept: `oomph` is put below.
-    pub state: Vec<Place>,
+    pub state: Vec<BaseDir>,
     /// Where the session's private directory goes, for sockets and the probe.
-    pub runtime: Vec<Place>,
+    pub runtime: Vec<BaseDir>,
 }
 
 /// One candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum BaseDir {
     /// A directory of the user's own, made (0700) where it is missing: `~/.local/state`. What lies
     /// in it, and who else may, is the user's business.
     Own(PathBuf),
@@ -27,28 +27,28 @@ pub enum Place {
     Shared(PathBuf),
 }
 
-impl Place {
+impl BaseDir {
     /// The directory itself.
     pub fn base(&self) -> &PathBuf {
         match self {
-            Place::Own(base) | Place::Given(base) | Place::Shared(base) => base,
+            BaseDir::Own(base) | BaseDir::Given(base) | BaseDir::Shared(base) => base,
         }
     }
 
     /// The name of oomph's directory below it.
     pub fn name(&self) -> String {
         match self {
-            Place::Own(_) | Place::Given(_) => "oomph".into(),
-            Place::Shared(_) => format!("oomph-{}", geteuid()),
+            BaseDir::Own(_) | BaseDir::Given(_) => "oomph".into(),
+            BaseDir::Shared(_) => format!("oomph-{}", geteuid()),
         }
     }
 }
 
-impl Places {
+impl BaseDirs {
     /// The user's: `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` alone, where they are set; else
     /// `$XDG_STATE_HOME` or `~/.local/state`, else `/var/tmp`, which outlives a reboot;
     /// `$XDG_RUNTIME_DIR`, else `/tmp`, else `$TMPDIR`.
-    pub fn of_this_user() -> Places {
+    pub fn of_this_user() -> BaseDirs {
         // Without a home there are no XDG places either; the shared ones remain.
         let xdg = Xdg::new().ok();
         let state_home = xdg.as_ref().and_then(Xdg::state_dir);
@@ -57,21 +57,21 @@ impl Places {
             let path = std::env::var_os(name).map(PathBuf::from);
             path.filter(|path| path.is_absolute())
         };
-        let alone = |name| absolute(name).map(|path| vec![Place::Own(path)]);
-        Places {
+        let alone = |name| absolute(name).map(|path| vec![BaseDir::Own(path)]);
+        BaseDirs {
             state: alone("OOMPH_STATE_DIR").unwrap_or_else(|| {
                 state_home
-                    .map(Place::Own)
+                    .map(BaseDir::Own)
                     .into_iter()
-                    .chain([Place::Shared("/var/tmp".into())])
+                    .chain([BaseDir::Shared("/var/tmp".into())])
                     .collect()
             }),
             runtime: alone("OOMPH_RUNTIME_DIR").unwrap_or_else(|| {
                 runtime_dir
-                    .map(Place::Given)
+                    .map(BaseDir::Given)
                     .into_iter()
-                    .chain([Place::Shared("/tmp".into())])
-                    .chain(absolute("TMPDIR").map(Place::Shared))
+                    .chain([BaseDir::Shared("/tmp".into())])
+                    .chain(absolute("TMPDIR").map(BaseDir::Shared))
                     .collect()
             }),
         }

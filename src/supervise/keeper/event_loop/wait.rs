@@ -1,7 +1,7 @@
 //! Waiting: what is polled, for how long, and who serves what is ready.
 
-use super::Watch;
-use crate::supervise::Stream;
+use super::KeeperLoop;
+use crate::supervise::OutputStream;
 use crate::supervise::keeper::run::{Stage, Stop};
 use crate::supervise::keeper::sweep::Sweep;
 use crate::supervise::keeper::{descriptor, tail};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Whose descriptor is ready.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Token {
+pub(super) enum PollToken {
     Signals,
     Wake,
     Front,
@@ -23,12 +23,12 @@ pub(super) enum Token {
     Growth(usize),
 }
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn list(
         &mut self,
         now: Instant,
         polled: &mut Vec<libc::pollfd>,
-        tokens: &mut Vec<Token>,
+        tokens: &mut Vec<PollToken>,
     ) {
         let mut add = |fd: RawFd, events, token| {
             polled.push(libc::pollfd {
@@ -41,39 +41,39 @@ impl Watch {
         add(
             self.signals.as_fd().as_raw_fd(),
             libc::POLLIN,
-            Token::Signals,
+            PollToken::Signals,
         );
-        add(self.wake.as_raw_fd(), libc::POLLIN, Token::Wake);
+        add(self.wake.as_raw_fd(), libc::POLLIN, PollToken::Wake);
         if let Some(socket) = &self.socket {
-            let waiting = (self.outlets.viewer.as_ref()).is_some_and(|v| v.wants_to_send());
+            let waiting = (self.fanout.viewer.as_ref()).is_some_and(|v| v.wants_to_send());
             let events = if waiting {
                 libc::POLLIN | libc::POLLOUT
             } else {
                 libc::POLLIN
             };
-            add(socket.as_raw_fd(), events, Token::Front);
+            add(socket.as_raw_fd(), events, PollToken::Front);
         }
         for fd in self.callers.iter().flat_map(|callers| callers.polled(now)) {
-            add(fd, libc::POLLIN, Token::Callers);
+            add(fd, libc::POLLIN, PollToken::Callers);
         }
         if let Some(run) = self.runs.last()
             && run.pid().is_some()
             && run.terminal.is_some()
             && let Some(fd) = self.relay.as_ref().and_then(|r| r.wants_keys(now, run))
         {
-            add(fd, libc::POLLIN, Token::Keys);
+            add(fd, libc::POLLIN, PollToken::Keys);
         }
         for (index, run) in self.runs.iter().enumerate() {
             if let Stage::Starting { pipe, .. } = &run.stage {
                 // Nothing else of it yet: the front shows what a run writes from
-                // `Report::Started` on, and the program may have written before this is known (the
+                // `KeeperReport::Started` on, and the program may have written before this is known (the
                 // holder of its session may close its end of the pipe later than the exec does).
-                add(pipe.as_raw_fd(), libc::POLLIN, Token::Starting(index));
+                add(pipe.as_raw_fd(), libc::POLLIN, PollToken::Starting(index));
                 continue;
             }
             if let Some(terminal) = &run.terminal {
                 let mut events = 0;
-                if self.outlets.room(Stream::Terminal) > 0 {
+                if self.fanout.room(OutputStream::Terminal) > 0 {
                     events |= libc::POLLIN;
                 }
                 if !run.keys.is_empty() {
@@ -84,22 +84,22 @@ impl Watch {
                     add(
                         terminal.pty.master.as_raw_fd(),
                         events,
-                        Token::Master(index),
+                        PollToken::Master(index),
                     );
                 }
             }
             for (number, pipe) in run.pipes.iter().enumerate() {
-                if self.outlets.room(pipe.stream) > 0 {
+                if self.fanout.room(pipe.stream) > 0 {
                     add(
                         pipe.fd.as_raw_fd(),
                         libc::POLLIN,
-                        Token::Pipe(index, number),
+                        PollToken::Pipe(index, number),
                     );
                 }
             }
             if self.tail_due.is_none() {
                 for watch in run.tails.iter().filter_map(|tail| tail.watch.as_ref()) {
-                    add(watch.as_raw_fd(), libc::POLLIN, Token::Growth(index));
+                    add(watch.as_raw_fd(), libc::POLLIN, PollToken::Growth(index));
                 }
             }
         }
@@ -115,10 +115,10 @@ impl Watch {
             self.sweep.as_ref().map(Sweep::due),
             self.size.map(|_| self.resized + timing.resize),
             self.tail_due,
-            self.outlets.due(),
+            self.fanout.due(),
             self.relay.as_ref().and_then(|relay| relay.due(now)),
             self.callers.as_ref().and_then(|callers| callers.due(now)),
-            self.heir_due(),
+            self.next_front_due(),
             self.asleep,
         ];
         if let Some(run) = self.runs.last() {
@@ -147,21 +147,21 @@ impl Watch {
         }
     }
 
-    pub(super) fn serve(&mut self, token: Token, events: libc::c_short) {
+    pub(super) fn serve(&mut self, token: PollToken, events: libc::c_short) {
         match token {
-            Token::Signals => self.take_signals(),
-            Token::Wake => descriptor::calm(&self.wake),
-            Token::Front => self.serve_front(),
-            Token::Callers => self.serve_callers(),
-            Token::Keys => {
+            PollToken::Signals => self.take_signals(),
+            PollToken::Wake => descriptor::calm(&self.wake),
+            PollToken::Front => self.serve_front(),
+            PollToken::Callers => self.serve_callers(),
+            PollToken::Keys => {
                 if let (Some(relay), Some(run)) = (&mut self.relay, self.runs.last_mut())
                     && !relay.take(events, run)
                 {
                     self.relay = None;
                 }
             }
-            Token::Starting(index) => self.listen(index),
-            Token::Master(index) => {
+            PollToken::Starting(index) => self.listen(index),
+            PollToken::Master(index) => {
                 if events & libc::POLLOUT != 0 {
                     self.type_keys(index);
                 }
@@ -169,10 +169,10 @@ impl Watch {
                     self.drain_terminal(index);
                 }
             }
-            Token::Pipe(index, number) => self.drain_pipe(index, number),
-            Token::Growth(index) => {
+            PollToken::Pipe(index, number) => self.drain_pipe(index, number),
+            PollToken::Growth(index) => {
                 if let Some(run) = self.runs.get(index) {
-                    run.tails.iter().for_each(tail::Tail::calm);
+                    run.tails.iter().for_each(tail::FollowedFile::calm);
                 }
                 self.tail_due = Some(Instant::now() + tail::PAUSE);
             }

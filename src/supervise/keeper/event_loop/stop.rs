@@ -1,10 +1,10 @@
 //! Ending a tree: the ladder from a polite word to SIGKILL, and who belongs to the tree.
 
-use super::Watch;
-use crate::supervise::keeper::run::{Run, Stage, Stop};
-use crate::supervise::keeper::sweep::{self, Scope, Sweep};
+use super::KeeperLoop;
+use crate::supervise::keeper::run::{Stage, Stop, TrainerRun};
+use crate::supervise::keeper::sweep::{self, Sweep, SweepScope};
 use crate::supervise::keeper::tree::{self, Process};
-use crate::supervise::{Report, Rung};
+use crate::supervise::{KeeperReport, Rung};
 use crate::units::Pid;
 use nix::libc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The most processes that are named in one line.
 const NAMED: usize = 5;
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn stop(&mut self) {
         let now = Instant::now();
         let timing = self.hello.timing;
@@ -30,31 +30,31 @@ impl Watch {
                 tree::kill(*pid, libc::SIGCONT);
                 run.forwarded.push(libc::SIGTERM);
                 run.stop = Some(Stop::Asked(now + timing.stop));
-                self.outlets.report(Report::Stopping {
+                self.fanout.report(KeeperReport::Stopping {
                     rung: Rung::Asked,
                     within: timing.stop,
                 });
             }
-            (Stage::Draining { .. } | Stage::Over, _) => self.begin_sweep(Scope::All),
+            (Stage::Draining { .. } | Stage::Over, _) => self.begin_sweep(SweepScope::All),
         }
     }
 
     pub(super) fn kill(&mut self) {
         let unkillable = self.hello.timing.unkillable;
-        self.sweep = Some(Sweep::kill(Scope::All, Instant::now(), unkillable));
+        self.sweep = Some(Sweep::kill(SweepScope::All, Instant::now(), unkillable));
         if let Some(run) = self.runs.last_mut() {
             run.stop = Some(Stop::Sweeping);
         }
-        self.outlets.report(Report::Stopping {
+        self.fanout.report(KeeperReport::Stopping {
             rung: Rung::Killed,
             within: unkillable,
         });
     }
 
-    pub(super) fn begin_sweep(&mut self, scope: Scope) {
+    pub(super) fn begin_sweep(&mut self, scope: SweepScope) {
         let timing = self.hello.timing;
         if let Some(run) = self.runs.last_mut()
-            && scope == Scope::All
+            && scope == SweepScope::All
         {
             run.stop = Some(Stop::Sweeping);
         }
@@ -67,17 +67,17 @@ impl Watch {
     }
 
     pub(super) fn sweep_leftovers(&mut self) {
-        match self.runs.last().and_then(Run::pid) {
+        match self.runs.last().and_then(TrainerRun::pid) {
             Some(pid) => {
-                self.outlets
+                self.fanout
                     .note("the program still runs; nothing was cleared away".into());
-                self.outlets.report(Report::Swept {
+                self.fanout.report(KeeperReport::Swept {
                     left: vec![Pid(pid)],
                 });
             }
             // A stop that is under way clears away more than this would.
             None if self.sweep.is_some() => {}
-            None => self.begin_sweep(Scope::Training),
+            None => self.begin_sweep(SweepScope::Training),
         }
     }
 
@@ -89,12 +89,12 @@ impl Watch {
             let gone = matches!(run.stage, Stage::Draining { .. } | Stage::Over);
             if gone || (run.pid().is_some() && until <= now) {
                 if !gone {
-                    self.outlets.report(Report::Stopping {
+                    self.fanout.report(KeeperReport::Stopping {
                         rung: Rung::TreeAsked,
                         within: self.hello.timing.sweep,
                     });
                 }
-                self.begin_sweep(Scope::All);
+                self.begin_sweep(SweepScope::All);
             }
         }
     }
@@ -113,8 +113,8 @@ impl Watch {
             living.into_iter().partition(|process| {
                 process.is_ours()
                     && match (scope, self.runs.last()) {
-                        (Scope::All, _) | (_, None) => true,
-                        (Scope::Training, Some(run)) => {
+                        (SweepScope::All, _) | (_, None) => true,
+                        (SweepScope::Training, Some(run)) => {
                             sweep::is_of_the_training(process, run.ranked, &run.words)
                         }
                     }
@@ -124,7 +124,7 @@ impl Watch {
         };
         let round = sweep.round(now, targets.clone());
         if round.killing {
-            self.outlets.report(Report::Stopping {
+            self.fanout.report(KeeperReport::Stopping {
                 rung: Rung::Killed,
                 within: self.hello.timing.unkillable,
             });
@@ -134,7 +134,7 @@ impl Watch {
         }
         if round.over {
             for process in &targets {
-                self.outlets.note(unkillable(process));
+                self.fanout.note(unkillable(process));
             }
             self.sweep = None;
             if !others.is_empty() {
@@ -144,7 +144,7 @@ impl Watch {
                     .map(|process| format!("{} ({})", process.pid, process.name))
                     .collect();
                 let more = if others.len() > NAMED { ", …" } else { "" };
-                (self.outlets).note(format!("left to finish: {}{more}", names.join(", ")));
+                (self.fanout).note(format!("left to finish: {}{more}", names.join(", ")));
             }
             self.swept = Some(targets);
             if let Some(run) = self.runs.last_mut()
@@ -162,7 +162,7 @@ impl Watch {
             Some(Stage::Draining { .. } | Stage::Starting { .. })
         );
         if !draining && let Some(left) = self.swept.take() {
-            self.outlets.report(Report::Swept {
+            self.fanout.report(KeeperReport::Swept {
                 left: left.iter().map(|process| Pid(process.pid)).collect(),
             });
         }

@@ -5,7 +5,7 @@
 //! would without us.
 
 use super::descriptor;
-use crate::supervise::{Io, Size, Stream};
+use crate::supervise::{Io, OutputStream, Size};
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::{Mode, SFlag, fstat};
@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// What one of the user's streams is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum UserStream {
     /// A terminal, by its device number.
     Terminal(u64),
     /// A regular file, by device and inode, and whether we may read it.
@@ -31,69 +31,69 @@ pub enum Place {
 }
 
 /// What stream `number` (0, 1, 2) is.
-pub fn look(number: i32) -> Place {
+pub fn look(number: i32) -> UserStream {
     let fd = descriptor::standard(number);
     let Ok(about) = fstat(fd) else {
-        return Place::Other;
+        return UserStream::Other;
     };
     let id = (about.st_dev, about.st_ino);
     match SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFCHR if fd.is_terminal() => Place::Terminal(about.st_rdev),
-        SFlag::S_IFREG => Place::File {
+        SFlag::S_IFCHR if fd.is_terminal() => UserStream::Terminal(about.st_rdev),
+        SFlag::S_IFREG => UserStream::File {
             id,
             readable: descriptor::reopen(fd, OFlag::O_RDONLY).is_ok(),
         },
-        SFlag::S_IFIFO | SFlag::S_IFSOCK => Place::Pipe(id),
-        _ => Place::Other,
+        SFlag::S_IFIFO | SFlag::S_IFSOCK => UserStream::Pipe(id),
+        _ => UserStream::Other,
     }
 }
 
 /// What the trainer gets as one of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Route {
     /// The user's own descriptor.
     Inherit,
     /// The user's own descriptor, a file whose growth we follow.
-    Follow(Stream),
+    Follow(OutputStream),
     /// The pseudo-terminal.
     Terminal,
     /// A pipe of ours that is copied to the user's descriptor; both streams share it where the
     /// user's are one (`2>&1 | tee`), or their order would be lost.
-    Pipe(Stream),
+    Pipe(OutputStream),
 }
 
 /// What the trainer gets, stream by stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct StdioPlan {
     /// Its stdin: inherited, or the pseudo-terminal.
-    pub input: Way,
+    pub input: Route,
     /// Its stdout.
-    pub out: Way,
+    pub out: Route,
     /// Its stderr.
-    pub err: Way,
+    pub err: Route,
     /// The number of the user's stream that leads to the user's terminal, where one does.
     pub terminal: Option<i32>,
 }
 
-impl Plan {
+impl StdioPlan {
     /// Whether any of the trainer's output goes through a pipe.
     pub fn has_pipe(&self) -> bool {
         [self.out, self.err]
             .iter()
-            .any(|way| matches!(way, Way::Pipe(_)))
+            .any(|way| matches!(way, Route::Pipe(_)))
     }
 
     /// The same without a pseudo-terminal, where the system gives none. On our screen the trainer
     /// gets a pipe, one for both streams, for the order's sake; passed through it gets the user's
     /// own terminal, where its output belongs, although we see nothing of it then.
-    pub fn without_terminal(self, io: Io) -> Plan {
+    pub fn without_terminal(self, io: Io) -> StdioPlan {
         let other = |way| match (way, io) {
-            (Way::Terminal, Io::Screen) => Way::Pipe(Stream::Terminal),
-            (Way::Terminal, Io::PassThrough) => Way::Inherit,
-            (Way::Inherit | Way::Follow(_) | Way::Pipe(_), _) => way,
+            (Route::Terminal, Io::Screen) => Route::Pipe(OutputStream::Terminal),
+            (Route::Terminal, Io::PassThrough) => Route::Inherit,
+            (Route::Inherit | Route::Follow(_) | Route::Pipe(_), _) => way,
         };
-        Plan {
-            input: Way::Inherit,
+        StdioPlan {
+            input: Route::Inherit,
             out: other(self.out),
             err: other(self.err),
             terminal: None,
@@ -103,33 +103,40 @@ impl Plan {
 
 /// Decides for all three. One pseudo-terminal serves every stream that is the user's terminal; a
 /// second terminal (`2>/dev/pts/7`) is handed down as it is.
-pub fn plan(input: Place, out: Place, err: Place) -> Plan {
+pub fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
     let numbered = [(1, out), (2, err), (0, input)];
     let main = numbered.iter().find_map(|(number, place)| match place {
-        Place::Terminal(device) => Some((*number, *device)),
-        Place::File { .. } | Place::Pipe(_) | Place::Other => None,
+        UserStream::Terminal(device) => Some((*number, *device)),
+        UserStream::File { .. } | UserStream::Pipe(_) | UserStream::Other => None,
     });
     let terminal_or_inherit = |device| match main {
-        Some((_, chosen)) if chosen == device => Way::Terminal,
-        Some(_) | None => Way::Inherit,
+        Some((_, chosen)) if chosen == device => Route::Terminal,
+        Some(_) | None => Route::Inherit,
     };
     let same = out == err;
     let way = |place, stream| match place {
-        Place::Terminal(device) => terminal_or_inherit(device),
-        Place::File { readable: true, .. } => Way::Follow(stream),
-        Place::File {
+        UserStream::Terminal(device) => terminal_or_inherit(device),
+        UserStream::File { readable: true, .. } => Route::Follow(stream),
+        UserStream::File {
             readable: false, ..
         }
-        | Place::Pipe(_) => Way::Pipe(stream),
-        Place::Other => Way::Inherit,
+        | UserStream::Pipe(_) => Route::Pipe(stream),
+        UserStream::Other => Route::Inherit,
     };
-    Plan {
+    StdioPlan {
         input: match input {
-            Place::Terminal(device) => terminal_or_inherit(device),
-            Place::File { .. } | Place::Pipe(_) | Place::Other => Way::Inherit,
+            UserStream::Terminal(device) => terminal_or_inherit(device),
+            UserStream::File { .. } | UserStream::Pipe(_) | UserStream::Other => Route::Inherit,
         },
-        out: way(out, Stream::Out),
-        err: way(err, if same { Stream::Out } else { Stream::Err }),
+        out: way(out, OutputStream::Out),
+        err: way(
+            err,
+            if same {
+                OutputStream::Out
+            } else {
+                OutputStream::Err
+            },
+        ),
         terminal: main.map(|(number, _)| number),
     }
 }
@@ -194,27 +201,27 @@ pub fn inherited(socket: RawFd) -> Vec<OwnedFd> {
 mod tests {
     use super::*;
 
-    const TTY: Place = Place::Terminal(1);
-    const OTHER_TTY: Place = Place::Terminal(2);
-    const PIPE: Place = Place::Pipe((1, 1));
-    const PIPE2: Place = Place::Pipe((1, 2));
-    const FILE: Place = Place::File {
+    const TTY: UserStream = UserStream::Terminal(1);
+    const OTHER_TTY: UserStream = UserStream::Terminal(2);
+    const PIPE: UserStream = UserStream::Pipe((1, 1));
+    const PIPE2: UserStream = UserStream::Pipe((1, 2));
+    const FILE: UserStream = UserStream::File {
         id: (1, 3),
         readable: true,
     };
-    const BLIND: Place = Place::File {
+    const BLIND: UserStream = UserStream::File {
         id: (1, 4),
         readable: false,
     };
 
     #[test]
     fn each_stream_gets_what_it_was() {
-        use Stream::{Err, Out};
-        use Way::{Follow, Inherit, Pipe, Terminal};
+        use OutputStream::{Err, Out};
+        use Route::{Follow, Inherit, Pipe, Terminal};
         for (input, out, err, ways, terminal) in [
             (TTY, TTY, TTY, (Terminal, Terminal, Terminal), Some(1)),
             (
-                Place::Other,
+                UserStream::Other,
                 TTY,
                 TTY,
                 (Inherit, Terminal, Terminal),
@@ -228,7 +235,7 @@ mod tests {
             (PIPE, FILE, BLIND, (Inherit, Follow(Out), Pipe(Err)), None),
             (
                 FILE,
-                Place::Other,
+                UserStream::Other,
                 PIPE,
                 (Inherit, Inherit, Pipe(Err)),
                 None,
@@ -244,11 +251,11 @@ mod tests {
     #[test]
     fn without_a_terminal_nothing_is_lost_and_the_order_is_kept() {
         let screen = plan(TTY, TTY, TTY).without_terminal(Io::Screen);
-        assert_eq!(screen.out, Way::Pipe(Stream::Terminal));
-        assert_eq!(screen.err, Way::Pipe(Stream::Terminal));
+        assert_eq!(screen.out, Route::Pipe(OutputStream::Terminal));
+        assert_eq!(screen.err, Route::Pipe(OutputStream::Terminal));
         assert!(screen.terminal.is_none() && screen.has_pipe());
         let through = plan(TTY, TTY, PIPE).without_terminal(Io::PassThrough);
-        assert_eq!(through.out, Way::Inherit);
-        assert_eq!(through.err, Way::Pipe(Stream::Err));
+        assert_eq!(through.out, Route::Inherit);
+        assert_eq!(through.err, Route::Pipe(OutputStream::Err));
     }
 }

@@ -2,14 +2,13 @@
 
 use super::callers::Followers;
 use super::descriptor;
-use super::footprint;
 use super::log::{Log, PART};
-use super::place::{Plan, Way};
 use super::recent::Recent;
-use super::sink::Sink;
+use super::sink::StreamWriter;
+use super::stdio::{Route, StdioPlan};
 use super::viewer::Viewer;
-use crate::supervise::wire::Hello;
-use crate::supervise::{Io, Report, Stream};
+use crate::supervise::wire::FirstMessage;
+use crate::supervise::{Io, KeeperReport, OutputStream};
 use crate::units::Bytes;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,7 +25,7 @@ const FLOOD: usize = 1 << 20;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// All the places that a byte of output goes to.
-pub struct Outlets {
+pub struct OutputFanout {
     /// What goes to the front; kept as long as there is one.
     pub viewer: Option<Viewer>,
     /// The last of the present run's output.
@@ -34,9 +33,9 @@ pub struct Outlets {
     /// Those who only listen.
     pub followers: Followers,
     log: Option<Log>,
-    terminal: Option<Sink>,
-    out: Option<Sink>,
-    err: Option<Sink>,
+    terminal: Option<StreamWriter>,
+    out: Option<StreamWriter>,
+    err: Option<StreamWriter>,
     asked: Instant,
     unasked: bool,
     /// Output since memory was last given back.
@@ -45,24 +44,29 @@ pub struct Outlets {
     quiet: Option<Instant>,
 }
 
-impl Outlets {
+impl OutputFanout {
     /// Opens what the plan needs. A thread that the system does not give is a failure for the
     /// user's own streams, and a note for the log.
-    pub fn open(hello: &Hello, plan: &Plan, wake: &OwnedFd) -> io::Result<Outlets> {
+    pub fn open(
+        hello: &FirstMessage,
+        plan: &StdioPlan,
+        wake: &OwnedFd,
+    ) -> io::Result<OutputFanout> {
         let mut viewer = Viewer::new();
         let log = hello.log.as_ref().and_then(|path| {
             let path = PathBuf::from(&path.0);
             match Log::start(path, PART, hello.timing.log_retry) {
                 Ok(log) => Some(log),
                 Err(error) => {
-                    viewer.report(Report::Note(format!("no log is kept: {error}")));
+                    viewer.report(KeeperReport::Note(format!("no log is kept: {error}")));
                     None
                 }
             }
         });
-        let sink = |number: i32| Sink::start(descriptor::standard(number), wake.try_clone()?);
-        let passes = |way, stream| way == Way::Pipe(stream);
-        Ok(Outlets {
+        let sink =
+            |number: i32| StreamWriter::start(descriptor::standard(number), wake.try_clone()?);
+        let passes = |way, stream| way == Route::Pipe(stream);
+        Ok(OutputFanout {
             viewer: Some(viewer),
             recent: Recent::default(),
             followers: Followers::default(),
@@ -71,14 +75,16 @@ impl Outlets {
                 (Io::PassThrough, Some(number)) => Some(sink(number)?),
                 (Io::Screen, _) | (Io::PassThrough, None) => None,
             },
-            out: if passes(plan.out, Stream::Out) {
+            out: if passes(plan.out, OutputStream::Out) {
                 Some(sink(1)?)
-            } else if passes(plan.err, Stream::Out) {
+            } else if passes(plan.err, OutputStream::Out) {
                 Some(sink(2)?)
             } else {
                 None
             },
-            err: passes(plan.err, Stream::Err).then(|| sink(2)).transpose()?,
+            err: passes(plan.err, OutputStream::Err)
+                .then(|| sink(2))
+                .transpose()?,
             asked: Instant::now(),
             // Whether its file could be made is asked once in any case.
             unasked: hello.log.is_some(),
@@ -87,22 +93,22 @@ impl Outlets {
         })
     }
 
-    fn sink(&self, stream: Stream) -> Option<&Sink> {
+    fn sink(&self, stream: OutputStream) -> Option<&StreamWriter> {
         match stream {
-            Stream::Terminal => self.terminal.as_ref(),
-            Stream::Out => self.out.as_ref(),
-            Stream::Err => self.err.as_ref(),
+            OutputStream::Terminal => self.terminal.as_ref(),
+            OutputStream::Out => self.out.as_ref(),
+            OutputStream::Err => self.err.as_ref(),
         }
     }
 
     /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
     /// when there is room.
-    pub fn room(&self, stream: Stream) -> usize {
-        self.sink(stream).map_or(usize::MAX, Sink::room)
+    pub fn room(&self, stream: OutputStream) -> usize {
+        self.sink(stream).map_or(usize::MAX, StreamWriter::room)
     }
 
     /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
-    pub fn deliver(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+    pub fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         if let Some(sink) = self.sink(stream) {
             sink.push(bytes);
         }
@@ -110,7 +116,7 @@ impl Outlets {
     }
 
     /// Sends bytes that the user's file has already.
-    pub fn record(&mut self, stream: Stream, bytes: &[u8], to_front: bool) {
+    pub fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         self.flood = self.flood.saturating_add(bytes.len());
         if self.flood > FLOOD {
             self.quiet = Some(Instant::now() + QUIET);
@@ -133,11 +139,11 @@ impl Outlets {
         [&self.terminal, &self.out, &self.err]
             .into_iter()
             .flatten()
-            .for_each(Sink::nudge);
+            .for_each(StreamWriter::nudge);
     }
 
     /// Tells the front something, if there is one, and those who only listen what concerns them.
-    pub fn report(&mut self, report: Report) {
+    pub fn report(&mut self, report: KeeperReport) {
         self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
             viewer.report(report);
@@ -146,7 +152,7 @@ impl Outlets {
 
     /// Tells the front a line.
     pub fn note(&mut self, text: String) {
-        self.report(Report::Note(text));
+        self.report(KeeperReport::Note(text));
     }
 
     /// When there is something to do next: to ask the log for its losses, to give memory back.
@@ -172,9 +178,7 @@ impl Outlets {
         [&self.terminal, &self.out, &self.err]
             .into_iter()
             .flatten()
-            .for_each(Sink::give_back);
-        footprint::give_back_heap();
-        footprint::give_back_code();
+            .for_each(StreamWriter::give_back);
     }
 
     /// Reports what the log lost, if it is time.
@@ -200,7 +204,7 @@ impl Outlets {
             });
         }
         if bytes > 0 {
-            self.report(Report::Unlogged {
+            self.report(KeeperReport::Unlogged {
                 bytes: Bytes(bytes),
             });
         }
@@ -215,7 +219,7 @@ impl Outlets {
     }
 
     /// Whether one of the user's streams is written to for `stream`.
-    pub fn writes(&self, stream: Stream) -> bool {
+    pub fn writes(&self, stream: OutputStream) -> bool {
         self.sink(stream).is_some()
     }
 

@@ -1,11 +1,11 @@
 //! The front: its orders carried out, its loss borne.
 
-use super::Watch;
-use super::succession::{LOOK_AT_SLEEPER, Loss};
+use super::KeeperLoop;
+use super::handover::{FrontExit, LOOK_AT_SLEEPER};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::{run, sink};
 use crate::supervise::terminal::RESET;
-use crate::supervise::{Io, Order};
+use crate::supervise::{Io, KeeperOrder};
 use nix::fcntl::OFlag;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// How long restoring the user's terminal may take.
 const RESTORE: Duration = Duration::from_millis(100);
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn serve_front(&mut self) {
         let present = self.fronts_lost;
-        let mut there = match (&mut self.outlets.viewer, &self.socket) {
+        let mut there = match (&mut self.fanout.viewer, &self.socket) {
             (Some(viewer), Some(socket)) => viewer.send(socket),
             (None, Some(_)) => false,
             (_, None) => return,
@@ -29,7 +29,7 @@ impl Watch {
             match got {
                 Got::Bytes(n) => self.decoder.push(self.buffer.get(..n).unwrap_or_default()),
                 Got::Nothing if there => {}
-                Got::Nothing | Got::End => return self.lose_front(Loss::Died),
+                Got::Nothing | Got::End => return self.lose_front(FrontExit::Died),
             }
             if !self.carry_out_orders() {
                 there = false;
@@ -56,26 +56,26 @@ impl Watch {
         }
     }
 
-    pub(super) fn carry_out(&mut self, order: Order) {
+    pub(super) fn carry_out(&mut self, order: KeeperOrder) {
         match order {
-            Order::Launch(launch) => self.launch(launch),
-            Order::Interrupt => self.interrupt(),
-            Order::Forward(signal) => self.forward(signal),
-            Order::Stop => self.stop(),
-            Order::Kill => self.kill(),
-            Order::Sweep => self.sweep_leftovers(),
-            Order::Resize(size) => self.size = Some(size.clamped()),
-            Order::Input(keys) => self.queue_keys(&keys),
-            Order::ScreenShown(shown) => {
+            KeeperOrder::Launch(launch) => self.launch(launch),
+            KeeperOrder::Interrupt => self.interrupt(),
+            KeeperOrder::Forward(signal) => self.forward(signal),
+            KeeperOrder::Stop => self.stop(),
+            KeeperOrder::Kill => self.kill(),
+            KeeperOrder::Sweep => self.sweep_leftovers(),
+            KeeperOrder::Resize(size) => self.size = Some(size.clamped()),
+            KeeperOrder::Input(keys) => self.queue_keys(&keys),
+            KeeperOrder::ScreenShown(shown) => {
                 self.screen_shown = shown;
                 self.asleep = (!shown).then(|| Instant::now() + LOOK_AT_SLEEPER);
             }
-            Order::Release => self.lose_front(Loss::Released),
-            Order::StepBack => self.lose_front(Loss::SteppedBack),
-            Order::Listen(path) => self.listen_for_callers(&path),
-            Order::Remember(memory) => self.memory = Some(memory),
-            Order::Describe(text) => self.described = Some(text),
-            Order::Finish => self.finishing = true,
+            KeeperOrder::Release => self.lose_front(FrontExit::Released),
+            KeeperOrder::StepBack => self.lose_front(FrontExit::SteppedBack),
+            KeeperOrder::Listen(path) => self.listen_for_callers(&path),
+            KeeperOrder::Remember(memory) => self.memory = Some(memory),
+            KeeperOrder::Describe(text) => self.described = Some(text),
+            KeeperOrder::Finish => self.finishing = true,
         }
     }
 
@@ -90,7 +90,7 @@ impl Watch {
             // when there are twice as many as last time.
             if *lost >= told.saturating_mul(2) {
                 *told = *lost;
-                self.outlets.note(format!(
+                self.fanout.note(format!(
                     "the program does not read its terminal: {lost} bytes of keys were dropped"
                 ));
             }

@@ -1,28 +1,28 @@
 //! The keeper's one loop: wait, take out, pass on, and act when something is due.
 
+mod handover;
 mod launch;
 mod orders;
 mod output;
 mod signals;
 mod stop;
-mod succession;
 mod wait;
 
 use super::callers::Callers;
-use super::outlets::Outlets;
-use super::place::{self, Plan};
+use super::output_fanout::OutputFanout;
 use super::relay::Relay;
-use super::run::Run;
+use super::run::TrainerRun;
+use super::stdio::{self, StdioPlan};
 use super::sweep::Sweep;
 use super::tree::Process;
-use crate::supervise::wire::{Decoder, Hello};
-use crate::supervise::{Report, Size, Stream};
+use crate::supervise::wire::{Decoder, FirstMessage};
+use crate::supervise::{KeeperReport, OutputStream, Size};
+use handover::{CurrentFront, FrontExit, NextFront};
 use nix::libc;
 use nix::sys::signalfd::SignalFd;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use succession::{Heir, Incumbent, Loss};
-use wait::Token;
+use wait::PollToken;
 
 /// One read. A pseudo-terminal gives at most 4 KiB at a time, a pipe 64.
 const READ: usize = 64 << 10;
@@ -31,11 +31,11 @@ const READ: usize = 64 << 10;
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// What a keeper has when it begins.
-pub struct Belongings {
+pub struct KeeperParts {
     /// The front's first message.
-    pub hello: Hello,
+    pub hello: FirstMessage,
     /// What the trainer gets as its streams.
-    pub plan: Plan,
+    pub plan: StdioPlan,
     /// The socket to the front.
     pub socket: OwnedFd,
     /// What else came with the first message.
@@ -45,25 +45,25 @@ pub struct Belongings {
     /// Wakes the loop for its threads.
     pub wake: OwnedFd,
     /// Where output goes.
-    pub outlets: Outlets,
+    pub fanout: OutputFanout,
     /// Descriptors of the user's beyond the three streams.
     pub inherited: Vec<OwnedFd>,
 }
 
 /// The keeper's state.
-pub struct Watch {
-    hello: Hello,
-    plan: Plan,
+pub struct KeeperLoop {
+    hello: FirstMessage,
+    plan: StdioPlan,
     /// The connection to the front; `None` while there is none.
     socket: Option<OwnedFd>,
     /// Who that front is.
-    front: Incumbent,
+    front: CurrentFront,
     /// How many there were before it.
     fronts_lost: u64,
     /// When a front that is stopped is looked at next.
     asleep: Option<Instant>,
     /// Who is to be the front next, once the present one has made way.
-    heir: Option<Heir>,
+    next_front: Option<NextFront>,
     /// Those who call at the session's socket.
     callers: Option<Callers>,
     memory: Option<String>,
@@ -71,10 +71,10 @@ pub struct Watch {
     decoder: Decoder,
     signals: SignalFd,
     wake: OwnedFd,
-    outlets: Outlets,
+    fanout: OutputFanout,
     relay: Option<Relay>,
     /// All runs that are alive or whose terminal or pipe somebody holds; the last is the present.
-    runs: Vec<Run>,
+    runs: Vec<TrainerRun>,
     sweep: Option<Sweep>,
     /// What a sweep left, until it may be reported (after the run's end).
     swept: Option<Vec<Process>>,
@@ -91,7 +91,7 @@ pub struct Watch {
     finished: bool,
     /// There is no front, and there will be none but one that attaches: the end of the run is the
     /// end.
-    forsaken: bool,
+    no_front_left: bool,
     /// Descriptors of the user's beyond the three streams, for the trainer.
     inherited: Vec<OwnedFd>,
     /// Whether the user's descriptors were let go.
@@ -101,36 +101,36 @@ pub struct Watch {
     buffer: Vec<u8>,
 }
 
-impl Watch {
+impl KeeperLoop {
     /// The state at the beginning.
-    pub fn new(belongings: Belongings) -> Watch {
-        let Belongings {
+    pub fn new(belongings: KeeperParts) -> KeeperLoop {
+        let KeeperParts {
             hello,
             plan,
             socket,
             decoder,
             signals,
             wake,
-            outlets,
+            fanout,
             inherited,
         } = belongings;
         let now = Instant::now();
-        Watch {
+        KeeperLoop {
             relay: Relay::open(&hello, &plan),
-            front: Incumbent::first(&hello),
+            front: CurrentFront::first(&hello),
             fronts_lost: 0,
             asleep: None,
             hello,
             plan,
             socket: Some(socket),
-            heir: None,
+            next_front: None,
             callers: None,
             memory: None,
             described: None,
             decoder,
             signals,
             wake,
-            outlets,
+            fanout,
             runs: Vec::new(),
             sweep: None,
             swept: None,
@@ -142,7 +142,7 @@ impl Watch {
             stopping: false,
             finishing: false,
             finished: false,
-            forsaken: false,
+            no_front_left: false,
             inherited,
             gone: false,
             holders: Vec::new(),
@@ -151,9 +151,9 @@ impl Watch {
     }
 
     /// Works until there is nothing left to do.
-    pub fn work(mut self) {
+    pub fn run(mut self) {
         let mut polled: Vec<libc::pollfd> = Vec::new();
-        let mut tokens: Vec<Token> = Vec::new();
+        let mut tokens: Vec<PollToken> = Vec::new();
         // What came with the first message.
         self.carry_out_orders();
         loop {
@@ -166,7 +166,7 @@ impl Watch {
             tokens.clear();
             self.list(now, &mut polled, &mut tokens);
             let timeout = self.timeout(Instant::now());
-            self.outlets.nudge();
+            self.fanout.nudge();
             // SAFETY: the list and its length belong together; the descriptors are open.
             let ready =
                 unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
@@ -179,7 +179,7 @@ impl Watch {
                 }
             }
         }
-        self.outlets.close(LAST_WRITE);
+        self.fanout.close(LAST_WRITE);
     }
 
     fn act(&mut self, now: Instant) {
@@ -192,8 +192,8 @@ impl Watch {
         self.act_on_sweep(now);
         self.act_on_drain(now);
         self.tell_swept();
-        self.outlets.report_losses(now);
-        self.outlets.tidy(now);
+        self.fanout.report_losses(now);
+        self.fanout.tidy(now);
         self.act_on_sleeping_front(now);
         for run in &mut self.runs {
             run.pipes.retain(|pipe| !pipe.ended);
@@ -204,35 +204,35 @@ impl Watch {
             index += 1;
             index == last || run.is_held()
         });
-        self.act_on_heir(now);
+        self.act_on_next_front(now);
         self.act_on_finish(now);
     }
 
     /// Whether there will be no more runs.
     fn is_ending(&self) -> bool {
-        self.finishing || self.forsaken
+        self.finishing || self.no_front_left
     }
 
     fn act_on_finish(&mut self, now: Instant) {
-        let at_rest = self.runs.last().is_none_or(Run::is_over)
+        let at_rest = self.runs.last().is_none_or(TrainerRun::is_over)
             && self.sweep.is_none()
             && self.swept.is_none();
         if !(self.is_ending() && at_rest) {
             return;
         }
         if self.socket.is_some() {
-            if !self.finished && self.outlets.all_written() {
-                self.outlets.report_losses_now(now);
-                self.outlets.report(Report::Finished);
+            if !self.finished && self.fanout.all_written() {
+                self.fanout.report_losses_now(now);
+                self.fanout.report(KeeperReport::Finished);
                 self.finished = true;
             }
-            let told = self.outlets.viewer.as_ref().is_none_or(|v| v.is_empty());
+            let told = self.fanout.viewer.as_ref().is_none_or(|v| v.is_empty());
             if self.finished && told {
-                self.lose_front(Loss::Released);
+                self.lose_front(FrontExit::Released);
             }
         }
-        if self.outlets.all_written() {
-            self.outlets.followers.hear_the_end();
+        if self.fanout.all_written() {
+            self.fanout.followers.hear_the_end();
         }
         if self.socket.is_none() && !self.gone {
             self.let_go();
@@ -243,32 +243,34 @@ impl Watch {
     /// user's is let go, for somebody may be waiting for its end.
     fn let_go(&mut self) {
         let writes = |stream| {
-            self.outlets.writes(stream)
+            self.fanout.writes(stream)
                 && self.runs.iter().any(|run| match stream {
-                    Stream::Terminal => run.terminal.is_some(),
-                    Stream::Out | Stream::Err => run.pipes.iter().any(|p| p.stream == stream),
+                    OutputStream::Terminal => run.terminal.is_some(),
+                    OutputStream::Out | OutputStream::Err => {
+                        run.pipes.iter().any(|p| p.stream == stream)
+                    }
                 })
         };
         let kept = [
-            (Stream::Terminal, self.plan.terminal),
-            (Stream::Out, Some(1)),
-            (Stream::Err, Some(2)),
+            (OutputStream::Terminal, self.plan.terminal),
+            (OutputStream::Out, Some(1)),
+            (OutputStream::Err, Some(2)),
         ];
         let kept: Vec<i32> = kept
             .into_iter()
-            .filter(|(stream, _)| writes(*stream) || !self.outlets.all_written())
+            .filter(|(stream, _)| writes(*stream) || !self.fanout.all_written())
             .filter_map(|(_, number)| number)
             .collect();
-        place::let_go(&kept, &mut self.inherited);
+        stdio::let_go(&kept, &mut self.inherited);
         self.gone = true;
     }
 
     fn is_done(&self) -> bool {
         self.socket.is_none()
             && self.is_ending()
-            && self.runs.last().is_none_or(Run::is_over)
+            && self.runs.last().is_none_or(TrainerRun::is_over)
             && self.sweep.is_none()
-            && !self.runs.iter().any(Run::is_held)
-            && self.outlets.all_written()
+            && !self.runs.iter().any(TrainerRun::is_held)
+            && self.fanout.all_written()
     }
 }

@@ -1,17 +1,17 @@
 //! Taking output out of the terminal, the pipes and the user's files, to the last byte.
 
-use super::{READ, Watch};
+use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::Stage;
-use crate::supervise::keeper::tail::Found;
-use crate::supervise::{Report, RunStage, Stream};
+use crate::supervise::keeper::tail::TailRead;
+use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
 use std::time::Instant;
 
 /// Taken from one source before the others have their turn.
 const TURN: usize = 256 << 10;
 
-impl Watch {
+impl KeeperLoop {
     /// Takes out what a terminal holds, for one turn.
     pub(super) fn drain_terminal(&mut self, index: usize) {
         let last = index + 1 == self.runs.len();
@@ -23,7 +23,7 @@ impl Watch {
         };
         let mut taken = 0;
         while taken < TURN {
-            let room = self.outlets.room(Stream::Terminal).min(READ);
+            let room = self.fanout.room(OutputStream::Terminal).min(READ);
             let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
                 return;
             };
@@ -32,7 +32,7 @@ impl Watch {
                     taken += n;
                     run.heard = Instant::now();
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    self.outlets.deliver(Stream::Terminal, bytes, last);
+                    self.fanout.deliver(OutputStream::Terminal, bytes, last);
                 }
                 Got::Nothing => break,
                 Got::End => {
@@ -59,7 +59,7 @@ impl Watch {
         };
         let mut taken = 0;
         while taken < TURN {
-            let room = self.outlets.room(pipe.stream).min(READ);
+            let room = self.fanout.room(pipe.stream).min(READ);
             let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
                 return;
             };
@@ -68,7 +68,7 @@ impl Watch {
                     taken += n;
                     run.heard = Instant::now();
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    self.outlets.deliver(pipe.stream, bytes, last);
+                    self.fanout.deliver(pipe.stream, bytes, last);
                 }
                 Got::Nothing => return,
                 Got::End => {
@@ -97,20 +97,20 @@ impl Watch {
                     break;
                 }
                 match tail.read(&mut self.buffer) {
-                    Found::Bytes(n) => {
+                    TailRead::Bytes(n) => {
                         taken += n;
                         run.heard = Instant::now();
                         let bytes = self.buffer.get(..n).unwrap_or_default();
-                        self.outlets.record(tail.stream, bytes, last);
+                        self.fanout.record(tail.stream, bytes, last);
                     }
-                    Found::Skipped(bytes) => self.outlets.note(format!(
+                    TailRead::Skipped(bytes) => self.fanout.note(format!(
                         "the program's output file grows faster than it can be followed: {bytes} bytes were passed over here, the file has them"
                     )),
-                    Found::CutOff => self.outlets.note(
+                    TailRead::CutOff => self.fanout.note(
                         "the program's output file was cut off; followed from its new beginning"
                             .into(),
                     ),
-                    Found::Nothing => break,
+                    TailRead::Nothing => break,
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Watch {
         run.keys.clear();
         let number = run.number;
         self.tail_due = None;
-        self.outlets.report_losses_now(now);
+        self.fanout.report_losses_now(now);
         let left: Vec<Pid> = self.tree().iter().map(|p| Pid(p.pid)).collect();
         if let Some(run) = self.runs.last_mut() {
             run.outcome = Some(RunStage::Ended {
@@ -189,7 +189,7 @@ impl Watch {
                 left: left.clone(),
             });
         }
-        self.outlets.report(Report::Exited {
+        self.fanout.report(KeeperReport::Exited {
             run: number,
             exit,
             left,
@@ -201,11 +201,11 @@ impl Watch {
 
     pub(super) fn is_blocked(&self, index: usize) -> bool {
         self.runs.get(index).is_some_and(|run| {
-            (run.terminal.is_some() && self.outlets.room(Stream::Terminal) == 0)
+            (run.terminal.is_some() && self.fanout.room(OutputStream::Terminal) == 0)
                 || run
                     .pipes
                     .iter()
-                    .any(|pipe| !pipe.ended && self.outlets.room(pipe.stream) == 0)
+                    .any(|pipe| !pipe.ended && self.fanout.room(pipe.stream) == 0)
         })
     }
 }

@@ -1,19 +1,18 @@
 //! From an order to a running program, or to the words for why there is none.
 
-use super::Watch;
+use super::KeeperLoop;
 use crate::supervise::keeper::descriptor::{self, Got};
-use crate::supervise::keeper::footprint;
-use crate::supervise::keeper::run::{Begun, Failed, Run, Stage};
-use crate::supervise::keeper::spawn::{self, Step};
+use crate::supervise::keeper::run::{Begun, Failed, Stage, TrainerRun};
+use crate::supervise::keeper::spawn::{self, SpawnStep};
 use crate::supervise::keeper::tree::Process;
 use crate::supervise::resolve::Missing;
-use crate::supervise::{Launch, Report, RunStage};
+use crate::supervise::{KeeperReport, Launch, RunStage};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
 use std::path::Path;
 use std::time::Instant;
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn launch(&mut self, launch: Launch) {
         let number = launch.run;
         if let Some(busy) = self.runs.last().filter(|run| !run.is_over()) {
@@ -23,11 +22,11 @@ impl Watch {
         }
         self.sweep = None;
         self.swept = None;
-        self.outlets.recent.clear();
-        match Run::begin(launch, &self.hello, self.plan) {
+        self.fanout.recent.clear();
+        match TrainerRun::begin(launch, &self.hello, self.plan) {
             Ok(Begun { run, note }) => {
                 if let Some(note) = note {
-                    self.outlets.note(note);
+                    self.fanout.note(note);
                 }
                 self.holders
                     .extend(run.terminal.as_ref().and_then(|terminal| terminal.holder));
@@ -38,7 +37,7 @@ impl Watch {
     }
 
     pub(super) fn fail(&mut self, run: RunNumber, failed: Failed) {
-        self.outlets.report(Report::SpawnFailed {
+        self.fanout.report(KeeperReport::SpawnFailed {
             run,
             errno: failed.errno,
             path: failed.path.to_string_lossy().into_owned(),
@@ -68,8 +67,8 @@ impl Watch {
         let mut failure = None;
         for word in words {
             match word {
-                spawn::Word::Pid(number) => pid = Some(number),
-                spawn::Word::Failed(step, errno) => failure = Some((step, errno)),
+                spawn::SpawnMessage::Pid(number) => pid = Some(number),
+                spawn::SpawnMessage::Failed(step, errno) => failure = Some((step, errno)),
             }
         }
         // Without a holder the process that was forked is the trainer itself.
@@ -86,7 +85,7 @@ impl Watch {
                 run.trainer = Some((pid, start));
                 run.since = start;
                 run.heard = Instant::now();
-                self.outlets.report(Report::Started {
+                self.fanout.report(KeeperReport::Started {
                     run: run.number,
                     pid: Pid(pid),
                     start_time: start,
@@ -97,12 +96,11 @@ impl Watch {
                 if stop.is_some() {
                     self.stop();
                 }
-                footprint::give_back_code();
             }
             (_, Some((step, errno))) => {
                 let failed = match step {
-                    Step::Exec => Missing::explain(&run.cwd, &run.path, errno).into(),
-                    Step::Directory => Failed {
+                    SpawnStep::Exec => Missing::explain(&run.cwd, &run.path, errno).into(),
+                    SpawnStep::Directory => Failed {
                         status: 126,
                         ..Failed::ours(
                             &format!("{}: cannot go there", run.cwd.display()),
@@ -110,7 +108,9 @@ impl Watch {
                             &run.cwd,
                         )
                     },
-                    Step::Setup => Failed::ours("no terminal for the command", errno, &run.path),
+                    SpawnStep::Setup => {
+                        Failed::ours("no terminal for the command", errno, &run.path)
+                    }
                 };
                 self.drop_failed(index, failed);
             }

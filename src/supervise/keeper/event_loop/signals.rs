@@ -1,9 +1,9 @@
 //! Signals: the ends of children, and what is passed on to the trainer.
 
-use super::Watch;
+use super::KeeperLoop;
 use crate::event::Exit;
-use crate::supervise::Report;
-use crate::supervise::keeper::run::{Early, Run, Stage};
+use crate::supervise::KeeperReport;
+use crate::supervise::keeper::run::{Early, Stage, TrainerRun};
 use crate::supervise::keeper::tree::{self, Process, Reaction};
 use nix::errno::Errno;
 use nix::libc;
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The most that is reaped in one turn: a storm of orphans must not hold up the output.
 const REAPED: usize = 256;
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn take_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.read_signal() {
             let signal = info.ssi_signo as i32;
@@ -48,7 +48,7 @@ impl Watch {
         self.reap_more = false;
         // Before its exec the trainer's number is not known to us, and its end must not be taken
         // for a stranger's.
-        if let Some(Run {
+        if let Some(TrainerRun {
             stage: Stage::Starting { .. },
             ..
         }) = self.runs.last()
@@ -89,8 +89,8 @@ impl Watch {
                     terminal.pty.slave = None;
                 }
             }
-            None if status == 0xffff => self.outlets.report(Report::Resumed),
-            None => self.outlets.report(Report::Suspended {
+            None if status == 0xffff => self.fanout.report(KeeperReport::Resumed),
+            None => self.fanout.report(KeeperReport::Suspended {
                 signal: (status >> 8) & 0xff,
             }),
         }
@@ -126,7 +126,7 @@ impl Watch {
         }
         let Some(pid) = run.pid() else {
             return self
-                .outlets
+                .fanout
                 .note(format!("signal {signal} not passed on: nothing runs"));
         };
         match signal {
@@ -134,7 +134,7 @@ impl Watch {
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                 if run.forwarded.contains(&signal) {
                     return self
-                        .outlets
+                        .fanout
                         .note(format!("signal {signal} again; the program has it already"));
                 }
                 run.forwarded.push(signal);
@@ -170,11 +170,11 @@ impl Watch {
                     .filter(|process| process.reaction(signal) == Some(Reaction::Catches))
                     .collect();
                 if handlers.is_empty() {
-                    self.outlets.note(format!(
+                    self.fanout.note(format!(
                         "signal {signal} not passed on: nothing in the program handles it, and it would end it"
                     ));
                 } else {
-                    self.outlets.note(format!(
+                    self.fanout.note(format!(
                         "signal {signal} passed on to {} processes below, for the command itself would die of it",
                         handlers.len()
                     ));

@@ -1,16 +1,16 @@
 //! One front after another: callers let in, the present front told to make way, its loss borne, its
 //! place given to the next. The trainer notices nothing of it.
 
-use super::Watch;
+use super::KeeperLoop;
 use crate::command::Word;
-use crate::supervise::Report;
+use crate::supervise::KeeperReport;
 use crate::supervise::keeper::callers::{Caller, Callers};
-use crate::supervise::keeper::deputy;
-use crate::supervise::keeper::run::Run;
+use crate::supervise::keeper::headless;
+use crate::supervise::keeper::run::TrainerRun;
 use crate::supervise::keeper::tree::Process;
 use crate::supervise::keeper::viewer::Viewer;
-use crate::supervise::standing::{Call, Deputy, RunStage, Standing};
-use crate::supervise::wire::Hello;
+use crate::supervise::status::{Call, HeadlessFront, RunStage, SessionStatus};
+use crate::supervise::wire::FirstMessage;
 use nix::libc;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -29,7 +29,7 @@ const WAKING: u64 = (1 << (libc::SIGTERM - 1))
 
 /// How the front was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(super) enum FrontExit {
     /// It ended without a word, or talks nonsense.
     Died,
     /// It went on purpose, its terminal in order.
@@ -40,34 +40,34 @@ pub(super) enum Loss {
 
 /// Who a front is.
 #[derive(Debug, Clone)]
-pub(super) struct Incumbent {
-    kind: Kind,
+pub(super) struct CurrentFront {
+    kind: FrontKind,
     /// Its process, where it can be seen from here.
     process: Option<Process>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrontKind {
     /// The one that started us: on the terminal that we know.
     First,
     /// One that attached.
     Attached,
     /// One that we started.
-    Deputy,
+    Headless,
 }
 
-impl Incumbent {
+impl CurrentFront {
     /// The front that started us.
-    pub(super) fn first(hello: &Hello) -> Incumbent {
-        Incumbent {
-            kind: Kind::First,
+    pub(super) fn first(hello: &FirstMessage) -> CurrentFront {
+        CurrentFront {
+            kind: FrontKind::First,
             process: Process::look(hello.front.0),
         }
     }
 
-    fn attached(caller: &Caller) -> Incumbent {
-        Incumbent {
-            kind: Kind::Attached,
+    fn attached(caller: &Caller) -> CurrentFront {
+        CurrentFront {
+            kind: FrontKind::Attached,
             process: Process::look(caller.pid),
         }
     }
@@ -80,17 +80,17 @@ impl Incumbent {
 }
 
 /// A caller that is to be the front.
-pub(super) struct Heir {
+pub(super) struct NextFront {
     caller: Caller,
     /// When the present front is not waited for any longer.
     until: Instant,
 }
 
-impl Watch {
+impl KeeperLoop {
     pub(super) fn listen_for_callers(&mut self, path: &Word) {
         match Callers::listen(Path::new(&path.0)) {
             Ok(callers) => self.callers = Some(callers),
-            Err(error) => self.outlets.note(format!(
+            Err(error) => self.fanout.note(format!(
                 "nobody can attach to this session: {} cannot be listened at ({error})",
                 path.to_string_lossy()
             )),
@@ -105,12 +105,12 @@ impl Watch {
         };
         for (caller, call) in said {
             match call {
-                Call::Look => caller.answer(self.standing()),
+                Call::Look => caller.answer(self.status()),
                 Call::Stop => self.stop_for(caller, false),
                 Call::Kill => self.stop_for(caller, true),
-                Call::Attach => self.make_heir(caller, now),
+                Call::Attach => self.offer_front(caller, now),
                 Call::Forward(signal) if self.socket.is_some() => {
-                    self.outlets.report(Report::Signalled(signal));
+                    self.fanout.report(KeeperReport::Signalled(signal));
                 }
                 Call::Forward(signal) => self.forward(signal),
             }
@@ -118,10 +118,10 @@ impl Watch {
     }
 
     /// How things stand, for anybody of this user.
-    fn standing(&self) -> Standing {
-        Standing {
+    fn status(&self) -> SessionStatus {
+        SessionStatus {
             io: self.hello.io,
-            run: self.runs.last().map(Run::standing),
+            run: self.runs.last().map(TrainerRun::status),
             stopping: self.stopping,
             front: self.socket.is_some(),
             memory: None,
@@ -130,9 +130,9 @@ impl Watch {
     }
 
     fn stop_for(&mut self, caller: Caller, kill: bool) {
-        self.outlets.followers.add(caller.socket);
+        self.fanout.followers.add(caller.socket);
         self.stopping = true;
-        self.outlets.report(Report::StopAsked { kill });
+        self.fanout.report(KeeperReport::StopAsked { kill });
         if kill {
             self.kill();
         } else {
@@ -140,7 +140,7 @@ impl Watch {
         }
     }
 
-    fn make_heir(&mut self, caller: Caller, now: Instant) {
+    fn offer_front(&mut self, caller: Caller, now: Instant) {
         if self.finishing {
             // There is nothing to follow any more; that it is hung up on says so.
             return;
@@ -148,29 +148,29 @@ impl Watch {
         if self.socket.is_none() {
             return self.adopt(caller);
         }
-        if let Some(viewer) = &mut self.outlets.viewer {
+        if let Some(viewer) = &mut self.fanout.viewer {
             viewer.supersede();
         }
         // One that is stopped (Ctrl-Z) has to be awake to make way.
         self.front.signal(libc::SIGCONT);
         // Of two that come at once the later one stays, as it would a moment later.
-        self.heir = Some(Heir {
+        self.next_front = Some(NextFront {
             caller,
             until: now + self.hello.timing.handover,
         });
     }
 
-    pub(super) fn heir_due(&self) -> Option<Instant> {
-        let heir = self.heir.as_ref().filter(|_| self.socket.is_some());
-        heir.map(|heir| heir.until)
+    pub(super) fn next_front_due(&self) -> Option<Instant> {
+        let next_front = self.next_front.as_ref().filter(|_| self.socket.is_some());
+        next_front.map(|next_front| next_front.until)
     }
 
     /// A front that does not make way is ended: two would write to one recording. It is made to be
     /// ended without harm.
-    pub(super) fn act_on_heir(&mut self, now: Instant) {
-        if self.heir_due().is_some_and(|until| until <= now) {
+    pub(super) fn act_on_next_front(&mut self, now: Instant) {
+        if self.next_front_due().is_some_and(|until| until <= now) {
             self.front.signal(libc::SIGKILL);
-            self.lose_front(Loss::Died);
+            self.lose_front(FrontExit::Died);
         }
     }
 
@@ -192,7 +192,7 @@ impl Watch {
     }
 
     /// The front is gone, or went on purpose: the trainer does not notice.
-    pub(super) fn lose_front(&mut self, loss: Loss) {
+    pub(super) fn lose_front(&mut self, loss: FrontExit) {
         let Some(socket) = self.socket.take() else {
             return;
         };
@@ -200,46 +200,46 @@ impl Watch {
         self.fronts_lost += 1;
         self.asleep = None;
         match loss {
-            Loss::SteppedBack => self.outlets.followers.add(socket),
-            Loss::Died | Loss::Released => self.relay = None,
+            FrontExit::SteppedBack => self.fanout.followers.add(socket),
+            FrontExit::Died | FrontExit::Released => self.relay = None,
         }
-        if loss == Loss::Died && self.front.kind == Kind::First && !self.finished {
+        if loss == FrontExit::Died && self.front.kind == FrontKind::First && !self.finished {
             self.restore_terminal();
         }
         if self.finishing {
-            self.heir = None;
-            self.outlets.viewer = None;
+            self.next_front = None;
+            self.fanout.viewer = None;
             return;
         }
-        if let Some(heir) = self.heir.take() {
-            return self.adopt(heir.caller);
+        if let Some(next_front) = self.next_front.take() {
+            return self.adopt(next_front.caller);
         }
-        if !self.appoint_deputy(loss) {
-            self.outlets.viewer = None;
-            self.forsaken = true;
+        if !self.start_headless_front(loss) {
+            self.fanout.viewer = None;
+            self.no_front_left = true;
         }
     }
 
     /// Starts a front without a screen where there is something to follow; whether it did.
-    fn appoint_deputy(&mut self, loss: Loss) -> bool {
-        let failed = |run: &Run| matches!(run.outcome, Some(RunStage::Failed { .. }));
+    fn start_headless_front(&mut self, loss: FrontExit) -> bool {
+        let failed = |run: &TrainerRun| matches!(run.outcome, Some(RunStage::Failed { .. }));
         let something = self.runs.last().is_some_and(|run| !failed(run));
-        let deputy = match (loss, self.front.kind) {
+        let headless = match (loss, self.front.kind) {
             // One that died twice would die a third time.
-            (Loss::Died, Kind::Deputy) => return false,
-            (Loss::Died, Kind::First | Kind::Attached) => Deputy::Replaces,
-            (Loss::Released | Loss::SteppedBack, _) => Deputy::Follows,
+            (FrontExit::Died, FrontKind::Headless) => return false,
+            (FrontExit::Died, FrontKind::First | FrontKind::Attached) => HeadlessFront::Replaces,
+            (FrontExit::Released | FrontExit::SteppedBack, _) => HeadlessFront::Follows,
         };
         if self.memory.is_none() || !something {
             return false;
         }
-        let Ok((socket, pid)) = deputy::start(deputy, self.hello.io) else {
+        let Ok((socket, pid)) = headless::start(headless, self.hello.io) else {
             return false;
         };
         // A child of ours, and none of the trainer's tree.
         self.holders.push(pid);
-        self.front = Incumbent {
-            kind: Kind::Deputy,
+        self.front = CurrentFront {
+            kind: FrontKind::Headless,
             process: Process::look(pid),
         };
         self.welcome(socket);
@@ -247,7 +247,7 @@ impl Watch {
     }
 
     fn adopt(&mut self, caller: Caller) {
-        self.front = Incumbent::attached(&caller);
+        self.front = CurrentFront::attached(&caller);
         let Caller {
             socket,
             mut decoder,
@@ -260,11 +260,11 @@ impl Watch {
 
     /// Makes whoever is at the other end the front.
     fn welcome(&mut self, socket: OwnedFd) {
-        self.forsaken = false;
-        let mut standing = self.standing();
-        standing.memory = self.memory.clone();
-        let viewer = self.outlets.viewer.get_or_insert_with(Viewer::new);
-        viewer.begin_anew(standing, &self.outlets.recent);
+        self.no_front_left = false;
+        let mut status = self.status();
+        status.memory = self.memory.clone();
+        let viewer = self.fanout.viewer.get_or_insert_with(Viewer::new);
+        viewer.begin_anew(status, &self.fanout.recent);
         self.socket = Some(socket);
     }
 }

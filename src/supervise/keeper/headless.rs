@@ -2,8 +2,8 @@
 //! recording, listens to the probes and keeps to the policy until somebody attaches.
 
 use super::descriptor;
-use crate::supervise::standing::Deputy;
-use crate::supervise::{DEPUTY_WORD, Io};
+use crate::supervise::status::HeadlessFront;
+use crate::supervise::{HEADLESS_WORD, Io};
 use nix::libc;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,34 +11,34 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-impl Deputy {
+impl HeadlessFront {
     /// Its word in the command line.
     pub fn word(self) -> &'static str {
         match self {
-            Deputy::Follows => "follows",
-            Deputy::Replaces => "replaces",
+            HeadlessFront::Follows => "follows",
+            HeadlessFront::Replaces => "replaces",
         }
     }
 
-    /// The deputy that this word stands for.
-    pub fn of_word(word: &str) -> Option<Deputy> {
-        [Deputy::Follows, Deputy::Replaces]
+    /// The headless that this word stands for.
+    pub fn of_word(word: &str) -> Option<HeadlessFront> {
+        [HeadlessFront::Follows, HeadlessFront::Replaces]
             .into_iter()
-            .find(|deputy| deputy.word() == word)
+            .find(|headless| headless.word() == word)
     }
 }
 
 /// Starts one; our end of its socket, and its process. What it says at the end of the session goes
 /// where the program's own errors go, unless a shell has that terminal back.
-pub fn start(deputy: Deputy, io: Io) -> io::Result<(OwnedFd, i32)> {
+pub fn start(headless: HeadlessFront, io: Io) -> io::Result<(OwnedFd, i32)> {
     let (ours, theirs) = UnixStream::pair()?;
     let number = theirs.as_raw_fd();
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("oomph")
-        .arg(DEPUTY_WORD)
+        .arg(HEADLESS_WORD)
         .arg(number.to_string())
-        .arg(deputy.word())
+        .arg(headless.word())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(match io {

@@ -1,0 +1,94 @@
+//! The client side of a keeper's socket: `oomph ls`, `stop` and `attach` call it from outside.
+
+use super::report::KeeperReport;
+use super::status::{Call, SessionStatus};
+use super::wire::{self, Decoder};
+use crate::units::Pid;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Calls the keeper that listens at `path`; the connection, and the keeper's process.
+///
+/// # Errors
+/// `ConnectionRefused` or `NotFound` where nobody listens; `PermissionDenied` where it is another
+/// user who does; else the system's.
+pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
+    let mut socket = UnixStream::connect(path)?;
+    let peer = getsockopt(&socket, PeerCredentials)?;
+    if peer.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it is a session of user {}", peer.uid()),
+        ));
+    }
+    socket.write_all(&wire::call(call))?;
+    Ok((socket, Pid(peer.pid())))
+}
+
+/// A caller's ear: what the keeper says to it, one report at a time.
+#[derive(Debug)]
+pub struct KeeperAnswers {
+    socket: UnixStream,
+    decoder: Decoder,
+}
+
+impl KeeperAnswers {
+    /// Calls the keeper that listens at `path` for anything but the front's place.
+    ///
+    /// # Errors
+    /// Nobody listens there, or somebody who is none of ours.
+    pub fn of(path: &Path, what: Call) -> io::Result<KeeperAnswers> {
+        let (socket, _) = call(path, what)?;
+        Ok(KeeperAnswers {
+            socket,
+            decoder: Decoder::default(),
+        })
+    }
+
+    /// The next report, waited for no longer than `limit`; `None` where there will be none.
+    ///
+    /// # Errors
+    /// `WouldBlock` where it did not come in time; else the connection broke.
+    pub fn next(&mut self, limit: Duration) -> io::Result<Option<KeeperReport>> {
+        let mut chunk = [0; 16 << 10];
+        self.socket.set_read_timeout(Some(limit))?;
+        loop {
+            match self.decoder.next() {
+                Ok(Some(frame)) => match frame.into_report() {
+                    Some(report) => return Ok(Some(report)),
+                    None => continue,
+                },
+                Ok(None) => {}
+                Err(wire::Malformed) => return Ok(None),
+            }
+            match self.socket.read(&mut chunk) {
+                Ok(0) => return Ok(None),
+                Ok(n) => self.decoder.push(&chunk[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// How the session stands whose keeper listens at `path`, asked for no longer than `limit`.
+///
+/// # Errors
+/// As [`KeeperAnswers`]; `UnexpectedEof` where the keeper hung up without an answer.
+pub fn look(path: &Path, limit: Duration) -> io::Result<SessionStatus> {
+    match KeeperAnswers::of(path, Call::Look)?.next(limit)? {
+        Some(KeeperReport::Welcome(status)) => Ok(status),
+        Some(_) | None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Says something to the keeper that listens at `path` and needs no answer.
+///
+/// # Errors
+/// Nobody listens there, or somebody who is none of ours.
+pub fn pass_on(path: &Path, what: Call) -> io::Result<()> {
+    call(path, what).map(drop)
+}
