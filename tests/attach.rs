@@ -1,10 +1,7 @@
 //! A session outlives its screen: fronts are killed, terminals closed, and the training goes on; who
 //! comes later finds all of it, and one front at a time has it.
 
-#[path = "harness/harness.rs"]
-mod harness;
-
-use harness::{Marker, PATIENCE, Terminal, processes, wait_until};
+use crate::harness::{Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
 use oomph::event::{Event, Exit, What};
 use serde_json::Value;

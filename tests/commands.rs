@@ -12,9 +12,7 @@
 //! `to copy` is the command of one that has no key. `launchers`, `program` and `job part` are what was
 //! recognized.
 
-#[path = "commands/corpus.rs"]
 mod corpus;
-#[path = "commands/properties.rs"]
 mod properties;
 
 use corpus::{Record, command, records};

@@ -1,23 +1,14 @@
 //! The screen, frame by frame: sessions told as events, folded, drawn, and kept as text; README's
 //! picture is one of them, and every key of the table is pressed.
 
-#[path = "frames/cases.rs"]
 mod cases;
-#[path = "frames/cost.rs"]
 mod cost;
-#[path = "frames/epochs.rs"]
 mod epochs;
-#[path = "frames/keys.rs"]
 mod keys;
-#[path = "frames/monkey.rs"]
 mod monkey;
-#[path = "frames/offers.rs"]
 mod offers;
-#[path = "frames/picture.rs"]
 mod picture;
-#[path = "frames/story.rs"]
 mod story;
-#[path = "frames/svg.rs"]
 mod svg;
 
 use cases::CASES;

@@ -1,13 +1,8 @@
 //! The relaunch gate, end to end: a made-up NVML and a stand-in torch that share a device, the real
 //! binary in a real terminal between them.
 
-#[path = "fake_nvml/fake.rs"]
-mod fake_nvml;
-#[path = "harness/harness.rs"]
-mod harness;
-
-use fake_nvml::Fake;
-use harness::Terminal;
+use crate::fake_nvml::Fake;
+use crate::harness::Terminal;
 use oomph::event::{Exit, What};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -5,7 +5,6 @@
 //! pure; the terminal's crates are known to ui and app alone; every file says why it exists, and
 //! none grows out of sight.
 
-#[path = "layering/words.rs"]
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,4 +365,22 @@ fn files_say_why_they_exist_and_stay_short() {
 #[should_panic(expected = "stands not above it")]
 fn a_table_that_points_upwards_is_no_table() {
     table("//! | [`units`] | x | app |\n");
+}
+
+/// The binaries name their files themselves, so a file that neither names would never run.
+#[test]
+fn every_test_file_belongs_to_a_binary() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let read = |name: &str| fs::read_to_string(tests.join(name)).expect("a binary's root");
+    let roots = read("pure.rs") + &read("processes.rs");
+    for (file, _) in sources(&tests) {
+        let Some(name) = file.strip_suffix(".rs").filter(|name| !name.contains('/')) else {
+            continue;
+        };
+        let named = roots.contains(&format!("mod {name};"));
+        assert!(
+            named || matches!(name, "pure" | "processes"),
+            "tests/{file} is in neither tests/pure.rs nor tests/processes.rs"
+        );
+    }
 }

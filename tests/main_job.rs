@@ -1,10 +1,7 @@
 //! The main job, driven as a person drives it: the real binary in a real terminal, the real probe
 //! in a real python3, a simulated GPU; from the command to the key to the run that finishes.
 
-#[path = "harness/harness.rs"]
-mod harness;
-
-use harness::{Key, Terminal};
+use crate::harness::{Key, Terminal};
 use oomph::event::{Event, Exit, What};
 use std::path::Path;
 use std::time::Duration;

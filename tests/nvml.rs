@@ -1,9 +1,6 @@
 //! The real path through nvml-wrapper and the loader, against a library that we made up.
 
-#[path = "fake_nvml/fake.rs"]
-mod fake_nvml;
-
-use fake_nvml::{Fake, Lacking};
+use crate::fake_nvml::{Fake, Lacking};
 use oomph::collect::nvml::{NvmlWatch, Options, watch};
 use oomph::event::{Clock, DeviceReading, Dropped, Event, NvmlState, What};
 use oomph::units::{Bytes, Pid, Uuid};
@@ -406,7 +403,7 @@ fn a_call_that_hangs_does_not_hold_the_exit() {
     }
     let fake = Fake::new();
     fake.say("hang memory");
-    let status = victim("a_call_that_hangs_does_not_hold_the_exit", &fake);
+    let status = victim("nvml::a_call_that_hangs_does_not_hold_the_exit", &fake);
     assert_eq!(status.code(), Some(7));
 }
 
@@ -421,6 +418,6 @@ fn a_crash_in_the_library_is_really_one() {
     }
     let fake = Fake::new();
     fake.say("crash memory");
-    let status = victim("a_crash_in_the_library_is_really_one", &fake);
+    let status = victim("nvml::a_crash_in_the_library_is_really_one", &fake);
     assert_eq!(status.signal(), Some(nix::libc::SIGSEGV));
 }

@@ -7,7 +7,7 @@ const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 const BEGIN: &str = "<!-- keys:begin -->\n";
 const END: &str = "<!-- keys:end -->";
 
-/// `OOMPH_UPDATE_README=1 cargo test --test readme` writes the table anew.
+/// `OOMPH_UPDATE_README=1 cargo test readme` writes the table anew.
 #[test]
 fn its_keys_are_those_of_the_table() {
     let readme = fs::read_to_string(README).expect("README.md");

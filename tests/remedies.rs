@@ -1,10 +1,7 @@
 //! Remedies beyond a flag of the program, end to end: the real binary in a real terminal. Programs
 //! here are a few lines of Python that print what PyTorch prints when memory has run out.
 
-#[path = "harness/harness.rs"]
-mod harness;
-
-use harness::Terminal;
+use crate::harness::Terminal;
 use oomph::event::{Exit, What};
 use std::fs;
 use std::path::Path;

@@ -3,15 +3,8 @@
 //! in a terminal: a storm of resizes, a bar at 20 frames a second, a program with a screen of its own,
 //! a flood of output.
 
-#[path = "screen_keys/calm.rs"]
 mod calm;
-#[path = "fake_nvml/fake.rs"]
-mod fake_nvml;
-#[path = "harness/harness.rs"]
-mod harness;
-#[path = "screen_keys/stage.rs"]
 mod stage;
-#[path = "screen_keys/trials.rs"]
 mod trials;
 
 use oomph::ui::keymap::{self, Mode};

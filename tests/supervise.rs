@@ -4,22 +4,13 @@
 //! waiting is for a condition with a deadline; a number in a comment is the fault's in the list of
 //! faults that oomph must bear.
 
-#[path = "supervise/stage.rs"]
 mod stage;
 
-#[path = "supervise/cost.rs"]
 mod cost;
-#[path = "supervise/ends.rs"]
 mod ends;
-#[path = "supervise/loss.rs"]
 mod loss;
-#[path = "supervise/output.rs"]
 mod output;
-#[path = "supervise/real.rs"]
 mod real;
-#[path = "supervise/signals.rs"]
 mod signals;
-#[path = "supervise/sweep.rs"]
 mod sweep;
-#[path = "supervise/terminal.rs"]
 mod terminal;

@@ -1,10 +1,7 @@
 //! The terminal goes, or its screen does: the training goes on, nothing burns, nothing is lost that
 //! could still be shown.
 
-#[path = "harness/harness.rs"]
-mod harness;
-
-use harness::{PATIENCE, Terminal, processes, wait_until};
+use crate::harness::{PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
 use oomph::event::Exit;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! C: the terminal goes, or a process of oomph's does.
 
 use crate::fake_nvml::Fake;
+use crate::faults::staging::{Scene, Training, own_memory, wait_for_beats};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
-use crate::staging::{Scene, Training, own_memory, wait_for_beats};
 use nix::sys::signal::Signal::{self, *};
 use oomph::event::Exit;
 use oomph::units::Bytes;
@@ -39,7 +39,7 @@ fn fault_38_a_terminal_that_is_gone_costs_nothing() {
 #[test]
 fn fault_38_a_shell_that_is_gone_costs_nothing() {
     let steps = ["shout", "until:go", "touch:ended"];
-    let mut training = crate::staging::under_a_shell(Scene::new(), "fg", &steps);
+    let mut training = crate::faults::staging::under_a_shell(Scene::new(), "fg", &steps);
     training.terminal().wait_for("<<HERE>>", PATIENCE);
     let job: i32 = training.file("job").trim().parse().expect("a pid");
     training.terminal().close();

@@ -1,7 +1,7 @@
 //! D: the disk, limits, descriptors, time.
 
+use crate::faults::staging::{Scene, View, trainer};
 use crate::harness::{PATIENCE, wait_until};
-use crate::staging::{Scene, View, trainer};
 use oomph::event::Exit;
 use std::process::Command;
 
@@ -102,7 +102,7 @@ fn fault_54_a_recording_that_breaks_off_anywhere() {
         let read: Vec<_> = read.filter_map(Result::ok).collect();
         assert!(all.starts_with(&read), "cut at {length}");
     }
-    let replayed = Command::new(crate::staging::OOMPH)
+    let replayed = Command::new(crate::faults::staging::OOMPH)
         .args(["replay", "--headless"])
         .arg(&cut)
         .output();
@@ -173,7 +173,8 @@ fn fault_56_too_few_descriptors_and_too_little_memory() {
 
 #[test]
 fn fault_58_a_clock_on_the_wall_that_jumps() {
-    let clock = crate::staging::built("wall_clock.rs", include_str!("wall_clock.rs"), "cdylib");
+    let clock =
+        crate::faults::staging::built("wall_clock.rs", include_str!("wall_clock.rs"), "cdylib");
     let scene = Scene::new();
     let offset = scene.path("offset");
     std::fs::write(&offset, "0").expect("a file");
@@ -186,7 +187,7 @@ fn fault_58_a_clock_on_the_wall_that_jumps() {
     training.terminal().wait_for("<<HERE>>", PATIENCE);
     for jump in ["86400", "-86400", "-1000000000", "0"] {
         training.put("offset", jump);
-        crate::staging::wait_for_beats(&training, 60_000);
+        crate::faults::staging::wait_for_beats(&training, 60_000);
     }
     // In the middle of a grace of 45 s / 20 too: it is neither cut short nor stretched.
     training.terminal().press('K');

@@ -1,9 +1,9 @@
 //! F, at the gate: whose memory it is that does not come back.
 
 use crate::fake_nvml::Fake;
+use crate::faults::relaunch::{DIALOG, answer, quit};
+use crate::faults::staging::{Scene, Training};
 use crate::harness::{PATIENCE, wait_until};
-use crate::relaunch::{DIALOG, answer, quit};
-use crate::staging::{Scene, Training};
 use oomph::event::{Event, Exit, What};
 use std::process::{Child, Command, Stdio};
 

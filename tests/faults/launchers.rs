@@ -1,7 +1,7 @@
 //! What tini, dumb-init and GNU timeout are tested for: statuses, signals, orphans.
 
+use crate::faults::staging::{OOMPH, Scene, trainer};
 use crate::harness::PATIENCE;
-use crate::staging::{OOMPH, Scene, trainer};
 use oomph::event::Exit;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};

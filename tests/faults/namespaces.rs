@@ -1,7 +1,7 @@
 //! Faults that need a process namespace: where the kernel gives an ordinary user none, these tests
 //! say so and nothing is shown by them; `TABLE.md` names the unit tests of the same rules.
 
-use crate::staging::{OOMPH, trainer};
+use crate::faults::staging::{OOMPH, trainer};
 use std::process::{Command, Output, Stdio};
 
 /// Runs a script as the first processes of a namespace of its own; `None` where there is none.

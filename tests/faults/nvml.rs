@@ -1,8 +1,8 @@
 //! E: a driver's library that is missing, wrong, slow, or out of its mind.
 
 use crate::fake_nvml::{Fake, Lacking};
+use crate::faults::staging::{Scene, Training, wait_for_beats};
 use crate::harness::{PATIENCE, wait_until};
-use crate::staging::{Scene, Training, wait_for_beats};
 use oomph::event::{DeviceReading, Exit, NvmlState, What};
 use std::path::Path;
 

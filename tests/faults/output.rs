@@ -1,7 +1,7 @@
 //! A: what a training may write, and how.
 
+use crate::faults::staging::{Scene, View};
 use crate::harness::{Key, PATIENCE, wait_until};
-use crate::staging::{Scene, View};
 use nix::sys::signal::Signal;
 use oomph::event::{Exit, What};
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn fault_02_a_terminal_that_reads_nothing_slows_nobody() {
     training.go();
     training.finish(SUCCESS);
     let lines: String = (0..50_050).map(|n| format!("{n:079}\n")).collect();
-    crate::ledger::accounts_for(&training.log(), &on_a_terminal(lines.as_bytes()));
+    crate::faults::ledger::accounts_for(&training.log(), &on_a_terminal(lines.as_bytes()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! F: memory runs out, and another run follows or does not.
 
+use crate::faults::staging::{Scene, Training, trainer};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
-use crate::staging::{Scene, Training, trainer};
 use nix::sys::signal::Signal::*;
 use oomph::event::{Event, Exit, What};
 
@@ -252,7 +252,7 @@ fn fault_79_a_front_that_dies_between_two_runs_starts_no_second() {
         _ => None,
     };
     let id = training.events().into_iter().find_map(header);
-    let stopped = std::process::Command::new(crate::staging::OOMPH)
+    let stopped = std::process::Command::new(crate::faults::staging::OOMPH)
         .args(["stop", &id.expect("a header")])
         .env_clear()
         .output()

@@ -1,7 +1,7 @@
 //! B: signals from the keyboard, from outside, from the training itself.
 
+use crate::faults::staging::{Scene, Training, under_a_shell, wait_for_beats};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
-use crate::staging::{Scene, Training, under_a_shell, wait_for_beats};
 use nix::sys::signal::Signal::{self, *};
 use oomph::event::Exit;
 
@@ -68,7 +68,7 @@ fn fault_21_each_signal_goes_to_the_direct_child_and_to_nobody_else() {
         "until:go",
     ];
     steps.extend(rest.map(String::from));
-    let steps = crate::staging::words_of(&steps);
+    let steps = crate::faults::staging::words_of(&steps);
     for training in [
         Scene::new().headless(&steps),
         Scene::new().option("--headless").screen(&steps),
@@ -448,7 +448,7 @@ fn fault_35_signals_are_found_as_oomph_found_them() {
         "set -- env --block-signal=TERM --block-signal=USR1 \"$@\"",
         "set -- env --ignore-signal=TERM --block-signal=HUP,RTMIN \"$@\"",
     ] {
-        let trainer = crate::staging::trainer();
+        let trainer = crate::faults::staging::trainer();
         let bare = tempfile::tempdir().expect("a directory");
         let done = std::process::Command::new("sh")
             .args(["-c", &format!("{before}\nexec \"$@\""), "sh"])

@@ -6,8 +6,8 @@
 //! is as it was found, and the log is a copy of the output or says what is missing of it.
 //! [`Training::go`] checks on the way what oomph costs while a training goes on.
 
+use crate::faults::ledger;
 use crate::harness::{Marker, PATIENCE, Terminal, processes, wait_until};
-use crate::ledger;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use oomph::event::{Event, Exit, What};

@@ -1,8 +1,8 @@
 //! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
 
-use crate::epochs;
-use crate::offers::remedies;
-use crate::story::{Shape, Story};
+use crate::frames::epochs;
+use crate::frames::offers::remedies;
+use crate::frames::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::remedy::{Expectation, Remedy};
@@ -290,8 +290,8 @@ fn oom_fragmentation() -> Story {
     story
         .oom(|record| {
             record.sample = record.sample.clone();
-            record.sample.allocated = crate::story::gib(18.1);
-            record.largest_free = Some(crate::story::gib(0.4));
+            record.sample.allocated = crate::frames::story::gib(18.1);
+            record.largest_free = Some(crate::frames::story::gib(0.4));
         })
         .find(
             Cause::Fragmentation,
@@ -300,7 +300,7 @@ fn oom_fragmentation() -> Story {
              allocator join its free pieces.",
         );
     story.remedies.rotate_left(1);
-    story.remedies[0].expectation.needs = Some(crate::story::gib(19.6));
+    story.remedies[0].expectation.needs = Some(crate::frames::story::gib(19.6));
     story.remedies[0].expectation.fits = Some(true);
     story.remedies[0].expectation.words = "needs 19.6 GiB, fits with 4.0 to spare".into();
     story
@@ -319,8 +319,8 @@ fn oom_foreign() -> Story {
     story.remedies = remedies();
     story
         .oom(|record| {
-            record.sample.allocated = crate::story::gib(11.0);
-            record.sample.reserved = crate::story::gib(11.4);
+            record.sample.allocated = crate::frames::story::gib(11.0);
+            record.sample.reserved = crate::frames::story::gib(11.4);
         })
         .find(
             Cause::ForeignProcess,
@@ -343,12 +343,12 @@ fn oom_limit() -> Story {
     story.remedies = remedies();
     story
         .oom(|record| {
-            record.limit = Some(crate::story::gib(12.0));
-            record.total = crate::story::gib(12.0);
-            record.free = crate::story::gib(11.3);
-            record.sample.allocated = crate::story::gib(11.6);
-            record.sample.reserved = crate::story::gib(11.8);
-            record.sample.limit = Some(crate::story::gib(12.0));
+            record.limit = Some(crate::frames::story::gib(12.0));
+            record.total = crate::frames::story::gib(12.0);
+            record.free = crate::frames::story::gib(11.3);
+            record.sample.allocated = crate::frames::story::gib(11.6);
+            record.sample.reserved = crate::frames::story::gib(11.8);
+            record.sample.limit = Some(crate::frames::story::gib(12.0));
         })
         .find(
             Cause::Limit,
@@ -389,7 +389,7 @@ pub fn second_run() -> Story {
     story.findings.clear();
     story.recording = Some("/home/ada/.local/state/oomph/2026-11-20-0914-gpt.jsonl".into());
     story.wait(6.0);
-    let command = crate::story::command("python train.py --batch-size 32 --grad-accum 2");
+    let command = crate::frames::story::command("python train.py --batch-size 32 --grad-accum 2");
     story.start_with(command, &["smaller batch"], Some(14.6));
     story.wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 75.0);

@@ -1,7 +1,7 @@
 //! What a frame costs: counted in allocations, which are the same on every machine; timed on demand.
 
-use crate::cases::CASES;
-use crate::story::{Story, gib};
+use crate::frames::cases::CASES;
+use crate::frames::story::{Story, gib};
 use oomph::ui::{self, Theme, View};
 use oomph::units::Bytes;
 use ratatui::Terminal;
@@ -78,7 +78,7 @@ fn a_frame_allocates_little() {
     }
 }
 
-/// Run alone, in release: `cargo test --release --test frames -- --ignored --nocapture`.
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: wants a release build and a quiet machine"]
 fn a_frame_takes_two_milliseconds_at_most() {
@@ -130,7 +130,7 @@ fn the_state_of_eight_ranks_stays_small() {
     drop(story);
 }
 
-/// Run alone, in release: `cargo test --release --test frames -- --ignored --nocapture`.
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: wants a release build and a quiet machine"]
 fn a_week_at_ten_hertz_costs_no_more_than_a_minute() {

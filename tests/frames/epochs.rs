@@ -1,7 +1,7 @@
 //! Sessions whose output named its epochs.
 
-use crate::cases::{second_run, steady};
-use crate::story::Story;
+use crate::frames::cases::{second_run, steady};
+use crate::frames::story::Story;
 use oomph::event::{Epoch, Event, What};
 use oomph::units::Moment;
 

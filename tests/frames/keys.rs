@@ -1,7 +1,7 @@
 //! Every key of the table does what it says, and does nothing where it is not offered.
 
-use crate::cases::CASES;
-use crate::story::Story;
+use crate::frames::cases::CASES;
+use crate::frames::story::Story;
 use oomph::remedy::{Availability, Edit, RemedyId};
 use oomph::ui::keymap::{self, Mode};
 use oomph::ui::theme::UNICODE;
@@ -205,7 +205,7 @@ fn a_command_that_cannot_be_read_is_not_relaunched() {
     press(&story, &mut view, KeyCode::Char('"'));
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
     assert_eq!(view.mode(), Mode::Editing);
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("A quote is open"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
     assert_eq!(view.mode(), Mode::Oom, "back where it came from");
@@ -230,7 +230,7 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
     let (story, mut view) = staged("oom-details");
     press(&story, &mut view, KeyCode::Esc);
     assert_eq!(view.mode(), Mode::Oom);
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(!text.contains("where it was asked for"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
     assert_eq!(view.mode(), Mode::Watching);
@@ -240,7 +240,7 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
 fn the_dialog_has_a_help_of_its_own() {
     let (story, mut view) = staged("oom-capacity");
     press(&story, &mut view, KeyCode::Char('?'));
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("combine the selected remedy"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
     assert_eq!(view.mode(), Mode::Oom, "back where it came from");
@@ -251,7 +251,7 @@ fn what_leads_out_and_to_the_training_stays_in_the_footer() {
     for width in [40, 60, 80] {
         let case = CASES.iter().find(|case| case.name == "steady").unwrap();
         let (story, view) = case.staged(Theme::full(), width, 24);
-        let text = crate::text(&crate::draw(&story, &view, width, 24));
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, width, 24));
         let footer = text.lines().last().unwrap();
         for words in ["i type to the training", "? help", "q quit"] {
             assert!(footer.contains(words), "{width}: {footer}");
@@ -270,10 +270,10 @@ fn a_stray_enter_changes_nothing() {
 #[test]
 fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     let (story, mut view) = staged("replay");
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("see output.log beside it"), "{text}");
     press(&story, &mut view, KeyCode::Char('?'));
-    let text = crate::text(&crate::draw(&story, &view, 100, 60));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
     for words in ["collecting", "interrupt", "relaunch"] {
         assert!(!text.contains(words), "{words} in\n{text}");
     }
@@ -283,7 +283,7 @@ fn a_replay_says_what_it_has_and_no_key_of_a_training() {
 fn a_copy_is_said_for_two_seconds() {
     let (mut story, mut view) = staged("steady");
     let footer = |story: &Story, view: &View| {
-        let text = crate::text(&crate::draw(story, view, 100, 30));
+        let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
         text.lines().last().unwrap().to_string()
     };
     press(&story, &mut view, KeyCode::Char('y'));
@@ -301,7 +301,7 @@ fn output_is_scrolled_by_the_loop() {
     let effect = press(&story, &mut view, KeyCode::Char('k'));
     assert_eq!(effect, Some(Effect::Scroll(Scroll::Up(1))));
     story.child.scroll(Scroll::Up(1));
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("1 rows up"), "{text}");
 }
 
@@ -321,7 +321,7 @@ fn a_text_is_looked_for_as_it_is_typed() {
     };
     use KeyCode::{Backspace, Char, Enter, Esc};
     let footer = |story: &Story, view: &View| {
-        let text = crate::text(&crate::draw(story, view, 100, 30));
+        let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
         text.lines().last().unwrap().to_string()
     };
     type_in(
@@ -339,7 +339,7 @@ fn a_text_is_looked_for_as_it_is_typed() {
     for words in ["/e 7  2 of 11", "n older", "N newer", "Esc end search"] {
         assert!(line.contains(words), "{words} in {line}");
     }
-    assert!(crate::text(&crate::draw(&story, &view, 100, 30)).contains("line 78"));
+    assert!(crate::frames::text(&crate::frames::draw(&story, &view, 100, 30)).contains("line 78"));
     type_in(&mut story, &mut view, &[Esc]);
     assert_eq!(story.child.search(), None);
     assert_eq!(
@@ -361,7 +361,7 @@ fn rows_of_the_output_are_selected_and_copied() {
         let effect = press(&story, &mut view, KeyCode::Char(key)).unwrap();
         story.carry_out(effect);
     }
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.ends_with("back"), "{text}");
     assert!(text.contains("3 rows selected"), "{text}");
     let selected = story.child.selected_text().unwrap();
@@ -423,7 +423,7 @@ fn mouse(story: &Story, view: &mut View, kind: MouseEventKind, column: u16, row:
 #[test]
 fn a_click_selects_a_remedy_and_the_wheel_zooms() {
     let (story, mut view) = staged("oom-capacity");
-    let frame = |view: &View| crate::text(&crate::draw(&story, view, 100, 30));
+    let frame = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
     let before = frame(&view);
     let row = before
         .lines()
@@ -443,7 +443,7 @@ fn a_click_selects_a_remedy_and_the_wheel_zooms() {
 
     let (story, mut view) = staged("steady");
     let chart = |view: &View| {
-        let text = crate::text(&crate::draw(&story, view, 100, 30));
+        let text = crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
         text.lines().take(17).collect::<Vec<_>>().join("\n")
     };
     let before = chart(&view);
@@ -456,7 +456,7 @@ fn a_click_selects_a_remedy_and_the_wheel_zooms() {
 #[test]
 fn dragging_over_the_output_selects_its_rows() {
     let (mut story, mut view) = staged("steady");
-    let rows: Vec<String> = crate::text(&crate::draw(&story, &view, 100, 30))
+    let rows: Vec<String> = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30))
         .lines()
         .map(String::from)
         .collect();
@@ -506,7 +506,7 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
     let mut view = case.show(&mut story, Theme::full(), 100, 30);
     press(&story, &mut view, KeyCode::Down);
     press(&story, &mut view, KeyCode::Down);
-    let text = crate::text(&crate::draw(&story, &view, 100, 30));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(
         text.contains("y copies  python train.py --batch-size 64 +--amp"),
         "{text}"

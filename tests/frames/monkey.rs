@@ -1,8 +1,8 @@
 //! Any keys in any order on any screen: nothing panics, Esc always leads back, and what keys ask for
 //! is never asked unseen.
 
-use crate::cases::CASES;
-use crate::draw;
+use crate::frames::cases::CASES;
+use crate::frames::draw;
 use oomph::ui::keymap::Mode;
 use oomph::ui::{Effect, Theme};
 use proptest::prelude::*;

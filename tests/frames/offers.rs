@@ -1,6 +1,6 @@
 //! Remedies as the screen gets them, and the commands that they make.
 
-use crate::story::gib;
+use crate::frames::story::gib;
 use oomph::command::{CommandLine, Word};
 use oomph::remedy::{Availability, Edit, Expectation, Remedy, RemedyId};
 

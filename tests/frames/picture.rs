@@ -1,8 +1,8 @@
 //! README's picture: the real frame of a session that ran out of memory and was relaunched. It is
 //! compared with what is drawn now, so that it cannot go stale.
 
-use crate::cases::CASES;
-use crate::{draw, svg};
+use crate::frames::cases::CASES;
+use crate::frames::{draw, svg};
 use oomph::ui::Theme;
 use std::path::Path;
 
@@ -24,6 +24,6 @@ fn the_picture_in_the_readme_is_the_screen() {
     assert!(
         kept == picture,
         "demo/screen.svg is not what the screen looks like: look at the change, then run \
-         OOMPH_UPDATE_PICTURES=1 cargo test --test frames"
+         OOMPH_UPDATE_PICTURES=1 cargo test frames"
     );
 }

@@ -1,7 +1,7 @@
 //! Sessions told as events and folded into a state, as a recording would be: what the frames are
 //! drawn from. Figures are made up, times are fixed.
 
-use crate::offers::planned;
+use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
 use oomph::event::*;

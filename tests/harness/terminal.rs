@@ -3,9 +3,10 @@
 use super::frames::Frames;
 use super::{Key, Marker, PATIENCE, processes, wait_until};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, read, setsid, write};
 use oomph::event::Exit;
@@ -81,9 +82,9 @@ impl Terminal {
         cols: u16,
     ) -> Terminal {
         let size = window(rows, cols);
-        let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
-        close_on_exec(&master);
-        close_on_exec(&slave);
+        let (master, slave) = pseudo_terminal();
+        // SAFETY: the descriptor is open and the size is a plain structure.
+        unsafe { set_window_size(master.as_raw_fd(), &size) }.expect("a size");
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a master that never blocks");
         let before = tcgetattr(&slave).expect("the terminal's settings");
         let marker = Marker::unique();
@@ -348,9 +349,17 @@ fn at_least_one(cells: u16) -> NonZeroU16 {
     NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN)
 }
 
-fn close_on_exec(fd: &OwnedFd) {
-    let flag = nix::fcntl::FdFlag::FD_CLOEXEC;
-    fcntl(fd, FcntlArg::F_SETFD(flag)).expect("a handle that programs do not inherit");
+/// Both ends of a new pseudo-terminal, which no program inherits: openpty(3) would let another
+/// test's child have them in between, and then closing one here would not hang up the terminal.
+pub fn pseudo_terminal() -> (OwnedFd, OwnedFd) {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).expect("a pseudo-terminal");
+    grantpt(&master).expect("its other end granted");
+    unlockpt(&master).expect("its other end unlocked");
+    let name = ptsname_r(&master).expect("its name");
+    let slave = open(name.as_str(), flags, Mode::empty()).expect("its other end");
+    let master = master.as_fd().try_clone_to_owned().expect("a plain handle");
+    (master, slave)
 }
 
 /// Reads for as long as the other end of the returned stream is held: a program whose output

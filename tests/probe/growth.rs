@@ -1,7 +1,7 @@
 //! Which lines hold ever more, what they hold, and PyTorch's own snapshot where one is asked for.
 
-use crate::front::{Front, Place};
-use crate::program::Program;
+use crate::probe::front::{Front, Place};
+use crate::probe::program::Program;
 use oomph::event::HeldKind;
 use oomph::units::Bytes;
 use std::fs;
@@ -103,7 +103,7 @@ fn a_snapshot_is_saved_where_it_is_asked_for() {
     );
     let read = "import pickle, sys; s = pickle.load(open(sys.argv[1], 'rb')); \
                 print(sorted(s), len(s['segments']))";
-    let done = std::process::Command::new(crate::program::python())
+    let done = std::process::Command::new(crate::probe::program::python())
         .args(["-c", read])
         .arg(path)
         .output()

@@ -1,8 +1,8 @@
 //! Ends and separations: forks, fronts that are not there, vanish, come back or do not read, and
 //! the program's own end, which must not wait for us.
 
-use crate::front::{Front, Place};
-use crate::program::{Program, TRAINING};
+use crate::probe::front::{Front, Place};
+use crate::probe::program::{Program, TRAINING};
 use oomph::event::What;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The probe beside others that want the same places: other sitecustomize files, other import
 //! hooks, code that looks for torch without importing it, and a torch that fails.
 
-use crate::front::{Front, Place};
-use crate::program::{Program, TRAINING};
+use crate::probe::front::{Front, Place};
+use crate::probe::program::{Program, TRAINING};
 use std::path::PathBuf;
 
 /// Writes another tool's sitecustomize, in a directory of its own.

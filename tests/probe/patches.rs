@@ -1,8 +1,8 @@
 //! Remedies inside the process, as far as a stand-in for torch has what they need: nothing of them is
 //! there unless they were chosen, and one that finds nothing to work with declines.
 
-use crate::front::{Front, Place};
-use crate::program::{Program, TRAINING};
+use crate::probe::front::{Front, Place};
+use crate::probe::program::{Program, TRAINING};
 use oomph::event::{PatchOutcome, Patched, What};
 
 fn patches(seen: &[What]) -> Vec<&Patched> {

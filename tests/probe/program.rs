@@ -1,6 +1,6 @@
 //! Programs for the probe to be in: started with it and without it, and what became of them.
 
-use crate::front::{PATIENCE, Place};
+use crate::probe::front::{PATIENCE, Place};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The recording of lines as it comes and goes with the need for it, and beside a recording of the
 //! program's own.
 
-use crate::front::{Front, Place};
-use crate::program::Program;
+use crate::probe::front::{Front, Place};
+use crate::probe::program::Program;
 use oomph::units::Bytes;
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn busy(place: &Place, text: &str) -> Program {
 
 #[test]
 fn the_need_for_it_is_judged_well() {
-    let done = Command::new(crate::program::python())
+    let done = Command::new(crate::probe::program::python())
         .args(["-m", "unittest", "discover", "-s", "tests/probe/units"])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(env!("CARGO_MANIFEST_DIR"))

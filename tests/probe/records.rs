@@ -1,8 +1,8 @@
 //! What the probe says: samples, steps, structure and the record of an out-of-memory, against
 //! what the program knows itself; and that the wire's structs lose nothing of it.
 
-use crate::front::{Front, Place};
-use crate::program::Program;
+use crate::probe::front::{Front, Place};
+use crate::probe::program::Program;
 use oomph::event::{Event, OomRecord, Phase, Pool};
 use oomph::units::{Bytes, Rank};
 use serde_json::Value;

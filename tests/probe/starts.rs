@@ -1,8 +1,8 @@
 //! Each way of starting Python: where the environment reaches it the probe is there, where it does
 //! not the program is as it was.
 
-use crate::front::{Front, Place, RUN};
-use crate::program::{Program, TRAINING, python, version};
+use crate::probe::front::{Front, Place, RUN};
+use crate::probe::program::{Program, TRAINING, python, version};
 use std::process::Command;
 
 #[test]

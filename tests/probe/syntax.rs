@@ -1,6 +1,6 @@
 //! The Python files parse where they must: the loader on every Python, the probe on 3.8.
 
-use crate::program::python;
+use crate::probe::program::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

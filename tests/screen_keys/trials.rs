@@ -1,7 +1,7 @@
 //! What pressing a key is to do, action by action.
 
 use crate::harness::{Key as Press, PATIENCE, Terminal, processes, wait_until};
-use crate::stage::{DIALOG, Session, Stage};
+use crate::screen_keys::stage::{DIALOG, Session, Stage};
 use oomph::event::Exit;
 use oomph::ui::Action;
 use oomph::ui::Move;

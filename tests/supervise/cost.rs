@@ -1,6 +1,6 @@
 //! What the keeper costs: memory, time while nothing happens.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport};
 use std::time::Instant;
 
@@ -58,7 +58,7 @@ fn nothing_is_done_while_nothing_happens() {
 const GIBIBYTE: &str = "yes 0123456789012345678901234567890123456789012345678901234567890123456789012345678 | head -c 1073741824";
 
 /// 1: a gibibyte on a terminal, on our screen and passed through, beside util-linux's `script`.
-/// Run with a release build: `cargo test --release --test supervise -- cost:: --ignored --nocapture`.
+/// Run with a release build: `cargo test --release --test processes -- supervise::cost:: --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement that takes a minute"]
 fn a_gibibyte_takes_little_longer_than_with_script() {

@@ -1,6 +1,6 @@
 //! How runs end, and how they fail to begin.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use nix::libc;
 use oomph::event::Exit;
 use oomph::supervise::{KeeperReport, exit_like};
@@ -68,7 +68,12 @@ fn we_end_as_the_trainer_ended() {
     let signals = [1, 2, 3, 6, 9, 11, 13, 15].map(Exit::Signal);
     for exit in ends.into_iter().chain(signals) {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "ends::end_as_told", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "supervise::ends::end_as_told",
+                "--ignored",
+                "--nocapture",
+            ])
             .env("END_AS", serde_json::to_string(&exit).unwrap())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())

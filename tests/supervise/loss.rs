@@ -1,6 +1,6 @@
 //! Slow and broken places: the drain waits for none of them, and what they miss is counted.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use oomph::event::Exit;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport};
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! What the trainer writes, and where it arrives: unchanged, in order, to the last byte.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use oomph::event::Exit;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Fronts that are processes of their own at a terminal of their own: what is typed, Ctrl-C by
 //! the kernel, kill -9, nohup.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use oomph::supervise::{LineSettings, RESET};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Who gets which signal, and how often.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use nix::libc;
 use oomph::event::Exit;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport, Size, inherited};

@@ -1,10 +1,9 @@
 //! A keeper on a stage: streams in place of a user's, orders in, reports out, and a deadline on
 //! every wait.
 
-use nix::fcntl::{OFlag, open};
+use crate::harness::terminal::pseudo_terminal;
+use nix::fcntl::OFlag;
 use nix::libc;
-use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
-use nix::sys::stat::Mode;
 use oomph::command::{CommandLine, EnvChange, Word};
 use oomph::event::Exit;
 use oomph::supervise::{
@@ -14,7 +13,7 @@ use oomph::supervise::{
 use oomph::units::{Pid, RunNumber};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -112,16 +111,8 @@ pub struct UsersTerminal {
 
 impl UsersTerminal {
     pub fn open() -> UsersTerminal {
-        // openpty(3) would let other tests' keepers inherit both ends.
-        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        let master = posix_openpt(flags).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname_r(&master).unwrap();
-        UsersTerminal {
-            slave: open(name.as_str(), flags, Mode::empty()).unwrap(),
-            master: master.as_fd().try_clone_to_owned().unwrap(),
-        }
+        let (master, slave) = pseudo_terminal();
+        UsersTerminal { master, slave }
     }
 
     pub fn stdio(&self) -> Stdio {

@@ -1,6 +1,6 @@
 //! Ending trees: the ladder, orphans in sessions of their own, and who is left alone.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use oomph::event::Exit;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport, KeeperTimeouts, Rung};
 use oomph::units::RunNumber;
@@ -203,7 +203,7 @@ fn a_front_clears_away_what_a_dead_keeper_left() {
     let directory = tempfile::tempdir().unwrap();
     let pids = directory.path().join("pids");
     let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "sweep::lose_a_keeper", "--ignored"])
+        .args(["--exact", "supervise::sweep::lose_a_keeper", "--ignored"])
         .env("FAR_CHILDREN", &pids)
         .stdout(std::process::Stdio::null())
         .status()

@@ -1,6 +1,6 @@
 //! The terminal that the trainer gets, and the user's own when a front dies.
 
-use crate::stage::*;
+use crate::supervise::stage::*;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use oomph::event::Exit;
 use oomph::supervise::{Io, KeeperOrder, KeeperReport, LineSettings, RESET, Size};

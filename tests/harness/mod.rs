@@ -1,16 +1,15 @@
 //! A terminal of our own for the real binary, and eyes for its processes.
 //!
-//! `#[path = "harness/harness.rs"] mod harness;`. A [`Terminal`] is a pseudo-terminal with an emulator
+//! A [`Terminal`] is a pseudo-terminal with an emulator
 //! behind it: a test waits for what a person would see, presses keys, resizes, hangs up, and looks
 //! whether the terminal was left as it was found. Nothing here waits for ever, and nothing that was
 //! started outlives the test: every process carries a marker in its environment.
-
-#![allow(dead_code)] // Each test binary uses its part.
 
 pub mod frames;
 pub mod keys;
 pub mod processes;
 pub mod terminal;
+mod tests;
 
 pub use keys::Key;
 pub use processes::Marker;

@@ -1,6 +1,6 @@
 //! Builds the made-up `libnvidia-ml.so.1` and tells it what to say.
 //!
-//! `#[path = "fake_nvml/fake.rs"] mod fake_nvml;`, then [`Fake::new`]; the program under test is
+//! [`Fake::new`] makes one; the program under test is
 //! pointed at [`Fake::library`]. The library reads its file `control` anew at every call, so a test
 //! changes its mind with [`Fake::say`] while the program runs. One setting a line, numbers decimal:
 //!
@@ -26,8 +26,6 @@
 //!
 //! CALL is one of `init shutdown driver count handle uuid name memory processes graphics utilization
 //! temperature power mig`.
-
-#![allow(dead_code)] // Each test binary uses its part.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,22 @@
+//! Tests with real processes: oomph itself, its keeper, the probe under Python, the demo.
+//!
+//! `cargo test --test processes attach` runs one of them.
+
+mod fake_nvml;
+mod harness;
+
+mod attach;
+mod auto;
+mod demo;
+mod explain;
+mod faults;
+mod fit;
+mod gate;
+mod headless;
+mod main_job;
+mod nvml;
+mod probe;
+mod remedies;
+mod screen_keys;
+mod supervise;
+mod terminal_loss;

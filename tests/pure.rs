@@ -1,0 +1,10 @@
+//! Tests that start no program but `oomph --help`: what is drawn, replayed, read and written down.
+//!
+//! `cargo test --test pure frames` runs one of them.
+
+mod commands;
+mod frames;
+mod layering;
+mod messages;
+mod readme;
+mod replay;
