@@ -7,39 +7,48 @@
 //! [`terminal`], which is the one place that knows escape sequences of the user's terminal.
 //!
 //! ```text
-//! scene.rs view.rs action.rs keymap.rs    what is drawn, how, what keys mean, what follows
-//! pane.rs layout.rs panes/ chart/ dialog/ who gets which part, and what is in it
-//! theme.rs pen.rs figures.rs              colours and glyphs, text, numbers that keep their width
+//! scene.rs view.rs dialog.rs pane.rs      what is drawn, and how the user wants it, as data
+//! update.rs available.rs keymap.rs        what keys mean, what they change, what follows
+//! layout.rs status/ panes/ dialogs/       who gets which part of the screen, and what is in it
+//! chart/                                  memory over time
+//! theme.rs pen.rs paragraph.rs figures.rs colours and glyphs, text, numbers that keep their width
 //! child.rs editor.rs typing.rs            the program's terminal, a command being edited, keys as bytes
 //! terminal.rs                             the user's terminal: entered, drawn on, left whole
 //! ```
 
 pub mod action;
+mod available;
 mod chart;
 mod child;
 mod dialog;
+mod dialogs;
 mod difference;
 mod editor;
 mod figures;
 pub mod keymap;
 mod layout;
+mod list;
 mod pane;
 mod panes;
+mod paragraph;
 mod pen;
 mod scene;
+mod status;
 pub mod terminal;
 pub mod theme;
 mod typing;
+mod update;
 mod view;
+mod words;
 
-pub use action::{Action, Effect, Find, ReplayControl, Scroll, Select};
+pub use action::{Action, Effect, ReplayControl, Scroll};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use pane::Pane;
 pub use scene::{Pace, Replay, Scene};
 pub use theme::Theme;
-pub use view::{Keyboard, Spread, View};
+pub use view::{Keyboard, Maximized, View};
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -56,31 +65,30 @@ pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
 
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
-    let state = scene.state;
-    let layout = layout::arrange(area, view.spread, state);
+    let layout = layout::arrange(area, view.maximized, scene.state);
     if let Some(area) = layout.line {
-        panes::line::draw(buf, area, view, state);
+        status::smallest::draw(buf, area, view, scene.state);
     }
     if let Some(area) = layout.header {
-        panes::header::draw(buf, area, view, scene);
+        status::header::draw(buf, area, view, scene);
     }
     for (pane, area) in &layout.placed {
         panes::draw_placed(buf, *area, *pane, view, scene);
     }
     if let Some(area) = layout.bar {
-        panes::bar::draw(buf, area, view, state);
+        panes::breakdown::draw_bar(buf, area, view, scene.state);
     }
     if let Some(area) = layout.headroom {
-        panes::headroom::draw(buf, area, view, scene);
+        status::headroom::draw(buf, area, view, scene);
     }
     let child_cursor = layout
         .pane
         .and_then(|area| panes::draw_chosen(buf, area, view, scene, &layout.tabs()));
     if let Some(area) = layout.footer {
-        panes::footer::draw(buf, area, view, scene);
+        status::footer::draw(buf, area, view, scene);
     }
     match &view.dialog {
-        Some(dialog) => dialog::draw(buf, area, view, scene, dialog),
+        Some(dialog) => dialogs::draw(buf, area, view, scene, dialog),
         None => child_cursor.filter(|_| view.keyboard == Keyboard::Training),
     }
 }

@@ -43,9 +43,9 @@ fn frames_are_as_they_were_accepted() {
     settings.set_omit_expression(true);
     settings.bind(|| {
         for case in CASES {
-            let mut story = case.told();
+            let story = case.told();
             for (width, height) in [(80, 24), (120, 40), (200, 60)] {
-                let view = case.show(&mut story, Theme::full(), width, height);
+                let view = case.show(&story, Theme::full(), width, height);
                 let buf = draw(&story, &view, width, height);
                 keep_picture(case.name, &buf);
                 insta::assert_snapshot!(format!("{}-{width}x{height}", case.name), text(&buf));
@@ -80,9 +80,9 @@ fn every_size_can_be_drawn() {
             (200, 60),
             (300, 12),
         ];
-        let mut story = case.told();
+        let story = case.told();
         for (width, height) in sizes {
-            let view = case.show(&mut story, Theme::full(), width, height);
+            let view = case.show(&story, Theme::full(), width, height);
             let buf = draw(&story, &view, width, height);
             keep_picture(case.name, &buf);
             if width >= 40 && height >= 12 {

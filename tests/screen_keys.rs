@@ -48,7 +48,7 @@ fn helping() {
 
 #[test]
 fn reading_the_output() {
-    press_all(Mode::Finding);
+    press_all(Mode::Searching);
     press_all(Mode::Selecting);
 }
 

@@ -34,7 +34,7 @@ use super::memory::Memory;
 use super::mode::Mode;
 use super::phase::Phase;
 use super::prompt::{self, Prompt};
-use super::screen::{Around, Due, Screen};
+use super::screen::{Due, Screen};
 use super::signals::{Rules, Signals};
 use super::summary::Summary;
 use super::tail::Tail;
@@ -50,7 +50,7 @@ use crate::remedy::{Nudge, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::State;
 use crate::supervise::{Keeper, KeeperOrder, KeeperReport, Reports};
-use crate::ui::Theme;
+use crate::ui::{Scene, Theme};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -276,9 +276,9 @@ impl Front {
     }
 
     /// Shows `look` all that a frame or a key needs beside the program's own output.
-    fn with_around<R>(&self, look: impl FnOnce(&Around) -> R) -> R {
+    fn with_scene<R>(&self, look: impl FnOnce(&Scene) -> R) -> R {
         let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
-        look(&Around {
+        look(&Scene {
             state: &self.state,
             findings: &self.findings,
             remedies: &self.remedies,
@@ -314,10 +314,10 @@ impl Front {
     /// Does something with the screen, if it is up; where the terminal fails it is given up.
     fn on_screen<R>(
         &mut self,
-        act: impl FnOnce(&mut Screen, &Around) -> io::Result<R>,
+        act: impl FnOnce(&mut Screen, &Scene) -> io::Result<R>,
     ) -> Option<R> {
         let mut screen = self.screen.take()?;
-        match self.with_around(|around| act(&mut screen, around)) {
+        match self.with_scene(|scene| act(&mut screen, scene)) {
             Ok(value) => {
                 self.screen = Some(screen);
                 Some(value)
@@ -339,12 +339,12 @@ impl Front {
     fn draw(&mut self) {
         let now = self.clock.now();
         self.state.now = self.state.now.max(now);
-        let resized = self.on_screen(|screen, around| {
+        let resized = self.on_screen(|screen, scene| {
             if now < screen.next_frame() {
                 return Ok(None);
             }
-            let resized = screen.fit(around)?;
-            screen.draw(now, around)?;
+            let resized = screen.fit(scene)?;
+            screen.draw(now, scene)?;
             Ok(resized)
         });
         if let Some(Some(size)) = resized {
@@ -374,8 +374,8 @@ impl Front {
             return;
         };
         let waits = self.prompt.look(now, || prompt::reads_terminal(run.pid));
-        if waits != screen.child.awaits_input() {
-            screen.child.set_awaits_input(waits);
+        if waits != screen.view.output.awaits_input() {
+            screen.view.output.set_awaits_input(waits);
             screen.request(Due::Now);
         }
     }

@@ -3,7 +3,7 @@
 use super::Ending;
 use super::keyboard::{self, Typed};
 use super::mode::{self, Mode, Surface};
-use super::screen::{Around, Due, Screen};
+use super::screen::{Due, Screen};
 use super::theme;
 use crate::config;
 use crate::diagnosis;
@@ -12,7 +12,7 @@ use crate::report;
 use crate::session;
 use crate::state::State;
 use crate::ui::theme::Scheme;
-use crate::ui::{Effect, Pace, Replay, ReplayControl, Theme};
+use crate::ui::{Effect, Pace, Replay, ReplayControl, Scene, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
@@ -124,23 +124,19 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
         if let Some(next) = events.get(played) {
             player.skip_pause(next.at);
         }
-        let around = Around {
-            state: &state,
+        let scene = Scene {
             findings: &findings,
-            remedies: &[],
-            plan: &|_| None,
-            room_for_batch: None,
-            waiting: None,
             recording: Some(file),
             replay: Some(player.shown(played == events.len())),
+            ..Scene::of(&state)
         };
-        screen.fit(&around)?;
-        screen.draw(now, &around)?;
+        screen.fit(&scene)?;
+        screen.draw(now, &scene)?;
         tokio::select! {
             key = typed.recv() => match key {
                 Some(Typed::Event(TerminalEvent::Key(key))) => {
                     screen.request(Due::Now);
-                    match screen.key(key, &around) {
+                    match screen.key(key, &scene) {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => player.control(control),
                         Some(effect) => screen.carry_out(&effect)?,

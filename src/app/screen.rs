@@ -1,16 +1,12 @@
 //! When a frame is drawn: as seldom as the eye allows, and never against a terminal that is stuck.
 
-use crate::command::CommandLine;
-use crate::diagnosis::Finding;
-use crate::remedy::{Remedy, RemedyId};
 use crate::state::State;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{self, ChildScreen, Effect, Replay, Scene, Select, Theme, View};
+use crate::ui::{self, Effect, Scene, Theme, View};
 use crate::units::Moment;
 use crossterm::event::{KeyEvent, MouseEvent};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::Duration;
 
 /// Why a frame is due; the more it is awaited, the sooner.
@@ -38,50 +34,11 @@ impl Due {
     }
 }
 
-/// What a frame shows beside the program's own output.
-#[derive(Clone, Copy)]
-pub struct Around<'a> {
-    /// What is known.
-    pub state: &'a State,
-    /// Why memory ran out, if it did.
-    pub findings: &'a [Finding],
-    /// What can be done.
-    pub remedies: &'a [Remedy],
-    /// The command that remedies make of the current run's.
-    pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
-    /// The largest batch that would fit, where that is sure.
-    pub room_for_batch: Option<u64>,
-    /// What is being waited for, in words.
-    pub waiting: Option<&'a str>,
-    /// Where the session is recorded.
-    pub recording: Option<&'a Path>,
-    /// How a recording is played, if one is.
-    pub replay: Option<Replay>,
-}
-
-impl<'a> Around<'a> {
-    fn scene(&self, child: &'a ChildScreen) -> Scene<'a> {
-        Scene {
-            state: self.state,
-            findings: self.findings,
-            remedies: self.remedies,
-            plan: self.plan,
-            room_for_batch: self.room_for_batch,
-            child,
-            waiting: self.waiting,
-            recording: self.recording,
-            replay: self.replay,
-        }
-    }
-}
-
 /// The screen while it is up: the user's terminal, what is looked at, the program's output.
 pub struct Screen {
-    terminal: ui::terminal::Screen,
+    terminal: ui::terminal::UserTerminal,
     /// What is looked at.
     pub view: View,
-    /// The program's own terminal.
-    pub child: ChildScreen,
     due: Option<Due>,
     drawn: Moment,
     pace: Duration,
@@ -106,14 +63,15 @@ impl Screen {
     /// Where there is none, or it is gone.
     pub fn enter() -> io::Result<Screen> {
         let tty = io::stdout().as_fd().try_clone_to_owned()?;
-        let terminal = ui::terminal::Screen::enter(tty.into())?;
+        let terminal = ui::terminal::UserTerminal::enter(tty.into())?;
         let (width, height) = terminal.size();
         let theme = Theme::of_environment(|name| std::env::var(name).ok());
         let child = first_child_size().unwrap_or(Size::USUAL);
+        let mut view = View::new(theme, width, height);
+        view.output.resize(child.rows, child.cols);
         Ok(Screen {
             terminal,
-            view: View::new(theme, width, height),
-            child: ChildScreen::new(child.rows, child.cols),
+            view,
             due: Some(Due::Now),
             drawn: Moment::ZERO,
             pace: Duration::ZERO,
@@ -129,8 +87,8 @@ impl Screen {
     /// Takes in what the program wrote.
     pub fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
-            OutputStream::Terminal => self.child.feed(bytes),
-            OutputStream::Out | OutputStream::Err => self.child.feed_untouched(bytes),
+            OutputStream::Terminal => self.view.output.feed(bytes),
+            OutputStream::Out | OutputStream::Err => self.view.output.feed_untouched(bytes),
         }
         self.lines += memchr::memchr_iter(b'\n', bytes).count();
         self.request(Due::Output);
@@ -147,23 +105,23 @@ impl Screen {
     }
 
     /// A key; what the loop is to do about it.
-    pub fn key(&mut self, key: KeyEvent, around: &Around) -> Option<Effect> {
-        self.view.key(key, &around.scene(&self.child))
+    pub fn key(&mut self, key: KeyEvent, scene: &Scene) -> Option<Effect> {
+        self.view.key(key, scene)
     }
 
     /// Opens the dialog of the remedies though no memory ran out: the last run refused a change.
-    pub fn open_remedies(&mut self, around: &Around) {
-        self.view.open_remedies(&around.scene(&self.child));
+    pub fn open_remedies(&mut self, scene: &Scene) {
+        self.view.open_remedies(scene);
     }
 
     /// Pasted text.
-    pub fn paste(&mut self, text: &str, around: &Around) -> Option<Effect> {
-        self.view.paste(text, &around.scene(&self.child))
+    pub fn paste(&mut self, text: &str) -> Option<Effect> {
+        self.view.paste(text)
     }
 
     /// The mouse.
-    pub fn mouse(&mut self, mouse: MouseEvent, around: &Around) -> Option<Effect> {
-        self.view.mouse(mouse, &around.scene(&self.child))
+    pub fn mouse(&mut self, mouse: MouseEvent, scene: &Scene) -> Option<Effect> {
+        self.view.mouse(mouse, scene)
     }
 
     /// An effect that stays on the screen; the others are the loop's.
@@ -175,25 +133,6 @@ impl Screen {
             Effect::Copy(text) => self.terminal.copy(text),
             Effect::Redraw => self.terminal.redraw(),
             Effect::CaptureMouse(capture) => self.terminal.capture_mouse(*capture),
-            Effect::CopySelected => match self.child.selected_text() {
-                Some(text) => {
-                    self.child.select(Select::End);
-                    self.terminal.copy(&text)
-                }
-                None => Ok(()),
-            },
-            Effect::Scroll(scroll) => {
-                self.child.scroll(*scroll);
-                Ok(())
-            }
-            Effect::Find(find) => {
-                self.child.find(find.clone());
-                Ok(())
-            }
-            Effect::Select(select) => {
-                self.child.select(*select);
-                Ok(())
-            }
             Effect::Relaunch { .. }
             | Effect::Interrupt
             | Effect::Stop
@@ -210,26 +149,26 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub fn fit(&mut self, around: &Around) -> io::Result<Option<Size>> {
+    pub fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {
         if self.terminal.fit()? {
             let (width, height) = self.terminal.size();
             self.view.resize(width, height);
             self.request(Due::Now);
         }
-        let (rows, cols) = self.view.child_size(&around.scene(&self.child));
+        let (rows, cols) = self.view.child_size(scene);
         let wanted = Size::new(rows, cols);
-        if self.child.size() == (wanted.rows, wanted.cols) {
+        if self.view.output.size() == (wanted.rows, wanted.cols) {
             return Ok(None);
         }
-        self.child.resize(wanted.rows, wanted.cols);
+        self.view.output.resize(wanted.rows, wanted.cols);
         Ok(Some(wanted))
     }
 
     /// Clears the program's terminal for another run, whose size it returns.
     pub fn begin_run(&mut self) -> Size {
-        let (rows, cols) = self.child.size();
+        let (rows, cols) = self.view.output.size();
         // A line of our own in the program's terminal would be taken for the program's.
-        self.child.feed(b"\x1bc");
+        self.view.output.feed(b"\x1bc");
         Size::new(rows, cols)
     }
 
@@ -251,7 +190,7 @@ impl Screen {
     pub fn leave(mut self) -> Vec<u8> {
         let (_, height) = self.terminal.size();
         self.terminal.leave();
-        self.child.tail_formatted(usize::from(height))
+        self.view.output.tail_formatted(usize::from(height))
     }
 
     /// Draws if a frame is due at `now` and the terminal takes bytes. Frames are never queued: one
@@ -259,7 +198,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub fn draw(&mut self, now: Moment, around: &Around) -> io::Result<()> {
+    pub fn draw(&mut self, now: Moment, scene: &Scene) -> io::Result<()> {
         if now < self.next_frame() {
             return Ok(());
         }
@@ -271,9 +210,8 @@ impl Screen {
         }
         self.due = None;
         self.lines = 0;
-        let scene = around.scene(&self.child);
-        self.view.sync(&scene);
-        let taken = self.terminal.draw(&self.view, &scene)?;
+        self.view.sync(scene);
+        let taken = self.terminal.draw(&self.view, scene)?;
         self.pace = if taken > SLOW_FRAME {
             SLOW_PACE
         } else {
@@ -289,18 +227,7 @@ pub fn first_child_size() -> Option<Size> {
     let whole = terminal_size()?;
     let theme = Theme::of_environment(|name| std::env::var(name).ok());
     let view = View::new(theme, whole.cols, whole.rows);
-    let child = ChildScreen::new(whole.rows, whole.cols);
-    let around = Around {
-        state: &State::default(),
-        findings: &[],
-        remedies: &[],
-        plan: &|_| None,
-        room_for_batch: None,
-        waiting: None,
-        recording: None,
-        replay: None,
-    };
-    let (rows, cols) = view.child_size(&around.scene(&child));
+    let (rows, cols) = view.child_size(&Scene::of(&State::default()));
     Some(Size::new(rows, cols))
 }
 

@@ -4,7 +4,7 @@ use super::chart::Move;
 use crate::command::CommandLine;
 use crate::remedy::RemedyId;
 
-/// What a key means; what it does to the view or outside is decided in `view`.
+/// What a key means; what it does to the view or outside is decided in `update`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The next pane below the chart.
@@ -12,9 +12,9 @@ pub enum Action {
     /// The one before.
     PreviousPane,
     /// The pane alone on the screen, or with the others again.
-    Spread,
+    MaximizePane,
     /// The chart alone on the screen, or with the others again.
-    SpreadChart,
+    MaximizeChart,
     /// The next device.
     NextDevice,
     /// The one before.
@@ -42,15 +42,15 @@ pub enum Action {
     /// Shows the command to edit it and to start it again.
     EditCommand,
     /// Asks for a text to look for in the output.
-    Find,
+    Search,
     /// Takes the text that was typed, and what was found.
-    TakeFind,
+    KeepSearch,
     /// Goes to the next older row with it.
-    FindOlder,
+    SearchOlder,
     /// Goes to the next newer one.
-    FindNewer,
+    SearchNewer,
     /// Looks for it no longer.
-    EndFind,
+    EndSearch,
     /// Begins to select rows of the output.
     Select,
     /// Gives the keyboard to the training.
@@ -127,14 +127,6 @@ pub enum Effect {
     Redraw,
     /// Bytes for the training's terminal.
     Input(Vec<u8>),
-    /// Put the selected rows of the output into the clipboard.
-    CopySelected,
-    /// Scroll the program's output.
-    Scroll(Scroll),
-    /// Look for a text in it.
-    Find(Find),
-    /// Select rows of it.
-    Select(Select),
     /// Ask the terminal for mouse events, or no longer.
     CaptureMouse(bool),
     /// Play the recording differently.
@@ -151,32 +143,6 @@ pub enum Scroll {
     /// To the oldest row that is kept.
     Start,
     /// To now.
-    End,
-}
-
-/// A way to look for a text in the program's output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Find {
-    /// For this one, from the newest row up.
-    For(String),
-    /// The next row above.
-    Older,
-    /// The next row below.
-    Newer,
-    /// No longer.
-    End,
-}
-
-/// A way to select rows of the program's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Select {
-    /// From this row of the view on; without one, from the newest that holds text.
-    Begin(Option<u16>),
-    /// As far as this row of the view.
-    To(u16),
-    /// As far as so many rows from where it has come to.
-    By(Scroll),
-    /// Nothing any more.
     End,
 }
 

@@ -5,13 +5,15 @@
 
 mod answers;
 mod cut;
-mod held;
 mod rows;
+mod search_select;
 
 use super::action::Scroll;
-use answers::Answers;
+pub use search_select::SearchDirection;
+
+use answers::TerminalAnswers;
 use cut::Cutter;
-use rows::{Search, Selection};
+use rows::{OutputSearch, Selection};
 use std::num::NonZeroU16;
 use vt100::Parser;
 
@@ -27,13 +29,23 @@ const SMALLEST: u16 = 2;
 
 /// The emulated terminal of the program.
 pub struct ChildScreen {
-    parser: Parser<Answers>,
+    parser: Parser<TerminalAnswers>,
     cutter: Cutter,
     awaits_input: bool,
     /// The last byte that came without a terminal was a carriage return.
     returned: bool,
-    search: Option<Search>,
+    search: Option<OutputSearch>,
     selection: Option<Selection>,
+}
+
+impl std::fmt::Debug for ChildScreen {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("ChildScreen")
+            .field("scrolled", &self.scrolled())
+            .field("search", &self.search)
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ChildScreen {
@@ -44,7 +56,7 @@ impl ChildScreen {
                 at_least_two(rows),
                 at_least_two(cols),
                 SCROLLBACK.min(SCROLLBACK_CELLS / usize::from(cols.max(SMALLEST))),
-                Answers::default(),
+                TerminalAnswers::default(),
             ),
             cutter: Cutter::default(),
             awaits_input: false,

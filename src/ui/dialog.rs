@@ -1,22 +1,14 @@
-//! What lies over the panes: the out-of-memory, a command being edited, questions, the help.
+//! What may be open over the panes, as data: `dialogs` draws it, `update` changes it.
 
-mod edit;
-mod find;
-mod help;
 mod oom;
-mod paragraph;
-mod question;
 
-pub use help::HelpDialog;
-pub use oom::{Details, OomDialog, remedy_at as oom_remedy_at};
+pub use oom::{Details, OomDialog};
 
+use super::action::Scroll;
 use super::editor::Editor;
-use super::scene::Scene;
-use super::view::View;
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use super::keymap::{self, Mode};
 
-/// What lies over the panes.
+/// What is open over the panes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Dialog {
     /// Why memory ran out, and what to do.
@@ -30,61 +22,44 @@ pub enum Dialog {
     /// The keys.
     Help(HelpDialog),
     /// A text to look for in the output, as it is typed.
-    Find(String),
+    Search(String),
 }
 
-/// Draws a dialog over the screen; returns where a text cursor belongs.
-pub fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    view: &View,
-    scene: &Scene,
-    dialog: &Dialog,
-) -> Option<Position> {
-    match dialog {
-        Dialog::Oom(dialog) => {
-            oom::draw(buf, area, &view.theme, dialog, scene);
-            None
-        }
-        Dialog::Edit(editor) => edit::draw(buf, area, &view.theme, editor, scene),
-        Dialog::Quit => {
-            question::draw_quit(buf, area, view, scene);
-            None
-        }
-        Dialog::Stop => {
-            question::draw_stop(buf, area, view, scene);
-            None
-        }
-        Dialog::Find(text) => find::draw(buf, area, view, scene, text),
-        Dialog::Help(help) => {
-            help::draw(buf, area, view, scene, help);
-            None
+/// The help: of what, and where it is scrolled to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HelpDialog {
+    /// The first row shown, at most.
+    pub scrolled: usize,
+    /// The dialog that it was opened over, whose keys it lists.
+    over: Option<OomDialog>,
+}
+
+impl HelpDialog {
+    /// The help of the panes, or of a dialog over them.
+    pub fn over(over: Option<OomDialog>) -> HelpDialog {
+        HelpDialog { scrolled: 0, over }
+    }
+
+    /// The dialog to go back to.
+    pub fn closed(self) -> Option<OomDialog> {
+        self.over
+    }
+
+    pub fn mode(&self) -> Mode {
+        match self.over {
+            Some(_) => Mode::Oom,
+            None => Mode::Watching,
         }
     }
-}
 
-/// The width of a dialog that wants so much: all of the screen where a margin of a few columns
-/// would only show scraps of what lies below.
-fn width_within(area: Rect, wanted: u16) -> u16 {
-    if area.width < wanted.saturating_add(8) {
-        area.width
-    } else {
-        wanted
-    }
-}
-
-/// A rectangle of at most this size in the lower part of the screen, between header and footer: so
-/// that the chart stays in sight where there is room.
-fn place(area: Rect, width: u16, height: u16) -> Rect {
-    let width = width.min(area.width);
-    let room = area.height.saturating_sub(2);
-    let height = height.min(room.max(area.height.min(3)));
-    Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area
-            .bottom()
-            .saturating_sub(height + u16::from(area.height > height)),
-        width,
-        height,
+    /// Scrolls; the end is found when it is drawn.
+    pub fn scroll(&mut self, scroll: Scroll) {
+        let most = keymap::bindings(self.mode()).count();
+        self.scrolled = match scroll {
+            Scroll::Up(n) => self.scrolled.saturating_sub(n),
+            Scroll::Down(n) => (self.scrolled + n).min(most),
+            Scroll::Start => 0,
+            Scroll::End => most,
+        };
     }
 }

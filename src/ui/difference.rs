@@ -6,7 +6,7 @@ use crate::command::{Change, CommandLine, Word, difference, quoted};
 
 /// A word of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct DiffWord {
     /// The text, quoted for a shell.
     pub text: String,
     /// What becomes of it.
@@ -37,10 +37,10 @@ impl Fate {
 
 /// The new command as a whole, with what differs from the old one marked: `64→32`, `+--amp`,
 /// `−--fp32`.
-pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<Piece> {
+pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWord> {
     let (old, new) = (old.without_secrets(), new.without_secrets());
     let changes = difference(&old, &new);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<DiffWord> = Vec::new();
     for change in &changes {
         pieces.extend(environment(theme, change));
     }
@@ -83,7 +83,7 @@ pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<Piece> 
 }
 
 /// What differs alone, each option with its value: `--batch-size 64→32  +--grad-accum 2`.
-pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<Piece> {
+pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<DiffWord> {
     let mut pieces = Vec::new();
     for change in changes {
         match change {
@@ -104,7 +104,7 @@ pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Ve
     pieces
 }
 
-fn environment(theme: &Theme, change: &Change) -> Option<Piece> {
+fn environment(theme: &Theme, change: &Change) -> Option<DiffWord> {
     let Change::Env { name, from, to } = change else {
         return None;
     };
@@ -122,7 +122,7 @@ fn environment(theme: &Theme, change: &Change) -> Option<Piece> {
     })
 }
 
-fn replaced(theme: &Theme, from: &Word, to: &Word) -> Piece {
+fn replaced(theme: &Theme, from: &Word, to: &Word) -> DiffWord {
     let (from, to) = (shown(from), shown(to));
     // `--batch-size=64` to `--batch-size=32` says the option once.
     let text = match (from.split_once('='), to.split_once('=')) {
@@ -134,13 +134,13 @@ fn replaced(theme: &Theme, from: &Word, to: &Word) -> Piece {
     piece(text, Fate::New)
 }
 
-fn added(word: &Word) -> Piece {
+fn added(word: &Word) -> DiffWord {
     let text = shown(word);
     let plus = if text.starts_with('-') { "+" } else { "" };
     piece(format!("{plus}{text}"), Fate::New)
 }
 
-fn removed(theme: &Theme, word: &Word) -> Piece {
+fn removed(theme: &Theme, word: &Word) -> DiffWord {
     piece(format!("{}{}", theme.glyphs.minus, shown(word)), Fate::Gone)
 }
 
@@ -148,8 +148,8 @@ fn shown(word: &Word) -> String {
     quoted(&word.to_string_lossy())
 }
 
-fn piece(text: String, fate: Fate) -> Piece {
-    Piece { text, fate }
+fn piece(text: String, fate: Fate) -> DiffWord {
+    DiffWord { text, fate }
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    fn joined(pieces: &[Piece]) -> String {
+    fn joined(pieces: &[DiffWord]) -> String {
         let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
         texts.join(" ")
     }

@@ -26,7 +26,7 @@ pub enum Mode {
     /// The help.
     Helping,
     /// A text to look for being typed.
-    Finding,
+    Searching,
     /// Rows of the output being selected.
     Selecting,
     /// The keyboard belongs to the training.
@@ -171,7 +171,7 @@ pub fn markdown() -> String {
         (Mode::Editing, "Editing the command"),
         (Mode::Quitting, "Quitting"),
         (Mode::Stopping, "Stopping"),
-        (Mode::Finding, "Searching the output"),
+        (Mode::Searching, "Searching the output"),
         (Mode::Selecting, "Selecting rows of the output"),
         (Mode::Typing, "Typing to the training"),
     ] {

@@ -4,8 +4,8 @@
 //! ```text
 //! 80 columns            110 columns and more       from 40 rows on
 //! header                header                     header
-//! chart                 chart    │ make-up         chart      │ make-up
-//! make-up as a bar               │                            │ allocator
+//! chart                 chart    │ memory          chart      │ memory
+//! memory as a bar               │                            │ allocator
 //! headroom              headroom │ runs            headroom   │ runs
 //! pane                  pane     │ events          devices    │
 //!                                │                 pane       │ events
@@ -13,22 +13,15 @@
 //! ```
 
 use super::pane::Pane;
-use super::panes;
-use super::view::Spread;
+use super::view::Maximized;
 use crate::state::State;
 use ratatui::layout::Rect;
 
-/// From this width on there is a column of its own for make-up, runs and events.
+/// From this width on there is a column of its own for memory, runs and events.
 const TWO_COLUMNS: u16 = 110;
 
 /// Below this there is room for one line of figures only.
 const SMALLEST: (u16, u16) = (40, 12);
-
-/// From this height on devices and ranks have a table of their own, where there are several.
-const HEIGHT_FOR_DEVICES: u16 = 32;
-
-/// From this height on the allocator stands between make-up and runs.
-const HEIGHT_FOR_ALLOCATOR: u16 = 36;
 
 /// The parts of the screen; what has no room is `None`. The rectangles of panes include the row of
 /// their title.
@@ -38,7 +31,7 @@ pub struct Layout {
     pub line: Option<Rect>,
     /// The header.
     pub header: Option<Rect>,
-    /// The make-up as one bar.
+    /// What the memory is made of, as one bar.
     pub bar: Option<Rect>,
     /// The headroom in words.
     pub headroom: Option<Rect>,
@@ -67,7 +60,7 @@ impl Layout {
     /// The panes that Tab goes through on this screen.
     pub fn tabs(&self) -> Vec<Pane> {
         let mut tabs = Pane::BELOW.to_vec();
-        tabs.retain(|pane| pane.gains_from_width() || self.place(*pane).is_none());
+        tabs.retain(|pane| pane.spec().gains_from_width || self.place(*pane).is_none());
         tabs
     }
 
@@ -107,7 +100,7 @@ impl Rows {
 }
 
 /// Shares the screen out.
-pub fn arrange(area: Rect, spread: Spread, state: &State) -> Layout {
+pub fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = Rows { rest: area };
         let line = rows.top(1);
@@ -127,10 +120,10 @@ pub fn arrange(area: Rect, spread: Spread, state: &State) -> Layout {
     } else {
         one_column(body)
     };
-    match spread {
-        Spread::Together => {}
-        Spread::Chart => layout = chart_alone(body, layout.child),
-        Spread::Pane => {
+    match maximized {
+        Maximized::Nothing => {}
+        Maximized::Chart => layout = chart_alone(body, layout.child),
+        Maximized::Pane => {
             layout = Layout {
                 pane: Some(body),
                 child: body,
@@ -169,22 +162,20 @@ fn two_columns(body: Rect, state: &State) -> Layout {
         width: side_width,
         ..body
     };
+    let mut placed = Vec::new();
+    let mut place = |pane: Pane, rows: &mut Rows| {
+        let height = (pane.spec().own_rows)(state, body.height, rows.rest.height);
+        placed.push((pane, rows.top(height)));
+    };
     let mut rows = Rows { rest: left };
-    let mut placed = vec![(Pane::Memory, rows.top((body.height * 9 / 20).max(7)))];
+    place(Pane::Memory, &mut rows);
     let headroom = rows.top(1);
-    let table = panes::devices::length(state);
-    if table > 1 && body.height >= HEIGHT_FOR_DEVICES {
-        placed.push((Pane::Devices, rows.top(table.min(9) as u16 + 2)));
-    }
+    place(Pane::Devices, &mut rows);
     let pane = rows.rest;
-
     let mut rows = Rows { rest: side };
-    placed.push((Pane::MakeUp, rows.top(panes::make_up::HEIGHT + 1)));
-    if body.height >= HEIGHT_FOR_ALLOCATOR {
-        placed.push((Pane::Allocator, rows.top(panes::allocator::HEIGHT + 1)));
+    for pane in Pane::BESIDE {
+        place(pane, &mut rows);
     }
-    placed.push((Pane::Runs, rows.top((rows.rest.height * 2 / 5).max(5))));
-    placed.push((Pane::Events, rows.rest));
     placed.retain(|(_, area)| area.height > 2);
     Layout {
         headroom: Some(headroom),
@@ -226,8 +217,8 @@ mod tests {
         for width in (0..230).step_by(7) {
             for height in 0..70 {
                 let area = Rect::new(0, 0, width, height);
-                for spread in [Spread::Together, Spread::Chart, Spread::Pane] {
-                    let layout = arrange(area, spread, &state);
+                for maximized in [Maximized::Nothing, Maximized::Chart, Maximized::Pane] {
+                    let layout = arrange(area, maximized, &state);
                     let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,
@@ -245,7 +236,7 @@ mod tests {
                     for (n, part) in parts.iter().enumerate() {
                         assert_eq!(part.intersection(area), *part, "{width}x{height}");
                         for other in &parts[n + 1..] {
-                            assert!(!part.intersects(*other), "{width}x{height} {spread:?}");
+                            assert!(!part.intersects(*other), "{width}x{height} {maximized:?}");
                         }
                     }
                     let (rows, cols) = child_size(&layout);

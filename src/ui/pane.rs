@@ -1,5 +1,5 @@
-//! The panes by name: one enum that layout, keys and drawing go by. What is in each is its own file
-//! in `panes`; this one knows no cell.
+//! The panes by name: one enum that layout, keys and drawing go by. `panes` has
+//! what there is to know of each.
 
 /// A part of the screen that shows one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -7,7 +7,7 @@ pub enum Pane {
     /// The chart of a device's memory over time.
     Memory,
     /// What a device's memory is made of.
-    MakeUp,
+    Breakdown,
     /// The program's own output.
     #[default]
     Output,
@@ -25,7 +25,7 @@ impl Pane {
     /// All of them.
     pub const ALL: [Pane; 7] = [
         Pane::Memory,
-        Pane::MakeUp,
+        Pane::Breakdown,
         Pane::Output,
         Pane::Devices,
         Pane::Runs,
@@ -36,34 +36,15 @@ impl Pane {
     /// Those that share the place below the chart, in the order of Tab.
     pub const BELOW: [Pane; 6] = [
         Pane::Output,
-        Pane::MakeUp,
+        Pane::Breakdown,
         Pane::Devices,
         Pane::Runs,
         Pane::Events,
         Pane::Allocator,
     ];
 
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Pane::Memory => "memory",
-            Pane::MakeUp => "make-up",
-            Pane::Output => "output",
-            Pane::Devices => "devices",
-            Pane::Runs => "runs",
-            Pane::Events => "events",
-            Pane::Allocator => "allocator",
-        }
-    }
-
-    /// Whether the place below the chart shows more of it than a narrow place of its own: such a
-    /// pane has both.
-    pub fn gains_from_width(self) -> bool {
-        match self {
-            Pane::Output | Pane::Runs | Pane::Events => true,
-            Pane::Memory | Pane::MakeUp | Pane::Devices | Pane::Allocator => false,
-        }
-    }
+    /// Those that may have a place of their own beside the chart, from above.
+    pub const BESIDE: [Pane; 4] = [Pane::Breakdown, Pane::Allocator, Pane::Runs, Pane::Events];
 }
 
 /// The pane so many places after `pane` in a row, round its end; the first for one that is not in
@@ -92,7 +73,7 @@ mod tests {
     fn every_pane_has_a_place() {
         for pane in Pane::ALL {
             let below = Pane::BELOW.contains(&pane);
-            assert_eq!(below, pane != Pane::Memory, "{}", pane.title());
+            assert_eq!(below, pane != Pane::Memory, "{pane:?}");
         }
     }
 }

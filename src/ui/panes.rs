@@ -1,49 +1,154 @@
-//! The parts of the screen, one file each: functions from a scene to cells, chosen by the layout.
+//! The panes: one row of a table each, with what layout, keys and drawing have to know of it, and one
+//! file each with what is in it.
 
-pub mod allocator;
-pub mod bar;
-pub mod devices;
-pub mod events;
-pub mod footer;
-pub mod header;
-pub mod headroom;
-pub mod line;
-pub mod make_up;
-pub mod memory;
-pub mod output;
-pub mod runs;
+mod allocator;
+pub mod breakdown;
+mod devices;
+mod events;
+mod memory;
+mod output;
+mod runs;
 
+use super::list::ListScroll;
 use super::pane::Pane;
-use super::pen::{Pen, columns, head};
+use super::pen::{columns, head};
 use super::scene::Scene;
 use super::theme::Tone;
-use super::view::{Keyboard, List, View};
+use super::view::{Keyboard, View};
+use crate::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-/// Draws a pane in a place of its own, where it goes along with what is new.
-pub fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene: &Scene) {
-    let theme = &view.theme;
-    let separator = theme.glyphs.separator;
-    let said;
-    let mut title = vec![(pane.title(), Tone::Strong)];
-    match pane {
-        Pane::Memory => return memory::draw(buf, area, view, scene),
-        Pane::MakeUp => {
-            let (words, tone) = make_up::instant(view, scene.state);
-            title.extend([(separator, Tone::Dim), (words, tone)]);
+/// What there is to know of a pane beside what is in it.
+pub struct PaneSpec {
+    /// Its name, as title and as tab.
+    pub title: &'static str,
+    /// What stands beside the title in a place of its own.
+    subtitle: fn(&View, &State) -> Option<(String, Tone)>,
+    /// Rows that it takes of a screen with two columns, its title included: from the state, the rows
+    /// of the screen and those that are left in its column. With none it has no place of its own.
+    pub own_rows: fn(&State, u16, u16) -> u16,
+    /// Whether the place below the chart shows more of it than its own: such a pane has both.
+    pub gains_from_width: bool,
+    /// What scrolling moves in it.
+    pub scrolling: Scrolling,
+    draw: fn(&mut Buffer, Rect, &View, &Scene, ListScroll),
+}
+
+/// What scrolling moves in a pane.
+#[derive(Clone, Copy)]
+pub enum Scrolling {
+    /// Nothing.
+    Nothing,
+    /// The program's output.
+    Output,
+    /// The selected device.
+    Devices,
+    /// A list.
+    List {
+        /// How many entries it has.
+        length: fn(&Scene) -> usize,
+        /// How many of them fit into a place.
+        shown: fn(Rect) -> usize,
+    },
+}
+
+/// From this height on devices and ranks have a table of their own, where there are several.
+const HEIGHT_FOR_DEVICES: u16 = 32;
+
+/// From this height on the allocator stands between memory and runs.
+const HEIGHT_FOR_ALLOCATOR: u16 = 36;
+
+impl Pane {
+    /// Its row of the table.
+    pub fn spec(self) -> &'static PaneSpec {
+        match self {
+            Pane::Memory => &PaneSpec {
+                title: "chart",
+                subtitle: |_, _| None,
+                own_rows: |_, screen, _| (screen * 9 / 20).max(7),
+                gains_from_width: false,
+                scrolling: Scrolling::Nothing,
+                draw: memory::draw,
+            },
+            Pane::Breakdown => &PaneSpec {
+                title: "memory",
+                subtitle: |view, state| Some(breakdown::moment_words(view, state)),
+                own_rows: |_, _, _| breakdown::HEIGHT + 1,
+                gains_from_width: false,
+                scrolling: Scrolling::Nothing,
+                draw: breakdown::draw,
+            },
+            Pane::Output => &PaneSpec {
+                title: "output",
+                subtitle: |_, _| None,
+                own_rows: |_, _, _| 0,
+                gains_from_width: true,
+                scrolling: Scrolling::Output,
+                draw: output::draw,
+            },
+            Pane::Devices => &PaneSpec {
+                title: "devices",
+                subtitle: |_, _| None,
+                own_rows: |state, screen, _| match devices::length(state) {
+                    rows if rows > 1 && screen >= HEIGHT_FOR_DEVICES => rows.min(9) as u16 + 2,
+                    _ => 0,
+                },
+                gains_from_width: false,
+                scrolling: Scrolling::Devices,
+                draw: devices::draw,
+            },
+            Pane::Runs => &PaneSpec {
+                title: "runs",
+                subtitle: |_, _| None,
+                own_rows: |_, _, rest| (rest * 2 / 5).max(5),
+                gains_from_width: true,
+                scrolling: Scrolling::List {
+                    length: |scene| scene.state.runs.len(),
+                    shown: runs::shown,
+                },
+                draw: runs::draw,
+            },
+            Pane::Events => &PaneSpec {
+                title: "events",
+                subtitle: |_, _| None,
+                own_rows: |_, _, rest| rest,
+                gains_from_width: true,
+                scrolling: Scrolling::List {
+                    length: events::length,
+                    shown: |area| area.height.into(),
+                },
+                draw: events::draw,
+            },
+            Pane::Allocator => &PaneSpec {
+                title: "allocator",
+                subtitle: |view, state| Some((allocator::rank_name(view, state)?, Tone::Dim)),
+                own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
+                    true => allocator::HEIGHT + 1,
+                    false => 0,
+                },
+                gains_from_width: false,
+                scrolling: Scrolling::Nothing,
+                draw: allocator::draw,
+            },
         }
-        Pane::Devices => title[0].0 = "devices and ranks",
-        Pane::Allocator => {
-            said = allocator::whose(view, scene.state);
-            if let Some(whose) = &said {
-                title.extend([(separator, Tone::Dim), (whose.as_str(), Tone::Dim)]);
-            }
-        }
-        Pane::Output | Pane::Runs | Pane::Events => {}
     }
-    let inside = head(buf, area, theme, &title);
-    draw_inside(buf, inside, pane, view, scene, List::default());
+}
+
+/// Draws a pane in a place of its own, where it follows what is new.
+pub fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene: &Scene) {
+    let spec = pane.spec();
+    let mut inside = area;
+    // The chart's title is the device, which it draws itself.
+    if pane != Pane::Memory {
+        let mut title = vec![(spec.title, Tone::Strong)];
+        let subtitle = (spec.subtitle)(view, scene.state);
+        if let Some((words, tone)) = &subtitle {
+            title.extend([(view.theme.glyphs.separator, Tone::Dim), (words, *tone)]);
+        }
+        inside = head(buf, area, &view.theme, &title);
+    }
+    (spec.draw)(buf, inside, view, scene, ListScroll::default());
 }
 
 /// Draws the pane that the user has chosen, the others' names beside its own. Returns where the
@@ -57,22 +162,19 @@ pub fn draw_chosen(
 ) -> Option<Position> {
     let theme = &view.theme;
     let mut title = tab_titles(tabs, view, area.width);
-    let scrolled = format!(
-        " {} {} rows up",
-        theme.glyphs.paused,
-        scene.child.scrolled()
-    );
+    let up = view.output.scrolled();
+    let scrolled = format!(" {} {up} rows up", theme.glyphs.paused);
     match (view.pane, view.keyboard) {
         (Pane::Output, Keyboard::Training) => {
             title.push(("  your keys go to the training", Tone::Accent));
         }
-        (Pane::Output, Keyboard::Oomph | Keyboard::Selection) if scene.child.scrolled() > 0 => {
-            title.push((&scrolled, Tone::Accent));
-        }
-        (_, Keyboard::Training | Keyboard::Oomph | Keyboard::Selection) => {}
+        (Pane::Output, _) if up > 0 => title.push((&scrolled, Tone::Accent)),
+        (_, _) => {}
     }
     let inside = head(buf, area, theme, &title);
-    draw_inside(buf, inside, view.pane, view, scene, view.list)
+    (view.pane.spec().draw)(buf, inside, view, scene, view.list);
+    let is_output = view.pane == Pane::Output && scene.replay.is_none();
+    is_output.then(|| output::cursor(buf, inside, &view.output))?
 }
 
 /// The names of the panes that Tab goes through; where there is no room for all, those from the
@@ -89,7 +191,7 @@ fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(&'static str, Tone
                 true => Tone::Strong,
                 false => Tone::Dim,
             };
-            title.push((pane.title(), tone));
+            title.push((pane.spec().title, tone));
         }
         title
     };
@@ -99,33 +201,4 @@ fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(&'static str, Tone
     }
     let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
     of(&tabs[chosen..])
-}
-
-/// Draws what is in a pane. Returns where the program's cursor stands.
-fn draw_inside(
-    buf: &mut Buffer,
-    inside: Rect,
-    pane: Pane,
-    view: &View,
-    scene: &Scene,
-    list: List,
-) -> Option<Position> {
-    let theme = &view.theme;
-    match pane {
-        Pane::Output if scene.replay.is_some() => {
-            let words = "the output is not in the recording: see output.log beside it";
-            let room = inside.width;
-            Pen::new(buf, inside, 0)
-                .skip(1)
-                .cut(words, room, theme, theme.style(Tone::Dim));
-        }
-        Pane::Output => return output::draw(buf, inside, theme, scene.child),
-        Pane::Memory => memory::draw_inside(buf, inside, view, scene),
-        Pane::MakeUp => make_up::draw(buf, inside, view, scene.state),
-        Pane::Runs => runs::draw(buf, inside, view, scene.state, list),
-        Pane::Devices => devices::draw(buf, inside, view, scene.state),
-        Pane::Events => events::draw(buf, inside, theme, scene, list),
-        Pane::Allocator => allocator::draw(buf, inside, view, scene.state),
-    }
-    None
 }

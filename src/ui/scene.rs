@@ -1,11 +1,9 @@
-//! What the screen is drawn from: shared borrows of what the loop holds, put together for one
-//! frame or one key.
+//! What the loop knows, borrowed for one frame or one key.
 
-use super::child::ChildScreen;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Remedy, RemedyId};
-use crate::state::State;
+use crate::state::{Outcome, State};
 use std::path::Path;
 
 /// Everything that is drawn, but how the user wants to see it.
@@ -22,14 +20,34 @@ pub struct Scene<'a> {
     pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
     /// The largest batch that the next run would fit with, where the model of its memory is sure.
     pub room_for_batch: Option<u64>,
-    /// The program's own screen.
-    pub child: &'a ChildScreen,
-    /// What is being waited for before the next run or the end, in words: the gate, a stop.
+    /// What the next run or the end is waiting for, in words: the gate, a stop.
     pub waiting: Option<&'a str>,
     /// Where the recording is written.
     pub recording: Option<&'a Path>,
     /// How a recording is played, where this is no live session.
     pub replay: Option<Replay>,
+}
+
+impl<'a> Scene<'a> {
+    /// Of a state alone: nothing has failed, nothing is recorded.
+    pub fn of(state: &'a State) -> Scene<'a> {
+        Scene {
+            state,
+            findings: &[],
+            remedies: &[],
+            plan: &|_| None,
+            room_for_batch: None,
+            waiting: None,
+            recording: None,
+            replay: None,
+        }
+    }
+
+    /// Whether the training runs in this session and has not ended.
+    pub fn is_running(&self) -> bool {
+        let run = self.state.run();
+        self.replay.is_none() && run.is_some_and(|run| run.outcome() == Outcome::Running)
+    }
 }
 
 /// How a recording is played.

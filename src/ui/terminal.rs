@@ -27,7 +27,7 @@ const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
 const END_FRAME: &[u8] = b"\x1b[?2026l";
 
 /// The terminal while it is ours. Dropping it leaves it as it was found.
-pub struct Screen {
+pub struct UserTerminal {
     tty: File,
     raw: Option<Raw>,
     terminal: Terminal<Collector>,
@@ -35,13 +35,13 @@ pub struct Screen {
     area: Rect,
 }
 
-impl Screen {
+impl UserTerminal {
     /// Takes the terminal: raw mode, alternate screen, bracketed paste. A panic from here on leaves
     /// it before its message is printed.
     ///
     /// # Errors
     /// Where `tty` is no terminal, or is gone.
-    pub fn enter(tty: File) -> io::Result<Screen> {
+    pub fn enter(tty: File) -> io::Result<UserTerminal> {
         let (width, height) = size_of(tty.as_fd());
         let area = Rect::new(0, 0, width, height);
         let options = TerminalOptions {
@@ -50,7 +50,7 @@ impl Screen {
         let frame = Collected::default();
         let backend = Collector::new(frame.clone(), Size::new(width, height));
         let terminal = Terminal::with_options(backend, options)?;
-        let mut screen = Screen {
+        let mut screen = UserTerminal {
             raw: None,
             tty,
             terminal,
@@ -61,7 +61,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes the terminal again after [`Screen::leave`].
+    /// Takes the terminal again after [`UserTerminal::leave`].
     ///
     /// # Errors
     /// Where it is gone.
@@ -151,7 +151,7 @@ impl Screen {
         self.tty.write_all(&sequence)
     }
 
-    /// Writes on the primary screen, after [`Screen::leave`].
+    /// Writes on the primary screen, after [`UserTerminal::leave`].
     ///
     /// # Errors
     /// Where the terminal is gone.
@@ -171,13 +171,13 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for UserTerminal {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl AsFd for Screen {
+impl AsFd for UserTerminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.tty.as_fd()
     }
@@ -187,7 +187,7 @@ impl AsFd for Screen {
 mod tests {
     use super::*;
     use crate::state::State;
-    use crate::ui::{ChildScreen, Theme};
+    use crate::ui::Theme;
     use nix::pty::openpty;
     use std::io::Read;
 
@@ -201,24 +201,13 @@ mod tests {
     fn frames_come_in_one_piece_and_nothing_is_asked() {
         let pty = openpty(None, None).unwrap();
         let mut master = File::from(pty.master);
-        let mut screen = Screen::enter(File::from(pty.slave)).unwrap();
+        let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
         assert_eq!(screen.size(), (80, 24), "0x0");
         assert_eq!(read(&mut master), ENTER);
 
         let state = State::default();
-        let child = ChildScreen::new(5, 80);
         let view = View::new(Theme::full(), 80, 24);
-        let scene = Scene {
-            state: &state,
-            findings: &[],
-            remedies: &[],
-            plan: &|_| None,
-            room_for_batch: None,
-            child: &child,
-            waiting: None,
-            recording: None,
-            replay: None,
-        };
+        let scene = Scene::of(&state);
         assert!(screen.is_writable());
         screen.draw(&view, &scene).unwrap();
         let frame = read(&mut master);
@@ -238,7 +227,7 @@ mod tests {
     #[test]
     fn a_terminal_that_is_gone_is_an_error_and_no_panic() {
         let pty = openpty(None, None).unwrap();
-        let mut screen = Screen::enter(File::from(pty.slave)).unwrap();
+        let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
         drop(pty.master);
         assert!(screen.print(b"x").is_err());
         assert!(screen.copy("x").is_err());

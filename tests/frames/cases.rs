@@ -20,8 +20,8 @@ pub struct Case {
 impl Case {
     /// The session on a screen, after its keys.
     pub fn staged(&self, theme: Theme, width: u16, height: u16) -> (Story, View) {
-        let mut story = (self.tell)();
-        let view = self.show(&mut story, theme, width, height);
+        let story = (self.tell)();
+        let view = self.show(&story, theme, width, height);
         (story, view)
     }
 
@@ -32,19 +32,21 @@ impl Case {
 
     /// A session of this case on a screen, after its keys; may be called with one screen after the
     /// other.
-    pub fn show(&self, story: &mut Story, theme: Theme, width: u16, height: u16) -> View {
+    pub fn show(&self, story: &Story, theme: Theme, width: u16, height: u16) -> View {
+        let pressed = |view: &mut View| {
+            for key in self.keys {
+                let key = KeyEvent::new(*key, KeyModifiers::NONE);
+                story.scene(|scene| view.key(key, scene));
+            }
+        };
+        // The program's terminal has the size that it has after the keys.
+        let mut sized = story.view(theme, width, height);
+        pressed(&mut sized);
+        let (rows, cols) = story.scene(|scene| sized.child_size(scene));
         let mut view = story.view(theme, width, height);
-        let mut effects = Vec::new();
-        for key in self.keys {
-            let key = KeyEvent::new(*key, KeyModifiers::NONE);
-            effects.extend(story.scene(|scene| view.key(key, scene)));
-        }
-        let (rows, cols) = story.scene(|scene| view.child_size(scene));
-        story.child = ChildScreen::new(rows, cols);
-        story.print_output();
-        effects
-            .into_iter()
-            .for_each(|effect| story.carry_out(effect));
+        view.output = ChildScreen::new(rows, cols);
+        story.print_output(&mut view.output);
+        pressed(&mut view);
         view
     }
 }

@@ -48,8 +48,8 @@ proptest! {
     ) {
         let case = &CASES[case];
         prop_assume!(case.name != "week");
-        let mut story = case.told();
-        let mut view = case.show(&mut story, Theme::full(), 100, 30);
+        let story = case.told();
+        let mut view = case.show(&story, Theme::full(), 100, 30);
         for (key, width, height) in presses {
             let mode = view.mode();
             let effect = story.scene(|scene| view.key(key, scene));
@@ -61,10 +61,9 @@ proptest! {
                 }
                 Some(_) | None => {}
             }
-            effect.into_iter().for_each(|effect| story.carry_out(effect));
             view.resize(width, height);
             let (rows, cols) = story.scene(|scene| view.child_size(scene));
-            story.child.resize(rows, cols);
+            view.output.resize(rows, cols);
             draw(&story, &view, width, height);
         }
         for key in [KeyCode::Esc; 3] {

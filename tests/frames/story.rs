@@ -8,7 +8,7 @@ use oomph::event::*;
 use oomph::oom::{Kind, Report};
 use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Effect, Replay, Scene, Select, Theme, View};
+use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
 use std::path::PathBuf;
 
@@ -46,7 +46,6 @@ pub struct Shape {
 /// A session in the making.
 pub struct Story {
     pub state: State,
-    pub child: ChildScreen,
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
     pub room_for_batch: Option<u64>,
@@ -76,7 +75,6 @@ impl Story {
     fn with_probe(text: &str, probe: bool) -> Story {
         let mut story = Story {
             state: State::default(),
-            child: ChildScreen::new(24, 80),
             findings: Vec::new(),
             remedies: Vec::new(),
             room_for_batch: None,
@@ -188,30 +186,18 @@ impl Story {
         self.device(0, uuid, used, 0.0)
     }
 
-    /// What the loop does to the program's screen for an effect.
-    pub fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Scroll(scroll) => self.child.scroll(scroll),
-            Effect::Find(find) => self.child.find(find),
-            Effect::Select(select) => self.child.select(select),
-            Effect::CopySelected => self.child.select(Select::End),
-            _ => {}
-        }
-    }
-
     /// What the program prints: a line in colour, a bar that has overwritten itself.
-    pub fn print_output(&mut self) {
+    pub fn print_output(&self, output: &mut ChildScreen) {
         let Some(run) = self.state.run() else { return };
-        self.child
-            .feed(b"loading 124M parameters ... \x1b[32mdone\x1b[0m\r\n");
+        output.feed(b"loading 124M parameters ... \x1b[32mdone\x1b[0m\r\n");
         for epoch in 1..=2 {
             let line = format!(
                 "epoch {epoch}: 100%|\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}| 2931/2931 [07:43<00:00, 6.32it/s, loss=2.{epoch}41]\r\n"
             );
-            self.child.feed(line.as_bytes());
+            output.feed(line.as_bytes());
         }
         if run.ended.is_some() {
-            self.child.feed(
+            output.feed(
                 b"\r\nTraceback (most recent call last):\r\n  File \"train.py\", line 97, in <module>\r\n    main()\r\n\x1b[1;35mtorch.OutOfMemoryError\x1b[0m: CUDA out of memory.\r\n",
             );
         } else {
@@ -219,7 +205,7 @@ impl Story {
                 let line = format!(
                     "\repoch 3:  41%|\x1b[36m\u{2588}\u{2588}\u{2588}\u{258e}    \x1b[0m| {done}/2931 [03:11<04:34, 6.31it/s, loss=2.114]"
                 );
-                self.child.feed(line.as_bytes());
+                output.feed(line.as_bytes());
             }
         }
     }
@@ -454,7 +440,6 @@ impl Story {
             remedies: &self.remedies,
             plan: &plan,
             room_for_batch: self.room_for_batch,
-            child: &self.child,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
             replay: self.replay,

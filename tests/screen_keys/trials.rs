@@ -208,7 +208,7 @@ pub fn of(mode: Mode, action: Action) -> Trial {
         Mode::Quitting => question(action, "q", QUIT),
         Mode::Stopping => question(action, "K", STOP),
         Mode::Helping => helping(action),
-        Mode::Finding => finding(action),
+        Mode::Searching => finding(action),
         Mode::Selecting => selecting(action),
         Mode::Typing => typing(action),
     }
@@ -229,8 +229,8 @@ fn searched(after: Seen) -> Trial {
 fn watching(action: Action) -> Trial {
     match action {
         Action::NextPane | Action::PreviousPane => live(vec![], Gone("row-120")),
-        Action::Spread => live(vec![], Gone("┤")),
-        Action::SpreadChart => live(vec![], Gone("row-120")),
+        Action::MaximizePane => live(vec![], Gone("┤")),
+        Action::MaximizeChart => live(vec![], Gone("row-120")),
         Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),
         Action::Time(Move::PauseOrGoOn) => live(vec![], Text("held")),
         Action::Time(Move::In) => live(vec![], Changed(|before, now| axis(before) != axis(now))),
@@ -288,10 +288,10 @@ fn watching(action: Action) -> Trial {
             trial
         }
         Action::EditCommand => live(vec![], Text("is stopped first")),
-        Action::Find => live(vec![], Text("text to search")),
-        Action::FindOlder => searched(Text("2 of 11")),
-        Action::FindNewer => searched(Text("11 of 11")),
-        Action::EndFind => searched(Gone("/row-11")),
+        Action::Search => live(vec![], Text("text to search")),
+        Action::SearchOlder => searched(Text("2 of 11")),
+        Action::SearchNewer => searched(Text("11 of 11")),
+        Action::EndSearch => searched(Gone("/row-11")),
         Action::Select => live(vec![], Text("1 row selected")),
         Action::TypeToTraining => live(vec![], Text(TO_TRAINING)),
         Action::Copy => live(vec![], Sent(CLIPBOARD)),
@@ -390,9 +390,9 @@ fn finding(action: Action) -> Trial {
         live(before, after)
     };
     match action {
-        Action::TakeFind => found(Text("n older")),
+        Action::KeepSearch => found(Text("n older")),
         Action::Back => found(Gone("/row-11")),
-        action => without(Mode::Finding, action),
+        action => without(Mode::Searching, action),
     }
 }
 

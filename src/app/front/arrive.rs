@@ -331,10 +331,10 @@ impl Front {
         self.enter_screen();
         let size = self.screen.as_mut().map(|screen| {
             // Of whatever stream it was; on a terminal's it changes nothing.
-            screen.child.feed_untouched(&recent);
+            screen.view.output.feed_untouched(&recent);
             // They were given when it was written.
-            screen.child.take_answers();
-            let (rows, cols) = screen.child.size();
+            screen.view.output.take_answers();
+            let (rows, cols) = screen.view.output.size();
             Size::new(rows, cols)
         });
         if let Some(size) = size {

@@ -111,7 +111,7 @@ impl Front {
         heard.ooms.feed(bytes, &mut report);
         if let Some(screen) = self.screen.as_mut().or(self.parked.as_mut()) {
             screen.feed(stream, bytes);
-            let answers = screen.child.take_answers();
+            let answers = screen.view.output.take_answers();
             if !answers.is_empty() {
                 self.order(KeeperOrder::Input(answers));
             }
@@ -197,13 +197,13 @@ impl Front {
                 return;
             }
         }
-        let effect = self.on_screen(|screen, around| {
+        let effect = self.on_screen(|screen, scene| {
             Ok(match event {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
-                    screen.key(key, around)
+                    screen.key(key, scene)
                 }
-                TerminalEvent::Paste(text) => screen.paste(&text, around),
-                TerminalEvent::Mouse(mouse) => screen.mouse(mouse, around),
+                TerminalEvent::Paste(text) => screen.paste(&text),
+                TerminalEvent::Mouse(mouse) => screen.mouse(mouse, scene),
                 TerminalEvent::Key(_)
                 | TerminalEvent::Resize(..)
                 | TerminalEvent::FocusGained
@@ -238,13 +238,7 @@ impl Front {
             Effect::Suspend => self.suspend(),
             // Playing belongs to `replay`.
             Effect::Replay(_) => {}
-            Effect::Copy(_)
-            | Effect::CopySelected
-            | Effect::Redraw
-            | Effect::Scroll(_)
-            | Effect::Find(_)
-            | Effect::Select(_)
-            | Effect::CaptureMouse(_) => {
+            Effect::Copy(_) | Effect::Redraw | Effect::CaptureMouse(_) => {
                 self.on_screen(|screen, _| screen.carry_out(&effect));
             }
         }

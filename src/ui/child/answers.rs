@@ -7,13 +7,13 @@ use vt100::{Callbacks, Screen};
 /// listening.
 const MOST: usize = 4_096;
 
-/// Answers that have not been sent yet.
+/// TerminalAnswers that have not been sent yet.
 #[derive(Default)]
-pub struct Answers {
+pub struct TerminalAnswers {
     pending: Vec<u8>,
 }
 
-impl Answers {
+impl TerminalAnswers {
     /// Takes them.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
@@ -26,7 +26,7 @@ impl Answers {
     }
 }
 
-impl Callbacks for Answers {
+impl Callbacks for TerminalAnswers {
     fn unhandled_csi(
         &mut self,
         screen: &mut Screen,

@@ -20,7 +20,7 @@ const EMOJI_MARK: [u8; 3] = [0xef, 0xb8, 0x8f];
 
 /// Where in the stream we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum CutState {
     /// In text.
     #[default]
     Text,
@@ -44,7 +44,7 @@ enum Place {
 /// Watches a stream for strings without end.
 #[derive(Debug, Default)]
 pub struct Cutter {
-    place: Place,
+    place: CutState,
 }
 
 impl Cutter {
@@ -52,37 +52,37 @@ impl Cutter {
     pub fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.place == Place::Text {
+            if self.place == CutState::Text {
                 // Most of the stream is text without an escape.
                 match memchr::memchr2(0x1b, EMOJI_MARK[0], rest) {
                     None => return out(rest),
                     Some(at) if rest[at] == 0x1b => {
                         out(&rest[..=at]);
                         rest = &rest[at + 1..];
-                        self.place = Place::Escape;
+                        self.place = CutState::Escape;
                     }
                     Some(at) => {
                         out(&rest[..at]);
                         rest = &rest[at + 1..];
-                        self.place = Place::Mark(1);
+                        self.place = CutState::Mark(1);
                     }
                 }
                 continue;
             }
-            if let Place::Mark(held) = self.place {
+            if let CutState::Mark(held) = self.place {
                 if rest[0] != EMOJI_MARK[held] {
                     out(&EMOJI_MARK[..held]);
-                    self.place = Place::Text;
+                    self.place = CutState::Text;
                 } else {
                     rest = &rest[1..];
                     self.place = match held + 1 == EMOJI_MARK.len() {
-                        true => Place::Text,
-                        false => Place::Mark(held + 1),
+                        true => CutState::Text,
+                        false => CutState::Mark(held + 1),
                     };
                 }
                 continue;
             }
-            if let Place::Sequence(digits) = self.place {
+            if let CutState::Sequence(digits) = self.place {
                 rest = self.pass_sequence(digits, rest, &mut out);
                 continue;
             }
@@ -90,9 +90,11 @@ impl Cutter {
             let before = self.place;
             self.place = before.next(byte);
             match (before, self.place) {
-                (Place::Rest | Place::RestEscape, Place::Text) if byte == b'\n' => out(&[byte]),
-                (Place::Rest | Place::RestEscape, _) => {}
-                (_, Place::Rest) => out(b"\x1b\\"),
+                (CutState::Rest | CutState::RestEscape, CutState::Text) if byte == b'\n' => {
+                    out(&[byte])
+                }
+                (CutState::Rest | CutState::RestEscape, _) => {}
+                (_, CutState::Rest) => out(b"\x1b\\"),
                 (_, _) => out(&[byte]),
             }
             rest = after;
@@ -109,8 +111,8 @@ impl Cutter {
     ) -> &'a [u8] {
         let mut from = 0;
         for (at, byte) in bytes.iter().enumerate() {
-            self.place = Place::Sequence(digits).next(*byte);
-            let Place::Sequence(more) = self.place else {
+            self.place = CutState::Sequence(digits).next(*byte);
+            let CutState::Sequence(more) = self.place else {
                 out(&bytes[from..=at]);
                 return &bytes[at + 1..];
             };
@@ -125,36 +127,38 @@ impl Cutter {
     }
 }
 
-impl Place {
-    fn next(self, byte: u8) -> Place {
+impl CutState {
+    fn next(self, byte: u8) -> CutState {
         const BEL: u8 = 0x07;
         const CAN: u8 = 0x18;
         const SUB: u8 = 0x1a;
         const ESC: u8 = 0x1b;
         match (self, byte) {
-            (Place::Text, ESC) => Place::Escape,
-            (Place::Text | Place::Mark(_), _) => Place::Text,
-            (Place::Escape, b']' | b'P' | b'_' | b'^' | b'X') => Place::String(0),
-            (Place::Escape, b'[') => Place::Sequence(0),
-            (Place::Escape | Place::Sequence(_), ESC) => Place::Escape,
-            (Place::Sequence(n), b'0'..=b'9') => Place::Sequence((n + 1).min(MOST_DIGITS + 1)),
+            (CutState::Text, ESC) => CutState::Escape,
+            (CutState::Text | CutState::Mark(_), _) => CutState::Text,
+            (CutState::Escape, b']' | b'P' | b'_' | b'^' | b'X') => CutState::String(0),
+            (CutState::Escape, b'[') => CutState::Sequence(0),
+            (CutState::Escape | CutState::Sequence(_), ESC) => CutState::Escape,
+            (CutState::Sequence(n), b'0'..=b'9') => {
+                CutState::Sequence((n + 1).min(MOST_DIGITS + 1))
+            }
             // Between numbers, or a control character, which is obeyed in the middle.
-            (Place::Sequence(_), b' '..=b'?') => Place::Sequence(0),
-            (Place::Sequence(_), CAN | SUB) => Place::Text,
-            (Place::Sequence(n), 0..b' ') => Place::Sequence(n),
-            (Place::Sequence(_), _) => Place::Text,
-            (Place::Escape, _) => Place::Text,
-            (Place::String(_) | Place::StringEscape(_), BEL | CAN | SUB) => Place::Text,
-            (Place::String(n), ESC) => Place::StringEscape(n),
-            (Place::String(n), _) if n >= LONGEST => Place::Rest,
-            (Place::String(n), _) => Place::String(n + 1),
-            (Place::StringEscape(_), b'\\') => Place::Text,
+            (CutState::Sequence(_), b' '..=b'?') => CutState::Sequence(0),
+            (CutState::Sequence(_), CAN | SUB) => CutState::Text,
+            (CutState::Sequence(n), 0..b' ') => CutState::Sequence(n),
+            (CutState::Sequence(_), _) => CutState::Text,
+            (CutState::Escape, _) => CutState::Text,
+            (CutState::String(_) | CutState::StringEscape(_), BEL | CAN | SUB) => CutState::Text,
+            (CutState::String(n), ESC) => CutState::StringEscape(n),
+            (CutState::String(n), _) if n >= LONGEST => CutState::Rest,
+            (CutState::String(n), _) => CutState::String(n + 1),
+            (CutState::StringEscape(_), b'\\') => CutState::Text,
             // Any other escape sequence ends the string and begins itself.
-            (Place::StringEscape(_), _) => Place::Escape.next(byte),
-            (Place::Rest | Place::RestEscape, BEL | CAN | SUB | b'\n') => Place::Text,
-            (Place::Rest, ESC) => Place::RestEscape,
-            (Place::RestEscape, b'\\') => Place::Text,
-            (Place::Rest | Place::RestEscape, _) => Place::Rest,
+            (CutState::StringEscape(_), _) => CutState::Escape.next(byte),
+            (CutState::Rest | CutState::RestEscape, BEL | CAN | SUB | b'\n') => CutState::Text,
+            (CutState::Rest, ESC) => CutState::RestEscape,
+            (CutState::RestEscape, b'\\') => CutState::Text,
+            (CutState::Rest | CutState::RestEscape, _) => CutState::Rest,
         }
     }
 }

@@ -11,7 +11,7 @@ use vt100::{Callbacks, Parser};
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub struct OutputSearch {
     /// The text.
     pub needle: String,
     /// The row that was found, by its distance.
@@ -39,7 +39,7 @@ impl Selection {
 
 /// A row's text, and whether its line goes on in the next row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct OutputRow {
     /// What stands in it, without the blanks at its end.
     pub text: String,
     /// The terminal was too narrow for the line.
@@ -47,7 +47,7 @@ pub struct Row {
 }
 
 /// All rows, the oldest first. The view is put back to where it was.
-pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<Row> {
+pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
     let screen = parser.screen_mut();
     let (height, width) = screen.size();
     let kept = screen.scrollback_len();
@@ -59,7 +59,7 @@ pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<Row> {
         screen.set_scrollback(kept - top);
         let skip = rows.len() - top;
         let texts = (0..).zip(screen.rows(0, width.get())).skip(skip);
-        rows.extend(texts.map(|(row, text)| Row {
+        rows.extend(texts.map(|(row, text)| OutputRow {
             text,
             goes_on: screen.row_wrapped(row),
         }));
@@ -70,7 +70,7 @@ pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<Row> {
 
 /// Whether the needle begins in the first of these rows; it may end in the rows that its line goes on
 /// in. Small letters stand for capitals too, as in less and vi.
-pub fn begins_in(rows: &[Row], needle: &str) -> bool {
+pub fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
     let Some((first, more)) = rows.split_first() else {
         return false;
     };

@@ -1,22 +1,11 @@
-//! The dialog of an out-of-memory: the cause in one line, what it rests on, the lines that hold the
-//! memory, the remedies with what they change and what is expected of them, and the next command as
-//! a difference.
-
-mod body;
-mod evidence;
-mod next;
-mod offers;
-mod title;
+//! The state of the out-of-memory dialog: which remedy is selected, which are combined, how much of
+//! the diagnosis is shown.
 
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
-use crate::ui::pen::boxed;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
 use crate::units::RunNumber;
-use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::layout::{Position, Rect};
 
 /// How much of the diagnosis is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +71,7 @@ impl OomDialog {
 
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
     /// that is not offered here but has edits, to be made elsewhere (a run that is part of a job).
-    fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+    pub fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         let apply = self.to_apply(remedies);
         match remedies.get(self.selected) {
             Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
@@ -148,47 +137,4 @@ impl OomDialog {
             command: None,
         })
     }
-
-    /// Diagnosis and next command as text, to be copied.
-    pub fn as_text(&self, scene: &Scene) -> String {
-        let mut text = String::new();
-        text.push_str(&title::of(scene, self.run, ", "));
-        text.push('\n');
-        for finding in scene.findings {
-            text.push_str(&finding.headline);
-            text.push('\n');
-            text.push_str(&finding.explanation);
-            text.push('\n');
-        }
-        if let Some(command) = (scene.plan)(&self.to_show(scene.remedies)) {
-            text.push_str(&command.shown());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-/// Draws the dialog.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
-    let body = body::compose(area, theme, dialog, scene);
-    let title = title::of(scene, dialog.run, theme.glyphs.separator);
-    let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
-    for (row, line) in (0..inside.height).zip(&body.lines) {
-        line.draw(buf, inside, row, theme);
-    }
-}
-
-/// Which remedy lies under a place of the screen.
-pub fn remedy_at(
-    area: Rect,
-    theme: &Theme,
-    dialog: &OomDialog,
-    scene: &Scene,
-    at: Position,
-) -> Option<usize> {
-    let body = body::compose(area, theme, dialog, scene);
-    let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
-    let inside = body.rect.contains(at);
-    let place = row.checked_sub(body.offers.start).filter(|_| inside)?;
-    (row < body.offers.end).then(|| body.first + place)
 }

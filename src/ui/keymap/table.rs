@@ -13,9 +13,9 @@ const INTERRUPT: &[Key] = &[Key::control('c')];
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
 pub static TABLE: &[Binding] = &[
-    bind(Mode::Watching, &[Key::plain('n')], Action::FindOlder, "older", "output: the next older row with what is searched"),
-    bind(Mode::Watching, &[Key::plain('N')], Action::FindNewer, "newer", "output: the next newer one"),
-    bind(Mode::Watching, &[Key::code(KeyCode::Esc)], Action::EndFind, "end search", "output: no search any more, following again"),
+    bind(Mode::Watching, &[Key::plain('n')], Action::SearchOlder, "older", "output: the next older row with what is searched"),
+    bind(Mode::Watching, &[Key::plain('N')], Action::SearchNewer, "newer", "output: the next newer one"),
+    bind(Mode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "output: no search any more, following again"),
     bind(Mode::Watching, &[Key::code(KeyCode::Tab)], Action::NextPane, "panes", "next pane below the chart"),
     bind(Mode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
     bind(Mode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
@@ -26,7 +26,7 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::plain(' ')], Action::Time(Move::PauseOrGoOn), "pause", "hold the chart; collecting goes on"),
     bind(Mode::Watching, &[Key::plain('0'), Key::code(KeyCode::Esc)], Action::Time(Move::Reset), "follow", "chart back to now, zoom as at the start"),
     bind(Mode::Watching, &[Key::plain('K')], Action::AskToStop, "stop", "stop the training (asks first)"),
-    bind(Mode::Watching, &[Key::plain('f')], Action::Spread, "full", "pane alone on the screen, and back"),
+    bind(Mode::Watching, &[Key::plain('f')], Action::MaximizePane, "full", "pane alone on the screen, and back"),
     bind(Mode::Watching, &[Key::plain(']')], Action::NextDevice, "next GPU", "next GPU"),
     bind(Mode::Watching, &[Key::plain('+'), Key::plain('=')], Action::Time(Move::In), "zoom in", "chart: a shorter time"),
     bind(Mode::Watching, &[Key::plain('-')], Action::Time(Move::Out), "out", "chart: a longer time"),
@@ -36,7 +36,7 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::plain('.')], Action::Time(Move::CursorForward), "", "chart: the cursor a column later"),
     bind(Mode::Watching, &[Key::plain('c')], Action::Compare, "compare", "chart: lay an earlier run over it, from its start on"),
     bind(Mode::Watching, &[Key::plain('z')], Action::OtherHeight, "", "chart: up to the capacity, or up to what is used"),
-    bind(Mode::Watching, &[Key::plain('m')], Action::SpreadChart, "", "chart alone on the screen, and back"),
+    bind(Mode::Watching, &[Key::plain('m')], Action::MaximizeChart, "", "chart alone on the screen, and back"),
     bind(Mode::Watching, &[Key::plain('[')], Action::PreviousDevice, "", "previous GPU"),
     bind(Mode::Watching, UP, Action::Up, "", "pane: a row up"),
     bind(Mode::Watching, DOWN, Action::Down, "", "pane: a row down"),
@@ -44,7 +44,7 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Watching, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "pane: a page down"),
     bind(Mode::Watching, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::ToStart, "", "pane: to the beginning"),
     bind(Mode::Watching, &[Key::plain('G'), Key::code(KeyCode::End)], Action::ToEnd, "", "pane: to the end, following again"),
-    bind(Mode::Watching, &[Key::plain('/')], Action::Find, "search", "output: search (small letters stand for capitals too)"),
+    bind(Mode::Watching, &[Key::plain('/')], Action::Search, "search", "output: search (small letters stand for capitals too)"),
     bind(Mode::Watching, &[Key::plain('v')], Action::Select, "", "output: select rows, to copy them"),
     bind(Mode::Watching, &[Key::plain('y')], Action::Copy, "", "copy the command"),
     bind(Mode::Watching, &[Key::plain('M')], Action::Mouse, "", "take the mouse (click, drag, wheel), or leave it to the terminal"),
@@ -91,9 +91,9 @@ pub static TABLE: &[Binding] = &[
     bind(Mode::Helping, DOWN, Action::Down, "down", "a row down"),
     bind(Mode::Helping, INTERRUPT, Action::Interrupt, "", "interrupt the training"),
 
-    bind(Mode::Finding, &[Key::code(KeyCode::Enter)], Action::TakeFind, "keep", "keep what was found; n and N go on from it"),
-    bind(Mode::Finding, BACK, Action::Back, "back", "back, nothing searched"),
-    bind(Mode::Finding, INTERRUPT, Action::Back, "", "back, nothing searched"),
+    bind(Mode::Searching, &[Key::code(KeyCode::Enter)], Action::KeepSearch, "keep", "keep what was found; n and N go on from it"),
+    bind(Mode::Searching, BACK, Action::Back, "back", "back, nothing searched"),
+    bind(Mode::Searching, INTERRUPT, Action::Back, "", "back, nothing searched"),
 
     bind(Mode::Selecting, &[Key::plain('y'), Key::code(KeyCode::Enter)], Action::Copy, "copy", "copy the selected rows"),
     bind(Mode::Selecting, UP, Action::Up, "more above", "up to the row above"),

@@ -4,7 +4,9 @@
 use crate::event::Pool;
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::figures::count;
+use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
 use crate::units::Bytes;
@@ -91,7 +93,7 @@ fn rank_on<'a>(state: &'a State, device: &DeviceState) -> Option<&'a RankState> 
 }
 
 /// Whose allocator is shown, where there are several.
-pub fn whose(view: &View, state: &State) -> Option<String> {
+pub fn rank_name(view: &View, state: &State) -> Option<String> {
     let rank = rank_on(state, view.device(state)?)?;
     Some(match rank.hello.rank {
         Some(number) => format!("rank {number}"),
@@ -101,8 +103,8 @@ pub fn whose(view: &View, state: &State) -> Option<String> {
 }
 
 /// Draws the table.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (&view.theme, scene.state);
     let dim = theme.style(Tone::Dim);
     let rank = view.device(state).and_then(|device| rank_on(state, device));
     let Some((rank, (_, sample))) = rank.and_then(|rank| Some((rank, rank.sample.as_ref()?)))

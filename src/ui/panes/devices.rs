@@ -3,7 +3,9 @@
 
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::figures::{Figures, count};
+use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::units::Bytes;
@@ -64,8 +66,8 @@ const ROOM_FOR_USED: u16 = 96;
 const SPARK: (u16, u16) = (32, 8);
 
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (&view.theme, scene.state);
     let heads = theme.style(Tone::Dim);
     let table = Table {
         view,

@@ -1,15 +1,16 @@
 //! What happened, with its time: runs, their phases, out-of-memories, retries, notes; the newest
 //! last. Words are made for the rows that are shown alone: there may be hundreds.
 
-use super::header::outcome_words;
 use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, Outcome, RankState, Run, State};
 use crate::ui::chart::round_numbers;
 use crate::ui::figures::count;
+use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::List;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -153,7 +154,8 @@ pub fn length(scene: &Scene) -> usize {
 }
 
 /// Draws the list.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, scene: &Scene, list: List) {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
+    let theme = &view.theme;
     let mut entries: Vec<(Moment, Entry)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);
     let shown = usize::from(area.height);

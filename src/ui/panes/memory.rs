@@ -4,6 +4,7 @@ use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
 use crate::ui::chart::{self, Choice};
 use crate::ui::figures::Figures;
+use crate::ui::list::ListScroll;
 use crate::ui::pen::head;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -12,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Draws the chart of the selected device, under a title of its own.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let theme = &view.theme;
     let state = scene.state;
     let Some(device) = view.device(state) else {
@@ -60,7 +61,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
 }
 
 /// Draws the chart, or why there is none.
-pub fn draw_inside(buf: &mut Buffer, inside: Rect, view: &View, scene: &Scene) {
+fn draw_inside(buf: &mut Buffer, inside: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let state = scene.state;
     match view.device(state) {

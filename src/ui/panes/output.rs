@@ -1,23 +1,28 @@
 //! The program's own output, as its terminal shows it.
 
 use crate::ui::child::ChildScreen;
+use crate::ui::list::ListScroll;
+use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme, Tone};
+use crate::ui::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 /// Draws the program's screen; where it is higher than the area, the part around its cursor.
-/// Returns where its cursor stands, if it shows one and it is in view.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) -> Option<Position> {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, child) = (&view.theme, &view.output);
+    if scene.replay.is_some() {
+        let words = "the output is not in the recording: see output.log beside it";
+        Pen::new(buf, area, 0)
+            .skip(1)
+            .cut(words, area.width, theme, theme.style(Tone::Dim));
+        return;
+    }
     let area = area.intersection(buf.area);
     let screen = child.screen();
-    let (rows, _) = child.size();
-    let (cursor_row, cursor_col) = screen.cursor_position();
-    let hidden = rows.saturating_sub(area.height);
-    let first = cursor_row
-        .saturating_sub(area.height.saturating_sub(1))
-        .min(hidden);
-    let held = child.search().is_some() || child.selected().is_some();
+    let first = first_row(area, child);
     for y in 0..area.height {
         for x in 0..area.width {
             let Some(cell) = screen.cell(first + y, x) else {
@@ -38,14 +43,29 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen) ->
             target.set_style(style_of(cell, theme));
         }
     }
-    if held {
+    if child.search().is_some() || child.selected().is_some() {
         draw_marks(buf, area, theme, child, first);
     }
-    let at = Position::new(
-        area.x + cursor_col,
-        area.y + cursor_row.saturating_sub(first),
-    );
-    let in_view = child.scrolled() == 0 && area.contains(at) && cursor_row >= first;
+}
+
+/// The first row of the program's screen that is shown.
+fn first_row(area: Rect, child: &ChildScreen) -> u16 {
+    let (rows, _) = child.size();
+    let (cursor_row, _) = child.screen().cursor_position();
+    let hidden = rows.saturating_sub(area.height);
+    cursor_row
+        .saturating_sub(area.height.saturating_sub(1))
+        .min(hidden)
+}
+
+/// Where the program's cursor stands, if it shows one and it is in view.
+pub fn cursor(buf: &Buffer, area: Rect, child: &ChildScreen) -> Option<Position> {
+    let area = area.intersection(buf.area);
+    let first = first_row(area, child);
+    let screen = child.screen();
+    let (row, column) = screen.cursor_position();
+    let at = Position::new(area.x + column, area.y + row.checked_sub(first)?);
+    let in_view = child.scrolled() == 0 && area.contains(at);
     (in_view && !screen.hide_cursor()).then_some(at)
 }
 

@@ -1,14 +1,16 @@
 //! The runs so far: how each ended, its batch, how much it took and was expected to take, how far and
 //! how fast it came, and what was different.
 
-use super::header::{outcome_words, patching_words, steps_per_second};
 use crate::state::{Outcome, Run, State};
 use crate::ui::chart::COMPARED;
 use crate::ui::difference;
 use crate::ui::figures::{Figures, age, count, rate};
+use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::{List, View};
+use crate::ui::view::View;
+use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -49,19 +51,14 @@ impl Shape {
     }
 }
 
-/// How many runs there are.
-pub fn length(state: &State) -> usize {
-    state.runs.len()
-}
-
 /// How many of them fit into so many rows and columns.
 pub fn shown(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(1) / Shape::of(area.width).rows()).max(1)
 }
 
 /// Draws the list, its heads first.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State, list: List) {
-    let theme = &view.theme;
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
+    let (theme, state) = (&view.theme, scene.state);
     let shape = Shape::of(area.width);
     let mut heads = Pen::new(buf, area, 0);
     heads.text(shape.heads(), theme.style(Tone::Dim));
@@ -69,7 +66,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State, list: List
         heads.skip(2).text("what differs", theme.style(Tone::Dim));
     }
     let shown = shown(area);
-    let first = list.first(length(state), shown);
+    let first = list.first(state.runs.len(), shown);
     let runs = state.runs.iter().enumerate().skip(first).take(shown);
     for (place, (n, run)) in (0..).zip(runs) {
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));

@@ -1,6 +1,7 @@
 //! Small questions before something that cannot be undone.
 
 use super::place;
+use crate::ui::available::is_available;
 use crate::ui::keymap::{self, Binding, Mode};
 use crate::ui::pen::{Pen, boxed, columns};
 use crate::ui::scene::Scene;
@@ -32,7 +33,7 @@ fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, ti
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
         keymap::bindings(mode)
             .filter(|binding| !binding.short.is_empty())
-            .filter(|binding| view.is_available(binding.action, scene))
+            .filter(|binding| is_available(view, binding.action, scene))
             .map(|binding| (binding.keys[0].name(theme.glyphs), words(binding)))
             .collect()
     };

@@ -1,20 +1,14 @@
 //! The text that is looked for, on the last line of the screen, with what was found of it.
 
+use crate::ui::child::ChildScreen;
 use crate::ui::pen::Pen;
-use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws the line over the footer; returns where its cursor stands.
-pub fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    view: &View,
-    scene: &Scene,
-    text: &str,
-) -> Option<Position> {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, text: &str) -> Option<Position> {
     let theme = &view.theme;
     let line = Rect {
         y: area.bottom().saturating_sub(1),
@@ -27,7 +21,7 @@ pub fn draw(
         .text("/", theme.style(Tone::Accent))
         .text(text, theme.style(Tone::Strong));
     let cursor = Position::new(pen.x(), line.y);
-    let (words, tone) = found(scene, text);
+    let (words, tone) = found(&view.output, text);
     pen.skip(2)
         .text(&words, theme.style(tone))
         .skip(2)
@@ -39,8 +33,8 @@ pub fn draw(
 }
 
 /// How many rows have it.
-pub fn found(scene: &Scene, text: &str) -> (String, Tone) {
-    match scene.child.search() {
+fn found(output: &ChildScreen, text: &str) -> (String, Tone) {
+    match output.search() {
         _ if text.is_empty() => ("text to search in the output".into(), Tone::Dim),
         Some((_, place, of)) if of > 0 => (format!("{place} of {of}"), Tone::Text),
         Some(_) | None => ("not found".into(), Tone::Warning),

@@ -1,25 +1,26 @@
 //! The first line: which command, which run, how long, how far, and whether our sources answer.
 
 use crate::event::NvmlState;
-use crate::state::{Outcome, Patching, ProbeState, Run, State};
+use crate::state::{Outcome, ProbeState, Run, State};
 use crate::ui::figures::{count, rate};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::{Pace, Scene};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
+use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use crate::units::clock_face;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// A piece of the right half, and how much it matters: what matters least gives way first.
-struct Piece {
+struct HeaderItem {
     text: String,
     tone: Tone,
     weight: u8,
 }
 
-fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> Piece {
-    Piece {
+fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
+    HeaderItem {
         text: text.into(),
         tone,
         weight,
@@ -33,8 +34,9 @@ const COMMAND_AT_LEAST: u16 = 20;
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let mut pieces = pieces(theme, scene);
-    let total =
-        |pieces: &[Piece]| -> u16 { pieces.iter().map(|piece| columns(&piece.text) + 2).sum() };
+    let total = |pieces: &[HeaderItem]| -> u16 {
+        pieces.iter().map(|piece| columns(&piece.text) + 2).sum()
+    };
     let most = area.width.saturating_sub(COMMAND_AT_LEAST + 8);
     while total(&pieces) > most {
         let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) else {
@@ -62,7 +64,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     }
 }
 
-fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
+fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
     let state = scene.state;
     let mut pieces = Vec::new();
     if let Some(replay) = scene.replay {
@@ -115,15 +117,6 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<Piece> {
     pieces
 }
 
-/// Whether the training is what the program alone would make of it.
-pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
-    match patching {
-        Patching::Asked => ("patches asked for", Tone::Warning),
-        Patching::Applied => ("patched inside", Tone::Warning),
-        Patching::Declined => ("not patched", Tone::Warning),
-    }
-}
-
 /// How a run stands, where it does not simply go on.
 fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
     match run.outcome() {
@@ -137,26 +130,6 @@ fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
         Outcome::Running => None,
         outcome => Some(outcome_words(outcome)),
     }
-}
-
-/// An outcome in a word or two.
-pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
-    match outcome {
-        Outcome::Running => ("running".to_string(), Tone::Accent),
-        Outcome::Finished => ("finished".to_string(), Tone::Good),
-        Outcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
-        Outcome::Stopped => ("stopped".to_string(), Tone::Dim),
-        Outcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
-    }
-}
-
-/// The slowest rank's rate: a distributed training goes at that. Of a run that is over, the last.
-pub fn steps_per_second(run: &Run) -> Option<f64> {
-    run.ranks
-        .iter()
-        .filter(|rank| rank.gone.is_none() || run.ended.is_some())
-        .filter_map(|rank| rank.steps.rate)
-        .min_by(f64::total_cmp)
 }
 
 fn probe(theme: &Theme, state: &State) -> (String, Tone) {

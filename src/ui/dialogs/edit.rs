@@ -1,13 +1,13 @@
 //! The command being edited in place, with its cursor, and what it changes.
 
-use super::{paragraph, place, width_within};
+use super::{place, width_within};
 use crate::state::Outcome;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::pen::boxed;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use paragraph::Line;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthChar;
@@ -39,7 +39,7 @@ pub fn draw(
     let text_rows = (lines.len() as u16).min(inside.height);
     let first = (row + 1).saturating_sub(text_rows);
     for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
-        Line::of(line.as_str(), Tone::Strong).draw(buf, inside, y, theme);
+        StyledLine::of(line.as_str(), Tone::Strong).draw(buf, inside, y, theme);
     }
     for (y, line) in (text_rows + 1..inside.height).zip(&below) {
         line.draw(buf, inside, y, theme);
@@ -49,7 +49,7 @@ pub fn draw(
 }
 
 /// What stands under the text: what is wrong with it, or what it changes.
-fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Line> {
+fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<StyledLine> {
     if let Some(error) = &editor.error {
         return paragraph::text(error, width, Tone::Wrong);
     }
@@ -60,7 +60,7 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Line>
         Err(_) => None,
     };
     let (Some(now), Some(edited)) = (now, edited) else {
-        return vec![Line::of(
+        return vec![StyledLine::of(
             "a quote is open, or there is no command",
             Tone::Dim,
         )];
@@ -68,7 +68,7 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Line>
     let (before, after) = (now.without_secrets(), edited.without_secrets());
     let changes = crate::command::difference(&before, &after);
     if changes.is_empty() {
-        return vec![Line::of("the same command as before", Tone::Dim)];
+        return vec![StyledLine::of("the same command as before", Tone::Dim)];
     }
     let pieces = difference::brief(theme, Some(&before), &changes);
     paragraph::difference("changes  ", &pieces, width)

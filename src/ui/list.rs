@@ -1,14 +1,14 @@
 //! Where a list is scrolled to: at its end, going along with it, or so many rows above.
 
-use crate::ui::action::Scroll;
+use super::action::Scroll;
 
 /// How far a list is scrolled back from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct List {
+pub struct ListScroll {
     back: usize,
 }
 
-impl List {
+impl ListScroll {
     /// Scrolls a list of `rows` rows of which `shown` are shown.
     pub fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
         let most = rows.saturating_sub(shown);
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn lists_stay_inside() {
-        let mut list = List::default();
+        let mut list = ListScroll::default();
         assert_eq!(list.first(20, 5), 15, "at its end");
         list.scroll(Scroll::Up(3), 20, 5);
         assert_eq!(list.first(20, 5), 12);

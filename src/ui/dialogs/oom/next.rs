@@ -1,12 +1,12 @@
 //! What follows from the selection: what is expected of it and what it costs, the next command as a
 //! difference, and what happens as long as nothing is chosen.
 
-use super::OomDialog;
 use super::offers::{self, in_glyphs, verdict};
 use crate::remedy::{Availability, Remedy};
 use crate::state::Outcome;
-use crate::ui::dialog::paragraph::{self, Line};
+use crate::ui::dialog::OomDialog;
 use crate::ui::difference;
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 
@@ -17,7 +17,7 @@ const WIDTH_FOR_WHOLE: u16 = 60;
 const EXPECTED: usize = 3;
 
 /// The lines, the one that could be left out first at the end.
-pub fn lines(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+pub fn lines(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let mut lines = expected(theme, dialog, scene, width);
     lines.extend(command(theme, dialog, scene, width));
     lines.extend(meanwhile(scene, width));
@@ -25,7 +25,7 @@ pub fn lines(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Ve
 }
 
 /// What is expected of the selected remedy, or of each of those taken together.
-fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let chosen = dialog.chosen.iter();
     let together: Vec<&Remedy> = chosen
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
@@ -40,7 +40,7 @@ fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec
     lines
 }
 
-fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Line> {
+fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<StyledLine> {
     if let Availability::NotOffered(reason) = &remedy.availability {
         return paragraph::labelled(
             "why not   ",
@@ -73,7 +73,7 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Line
 }
 
 /// Of several together nothing is computed here: each is said for itself, and that it is so said.
-fn each(together: &[&Remedy], width: u16) -> Vec<Line> {
+fn each(together: &[&Remedy], width: u16) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
         let (words, tone) = verdict(&remedy.expectation);
@@ -85,7 +85,7 @@ fn each(together: &[&Remedy], width: u16) -> Vec<Line> {
 }
 
 /// The command that the selection makes.
-fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<Line> {
+fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let show = dialog.to_show(scene.remedies);
     if show.is_empty() {
         return Vec::new();
@@ -106,13 +106,13 @@ fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<
             };
             paragraph::difference(label, &pieces, width)
         }
-        (_, None) => vec![Line::of("these do not go together", Tone::Warning)],
+        (_, None) => vec![StyledLine::of("these do not go together", Tone::Warning)],
         (None, Some(_)) => Vec::new(),
     }
 }
 
 /// What happens while the dialog waits for a key.
-fn meanwhile(scene: &Scene, width: u16) -> Vec<Line> {
+fn meanwhile(scene: &Scene, width: u16) -> Vec<StyledLine> {
     if let Some(waiting) = scene.waiting {
         return paragraph::labelled("waiting   ", &[(waiting.to_string(), Tone::Accent)], width);
     }

@@ -1,8 +1,8 @@
 //! The remedies as a table: key, name, what changes, what is expected, what it costs.
 
-use super::OomDialog;
 use crate::remedy::{Availability, Expectation, Remedy};
-use crate::ui::dialog::paragraph::Line;
+use crate::ui::dialog::OomDialog;
+use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone, UNICODE};
@@ -11,9 +11,9 @@ use crate::ui::theme::{Theme, Tone, UNICODE};
 const LEAD: u16 = 6;
 
 /// One line for each remedy.
-pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Vec<Line> {
+pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Vec<StyledLine> {
     if scene.remedies.is_empty() {
-        return vec![Line::of(
+        return vec![StyledLine::of(
             "No remedy is known for this command: v edits it.",
             Tone::Dim,
         )];
@@ -34,7 +34,7 @@ pub fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
 
 /// The columns' widths, the same for all rows.
 struct Widths {
-    form: Form,
+    form: VerdictForm,
     title: u16,
     changes: u16,
     expected: u16,
@@ -47,7 +47,7 @@ impl Widths {
             let widths = remedies.iter().map(|remedy| columns(&text(remedy)));
             widths.max().unwrap_or(0).min(most) + 2
         };
-        let form = Form::of(width);
+        let form = VerdictForm::of(width);
         let title = widest(
             &|remedy| remedy.title.clone(),
             (width * 3 / 10).clamp(16, 40),
@@ -56,8 +56,8 @@ impl Widths {
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
         // At the end of a narrow line no gap has to follow.
         let expected = match form {
-            Form::Short => expected - 2,
-            Form::Full => expected,
+            VerdictForm::Short => expected - 2,
+            VerdictForm::Full => expected,
         };
         let title = title.min(width.saturating_sub(LEAD + expected));
         let room = width.saturating_sub(LEAD + title + expected);
@@ -78,10 +78,10 @@ fn line(
     remedy: &Remedy,
     selected: bool,
     widths: &Widths,
-) -> Line {
+) -> StyledLine {
     let glyphs = theme.glyphs;
     let pointer = if selected { glyphs.pointer } else { " " };
-    let mut line = Line::of(format!("{pointer} "), Tone::Accent);
+    let mut line = StyledLine::of(format!("{pointer} "), Tone::Accent);
     match &remedy.availability {
         Availability::Offered => {
             let chosen = dialog.chosen.contains(&remedy.id);
@@ -154,34 +154,38 @@ fn gap(theme: &Theme, text: &str, width: u16) -> String {
 
 /// How much is said of an expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum VerdictForm {
     /// The figure, and whether it fits.
     Full,
     /// The figure alone; its colour says the rest, and the line below the table.
     Short,
 }
 
-impl Form {
-    fn of(width: u16) -> Form {
-        if width < 50 { Form::Short } else { Form::Full }
+impl VerdictForm {
+    fn of(width: u16) -> VerdictForm {
+        if width < 50 {
+            VerdictForm::Short
+        } else {
+            VerdictForm::Full
+        }
     }
 }
 
 /// Whether it fits, in the words of the table.
 pub fn verdict(expectation: &Expectation) -> (String, Tone) {
-    expected(expectation, Form::Full)
+    expected(expectation, VerdictForm::Full)
 }
 
 /// The expectation in the least words.
-fn expected(expectation: &Expectation, form: Form) -> (String, Tone) {
+fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
     let (verdict, tone) = match expectation.fits {
         Some(true) => ("fits", Tone::Good),
         Some(false) => ("is too much", Tone::Warning),
         None => ("may fit", Tone::Text),
     };
     let words = match (expectation.needs, expectation.at_least, form) {
-        (Some(needs), _, Form::Full) => format!("{needs} {verdict}"),
-        (Some(needs), _, Form::Short) => needs.to_string(),
+        (Some(needs), _, VerdictForm::Full) => format!("{needs} {verdict}"),
+        (Some(needs), _, VerdictForm::Short) => needs.to_string(),
         (None, Some(least), _) => format!("at least {least}"),
         (None, None, _) => match expectation.fits {
             Some(true) => "fits".to_string(),

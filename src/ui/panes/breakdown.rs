@@ -1,10 +1,16 @@
 //! What a device's memory is made of: one stacked bar, and under it the parts in a fixed order, each
 //! with its figure and its share.
 
+mod bar;
+
+pub use bar::draw as draw_bar;
+
 use crate::state::{DeviceState, MakeUp, Outcome, State};
 use crate::ui::chart::RECENT;
 use crate::ui::figures::Figures;
+use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Glyphs, Theme, Tone};
 use crate::ui::view::View;
 use crate::units::{Bytes, Moment};
@@ -130,7 +136,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
 
 /// Of which moment the parts are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instant {
+pub enum BreakdownMoment {
     /// The latest peak.
     RecentPeak,
     /// The out-of-memory that ended the run.
@@ -138,9 +144,9 @@ pub enum Instant {
 }
 
 /// The make-up that is shown of a device, and of which moment it is.
-pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, Instant) {
+pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
     if let Some(make_up) = at_oom(state, device) {
-        return (make_up, Instant::OutOfMemory);
+        return (make_up, BreakdownMoment::OutOfMemory);
     }
     let mut make_up = device.make_up(state);
     let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
@@ -159,7 +165,7 @@ pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, Instant) {
         make_up.activations_and_rest = Some(peak - named.into_iter().flatten().sum());
         make_up.unallocated = Some(reserved - peak);
     }
-    (make_up, Instant::RecentPeak)
+    (make_up, BreakdownMoment::RecentPeak)
 }
 
 /// What filled the device when the run that is over ran out of memory on it.
@@ -172,12 +178,13 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<MakeUp> {
 }
 
 /// Of which moment the make-up is that is shown, in words.
-pub fn instant(view: &View, state: &State) -> (&'static str, Tone) {
-    match view.device(state).map(|device| shown(state, device).1) {
-        Some(Instant::RecentPeak) => ("at the peak of 5 s", Tone::Dim),
-        Some(Instant::OutOfMemory) => ("when memory ran out", Tone::Wrong),
-        None => ("no device yet", Tone::Dim),
-    }
+pub fn moment_words(view: &View, state: &State) -> (String, Tone) {
+    let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
+        Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
+        Some(BreakdownMoment::OutOfMemory) => ("when memory ran out", Tone::Wrong),
+        None => ("no GPU in use yet", Tone::Dim),
+    };
+    (words.to_string(), tone)
 }
 
 /// Columns of a name, with the coloured cell before it.
@@ -199,15 +206,15 @@ const ROOM_FOR_BAR: u16 = 8;
 const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
 
 /// Draws bar, list and sum. Where there is not room for all, the bar gives way, then the sum.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (&view.theme, scene.state);
     let Some(device) = view.device(state) else {
         return;
     };
     let mut area = area;
     if area.height >= HEIGHT {
         let bar = Rect { height: 1, ..area };
-        super::bar::draw(buf, bar, view, state);
+        bar::draw(buf, bar, view, state);
         area.y += 1;
         area.height -= 1;
     }

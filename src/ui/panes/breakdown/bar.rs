@@ -1,6 +1,6 @@
 //! What a device's memory is made of, as one bar: for screens with no room for the list.
 
-use super::make_up::{Part, parts, shown};
+use super::{Part, parts, shown};
 use crate::state::State;
 use crate::ui::figures::Figures;
 use crate::ui::pen::{Pen, columns};

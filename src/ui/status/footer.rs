@@ -1,11 +1,12 @@
 //! The last line: the keys that do something now, from the table.
 
 use crate::ui::action::Action;
+use crate::ui::available::is_listed;
 use crate::ui::keymap::{self, Binding, Mode};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
-use crate::ui::view::{Said, View};
+use crate::ui::view::{Notice, View};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -20,8 +21,8 @@ fn stays(binding: &Binding) -> bool {
 }
 
 /// What is held on to in the output.
-fn held(scene: &Scene, mode: Mode) -> String {
-    match (mode, scene.child.selected(), scene.child.search()) {
+fn held(view: &View, mode: Mode) -> String {
+    match (mode, view.output.selected(), view.output.search()) {
         (Mode::Selecting, Some(1), _) => "1 row selected  ".into(),
         (Mode::Selecting, Some(rows), _) => format!("{rows} rows selected  "),
         (Mode::Watching, _, Some((text, place, of))) => format!("/{text}  {place} of {of}  "),
@@ -36,14 +37,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let entry = |binding: &Binding| (binding.keys[0].name(theme.glyphs), binding.short);
     let (last, first): (Vec<&Binding>, Vec<&Binding>) = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
-        .filter(|binding| view.is_listed(binding.action, scene))
+        .filter(|binding| is_listed(view, binding.action, scene))
         .partition(|binding| stays(binding));
     let [first, last] = [first, last].map(|half| half.into_iter().map(entry).collect::<Vec<_>>());
     let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
-    let said = match view.said(scene.state.now) {
-        Some(Said::Copied) => "copied  ".to_string(),
-        Some(Said::Theme) => format!("theme: {}  ", theme.scheme.name()),
-        None => held(scene, mode),
+    let said = match view.notice(scene.state.now) {
+        Some(Notice::Copied) => "copied  ".to_string(),
+        Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),
+        None => held(view, mode),
     };
     let mut room = area
         .width

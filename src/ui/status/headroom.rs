@@ -1,14 +1,16 @@
 //! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
 
-use super::header::outcome_words;
 use crate::diagnosis;
 use crate::event::NvmlState;
 use crate::state::{DeviceState, Outcome, ProbeState, Run, State};
+use crate::ui::available::layout_of;
+use crate::ui::chart::plot_of;
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::{Keyboard, View};
+use crate::ui::words::{outcome_words, ranks_on};
 use crate::units::{Bytes, Moment, clock_face};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -29,7 +31,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         pen.text(waiting, theme.style(Tone::Accent));
         return;
     }
-    if scene.child.awaits_input() {
+    if view.output.awaits_input() {
         let words = match view.keyboard {
             Keyboard::Oomph => "the training waits for input: i gives it the keyboard",
             Keyboard::Selection | Keyboard::Training => "the training waits for input",
@@ -40,7 +42,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let Some(device) = view.device(scene.state) else {
         return;
     };
-    let window = view.time.window(scene.state.now, view.plot_columns(scene));
+    let chart = layout_of(view, scene).chart();
+    let columns_of_chart = chart.map_or(1, |area| plot_of(area).width);
+    let window = view.time.window(scene.state.now, columns_of_chart);
     let pointed = view.time.cursor().and_then(|at| window.column(at));
     let pieces = match pointed.map(|column| window.begin_of(column)) {
         Some(at) => {
@@ -206,15 +210,6 @@ fn sources(state: &State) -> impl Iterator<Item = (String, Tone)> {
         Some(NvmlState::Live { .. } | NvmlState::Off) | None => None,
     };
     probe.into_iter().chain(nvml)
-}
-
-fn ranks_on<'a>(
-    run: &'a Run,
-    device: &'a DeviceState,
-) -> impl Iterator<Item = &'a crate::state::RankState> {
-    run.ranks
-        .iter()
-        .filter(|rank| rank.device.as_ref() == Some(&device.uuid))
 }
 
 fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, Tone)> {

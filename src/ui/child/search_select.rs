@@ -1,14 +1,13 @@
-//! What the user holds on to in the program's output: a text that is looked for, rows that are
-//! selected.
+//! Searching the program's output and selecting rows of it.
 
 use super::ChildScreen;
-use super::rows::{self, Search, Selection};
-use crate::ui::action::{Find, Scroll, Select};
+use super::rows::{self, OutputSearch, Selection};
+use crate::ui::action::Scroll;
 use std::ops::Range;
 
 /// What is special of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct RowMarks {
     /// It is selected.
     pub selected: bool,
     /// The columns in which what is looked for stands.
@@ -17,48 +16,57 @@ pub struct Marks {
     pub current: bool,
 }
 
-/// Where to look on from what was found.
-#[derive(Clone, Copy)]
-enum Direction {
-    /// Upwards.
-    Older(Option<usize>),
-    /// Downwards.
-    Newer(Option<usize>),
+/// Which way to go from the row that was found last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchDirection {
+    /// Up.
+    Older,
+    /// Down.
+    Newer,
 }
 
 impl ChildScreen {
-    /// Looks for a text among all rows that are kept, or goes from what was found to the next.
-    pub fn find(&mut self, find: Find) {
-        let (needle, from) = match (find, self.search.take()) {
-            (Find::End, _) => return self.scroll(Scroll::End),
-            (Find::For(needle), _) => (needle, Direction::Older(None)),
-            (_, None) => return,
-            (Find::Older, Some(search)) => (search.needle, Direction::Older(search.at)),
-            (Find::Newer, Some(search)) => (search.needle, Direction::Newer(search.at)),
-        };
+    /// Looks for a text among all rows that are kept, from the newest up.
+    pub fn search_for(&mut self, needle: String) {
+        self.search_from(needle, None, SearchDirection::Older);
+    }
+
+    /// Goes to the next row with the text that is searched.
+    pub fn search_next(&mut self, direction: SearchDirection) {
+        if let Some(search) = self.search.take() {
+            self.search_from(search.needle, search.at, direction);
+        }
+    }
+
+    /// Ends the search; the output is followed again.
+    pub fn end_search(&mut self) {
+        self.search = None;
+        self.scroll(Scroll::End);
+    }
+
+    fn search_from(&mut self, needle: String, from: Option<usize>, direction: SearchDirection) {
         let all = rows::all(&mut self.parser);
         // Distances, from the newest row.
         let found: Vec<usize> = (0..all.len())
             .filter(|distance| rows::begins_in(&all[all.len() - 1 - distance..], &needle))
             .collect();
         // Around at the ends, as in vi.
-        let place = match from {
-            Direction::Older(from) => found.iter().position(|row| from.is_none_or(|at| *row > at)),
-            Direction::Newer(from) => found
+        let place = match direction {
+            SearchDirection::Older => found
                 .iter()
-                .rposition(|row| from.is_none_or(|at| *row < at)),
+                .position(|row| from.is_none_or(|at| *row > at))
+                .unwrap_or(0),
+            SearchDirection::Newer => found
+                .iter()
+                .rposition(|row| from.is_none_or(|at| *row < at))
+                .unwrap_or(found.len().saturating_sub(1)),
         };
-        let around = match from {
-            Direction::Older(_) => 0,
-            Direction::Newer(_) => found.len().saturating_sub(1),
-        };
-        let place = place.unwrap_or(around);
         let at = found.get(place).copied();
         if let Some(row) = at {
             self.show_row(row);
         }
         let count = (if at.is_some() { place + 1 } else { 0 }, found.len());
-        self.search = Some(Search { needle, at, count });
+        self.search = Some(OutputSearch { needle, at, count });
     }
 
     /// What is looked for, the place of the row that is shown among those that have it, from the
@@ -68,48 +76,44 @@ impl ChildScreen {
         Some((&search.needle, search.count.0, search.count.1))
     }
 
-    /// Selects rows.
-    pub fn select(&mut self, select: Select) {
-        let (height, _) = self.size();
-        let last = usize::from(height) - 1;
-        let of_view = |row: u16, scrolled: usize| scrolled + last.saturating_sub(row.into());
-        let all = self.parser.screen().scrollback_len() + usize::from(height);
-        let now = self.selection;
-        let selection = match (select, now) {
-            (Select::End, _) => {
-                self.scroll(Scroll::End);
-                None
-            }
-            (Select::Begin(row), _) => {
-                let held = self
-                    .scrolled()
-                    .max(1)
-                    .min(self.parser.screen().scrollback_len());
-                let anchor = match row {
-                    Some(row) => of_view(row, self.scrolled()),
-                    None => self.newest_row_with_text(),
-                };
-                self.parser.screen_mut().set_scrollback(held);
-                let head = anchor;
-                Some(Selection { anchor, head })
-            }
-            (_, None) => None,
-            (Select::To(row), Some(now)) => {
-                let head = of_view(row, self.scrolled()).min(all - 1);
-                Some(Selection { head, ..now })
-            }
-            (Select::By(scroll), Some(now)) => {
-                let head = match scroll {
-                    Scroll::Up(rows) => now.head.saturating_add(rows).min(all - 1),
-                    Scroll::Down(rows) => now.head.saturating_sub(rows),
-                    Scroll::Start => all - 1,
-                    Scroll::End => 0,
-                };
-                self.show_row(head);
-                Some(Selection { head, ..now })
-            }
+    /// Begins to select, at a row of the view or at the newest one that has text.
+    pub fn begin_selection(&mut self, row: Option<u16>) {
+        let held = self.scrolled().max(1);
+        let anchor = match row {
+            Some(row) => self.distance_of(row),
+            None => self.newest_row_with_text(),
         };
-        self.selection = selection;
+        // Beyond the rows that are kept vt100 stops by itself.
+        self.parser.screen_mut().set_scrollback(held);
+        self.selection = Some(Selection {
+            anchor,
+            head: anchor,
+        });
+    }
+
+    /// Selects as far as a row of the view.
+    pub fn select_to(&mut self, row: u16) {
+        let head = self.distance_of(row).min(self.last_row());
+        self.selection = self.selection.map(|now| Selection { head, ..now });
+    }
+
+    /// Moves the end of the selection; the view goes along.
+    pub fn extend_selection(&mut self, scroll: Scroll) {
+        let Some(now) = self.selection else { return };
+        let head = match scroll {
+            Scroll::Up(rows) => now.head.saturating_add(rows).min(self.last_row()),
+            Scroll::Down(rows) => now.head.saturating_sub(rows),
+            Scroll::Start => self.last_row(),
+            Scroll::End => 0,
+        };
+        self.show_row(head);
+        self.selection = Some(Selection { head, ..now });
+    }
+
+    /// Selects nothing any more; the output is followed again.
+    pub fn end_selection(&mut self) {
+        self.selection = None;
+        self.scroll(Scroll::End);
     }
 
     /// How many rows are selected, if any.
@@ -140,8 +144,8 @@ impl ChildScreen {
 
     /// What is special of a row of the view: whether it is selected, and the columns in which what
     /// is looked for stands, with whether this is the row that was gone to.
-    pub fn marks(&self, row: u16) -> Marks {
-        let distance = self.scrolled() + usize::from(self.size().0.saturating_sub(row + 1));
+    pub fn marks(&self, row: u16) -> RowMarks {
+        let distance = self.distance_of(row);
         let selected = self.selection.map(Selection::rows);
         let (found, current) = match &self.search {
             Some(search) => (
@@ -150,11 +154,21 @@ impl ChildScreen {
             ),
             None => (Vec::new(), false),
         };
-        Marks {
+        RowMarks {
             selected: selected.is_some_and(|rows| rows.contains(&distance)),
             found,
             current,
         }
+    }
+
+    /// How far a row of the view lies above the newest row.
+    fn distance_of(&self, row: u16) -> usize {
+        self.scrolled() + usize::from(self.size().0.saturating_sub(row + 1))
+    }
+
+    /// How far the oldest row that is kept lies above the newest.
+    fn last_row(&self) -> usize {
+        self.parser.screen().scrollback_len() + usize::from(self.size().0) - 1
     }
 
     fn show_row(&mut self, distance: usize) {
@@ -199,17 +213,17 @@ mod tests {
     #[test]
     fn the_newest_is_found_first_and_the_ends_are_joined() {
         let mut screen = counted(45);
-        screen.find(Find::For("loss".into()));
-        for (find, place, row) in [
+        screen.search_for("loss".into());
+        for (next, place, row) in [
             (None, 1, "Loss 40"),
-            (Some(Find::Older), 2, "Loss 30"),
-            (Some(Find::Older), 3, "Loss 20"),
-            (Some(Find::Newer), 2, "Loss 30"),
-            (Some(Find::Newer), 1, "Loss 40"),
-            (Some(Find::Newer), 4, "Loss 10"),
-            (Some(Find::Older), 1, "Loss 40"),
+            (Some(SearchDirection::Older), 2, "Loss 30"),
+            (Some(SearchDirection::Older), 3, "Loss 20"),
+            (Some(SearchDirection::Newer), 2, "Loss 30"),
+            (Some(SearchDirection::Newer), 1, "Loss 40"),
+            (Some(SearchDirection::Newer), 4, "Loss 10"),
+            (Some(SearchDirection::Older), 1, "Loss 40"),
         ] {
-            find.into_iter().for_each(|find| screen.find(find));
+            next.into_iter().for_each(|next| screen.search_next(next));
             assert_eq!(screen.search(), Some(("loss", place, 4)));
             assert!(seen(&screen).contains(row), "{row} in {}", seen(&screen));
             let current = (0..5).find(|row| screen.marks(*row).current).unwrap();
@@ -221,16 +235,16 @@ mod tests {
             assert_eq!(line, row);
             assert_eq!(screen.marks(current).found.first(), Some(&(0..4)));
         }
-        screen.find(Find::End);
+        screen.end_search();
         assert_eq!(screen.search(), None);
-        assert!((0..5).all(|row| screen.marks(row) == Marks::default()));
+        assert!((0..5).all(|row| screen.marks(row) == RowMarks::default()));
     }
 
     #[test]
     fn a_line_that_the_terminal_is_too_narrow_for_is_one_line() {
         let mut screen = ChildScreen::new(6, 10);
         screen.feed(b"one two three four five\r\ntwo thr\r\neeble\r\n");
-        screen.find(Find::For("two three four".into()));
+        screen.search_for("two three four".into());
         assert_eq!(screen.search(), Some(("two three four", 1, 1)));
         let ends = |range: &Range<u16>| (range.start, range.end);
         let found = |row| screen.marks(row).found.iter().map(ends).collect();
@@ -239,10 +253,10 @@ mod tests {
         assert_eq!(found, [vec![(4, 10)], vec![(0, 8)], vec![]]);
         assert!(screen.marks(0).current && !screen.marks(1).current);
         // A line that ends where the terminal does is not the next one's beginning.
-        screen.find(Find::For("threeble".into()));
+        screen.search_for("threeble".into());
         assert_eq!(screen.search(), Some(("threeble", 0, 0)));
-        screen.select(Select::Begin(Some(0)));
-        screen.select(Select::To(3));
+        screen.begin_selection(Some(0));
+        screen.select_to(3);
         let text = screen.selected_text();
         assert_eq!(text.as_deref(), Some("one two three four five\ntwo thr\n"));
     }
@@ -250,14 +264,14 @@ mod tests {
     #[test]
     fn what_was_found_stays_while_output_goes_on() {
         let mut screen = counted(45);
-        screen.find(Find::For("Loss 40".into()));
+        screen.search_for("Loss 40".into());
         let before = seen(&screen);
         for n in 46..300 {
             screen.feed(format!("more {n}\r\n").as_bytes());
         }
         assert_eq!(seen(&screen), before);
         assert!((0..5).any(|row| screen.marks(row).current));
-        screen.find(Find::For("nowhere".into()));
+        screen.search_for("nowhere".into());
         assert_eq!(screen.search(), Some(("nowhere", 0, 0)));
         assert_eq!(seen(&screen), before, "nothing found, nothing moved");
     }
@@ -265,16 +279,16 @@ mod tests {
     #[test]
     fn selected_rows_are_those_that_were_seen() {
         let mut screen = counted(45);
-        screen.select(Select::Begin(None));
+        screen.begin_selection(None);
         assert_eq!(screen.selected_text().unwrap(), "step 45\n");
-        screen.select(Select::By(Scroll::Up(2)));
+        screen.extend_selection(Scroll::Up(2));
         assert_eq!(screen.selected(), Some(3));
         screen.feed(b"and\r\nmore\r\nrows\r\n");
         assert_eq!(
             screen.selected_text().unwrap(),
             "step 43\nstep 44\nstep 45\n"
         );
-        screen.select(Select::By(Scroll::Start));
+        screen.extend_selection(Scroll::Start);
         assert!(
             screen
                 .selected_text()
@@ -282,7 +296,7 @@ mod tests {
                 .starts_with("step 1\nstep 2\n")
         );
         assert!(seen(&screen).starts_with("step 1\n"), "the view goes along");
-        screen.select(Select::End);
+        screen.end_selection();
         assert_eq!(screen.selected_text(), None);
     }
 
@@ -291,8 +305,8 @@ mod tests {
         let mut screen = counted(45);
         screen.scroll(Scroll::Up(10));
         let rows: Vec<String> = seen(&screen).lines().map(String::from).collect();
-        screen.select(Select::Begin(Some(1)));
-        screen.select(Select::To(3));
+        screen.begin_selection(Some(1));
+        screen.select_to(3);
         let expected = format!("{}\n{}\n{}\n", rows[1], rows[2], rows[3]);
         assert_eq!(screen.selected_text().unwrap(), expected);
         let selected: Vec<u16> = (0..5).filter(|row| screen.marks(*row).selected).collect();
@@ -302,22 +316,19 @@ mod tests {
     #[test]
     fn an_empty_screen_can_be_searched_and_selected() {
         let mut screen = ChildScreen::new(3, 10);
-        for find in [
-            Find::Older,
-            Find::For("x".into()),
-            Find::Newer,
-            Find::For(String::new()),
-        ] {
-            screen.find(find);
-        }
-        screen.select(Select::To(9));
-        screen.select(Select::Begin(None));
-        for select in [
-            Select::By(Scroll::Up(9)),
-            Select::By(Scroll::End),
-            Select::To(99),
-        ] {
-            screen.select(select);
+        screen.search_next(SearchDirection::Older);
+        screen.search_for("x".into());
+        screen.search_next(SearchDirection::Newer);
+        screen.search_for(String::new());
+        screen.select_to(9);
+        screen.begin_selection(None);
+        let moves: [fn(&mut ChildScreen); 3] = [
+            |screen| screen.extend_selection(Scroll::Up(9)),
+            |screen| screen.extend_selection(Scroll::End),
+            |screen| screen.select_to(99),
+        ];
+        for moved in moves {
+            moved(&mut screen);
             screen.resize(2, 2);
             assert!(screen.selected_text().is_some());
         }

@@ -1,11 +1,11 @@
 //! One line of figures, for screens with room for nothing else.
 
-use super::header::outcome_words;
 use crate::state::State;
 use crate::ui::figures::{Figures, count};
 use crate::ui::pen::Pen;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::outcome_words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

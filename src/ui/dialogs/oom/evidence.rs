@@ -2,8 +2,8 @@
 
 use crate::event::{LineHolding, SourceLine};
 use crate::state::OomIncident;
-use crate::ui::dialog::paragraph::{self, Line};
 use crate::ui::figures::count;
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 const NAME: u16 = 26;
 
 /// The cause, what follows, and what holds the most.
-pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
+pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let mut lines = cause(scene, width);
     let holding = record_lines(scene);
     if let Some(most) = holding.first() {
@@ -22,7 +22,7 @@ pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
 }
 
 /// Everything.
-pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
+pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let mut lines = cause(scene, width);
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {
@@ -49,16 +49,19 @@ pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<Line> {
     }
     let holding = record_lines(scene);
     if !holding.is_empty() {
-        lines.push(Line::of("lines that hold the most memory", Tone::Strong));
+        lines.push(StyledLine::of(
+            "lines that hold the most memory",
+            Tone::Strong,
+        ));
         lines.extend(holding.iter().map(|one| held(theme, one, width)));
     }
     let stack = incident(scene)
         .and_then(|oom| oom.record.as_ref())
         .map(|r| &r.stack);
     if let Some(stack) = stack.filter(|stack| !stack.is_empty()) {
-        lines.push(Line::of("where it was asked for", Tone::Strong));
+        lines.push(StyledLine::of("where it was asked for", Tone::Strong));
         for frame in stack {
-            let mut line = Line::of("  ", Tone::Text);
+            let mut line = StyledLine::of("  ", Tone::Text);
             line.push(place(frame), Tone::Text)
                 .push(format!(" {}", frame.function), Tone::Dim);
             lines.push(line);
@@ -77,14 +80,14 @@ fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineHolding] {
         .map_or(&[], |record| &record.lines)
 }
 
-fn cause(scene: &Scene, width: u16) -> Vec<Line> {
+fn cause(scene: &Scene, width: u16) -> Vec<StyledLine> {
     match scene.findings.first() {
         Some(finding) => {
             let mut lines = paragraph::text(&finding.headline, width, Tone::Strong);
             lines.extend(paragraph::text(&finding.explanation, width, Tone::Text));
             lines
         }
-        None => vec![Line::of(
+        None => vec![StyledLine::of(
             "Memory ran out; the numbers do not tell why.",
             Tone::Strong,
         )],
@@ -92,7 +95,7 @@ fn cause(scene: &Scene, width: u16) -> Vec<Line> {
 }
 
 /// The incident's own figures, where no finding has chosen among them.
-fn figures(theme: &Theme, oom: &OomIncident) -> Vec<Line> {
+fn figures(theme: &Theme, oom: &OomIncident) -> Vec<StyledLine> {
     [
         ("requested", oom.requested()),
         ("allocated", oom.allocated()),
@@ -106,16 +109,16 @@ fn figures(theme: &Theme, oom: &OomIncident) -> Vec<Line> {
     .collect()
 }
 
-fn number(theme: &Theme, name: &str, figure: &str) -> Line {
-    let mut line = Line::of("  ", Tone::Text);
+fn number(theme: &Theme, name: &str, figure: &str) -> StyledLine {
+    let mut line = StyledLine::of("  ", Tone::Text);
     line.column(theme, name, NAME, Tone::Dim)
         .push(format!("{figure:>10}"), Tone::Text);
     line
 }
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  holds 11.3 GiB in 96 blocks`.
-fn held(theme: &Theme, holding: &LineHolding, width: u16) -> Line {
-    let mut line = Line::default();
+fn held(theme: &Theme, holding: &LineHolding, width: u16) -> StyledLine {
+    let mut line = StyledLine::default();
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),

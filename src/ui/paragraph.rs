@@ -1,6 +1,6 @@
 //! Lines of several tones, and text wrapped into them.
 
-use crate::ui::difference::Piece;
+use crate::ui::difference::DiffWord;
 use crate::ui::pen::{Pen, columns, wrapped};
 use crate::ui::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
@@ -8,22 +8,22 @@ use ratatui::layout::Rect;
 
 /// A line of a dialog: pieces of text, each in its tone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Line(Vec<(String, Tone)>);
+pub struct StyledLine(Vec<(String, Tone)>);
 
-impl Line {
+impl StyledLine {
     /// A line of one tone.
-    pub fn of(text: impl Into<String>, tone: Tone) -> Line {
-        Line(vec![(text.into(), tone)])
+    pub fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
+        StyledLine(vec![(text.into(), tone)])
     }
 
     /// Adds a piece.
-    pub fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut Line {
+    pub fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
         self.0.push((text.into(), tone));
         self
     }
 
     /// Adds a piece cut or filled up to so many columns.
-    pub fn column(&mut self, theme: &Theme, text: &str, width: u16, tone: Tone) -> &mut Line {
+    pub fn column(&mut self, theme: &Theme, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
         let have = columns(text);
         let mut text = text.to_string();
         if have > width {
@@ -78,7 +78,7 @@ fn first_columns(text: &str, width: u16) -> &str {
 }
 
 /// Keeps so many lines; the last one says where others are left out.
-pub fn shorten(lines: &mut Vec<Line>, most: usize, theme: &Theme, width: u16) {
+pub fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u16) {
     if lines.len() > most {
         lines.truncate(most);
         if let Some(last) = lines.last_mut() {
@@ -88,23 +88,23 @@ pub fn shorten(lines: &mut Vec<Line>, most: usize, theme: &Theme, width: u16) {
 }
 
 /// A text wrapped into lines of one tone.
-pub fn text(text: &str, width: u16, tone: Tone) -> Vec<Line> {
+pub fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     wrapped(text, width)
         .into_iter()
-        .map(|line| Line::of(line, tone))
+        .map(|line| StyledLine::of(line, tone))
         .collect()
 }
 
 /// A text of several tones wrapped into lines, after a label, indented below it.
-pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<Line> {
+pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
     let indent = columns(label);
-    let mut lines = vec![Line::of(label, Tone::Dim)];
+    let mut lines = vec![StyledLine::of(label, Tone::Dim)];
     let mut used = indent;
     for (text, tone) in parts {
         for word in text.split_inclusive(' ') {
             let wide = columns(word.trim_end());
             if used + wide > width && used > indent {
-                lines.push(Line::of(" ".repeat(usize::from(indent)), Tone::Dim));
+                lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
                 used = indent;
                 if word.trim().is_empty() {
                     continue;
@@ -122,14 +122,14 @@ pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<Line> 
 }
 
 /// A difference wrapped into lines, after some words of its own, indented below them.
-pub fn difference(label: &str, pieces: &[Piece], width: u16) -> Vec<Line> {
+pub fn difference(label: &str, pieces: &[DiffWord], width: u16) -> Vec<StyledLine> {
     let indent = columns(label);
-    let mut lines = vec![Line::of(label, Tone::Dim)];
+    let mut lines = vec![StyledLine::of(label, Tone::Dim)];
     let mut used = indent;
     for piece in pieces {
         let wide = columns(&piece.text) + 1;
         if used + wide > width && used > indent {
-            lines.push(Line::of(" ".repeat(usize::from(indent)), Tone::Dim));
+            lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
             used = indent;
         }
         if let Some(line) = lines.last_mut() {
@@ -163,8 +163,8 @@ mod tests {
             ("one two ".to_string(), Tone::Text),
             ("three".to_string(), Tone::Good),
         ];
-        let said = |lines: Vec<Line>| -> Vec<String> {
-            let text = |line: &Line| line.0.iter().map(|(text, _)| text.as_str()).collect();
+        let said = |lines: Vec<StyledLine>| -> Vec<String> {
+            let text = |line: &StyledLine| line.0.iter().map(|(text, _)| text.as_str()).collect();
             lines.iter().map(text).collect()
         };
         assert_eq!(
@@ -185,9 +185,9 @@ mod tests {
             ("日本語", 4, "日… "),
             ("abc", 0, ""),
         ] {
-            let mut line = Line::default();
+            let mut line = StyledLine::default();
             line.column(&theme, text, width, Tone::Text);
-            assert_eq!(line, Line::of(expected, Tone::Text));
+            assert_eq!(line, StyledLine::of(expected, Tone::Text));
         }
     }
 }

@@ -2,9 +2,10 @@
 //! that there are. The remedies are what the dialog is for; what else there is gives way to them,
 //! and where even they are too many, they scroll with the selection.
 
-use super::{Details, OomDialog, evidence, next, offers};
-use crate::ui::dialog::paragraph::{self, Line};
-use crate::ui::dialog::{place, width_within};
+use super::{evidence, next, offers};
+use crate::ui::dialog::{Details, OomDialog};
+use crate::ui::dialogs::{place, width_within};
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::Rect;
@@ -15,7 +16,7 @@ pub struct Body {
     /// Where its box is.
     pub rect: Rect,
     /// What stands in it.
-    pub lines: Vec<Line>,
+    pub lines: Vec<StyledLine>,
     /// Which lines are remedies.
     pub offers: Range<usize>,
     /// The remedy on the first of them.
@@ -63,13 +64,13 @@ pub fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> 
 
     let mut lines = evidence;
     if spare > 0 {
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
     }
     let begin = lines.len();
     lines.extend(offers);
     let offers = begin..lines.len();
     if spare > 1 && !next.is_empty() {
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
     }
     lines.extend(next);
     Body {
@@ -91,23 +92,23 @@ fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
 }
 
 /// The lines of a window; its ends say how many lie beyond.
-fn cut(mut all: Vec<Line>, window: Range<usize>, theme: &Theme) -> (usize, Vec<Line>) {
+fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize, Vec<StyledLine>) {
     let rows = all.len();
     let [up, down, ..] = theme.glyphs.arrow_keys;
     if window.end < rows {
         let more = format!("  {down} {} more", rows - window.end + 1);
-        all[window.end - 1] = Line::of(more, Tone::Dim);
+        all[window.end - 1] = StyledLine::of(more, Tone::Dim);
     }
     if window.start > 0 {
         let more = format!("  {up} {} more", window.start + 1);
-        all[window.start] = Line::of(more, Tone::Dim);
+        all[window.start] = StyledLine::of(more, Tone::Dim);
     }
     all.truncate(window.end);
     (window.start, all.split_off(window.start))
 }
 
 /// So many lines from one on, the last of them saying where they lie if they are not all.
-fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
+fn part_of(mut all: Vec<StyledLine>, from: usize, shown: usize) -> Vec<StyledLine> {
     if all.len() <= shown {
         return all;
     }
@@ -121,7 +122,7 @@ fn part_of(mut all: Vec<Line>, from: usize, shown: usize) -> Vec<Line> {
     );
     all.truncate(first + shown);
     all.drain(..first);
-    all.push(Line::of(place, Tone::Dim));
+    all.push(StyledLine::of(place, Tone::Dim));
     all
 }
 

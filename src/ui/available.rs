@@ -1,0 +1,101 @@
+//! Whether an action does something now: the footer and the help list no other keys.
+
+use super::action::Action;
+use super::chart::Move;
+use super::layout::{self, Layout};
+use super::panes::Scrolling;
+use super::scene::Scene;
+use super::view::{Keyboard, View};
+use crate::remedy::{Availability, RemedyId};
+use ratatui::layout::Rect;
+
+/// Who gets which part of this screen.
+pub fn layout_of(view: &View, scene: &Scene) -> Layout {
+    layout::arrange(view.size, view.maximized, scene.state)
+}
+
+/// Whether an action does something now.
+pub fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
+    let run = scene.state.run();
+    let live = scene.replay.is_none();
+    let devices = scene.state.devices.len();
+    let charted = layout_of(view, scene).chart().is_some();
+    let selecting = view.keyboard == Keyboard::Selection;
+    match action {
+        Action::NextPane
+        | Action::PreviousPane
+        | Action::MaximizePane
+        | Action::MaximizeChart
+        | Action::Suspend
+        | Action::Redraw
+        | Action::Help
+        | Action::Quit
+        | Action::Mouse
+        | Action::NextTheme
+        | Action::Details
+        | Action::Interrupt
+        | Action::Back
+        | Action::KeepSearch
+        | Action::QuitAndStop
+        | Action::QuitAndLeave => true,
+        Action::NextDevice | Action::PreviousDevice => devices > 1,
+        Action::Time(Move::CursorForward) => charted && view.time.cursor().is_some(),
+        Action::Time(Move::Reset) => charted && view.time.is_chosen(),
+        // A recording is paused as a whole.
+        Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
+        Action::Time(_) | Action::OtherHeight => charted && devices > 0,
+        Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
+            view.dialog.is_some() || selecting || pane_scrolls(view, scene)
+        }
+        Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
+        Action::OpenOom => {
+            let refused = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
+            scene.state.oom().is_some() || refused()
+        }
+        Action::Search | Action::Select => live && run.is_some(),
+        Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
+            live && view.output.search().is_some()
+        }
+        Action::EditCommand | Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
+        Action::Combine => {
+            let mut remedies = scene.remedies.iter();
+            live && remedies.any(|r| matches!(r.availability, Availability::Offered))
+        }
+        Action::Compare => charted && scene.state.runs.len() > 1,
+        Action::Copy => run.is_some(),
+        Action::TypeToTraining | Action::AskToStop | Action::Stop | Action::Kill => {
+            scene.is_running()
+        }
+        Action::PlayOrPause | Action::Faster | Action::Slower => !live,
+    }
+}
+
+/// Whether footer and help name an action: where it is available and its words are true. Ctrl-C
+/// leaves a recording, which has no training to interrupt.
+pub fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
+    let interrupts = action == Action::Interrupt;
+    is_available(view, action, scene) && !(interrupts && scene.replay.is_some())
+}
+
+fn pane_scrolls(view: &View, scene: &Scene) -> bool {
+    match view.pane.spec().scrolling {
+        Scrolling::Nothing => false,
+        Scrolling::Output => view.output.has_scrollback(),
+        Scrolling::Devices => scene.state.devices.len() > 1,
+        Scrolling::List { .. } => {
+            let (all, shown) = list_rows(view, scene);
+            all > shown
+        }
+    }
+}
+
+/// How many entries the chosen pane's list has, and how many of them are seen at once.
+pub fn list_rows(view: &View, scene: &Scene) -> (usize, usize) {
+    match (view.pane.spec().scrolling, layout_of(view, scene).pane) {
+        (Scrolling::List { length, shown }, Some(pane)) => {
+            let height = pane.height.saturating_sub(1);
+            (length(scene), shown(Rect { height, ..pane }))
+        }
+        (_, _) => (0, 0),
+    }
+}

@@ -1,0 +1,69 @@
+//! The dialogs drawn over the panes, one file each.
+
+mod edit;
+mod help;
+pub mod oom;
+mod question;
+mod search;
+
+use super::dialog::Dialog;
+use super::scene::Scene;
+use super::view::View;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+/// Draws a dialog over the screen; returns where a text cursor belongs.
+pub fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    view: &View,
+    scene: &Scene,
+    dialog: &Dialog,
+) -> Option<Position> {
+    match dialog {
+        Dialog::Oom(dialog) => {
+            oom::draw(buf, area, &view.theme, dialog, scene);
+            None
+        }
+        Dialog::Edit(editor) => edit::draw(buf, area, &view.theme, editor, scene),
+        Dialog::Quit => {
+            question::draw_quit(buf, area, view, scene);
+            None
+        }
+        Dialog::Stop => {
+            question::draw_stop(buf, area, view, scene);
+            None
+        }
+        Dialog::Search(text) => search::draw(buf, area, view, text),
+        Dialog::Help(help) => {
+            help::draw(buf, area, view, scene, help);
+            None
+        }
+    }
+}
+
+/// The width of a dialog that wants so much: all of the screen where a margin of a few columns
+/// would only show scraps of what lies below.
+fn width_within(area: Rect, wanted: u16) -> u16 {
+    if area.width < wanted.saturating_add(8) {
+        area.width
+    } else {
+        wanted
+    }
+}
+
+/// A rectangle of at most this size in the lower part of the screen, between header and footer: so
+/// that the chart stays in sight where there is room.
+fn place(area: Rect, width: u16, height: u16) -> Rect {
+    let width = width.min(area.width);
+    let room = area.height.saturating_sub(2);
+    let height = height.min(room.max(area.height.min(3)));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area
+            .bottom()
+            .saturating_sub(height + u16::from(area.height > height)),
+        width,
+        height,
+    }
+}

@@ -1,0 +1,59 @@
+//! The dialog of an out-of-memory: the cause in one line, what it rests on, the lines that hold the
+//! memory, the remedies with what they change and what is expected of them, and the next command as
+//! a difference.
+
+mod body;
+mod evidence;
+mod next;
+mod offers;
+mod title;
+
+use crate::ui::dialog::OomDialog;
+use crate::ui::pen::boxed;
+use crate::ui::scene::Scene;
+use crate::ui::theme::{Theme, Tone};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+/// Diagnosis and next command as text, to be copied.
+pub fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
+    let mut text = String::new();
+    text.push_str(&title::of(scene, dialog.run, ", "));
+    text.push('\n');
+    for finding in scene.findings {
+        text.push_str(&finding.headline);
+        text.push('\n');
+        text.push_str(&finding.explanation);
+        text.push('\n');
+    }
+    if let Some(command) = (scene.plan)(&dialog.to_show(scene.remedies)) {
+        text.push_str(&command.shown());
+        text.push('\n');
+    }
+    text
+}
+
+/// Draws the dialog.
+pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
+    let body = body::compose(area, theme, dialog, scene);
+    let title = title::of(scene, dialog.run, theme.glyphs.separator);
+    let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
+    for (row, line) in (0..inside.height).zip(&body.lines) {
+        line.draw(buf, inside, row, theme);
+    }
+}
+
+/// Which remedy lies under a place of the screen.
+pub fn remedy_at(
+    area: Rect,
+    theme: &Theme,
+    dialog: &OomDialog,
+    scene: &Scene,
+    at: Position,
+) -> Option<usize> {
+    let body = body::compose(area, theme, dialog, scene);
+    let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
+    let inside = body.rect.contains(at);
+    let place = row.checked_sub(body.offers.start).filter(|_| inside)?;
+    (row < body.offers.end).then(|| body.first + place)
+}

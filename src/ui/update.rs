@@ -1,0 +1,183 @@
+//! What changes a [`View`]: keys, pasted text, the mouse, and what has happened in the session. Most
+//! of it stays in the view; what the loop has to carry out comes back as an [`Effect`].
+
+mod actions;
+mod output;
+mod scroll;
+
+use super::action::{Action, Effect};
+use super::available::{is_available, layout_of};
+use super::chart::{self, Move};
+use super::dialog::{Dialog, OomDialog};
+use super::dialogs;
+use super::keymap::{self, Mode};
+use super::layout;
+use super::scene::Scene;
+use super::typing;
+use super::view::{Keyboard, View};
+use crate::remedy;
+use crate::state::{Outcome, State};
+use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+
+impl View {
+    /// The screen has another size.
+    pub fn resize(&mut self, width: u16, height: u16) {
+        self.size = Rect::new(0, 0, width, height);
+    }
+
+    /// Rows and columns that the program's terminal is to have on this screen. It changes with the
+    /// screen and with the panes that are shown, never with a dialog over them.
+    pub fn child_size(&self, scene: &Scene) -> (u16, u16) {
+        layout::child_size(&layout_of(self, scene))
+    }
+
+    /// Whether an action does something now.
+    pub fn is_available(&self, action: Action, scene: &Scene) -> bool {
+        is_available(self, action, scene)
+    }
+
+    /// Opens the dialog of the remedies though no memory ran out: the last run refused a change.
+    pub fn open_remedies(&mut self, scene: &Scene) {
+        actions::open_oom(self, scene);
+    }
+
+    /// Follows what has happened: opens the dialog when the run ended by an out-of-memory, closes
+    /// what a new run has overtaken. To be called after events, before drawing.
+    pub fn sync(&mut self, scene: &Scene) {
+        self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
+        read_batches(self, scene.state);
+        let Some(run) = scene.state.run() else {
+            return;
+        };
+        let overtaken = match &self.dialog {
+            Some(Dialog::Oom(open)) => open.run != run.number,
+            Some(Dialog::Stop) => run.ended.is_some(),
+            Some(Dialog::Quit | Dialog::Help(_) | Dialog::Edit(_) | Dialog::Search(_)) | None => {
+                false
+            }
+        };
+        if overtaken {
+            self.dialog = None;
+        }
+        if run.ended.is_some() && self.keyboard == Keyboard::Training {
+            self.keyboard = Keyboard::Oomph;
+        }
+        let asks =
+            self.mode() != Mode::Editing && scene.replay.is_none() && scene.waiting.is_none();
+        if run.outcome() == Outcome::OutOfMemory && self.offered != Some(run.number) && asks {
+            self.offered = Some(run.number);
+            select_device_of_oom(self, scene.state);
+            self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
+        }
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent, scene: &Scene) -> Option<Effect> {
+        if key.kind == KeyEventKind::Release {
+            return None;
+        }
+        self.notice = None;
+        let mode = self.mode();
+        let mut means = keymap::actions(mode, &key).peekable();
+        if means.peek().is_some() {
+            let action = means.find(|action| is_available(self, *action, scene))?;
+            return actions::act(self, action, scene);
+        }
+        let may_relaunch = is_available(self, Action::Relaunch, scene);
+        match (mode, &mut self.dialog) {
+            (Mode::Typing, _) => {
+                let application = self.output.screen().application_cursor();
+                let bytes = typing::bytes(&key, application);
+                return (!bytes.is_empty()).then_some(Effect::Input(bytes));
+            }
+            (Mode::Editing, Some(Dialog::Edit(editor))) => editor.key(&key),
+            (Mode::Searching, _) => output::type_search(self, &key),
+            (Mode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
+                return dialog.remedy_key(&key, scene);
+            }
+            (_, _) => {}
+        }
+        None
+    }
+
+    /// Takes pasted text.
+    pub fn paste(&mut self, text: &str) -> Option<Effect> {
+        match (self.mode(), &mut self.dialog) {
+            (Mode::Typing, _) => {
+                let bracketed = self.output.screen().bracketed_paste();
+                return Some(Effect::Input(typing::pasted(text, bracketed)));
+            }
+            (Mode::Editing, Some(Dialog::Edit(editor))) => editor.paste(text),
+            (Mode::Searching, _) => output::paste_search(self, text),
+            (_, _) => {}
+        }
+        None
+    }
+
+    /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
+    /// zooms the chart; the button puts the chart's cursor, and dragged over the output it selects rows.
+    pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
+        let chart = layout_of(self, scene).chart();
+        let at = Position::new(event.column, event.row);
+        let on_chart = self.dialog.is_none() && chart.is_some_and(|area| area.contains(at));
+        let action = match (event.kind, on_chart) {
+            (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
+            (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
+            (MouseEventKind::ScrollUp, false) => Action::Up,
+            (MouseEventKind::ScrollDown, false) => Action::Down,
+            (MouseEventKind::Drag(MouseButton::Left), false) => {
+                output::drag(self, at, scene);
+                return None;
+            }
+            (
+                MouseEventKind::Down(MouseButton::Left) | MouseEventKind::Drag(MouseButton::Left),
+                _,
+            ) => {
+                self.pressed = at;
+                match on_chart {
+                    true => point(self, at, scene),
+                    false => click(self, at, scene),
+                }
+                return None;
+            }
+            (_, _) => return None,
+        };
+        let bound = keymap::bindings(self.mode()).any(|binding| binding.action == action);
+        (bound && is_available(self, action, scene))
+            .then(|| actions::act(self, action, scene))
+            .flatten()
+    }
+}
+
+fn read_batches(view: &mut View, state: &State) {
+    for run in &state.runs[view.batches.len().min(state.runs.len())..] {
+        let recognised = remedy::recognise(&run.command, &remedy::Context::default());
+        let batch = remedy::batch_of(&run.command, &recognised);
+        let batch = batch.map(|batch| batch.value);
+        view.batches.push((run.number, batch));
+    }
+}
+
+fn select_device_of_oom(view: &mut View, state: &State) {
+    let device = state.oom().and_then(|oom| oom.device.as_ref());
+    let at = device.and_then(|uuid| state.devices.iter().position(|d| d.uuid == *uuid));
+    view.device = at.unwrap_or(view.device);
+}
+
+/// The chart's cursor to where the mouse is.
+fn point(view: &mut View, at: Position, scene: &Scene) {
+    if let Some(chart) = layout_of(view, scene).chart() {
+        let plot = chart::plot_of(chart);
+        let column = at.x.saturating_sub(plot.x);
+        view.time.point(column, scene.state.now, plot.width);
+    }
+}
+
+fn click(view: &mut View, at: Position, scene: &Scene) {
+    if let Some(Dialog::Oom(dialog)) = &mut view.dialog
+        && let Some(row) = dialogs::oom::remedy_at(view.size, &view.theme, dialog, scene, at)
+    {
+        dialog.selected = row;
+    }
+}

@@ -1,0 +1,248 @@
+//! What each action does: most change the view alone, some ask the loop for an effect.
+
+use super::{output, scroll};
+use crate::state::Outcome;
+use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
+use crate::ui::available::layout_of;
+use crate::ui::chart;
+use crate::ui::child::SearchDirection;
+use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
+use crate::ui::dialogs;
+use crate::ui::editor::Editor;
+use crate::ui::list::ListScroll;
+use crate::ui::pane::{self, Pane};
+use crate::ui::scene::Scene;
+use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
+
+/// Does what an available action means.
+pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
+    match action {
+        Action::NextPane => step_pane(view, 1, scene),
+        Action::PreviousPane => step_pane(view, Pane::BELOW.len(), scene),
+        Action::MaximizePane => view.maximized = toggled(view.maximized, Maximized::Pane),
+        Action::MaximizeChart => view.maximized = toggled(view.maximized, Maximized::Chart),
+        Action::NextDevice => step_device(view, 1, scene),
+        Action::PreviousDevice => {
+            step_device(view, scene.state.devices.len().saturating_sub(1), scene);
+        }
+        Action::Time(step) => {
+            let chart = layout_of(view, scene).chart();
+            let columns = chart.map_or(1, |area| chart::plot_of(area).width);
+            view.time.apply(step, scene.state.now, columns);
+        }
+        Action::Compare => compare_next(view, scene),
+        Action::OtherHeight => view.height = view.height.other(),
+        Action::Up => scroll::scroll(view, Scroll::Up(1), scene),
+        Action::Down => scroll::scroll(view, Scroll::Down(1), scene),
+        Action::PageUp => scroll::scroll(view, Scroll::Up(scroll::page(view, scene)), scene),
+        Action::PageDown => scroll::scroll(view, Scroll::Down(scroll::page(view, scene)), scene),
+        Action::ToStart => scroll::scroll(view, Scroll::Start, scene),
+        Action::ToEnd => scroll::scroll(view, Scroll::End, scene),
+        Action::OpenOom => open_oom(view, scene),
+        Action::EditCommand => open_editor(view, scene),
+        Action::TypeToTraining => {
+            output::show_output(view);
+            view.keyboard = Keyboard::Training;
+            view.output.scroll(Scroll::End);
+        }
+        Action::Search => output::open_search(view),
+        Action::SearchOlder => view.output.search_next(SearchDirection::Older),
+        Action::SearchNewer => view.output.search_next(SearchDirection::Newer),
+        Action::KeepSearch => output::keep_search(view),
+        Action::EndSearch => view.output.end_search(),
+        Action::Select => output::begin_selecting(view, None),
+        Action::Copy if view.keyboard == Keyboard::Selection => {
+            return output::copy_selected(view, scene);
+        }
+        Action::Copy => {
+            let text = match &view.dialog {
+                Some(Dialog::Oom(dialog)) => dialogs::oom::as_text(dialog, scene),
+                Some(_) | None => scene.state.run()?.command.shown(),
+            };
+            view.notice = Some((Notice::Copied, scene.state.now));
+            return Some(Effect::Copy(text));
+        }
+        Action::Help => {
+            let over = match view.dialog.take() {
+                Some(Dialog::Oom(dialog)) => Some(dialog),
+                Some(_) | None => None,
+            };
+            view.dialog = Some(Dialog::Help(HelpDialog::over(over)));
+        }
+        Action::Quit => return quit(view, scene),
+        Action::AskToStop => view.dialog = Some(Dialog::Stop),
+        Action::Interrupt => return Some(interrupt(scene)),
+        Action::Suspend => return Some(Effect::Suspend),
+        Action::Redraw => return Some(Effect::Redraw),
+        Action::NextTheme => {
+            view.theme = view.theme.next();
+            view.notice = Some((Notice::Theme, scene.state.now));
+        }
+        Action::Mouse => {
+            view.mouse = match view.mouse {
+                Mouse::Terminal => Mouse::Oomph,
+                Mouse::Oomph => Mouse::Terminal,
+            };
+            return Some(Effect::CaptureMouse(view.mouse == Mouse::Oomph));
+        }
+        Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
+        Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
+        Action::Slower => return Some(Effect::Replay(ReplayControl::Slower)),
+        Action::Combine => {
+            if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
+                dialog.combine(scene.remedies);
+            }
+        }
+        Action::Details => {
+            if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
+                dialog.details = match dialog.details {
+                    Details::Brief => Details::Full { scrolled: 0 },
+                    Details::Full { .. } => Details::Brief,
+                };
+            }
+        }
+        Action::Relaunch => return relaunch(view, scene),
+        Action::Back => back(view, scene),
+        Action::QuitAndStop => return Some(QUIT),
+        Action::QuitAndLeave => {
+            return Some(Effect::Quit {
+                stop_training: false,
+            });
+        }
+        Action::Stop => {
+            view.dialog = None;
+            return Some(Effect::Stop);
+        }
+        Action::Kill => {
+            view.dialog = None;
+            return Some(Effect::Kill);
+        }
+    }
+    None
+}
+
+const QUIT: Effect = Effect::Quit {
+    stop_training: true,
+};
+
+/// The run before is laid over the chart, then the one before that, then none.
+fn compare_next(view: &mut View, scene: &Scene) {
+    let mut runs = scene.state.runs.iter().rev().skip(1);
+    view.compared = match view.compared {
+        None => runs.next().map(|run| run.number),
+        Some(number) => runs.find(|run| run.number < number).map(|run| run.number),
+    };
+}
+
+fn step_pane(view: &mut View, by: usize, scene: &Scene) {
+    // What has a table of its own on this screen needs no pane.
+    let tabs = layout_of(view, scene).tabs();
+    let by = by.min(tabs.len().saturating_sub(1));
+    view.pane = pane::step(&tabs, view.pane, by);
+    view.list = ListScroll::default();
+}
+
+fn step_device(view: &mut View, by: usize, scene: &Scene) {
+    let devices = scene.state.devices.len().max(1);
+    view.device = (view.device + by) % devices;
+}
+
+pub(super) fn open_oom(view: &mut View, scene: &Scene) {
+    if let Some(run) = scene.state.run() {
+        view.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
+    }
+}
+
+fn open_editor(view: &mut View, scene: &Scene) {
+    let remedies = match &view.dialog {
+        Some(Dialog::Oom(dialog)) => dialog.to_apply(scene.remedies),
+        Some(_) | None => Vec::new(),
+    };
+    if let Some(command) = (scene.plan)(&remedies) {
+        view.dialog = Some(Dialog::Edit(Editor::of(command, remedies)));
+    }
+}
+
+fn quit(view: &mut View, scene: &Scene) -> Option<Effect> {
+    if scene.is_running() {
+        view.dialog = Some(Dialog::Quit);
+        return None;
+    }
+    Some(QUIT)
+}
+
+fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let effect = match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => {
+            let remedies = dialog.to_apply(scene.remedies);
+            // Nothing selected that could be done: the command as it is would fail again.
+            if remedies.is_empty() {
+                return None;
+            }
+            (scene.plan)(&remedies)?;
+            Effect::Relaunch {
+                remedies,
+                command: None,
+            }
+        }
+        Some(Dialog::Edit(editor)) => match editor.read() {
+            Ok(command) => Effect::Relaunch {
+                remedies: editor.remedies().to_vec(),
+                command,
+            },
+            Err(error) => {
+                editor.error = Some(error);
+                return None;
+            }
+        },
+        Some(_) | None => return None,
+    };
+    view.dialog = None;
+    Some(effect)
+}
+
+/// One step back: out of the details to the brief dialog, out of the editor to the dialog that it
+/// was opened from, as out of the help, out of a dialog to the panes.
+fn back(view: &mut View, scene: &Scene) {
+    let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
+    if let Some(Dialog::Oom(dialog)) = &mut view.dialog
+        && dialog.details != Details::Brief
+    {
+        dialog.details = Details::Brief;
+        return;
+    }
+    let run = scene.state.run();
+    let failed = run.filter(|run| run.outcome() == Outcome::OutOfMemory);
+    view.dialog = match (view.dialog.take(), failed) {
+        (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
+            let mut dialog = OomDialog::of(run.number, scene.remedies);
+            dialog.choose(editor.remedies(), scene.remedies);
+            Some(Dialog::Oom(dialog))
+        }
+        (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),
+        (Some(Dialog::Search(_)), _) => {
+            view.output.end_search();
+            None
+        }
+        (None, _) if selecting => {
+            view.output.end_selection();
+            None
+        }
+        (_, _) => None,
+    };
+}
+
+/// Ctrl-C goes to a training that runs; where there is none it means what it means everywhere.
+fn interrupt(scene: &Scene) -> Effect {
+    match scene.is_running() {
+        true => Effect::Interrupt,
+        false => QUIT,
+    }
+}
+
+fn toggled(now: Maximized, wanted: Maximized) -> Maximized {
+    match now == wanted {
+        true => Maximized::Nothing,
+        false => wanted,
+    }
+}

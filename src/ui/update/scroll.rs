@@ -1,0 +1,43 @@
+//! Up, down, pages and ends: what they move depends on what is in front.
+
+use crate::ui::action::Scroll;
+use crate::ui::available::{layout_of, list_rows};
+use crate::ui::dialog::Dialog;
+use crate::ui::panes::Scrolling;
+use crate::ui::scene::Scene;
+use crate::ui::view::{Keyboard, View};
+
+/// Scrolls what is in front.
+pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+    match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => return dialog.scroll(scroll, scene.remedies),
+        Some(Dialog::Help(help)) => return help.scroll(scroll),
+        Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
+        None => {}
+    }
+    if view.keyboard == Keyboard::Selection {
+        return view.output.extend_selection(scroll);
+    }
+    match view.pane.spec().scrolling {
+        Scrolling::Nothing => {}
+        Scrolling::Output => view.output.scroll(scroll),
+        Scrolling::Devices => {
+            let last = scene.state.devices.len().saturating_sub(1);
+            view.device = match scroll {
+                Scroll::Up(_) => view.device.saturating_sub(1),
+                Scroll::Down(_) => (view.device + 1).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+        }
+        Scrolling::List { .. } => {
+            let (all, shown) = list_rows(view, scene);
+            view.list.scroll(scroll, all, shown);
+        }
+    }
+}
+
+/// How many rows a page has.
+pub(super) fn page(view: &View, scene: &Scene) -> usize {
+    layout_of(view, scene).pane_rows().saturating_sub(1).max(1)
+}

@@ -1,0 +1,43 @@
+//! Words for a run that more than one part of the screen uses.
+
+use super::theme::Tone;
+use crate::state::{DeviceState, Outcome, Patching, RankState, Run};
+
+/// Whether the training is what the program alone would make of it.
+pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
+    match patching {
+        Patching::Asked => ("patches asked for", Tone::Warning),
+        Patching::Applied => ("patched inside", Tone::Warning),
+        Patching::Declined => ("not patched", Tone::Warning),
+    }
+}
+
+/// An outcome in a word or two.
+pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
+    match outcome {
+        Outcome::Running => ("running".to_string(), Tone::Accent),
+        Outcome::Finished => ("finished".to_string(), Tone::Good),
+        Outcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
+        Outcome::Stopped => ("stopped".to_string(), Tone::Dim),
+        Outcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
+    }
+}
+
+/// The slowest rank's rate: a distributed training goes at that. Of a run that is over, the last.
+pub fn steps_per_second(run: &Run) -> Option<f64> {
+    run.ranks
+        .iter()
+        .filter(|rank| rank.gone.is_none() || run.ended.is_some())
+        .filter_map(|rank| rank.steps.rate)
+        .min_by(f64::total_cmp)
+}
+
+/// The ranks of a run that use a device.
+pub fn ranks_on<'a>(
+    run: &'a Run,
+    device: &'a DeviceState,
+) -> impl Iterator<Item = &'a RankState> + use<'a> {
+    run.ranks
+        .iter()
+        .filter(|rank| rank.device.as_ref() == Some(&device.uuid))
+}
