@@ -70,7 +70,7 @@ pub enum What {
     /// A probe's connection ended.
     ProbeGone(ProbeGone),
     /// An out-of-memory was read in the program's output.
-    OomText(oom::Report),
+    OomText(oom::OomReport),
     /// The program's output named another epoch than before.
     Epoch(Epoch),
     /// The user, or a signal from outside, asked for the training to stop.

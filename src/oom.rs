@@ -17,6 +17,7 @@ mod cuda_runtime;
 mod fixture;
 mod host;
 mod jax_tf;
+mod kind;
 mod libraries;
 mod lines;
 mod messages;
@@ -34,8 +35,9 @@ mod squeezed;
 mod transcript;
 mod wording;
 
+pub use kind::{OomKind, OomKindSpec, OomSource};
 pub(crate) use plain::strip_escapes;
 pub(crate) use prefix::pieces;
-pub use report::{Kind, OtherProcess, Outcome, Report};
+pub use report::{OomOutcome, OomReport, OtherProcess};
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

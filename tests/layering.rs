@@ -230,7 +230,7 @@ fn what_the_table_allows_is_allowed() {
         ),
         (
             "ui.rs",
-            "use crate::{event, oom::Report, state::State, units};\nuse ratatui::Frame;",
+            "use crate::{event, oom::OomReport, state::State, units};\nuse ratatui::Frame;",
         ),
         (
             "app.rs",

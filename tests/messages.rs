@@ -6,7 +6,7 @@
 //! report at all, `caught` for none that is not caught. ␛ and ␍ in a text are the escape and the
 //! carriage return. The texts are ours, after the templates of the programs that print them.
 
-use oomph::oom::{Outcome, Report, Scanner, read};
+use oomph::oom::{OomOutcome, OomReport, Scanner, read};
 use oomph::units::Bytes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ fn records_of(path: &Path) -> Vec<Record> {
 }
 
 /// A report's figures by name, sizes in bytes.
-fn figures(report: &Report) -> BTreeMap<&'static str, String> {
+fn figures(report: &OomReport) -> BTreeMap<&'static str, String> {
     let size = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.0.to_string());
     let others: Vec<String> = report
         .others
@@ -124,7 +124,8 @@ fn objection(record: &Record) -> Option<String> {
     let (kind, outcome) = match words.next()? {
         "none" => return (!reports.is_empty()).then(|| format!("{reports:#?}")),
         "caught" => {
-            let all = !reports.is_empty() && reports.iter().all(|r| r.outcome == Outcome::Caught);
+            let all =
+                !reports.is_empty() && reports.iter().all(|r| r.outcome == OomOutcome::Caught);
             return (!all).then(|| format!("{reports:#?}"));
         }
         kind => (kind, words.next()?),
@@ -173,7 +174,7 @@ fn each_message_is_read_as_what_it_is() {
 }
 
 /// What a live scanner reads of bytes in chunks of this length.
-fn scanned(bytes: &[u8], length: usize) -> Vec<Report> {
+fn scanned(bytes: &[u8], length: usize) -> Vec<OomReport> {
     let mut reports = Vec::new();
     let mut scanner = Scanner::new();
     for chunk in bytes.chunks(length) {

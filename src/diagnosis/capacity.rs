@@ -8,7 +8,7 @@ use super::case::{Case, USUAL_OUTSIDE, number, text};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
 use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
-use crate::oom::Kind;
+use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 
 /// The share of the card from which PyTorch's own cache is why a library found no memory.
@@ -21,18 +21,13 @@ const NEARLY_THROUGH: f64 = 0.95;
 const MOST: f64 = 0.5;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
-    match (case.kind, case.needed(), case.capacity, case.requested) {
-        (
-            Kind::CudaErrorOom
-            | Kind::Cublas
-            | Kind::Cudnn
-            | Kind::Nccl
-            | Kind::Bitsandbytes
-            | Kind::NvmlAssert,
-            None,
-            _,
-            _,
-        ) => Some(outside_the_allocator(case)),
+    match (
+        case.kind.spec().source,
+        case.needed(),
+        case.capacity,
+        case.requested,
+    ) {
+        (OomSource::DriverCall, None, _, _) => Some(outside_the_allocator(case)),
         (_, _, Some(capacity), Some(requested)) if requested > capacity => {
             Some(larger_than_the_card(case, requested, capacity))
         }
@@ -99,7 +94,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let mut finding = case.finding(
         Cause::Capacity,
         certainty,
-        if case.kind == Kind::MpsOom {
+        if case.kind == OomKind::MpsOom {
             // Apple's GPUs share the host's memory; MPS allows itself a part of it.
             format!("{opening}: {allocated} allocated + {asked}, {capacity} allowed.")
         } else {
@@ -107,7 +102,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         },
     );
     finding.explanation = text([
-        (case.kind != Kind::MpsOom).then(|| ruled_out(case)),
+        (case.kind != OomKind::MpsOom).then(|| ruled_out(case)),
         spilled(allocated, capacity),
         case.place()
             .map(|place| sentence(&format!("it happened {place}"))),
@@ -198,26 +193,10 @@ fn larger_than_the_card(case: &Case, requested: Bytes, capacity: Bytes) -> Findi
 
 /// A library beside PyTorch (or PyTorch itself, where its message failed) found no memory.
 fn outside_the_allocator(case: &Case) -> Finding {
-    if case.kind == Kind::NvmlAssert {
+    if case.kind == OomKind::NvmlAssert {
         return message_lost(case);
     }
-    let who = match case.kind {
-        Kind::Cublas => "cuBLAS",
-        Kind::Cudnn => "cuDNN",
-        Kind::Nccl => "NCCL",
-        Kind::Bitsandbytes => "bitsandbytes",
-        Kind::CudaErrorOom
-        | Kind::NvmlAssert
-        | Kind::CudaOom
-        | Kind::HipOom
-        | Kind::XpuOom
-        | Kind::MpsOom
-        | Kind::Vllm
-        | Kind::Cupy
-        | Kind::Jax
-        | Kind::Tf
-        | Kind::HostOom => "CUDA",
-    };
+    let who = case.kind.spec().component;
     let share = case
         .reserved
         .zip(case.capacity)
@@ -287,7 +266,7 @@ fn no_room_for_the_cache(case: &Case) -> Finding {
 }
 
 fn without_figures(case: &Case) -> Finding {
-    if case.kind == Kind::Vllm {
+    if case.kind == OomKind::Vllm {
         return no_room_for_the_cache(case);
     }
     let wanted = match case.asked() {

@@ -3,7 +3,7 @@
 
 use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
-use crate::oom::{Kind, OtherProcess};
+use crate::oom::{OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
 
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub(super) oom: &'a OomIncident,
     pub(super) run: Option<&'a Run>,
     pub(super) rank: Option<&'a RankState>,
-    pub(super) kind: Kind,
+    pub(super) kind: OomKind,
     pub(super) requested: Option<Bytes>,
     pub(super) allocated: Option<Bytes>,
     pub(super) reserved: Option<Bytes>,
@@ -89,7 +89,7 @@ impl<'a> Case<'a> {
         let by_last_sample = oom.allocated().is_none() && last_sample.is_some();
         let allocated = oom.allocated().or(last_sample.map(|s| s.allocated));
         let reserved = oom.reserved().or(last_sample.map(|s| s.reserved));
-        let kind = report.map_or(Kind::CudaOom, |report| report.kind);
+        let kind = report.map_or(OomKind::CudaOom, |report| report.kind);
         let mut case = Case {
             oom,
             run,
@@ -121,7 +121,7 @@ impl<'a> Case<'a> {
                     rank?.structure_on(ordinal)
                 }),
         };
-        if kind == Kind::MpsOom {
+        if kind == OomKind::MpsOom {
             // What MPS allows by itself is all that there is; nobody set a cap.
             case.capacity = case.capacity.or(case.limit.take());
         }

@@ -4,7 +4,7 @@
 use super::case::{Case, text};
 use super::{Cause, Certainty, Finding};
 use crate::event::NvmlState;
-use crate::oom::Kind;
+use crate::oom::OomSource;
 use crate::state::{DeviceState, State};
 
 /// What is wrong with a device, in words, if anything is: NVML says that it is lost, or answered
@@ -31,32 +31,13 @@ pub(super) fn advice() -> Vec<String> {
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let fault = case.fault.as_ref()?;
-    let certainty = match (case.kind, case.is_full()) {
+    let certainty = match (case.kind.spec().source, case.is_full()) {
         // The allocator's own figures show a full card: that it was lost may have come later.
-        (Kind::CudaOom | Kind::HipOom | Kind::XpuOom | Kind::MpsOom, Some(true)) => {
-            Certainty::Possible
+        (OomSource::PytorchAllocator, Some(true)) => Certainty::Possible,
+        (OomSource::DriverCall, _) => Certainty::Certain,
+        (OomSource::PytorchAllocator | OomSource::Framework | OomSource::Host, _) => {
+            Certainty::Likely
         }
-        (
-            Kind::CudaErrorOom
-            | Kind::Cublas
-            | Kind::Cudnn
-            | Kind::Nccl
-            | Kind::NvmlAssert
-            | Kind::Bitsandbytes,
-            _,
-        ) => Certainty::Certain,
-        (
-            Kind::CudaOom
-            | Kind::HipOom
-            | Kind::XpuOom
-            | Kind::MpsOom
-            | Kind::Vllm
-            | Kind::Cupy
-            | Kind::Jax
-            | Kind::Tf
-            | Kind::HostOom,
-            _,
-        ) => Certainty::Likely,
     };
     let mut finding = case.finding(
         Cause::DeviceFault,

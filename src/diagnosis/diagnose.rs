@@ -2,7 +2,7 @@
 
 use super::case::Case;
 use super::{CAUSES, Cause, Certainty, Finding, capacity, host_memory};
-use crate::oom::Kind;
+use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
 
 /// What explains the current run's decisive out-of-memory, the most certain first; nothing while
@@ -17,7 +17,7 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
 /// What explains one out-of-memory. A text alone does as well: an empty state and no run.
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
     let case = Case::of(state, run, oom);
-    if case.kind == Kind::HostOom {
+    if case.kind == OomKind::HostOom {
         return host_memory::examine(&case).into_iter().collect();
     }
     let mut findings: Vec<Finding> = CAUSES

@@ -2,10 +2,10 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
-use crate::oom::Kind;
+use crate::oom::OomKind;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
-    if case.kind != Kind::HostOom {
+    if case.kind != OomKind::HostOom {
         return None;
     }
     let headline = match case.requested {

@@ -3,18 +3,18 @@
 //! `…_STATUS_NOT_INITIALIZED` and "unable to find an engine" are not read: version mismatches,
 //! labels out of range and unsupported types print the same, and the text cannot tell them apart.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::find;
 use super::wording::{Form, Found, Text, form_at, is_prose};
 
 /// Statuses of both libraries, squeezed.
-const STATUSES: [(&str, Kind); 3] = [
-    ("CUBLAS_STATUS_ALLOC_FAILED", Kind::Cublas),
-    ("CUDNN_STATUS_ALLOC_FAILED", Kind::Cudnn),
+const STATUSES: [(&str, OomKind); 3] = [
+    ("CUBLAS_STATUS_ALLOC_FAILED", OomKind::Cublas),
+    ("CUDNN_STATUS_ALLOC_FAILED", OomKind::Cudnn),
     // cuDNN 9 (cudnn_graph.h), whose statuses say which internal error it was.
     (
         "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-        Kind::Cudnn,
+        OomKind::Cudnn,
     ),
 ];
 
@@ -61,14 +61,14 @@ fn sentence(text: &Text) -> Option<Found> {
         let at = find(&text.squeezed, words)?;
         let form = form_at(text, at)?;
         let told = is_prose(text, at, at + words.len());
-        (form != Form::Logged || !told).then(|| Found::whole(Kind::Cudnn, form))
+        (form != Form::Logged || !told).then(|| Found::whole(OomKind::Cudnn, form))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one};
 
     #[test]
@@ -76,34 +76,34 @@ mod tests {
         let cases = [
             (
                 "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-                Kind::Cublas,
+                OomKind::Cublas,
             ),
             (
                 "[rank0]: RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasLtMatmul( a, b )`",
-                Kind::Cublas,
+                OomKind::Cublas,
             ),
             (
                 "2026-01-02 10:00:00.1: E tensorflow/stream_executor/cuda/cuda_blas.cc:226] failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED",
-                Kind::Cublas,
+                OomKind::Cublas,
             ),
             (
                 "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
-                Kind::Cudnn,
+                OomKind::Cudnn,
             ),
             (
                 "RuntimeError: Unable to find a valid cuDNN algorithm to run convolution",
-                Kind::Cudnn,
+                OomKind::Cudnn,
             ),
             (
                 "RuntimeError: CUDA ran out of memory outside PyTorch's allocator. If this workload uses many dynamic shapes, cuDNN may need additional device memory to JIT-compile shape-specialized kernels.",
-                Kind::Cudnn,
+                OomKind::Cudnn,
             ),
         ];
         for (text, kind) in cases {
-            let expected = Report {
+            let expected = OomReport {
                 kind,
                 rank: text.starts_with('[').then_some(crate::units::Rank(0)),
-                ..Report::default()
+                ..OomReport::default()
             };
             assert_eq!(one(text), expected);
         }

@@ -1,6 +1,7 @@
 //! PyTorch's caching allocators: CUDA, HIP and XPU share one template, in all its versions.
 
-use super::report::{Kind, OtherProcess, Report};
+use super::kind::OomKind;
+use super::report::{OomReport, OtherProcess};
 use super::squeezed::{
     find, number_after, number_at_start, size_after, size_at_start, size_before,
 };
@@ -14,10 +15,10 @@ const MOST_MESSAGES_IN_A_LINE: usize = 16;
 ///
 /// `CUDA out of memory.` since torch 1.0 (pull request 13751); the HIP build's sources are
 /// translated from CUDA's, names included; XPU has its own copy since 2.4.
-const HEADS: [(&str, Kind); 3] = [
-    ("CUDAoutofmemory", Kind::CudaOom),
-    ("HIPoutofmemory", Kind::HipOom),
-    ("XPUoutofmemory", Kind::XpuOom),
+const HEADS: [(&str, OomKind); 3] = [
+    ("CUDAoutofmemory", OomKind::CudaOom),
+    ("HIPoutofmemory", OomKind::HipOom),
+    ("XPUoutofmemory", OomKind::XpuOom),
 ];
 
 /// `backend:cudaMallocAsync` has a text of its own (CUDAMallocAsyncAllocator.cpp, 2.0 to 2.15).
@@ -37,7 +38,7 @@ pub(super) fn heads() -> Vec<&'static str> {
 
 /// The messages in `text`.
 pub(super) fn read(text: &Text) -> Vec<Found> {
-    let mut heads: Vec<(usize, usize, Kind)> = HEADS
+    let mut heads: Vec<(usize, usize, OomKind)> = HEADS
         .iter()
         .flat_map(|&(head, kind)| {
             text.squeezed
@@ -77,7 +78,7 @@ const CLASSES: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryErr
 fn read_class(text: &Text) -> Option<Found> {
     if CLASSES.contains(&text.plain.trim()) {
         // An exception without a message is printed as its class alone.
-        return Some(Found::whole(Kind::CudaOom, Form::Exception));
+        return Some(Found::whole(OomKind::CudaOom, Form::Exception));
     }
     let (at, end) = CLASSES.iter().find_map(|class| {
         let at = find(&text.squeezed, &format!("{class}:"))?;
@@ -94,9 +95,9 @@ fn read_class(text: &Text) -> Option<Found> {
         return None;
     }
     Some(Found {
-        report: Report {
+        report: OomReport {
             device: number_after(&text.squeezed[end..], ASYNC_HEAD),
-            ..Report::default()
+            ..OomReport::default()
         },
         form: Form::Exception,
         more: Some(More::Allocator),
@@ -104,7 +105,7 @@ fn read_class(text: &Text) -> Option<Found> {
 }
 
 /// What follows the head.
-fn read_body(body: &str, kind: Kind, form: Form) -> Option<Found> {
+fn read_body(body: &str, kind: OomKind, form: Form) -> Option<Found> {
     let mut found = Found::whole(kind, form);
     let clause = body.trim_start_matches(['.', ',', ':']);
     let report = &mut found.report;
@@ -146,7 +147,7 @@ fn read_body(body: &str, kind: Kind, form: Form) -> Option<Found> {
     Some(found)
 }
 
-fn read_figures(clause: &str, report: &mut Report) {
+fn read_figures(clause: &str, report: &mut OomReport) {
     report.limit = size_before(clause, "allowed;");
     if let Some(at) = find(clause, "hasatotalcapac") {
         // 2.1 and later. 2.1 itself prints `capacty` (pull request 99699).
@@ -208,7 +209,7 @@ fn read_async(text: &Text) -> Option<Found> {
     let at = text.squeezed[..words].rfind(ASYNC_HEAD)?;
     let form = form_at(text, at)?;
     let clause = &text.squeezed[at..];
-    let mut found = Found::whole(Kind::CudaOom, form);
+    let mut found = Found::whole(OomKind::CudaOom, form);
     let report = &mut found.report;
     report.device = number_after(clause, ASYNC_HEAD);
     report.allocated = size_after(clause, "Currentlyallocated:");
@@ -230,8 +231,8 @@ pub(super) fn stands_alone(found: &Found) -> bool {
     found.form != Form::Logged || figures(&found.report) > 0
 }
 
-fn figures(report: &Report) -> usize {
-    let Report {
+fn figures(report: &OomReport) -> usize {
+    let OomReport {
         kind: _,
         outcome: _,
         line: _,

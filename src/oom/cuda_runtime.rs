@@ -1,49 +1,55 @@
 //! The CUDA and HIP runtime and driver, outside any caching allocator: contexts, pinned memory,
 //! modules, other libraries. All but one of these say no figure at all.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::{find, number_after, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 
 /// Wordings in lower case, squeezed, each with where it comes from.
-const WORDINGS: [(&str, Kind); 24] = [
+const WORDINGS: [(&str, OomKind); 24] = [
     // torch: CUDAException.cpp (0.4.1 to 2.15), driver API (2.1 and later).
-    ("cudaerror:outofmemory", Kind::CudaErrorOom),
-    ("cudadrivererror:outofmemory", Kind::CudaErrorOom),
+    ("cudaerror:outofmemory", OomKind::CudaErrorOom),
+    ("cudadrivererror:outofmemory", OomKind::CudaErrorOom),
     // torch 0.1 to 0.4: THCGeneral.cpp, and the THCudaCheck line before it.
-    ("cudaruntimeerror(2):outofmemory", Kind::CudaErrorOom),
-    ("cudaruntimeerr(2):outofmemory", Kind::CudaErrorOom),
-    ("error=2:outofmemory", Kind::CudaErrorOom),
+    ("cudaruntimeerror(2):outofmemory", OomKind::CudaErrorOom),
+    ("cudaruntimeerr(2):outofmemory", OomKind::CudaErrorOom),
+    ("error=2:outofmemory", OomKind::CudaErrorOom),
     // spconv and cumm: tensorview's TV_CHECK_CUDA_ERR.
-    ("cudafailedwitherror2outofmemory", Kind::CudaErrorOom),
+    ("cudafailedwitherror2outofmemory", OomKind::CudaErrorOom),
     // Triton's launcher (CUDA_CHECK in its driver.c).
-    ("tritonerror[cuda]:outofmemory", Kind::CudaErrorOom),
+    ("tritonerror[cuda]:outofmemory", OomKind::CudaErrorOom),
     // ONNX Runtime: cuda_call.cc.
-    ("cudafailure2:outofmemory", Kind::CudaErrorOom),
+    ("cudafailure2:outofmemory", OomKind::CudaErrorOom),
     // Plain codes of extensions' own checks, and RMM's.
-    ("cudaerror2:outofmemory", Kind::CudaErrorOom),
-    ("cudaerror2(outofmemory)", Kind::CudaErrorOom),
-    ("cudaerrormemoryallocation:outofmemory", Kind::CudaErrorOom),
-    ("cudaerrormemoryallocationoutofmemory", Kind::CudaErrorOom),
-    ("gpuassert:outofmemory", Kind::CudaErrorOom),
+    ("cudaerror2:outofmemory", OomKind::CudaErrorOom),
+    ("cudaerror2(outofmemory)", OomKind::CudaErrorOom),
+    (
+        "cudaerrormemoryallocation:outofmemory",
+        OomKind::CudaErrorOom,
+    ),
+    (
+        "cudaerrormemoryallocationoutofmemory",
+        OomKind::CudaErrorOom,
+    ),
+    ("gpuassert:outofmemory", OomKind::CudaErrorOom),
     // llama.cpp (ggml-cuda.cu) and MXNet (pooled_storage_manager.h).
-    ("cudamallocfailed:outofmemory", Kind::CudaErrorOom),
-    ("cudamallocretryfailed:outofmemory", Kind::CudaErrorOom),
+    ("cudamallocfailed:outofmemory", OomKind::CudaErrorOom),
+    ("cudamallocretryfailed:outofmemory", OomKind::CudaErrorOom),
     // OpenCV: gpu_mat.cu's cudaSafeCall.
-    ("gpuapicall)outofmemory", Kind::CudaErrorOom),
+    ("gpuapicall)outofmemory", OomKind::CudaErrorOom),
     // compute-sanitizer.
-    ("dueto\"outofmemory\"oncudaapicall", Kind::CudaErrorOom),
+    ("dueto\"outofmemory\"oncudaapicall", OomKind::CudaErrorOom),
     // PyCUDA and numba.
-    ("cumemallocfailed:outofmemory", Kind::CudaErrorOom),
-    ("resultsincuda_error_out_of_memory", Kind::CudaErrorOom),
+    ("cumemallocfailed:outofmemory", OomKind::CudaErrorOom),
+    ("resultsincuda_error_out_of_memory", OomKind::CudaErrorOom),
     // TensorRT: defaultAllocator.cpp.
-    ("cudaruntime(outofmemory)", Kind::CudaErrorOom),
+    ("cudaruntime(outofmemory)", OomKind::CudaErrorOom),
     // torch's XPU build on oneAPI: the adapters' codes (ur_api.h; Level Zero's plugin before them).
-    ("ur_result_error_out_of_device_memory", Kind::XpuOom),
-    ("pi_error_out_of_device_memory", Kind::XpuOom),
+    ("ur_result_error_out_of_device_memory", OomKind::XpuOom),
+    ("pi_error_out_of_device_memory", OomKind::XpuOom),
     // torch's HIP build, translated from CUDAException.cpp.
-    ("hiperror:outofmemory", Kind::HipOom),
-    ("hiperror:hiperroroutofmemory", Kind::HipOom),
+    ("hiperror:outofmemory", OomKind::HipOom),
+    ("hiperror:hiperroroutofmemory", OomKind::HipOom),
 ];
 
 /// One of these is in every message of the family.
@@ -75,7 +81,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one, reports};
 
     #[test]
@@ -83,62 +89,62 @@ mod tests {
         let cases = [
             (
                 "RuntimeError: CUDA error: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "torch.AcceleratorError: CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "RuntimeError: CUDA driver error: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "THCudaCheck FAIL file=/pytorch/torch/lib/THC/generic/THCStorage.cu line=58 error=2 : out of memory\nRuntimeError: cuda runtime error (2) : out of memory at /pytorch/torch/lib/THC/generic/THCStorage.cu:58",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "RuntimeError: cuda runtime err(2): out of memory at /x/THCStorage.cu:66",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "cuda failed with error 2 out of memory. use CUDA_LAUNCH_BLOCKING=1 to get correct traceback.",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "RuntimeError: Triton Error [CUDA]: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "onnxruntime::CudaCall CUDA failure 2: out of memory ; GPU=0 ; hostname=n7",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /x/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "pycuda._driver.MemoryError: cuMemAlloc failed: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
-            ("RuntimeError: HIP error: out of memory", Kind::HipOom),
+            ("RuntimeError: HIP error: out of memory", OomKind::HipOom),
             (
                 "ERROR 05-01 10:00:00 [core.py:9] CUDA error: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
             (
                 "(RayWorker pid=71) RuntimeError: CUDA error: out of memory",
-                Kind::CudaErrorOom,
+                OomKind::CudaErrorOom,
             ),
         ];
         for (text, kind) in cases {
-            let expected = Report {
+            let expected = OomReport {
                 kind,
-                ..Report::default()
+                ..OomReport::default()
             };
             assert_eq!(one(text), expected);
         }

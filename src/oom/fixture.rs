@@ -1,16 +1,16 @@
 //! For the tests of the families: a text in, what was read out.
 
-use super::report::Report;
+use super::report::OomReport;
 use super::scanner::Scanner;
 use crate::units::Bytes;
 
 /// What a live scanner reports of `text`.
-pub(super) fn reports(text: &str) -> Vec<Report> {
+pub(super) fn reports(text: &str) -> Vec<OomReport> {
     reports_in_chunks(text.as_bytes(), usize::MAX)
 }
 
 /// The same, fed in chunks of `length`.
-pub(super) fn reports_in_chunks(text: &[u8], length: usize) -> Vec<Report> {
+pub(super) fn reports_in_chunks(text: &[u8], length: usize) -> Vec<OomReport> {
     let mut reports = Vec::new();
     let mut scanner = Scanner::new();
     for chunk in text.chunks(length.max(1)) {
@@ -22,10 +22,10 @@ pub(super) fn reports_in_chunks(text: &[u8], length: usize) -> Vec<Report> {
 
 /// The one report of `text`, its line number put aside.
 #[track_caller]
-pub(super) fn one(text: &str) -> Report {
+pub(super) fn one(text: &str) -> OomReport {
     let mut found = reports(text);
     assert_eq!(found.len(), 1, "{text}\n{found:#?}");
-    Report {
+    OomReport {
         line: 0,
         ..found.remove(0)
     }

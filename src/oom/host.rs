@@ -1,6 +1,7 @@
 //! The host's memory, not the device's: allocations refused, workers and ranks killed.
 
-use super::report::{Kind, Outcome};
+use super::kind::OomKind;
+use super::report::OomOutcome;
 use super::squeezed::{find, size_after};
 use super::wording::{Found, Text, form_at, is_prose};
 use regex::Regex;
@@ -51,7 +52,7 @@ fn refused(text: &Text) -> Option<Found> {
         .iter()
         .find_map(|&(words, figure)| Some((find(&text.squeezed, words)?, figure)))
     {
-        let mut found = Found::whole(Kind::HostOom, form_at(text, at)?);
+        let mut found = Found::whole(OomKind::HostOom, form_at(text, at)?);
         if !figure.is_empty() {
             // Without its figure it is somebody's list of messages.
             found.report.requested = Some(size_after(&text.squeezed, figure)?);
@@ -60,7 +61,7 @@ fn refused(text: &Text) -> Option<Found> {
     }
     // CPython's bare exception has no words at all.
     (text.plain.trim() == "MemoryError")
-        .then(|| Found::whole(Kind::HostOom, super::wording::Form::Exception))
+        .then(|| Found::whole(OomKind::HostOom, super::wording::Form::Exception))
 }
 
 /// DataLoader's workers (torch/csrc/DataLoader.cpp, torch/utils/data; four texts, 1.0 to 2.15).
@@ -85,7 +86,7 @@ fn worker(text: &Text) -> Option<Found> {
             || clause.contains("exitedunexpectedly") && !clause.contains("withexitcode")
     });
     let at = shared_memory.or(lost)?;
-    Some(Found::whole(Kind::HostOom, form_at(text, at)?))
+    Some(Found::whole(OomKind::HostOom, form_at(text, at)?))
 }
 
 /// Wordings of those who kill for memory.
@@ -124,7 +125,7 @@ fn killer(text: &Text) -> Option<Found> {
         .find_map(|words| Some((find(&text.squeezed, words)?, words)))?;
     let srun = *words != ":OutOfMemory" || text.squeezed.starts_with("srun:");
     let form = form_at(text, at)?;
-    (srun && !is_prose(text, at, at + words.len())).then(|| Found::whole(Kind::HostOom, form))
+    (srun && !is_prose(text, at, at + words.len())).then(|| Found::whole(OomKind::HostOom, form))
 }
 
 /// Wordings of those who only see that SIGKILL ended a process.
@@ -160,9 +161,9 @@ pub(super) fn read_killed(text: &Text) -> Option<Found> {
     if is_prose(text, at, at) {
         return None;
     }
-    let mut found = Found::whole(Kind::HostOom, form_at(text, at)?);
+    let mut found = Found::whole(OomKind::HostOom, form_at(text, at)?);
     // The launcher's, or the shell's, own word that the process has ended.
-    found.report.outcome = Outcome::Fatal;
+    found.report.outcome = OomOutcome::Fatal;
     Some(found)
 }
 
@@ -178,13 +179,13 @@ fn shell_killed(text: &Text) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one, reports, size};
 
-    fn host() -> Report {
-        Report {
-            kind: Kind::HostOom,
-            ..Report::default()
+    fn host() -> OomReport {
+        OomReport {
+            kind: OomKind::HostOom,
+            ..OomReport::default()
         }
     }
 
@@ -212,7 +213,7 @@ mod tests {
                 "4 KiB",
             ),
         ] {
-            let expected = Report {
+            let expected = OomReport {
                 requested: size(figure),
                 ..host()
             };
@@ -258,8 +259,8 @@ mod tests {
             "trainer-1 exited with code 137",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
         ] {
-            let expected = Report {
-                outcome: Outcome::Fatal,
+            let expected = OomReport {
+                outcome: OomOutcome::Fatal,
                 ..host()
             };
             assert_eq!(one(text), expected, "{text}");

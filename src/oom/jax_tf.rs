@@ -4,7 +4,7 @@
 //! `failed to allocate 1.2G … CUDA_ERROR_OUT_OF_MEMORY`, `Allocator (GPU_0_bfc) ran out of memory
 //! trying to allocate` (cuda_driver.cc, bfc_allocator.cc). None of those is an OOM of its own.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::{find, number_after, size_after};
 use super::wording::{Found, More, Text, form_at};
 use crate::units::Bytes;
@@ -46,7 +46,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 /// cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY: out of memory`.
 fn jax_context(text: &Text) -> Option<Found> {
     let at = find(&text.squeezed, JAX_CONTEXT)?;
-    let mut found = Found::whole(Kind::Jax, form_at(text, at)?);
+    let mut found = Found::whole(OomKind::Jax, form_at(text, at)?);
     found.report.device = number_after(&text.squeezed[..at], "deviceordinal");
     Some(found)
 }
@@ -55,7 +55,7 @@ fn tensorflow_bare(text: &Text) -> Option<Found> {
     let at = TENSORFLOW_BARE
         .iter()
         .find_map(|words| find(&text.squeezed, words))?;
-    Some(Found::whole(Kind::Tf, form_at(text, at)?))
+    Some(Found::whole(OomKind::Tf, form_at(text, at)?))
 }
 
 /// `RESOURCE_EXHAUSTED: Out of memory while trying to allocate 512 bytes.`, `… Out of memory
@@ -68,7 +68,7 @@ fn jax(text: &Text) -> Option<Found> {
         .find_map(|code| find(&text.squeezed, code))?;
     let clause = &text.squeezed[code..];
     let requested = JAX.iter().find_map(|words| size_after(clause, words))?;
-    let mut found = Found::whole(Kind::Jax, form_at(text, code)?);
+    let mut found = Found::whole(OomKind::Jax, form_at(text, code)?);
     found.report.requested = Some(requested);
     found.report.device =
         number_after(clause, "ondeviceordinal").or_else(|| number_after(clause, "ondevice"));
@@ -82,7 +82,11 @@ fn tensorflow(text: &Text) -> Option<Found> {
     let at = find(&text.squeezed, TENSORFLOW)?;
     let clause = &text.squeezed[at..];
     let on_host = clause.contains("device:CPU:") || clause.contains("byallocatorcpu");
-    let kind = if on_host { Kind::HostOom } else { Kind::Tf };
+    let kind = if on_host {
+        OomKind::HostOom
+    } else {
+        OomKind::Tf
+    };
     let mut found = Found::whole(kind, form_at(text, at)?);
     found.report.requested = tensor_bytes(clause);
     found.report.device = number_after(clause, "device:GPU:");
@@ -115,15 +119,15 @@ fn tensor_bytes(clause: &str) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one, size};
 
-    fn jax(figure: &str, device: Option<u32>) -> Report {
-        Report {
-            kind: Kind::Jax,
+    fn jax(figure: &str, device: Option<u32>) -> OomReport {
+        OomReport {
+            kind: OomKind::Jax,
             requested: size(figure),
             device,
-            ..Report::default()
+            ..OomReport::default()
         }
     }
 
@@ -163,22 +167,22 @@ mod tests {
                 "ResourceExhaustedError: OOM when allocating tensor with shape[32,3,1024,1024] and type {kind} on /job:localhost/replica:0/task:0/device:{device}"
             )
         };
-        let expected = Report {
-            kind: Kind::Tf,
+        let expected = OomReport {
+            kind: OomKind::Tf,
             requested: size("384 MiB"),
             device: Some(2),
-            ..Report::default()
+            ..OomReport::default()
         };
         assert_eq!(
             one(&text("float", "GPU:2 by allocator GPU_2_bfc [Op:Conv2D]")),
             expected
         );
-        let half = Report {
+        let half = OomReport {
             requested: size("192 MiB"),
             ..expected.clone()
         };
         assert_eq!(one(&text("half", "GPU:2 by allocator GPU_2_bfc")), half);
-        let unknown = Report {
+        let unknown = OomReport {
             requested: None,
             ..expected.clone()
         };
@@ -186,8 +190,8 @@ mod tests {
             one(&text("variant", "GPU:2 by allocator GPU_2_bfc")),
             unknown
         );
-        let host = Report {
-            kind: Kind::HostOom,
+        let host = OomReport {
+            kind: OomKind::HostOom,
             device: None,
             ..expected
         };

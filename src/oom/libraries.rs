@@ -1,6 +1,6 @@
 //! Libraries on top of CUDA that have words of their own: bitsandbytes, vLLM, CuPy.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::{find, number_at_start, size_after};
 use super::wording::{Found, Text, form_at};
 
@@ -46,7 +46,7 @@ fn bitsandbytes(text: &Text) -> Option<Found> {
     let form = form_at(text, at)?;
     after
         .starts_with("infile")
-        .then(|| Found::whole(Kind::Bitsandbytes, form))
+        .then(|| Found::whole(OomKind::Bitsandbytes, form))
 }
 
 /// One of vLLM's checks; the sentence begins before the words.
@@ -62,7 +62,7 @@ fn vllm(text: &Text) -> Option<Found> {
             begin.unwrap_or(at)
         })?;
     let form = form_at(text, at)?;
-    Some(Found::whole(Kind::Vllm, form))
+    Some(Found::whole(OomKind::Vllm, form))
 }
 
 /// `Out of memory allocating 1,024 bytes (allocated so far: 512 bytes[, limit set to: 2,048
@@ -73,7 +73,7 @@ fn cupy(text: &Text) -> Option<Found> {
         text.squeezed[at..].contains(after).then_some((at, words))
     })?;
     let clause = &text.squeezed[at..];
-    let mut found = Found::whole(Kind::Cupy, form_at(text, at)?);
+    let mut found = Found::whole(OomKind::Cupy, form_at(text, at)?);
     found.report.requested = size_after(clause, words);
     found.report.allocated = size_after(clause, "allocatedsofar:");
     found.report.limit = size_after(clause, "limitsetto:");
@@ -83,7 +83,7 @@ fn cupy(text: &Text) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one, size};
 
     #[test]
@@ -91,21 +91,21 @@ mod tests {
         let cases = [
             (
                 "Error out of memory at line 90 in file /src/csrc/ops.cu",
-                Kind::Bitsandbytes,
+                OomKind::Bitsandbytes,
             ),
             (
                 "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
-                Kind::Vllm,
+                OomKind::Vllm,
             ),
             (
                 "api-1  | ERROR 05-01 10:00:00 engine.py:7]     raise ValueError(\"No available memory for the cache blocks. \"\napi-1  | ERROR 05-01 10:00:00 engine.py:7] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
-                Kind::Vllm,
+                OomKind::Vllm,
             ),
         ];
         for (text, kind) in cases {
-            let expected = Report {
+            let expected = OomReport {
                 kind,
-                ..Report::default()
+                ..OomReport::default()
             };
             assert_eq!(one(text), expected);
         }
@@ -114,25 +114,25 @@ mod tests {
     #[test]
     fn cupy_has_figures_with_commas() {
         let text = "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 3,221,225,472 bytes (allocated so far: 1,024 bytes, limit set to: 2,147,483,648 bytes).";
-        let expected = Report {
-            kind: Kind::Cupy,
+        let expected = OomReport {
+            kind: OomKind::Cupy,
             requested: size("3 GiB"),
             allocated: size("1 KiB"),
             limit: size("2 GiB"),
-            ..Report::default()
+            ..OomReport::default()
         };
         assert_eq!(one(text), expected);
         let older = "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 1024 bytes (total 2048 bytes)";
-        let requested = Report {
-            kind: Kind::Cupy,
+        let requested = OomReport {
+            kind: OomKind::Cupy,
             requested: size("1 KiB"),
-            ..Report::default()
+            ..OomReport::default()
         };
         assert_eq!(one(older), requested);
         let unlimited = text.replace(", limit set to: 2,147,483,648 bytes", "");
         assert_eq!(
             one(&unlimited),
-            Report {
+            OomReport {
                 limit: None,
                 ..expected
             }

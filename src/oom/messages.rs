@@ -1,9 +1,10 @@
 //! From lines to messages: asks the families, joins what was wrapped, drops what was seen.
 
+use super::kind::OomKind;
 use super::lines::Line;
 use super::plain::{readable, strip_escapes};
 use super::prefix::{behind_shared_prefix, pieces};
-use super::report::{Kind, Outcome, Report};
+use super::report::{OomOutcome, OomReport};
 use super::seen::Seen;
 use super::squeezed::find;
 use super::wording::{Form, Found, More, Text};
@@ -59,7 +60,7 @@ static HEADS: LazyLock<Regex> = LazyLock::new(|| {
 /// A message read, and what stood around it.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
-    pub(super) report: Report,
+    pub(super) report: OomReport,
     pub(super) form: Form,
     /// Whether a traceback's head was above it.
     pub(super) after_traceback: bool,
@@ -364,15 +365,15 @@ impl Messages {
         text: &Text,
         sink: &mut dyn Sink,
     ) {
-        let mut report = Report {
+        let mut report = OomReport {
             rank,
             line: number,
             ..found.report
         };
         if not_oom::is_handled(&text.squeezed) || not_oom::is_trial(&text.previous) {
-            report.outcome = Outcome::Caught;
+            report.outcome = OomOutcome::Caught;
         }
-        self.device_ran_out |= report.kind != Kind::HostOom;
+        self.device_ran_out |= report.kind != OomKind::HostOom;
         if !self.seen.repeats(&report) {
             sink.message(Message {
                 report,

@@ -1,6 +1,6 @@
 //! PyTorch on Apple's GPUs.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::{find, size_after};
 use super::wording::{Form, Found, More, Text, form_at, is_prose};
 
@@ -14,7 +14,7 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     let form = form_at(text, at)?;
     let end = at + HEAD.len();
     let clause = &text.squeezed[end..];
-    let mut found = Found::whole(Kind::MpsOom, form);
+    let mut found = Found::whole(OomKind::MpsOom, form);
     let report = &mut found.report;
     report.requested = size_after(clause, "Triedtoallocate");
     report.allocated = size_after(clause, "MPSallocated:");
@@ -32,17 +32,17 @@ pub(super) fn read(text: &Text) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one, size};
 
     #[test]
     fn units_of_both_ages_are_powers_of_two() {
-        let expected = Report {
-            kind: Kind::MpsOom,
+        let expected = OomReport {
+            kind: OomKind::MpsOom,
             requested: size("192.25 MiB"),
             allocated: size("6.25 GiB"),
             limit: size("18.13 GiB"),
-            ..Report::default()
+            ..OomReport::default()
         };
         let text = "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB, max allowed: 18.13 GB). Tried to allocate 192.25 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations (may cause system failure).";
         assert_eq!(one(text), expected);
@@ -56,7 +56,7 @@ mod tests {
             .replace("on shared", "on\nshared");
         assert_eq!(one(&wrapped), expected);
         let unlimited = "RuntimeError: MPS backend out of memory (MPS allocated: 6.25 GB, other allocations: 11.50 GB). Tried to allocate 192.25 MB on private pool.";
-        let no_limit = Report {
+        let no_limit = OomReport {
             limit: None,
             ..expected
         };

@@ -1,6 +1,7 @@
 //! NCCL, whose buffers lie outside PyTorch's allocator.
 
-use super::report::{Kind, Report};
+use super::kind::OomKind;
+use super::report::OomReport;
 use super::squeezed::{find, number_at_start, size_after};
 use super::wording::{Form, Found, More, Text, form_at};
 
@@ -32,11 +33,11 @@ pub(super) fn read(text: &Text) -> Option<Found> {
             .find_map(|verb| size_after(clause, verb))
     });
     Some(Found {
-        report: Report {
-            kind: Kind::Nccl,
+        report: OomReport {
+            kind: OomKind::Nccl,
             device: device(&text.squeezed),
             requested,
-            ..Report::default()
+            ..OomReport::default()
         },
         form,
         more: (warning && requested.is_none()).then_some(More::Nccl),
@@ -63,7 +64,7 @@ pub(super) fn failed_otherwise(text: &Text) -> bool {
 
 /// Whether `found` is nothing but a refused allocation, whose reason the line before says.
 pub(super) fn is_refusal(found: &Found) -> bool {
-    found.report.kind == Kind::Nccl
+    found.report.kind == OomKind::Nccl
         && found.report.requested.is_some()
         && found.form == Form::Logged
 }
@@ -76,11 +77,11 @@ mod tests {
 
     #[test]
     fn two_warnings_are_one_message() {
-        let expected = Report {
-            kind: Kind::Nccl,
+        let expected = OomReport {
+            kind: OomKind::Nccl,
             device: Some(5),
             requested: size("10485760 bytes"),
-            ..Report::default()
+            ..OomReport::default()
         };
         for failure in [
             "Cuda failure 'out of memory'",
@@ -98,10 +99,10 @@ mod tests {
     #[test]
     fn torch_repeats_the_last_error() {
         let text = "[rank2]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:9, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\n[rank2]: ncclUnhandledCudaError: Call to CUDA function failed.\n[rank2]: Last error:\n[rank2]: Cuda failure 2 'out of memory'\n";
-        let expected = Report {
-            kind: Kind::Nccl,
+        let expected = OomReport {
+            kind: OomKind::Nccl,
             rank: Some(Rank(2)),
-            ..Report::default()
+            ..OomReport::default()
         };
         assert_eq!(one(text), expected);
         let warned = format!(

@@ -80,7 +80,7 @@ pub(super) fn is_trial(previous: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::oom::Outcome;
+    use crate::oom::OomOutcome;
     use crate::oom::fixture::{none, one};
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
             format!("WARNING: {message}; skipping batch"),
             format!("attempting to recover from OOM: {message}"),
         ] {
-            assert_eq!(one(&text).outcome, Outcome::Caught, "{text}");
+            assert_eq!(one(&text).outcome, OomOutcome::Caught, "{text}");
         }
-        assert_eq!(one(message).outcome, Outcome::Unknown);
+        assert_eq!(one(message).outcome, OomOutcome::Unknown);
     }
 }

@@ -1,7 +1,7 @@
 //! The assertion that hides an OOM: building its message asked NVML about processes, and that
 //! failed (MIG, containers, Jetson, a driver that does not match). Its figures are lost.
 
-use super::report::Kind;
+use super::kind::OomKind;
 use super::squeezed::find;
 use super::wording::{Found, Text, form_at};
 
@@ -18,20 +18,20 @@ pub(super) fn read(text: &Text) -> Option<Found> {
     let asserted =
         clause.contains("INTERNALASSERTFAILED") && clause.contains("CUDACachingAllocator");
     let form = form_at(text, at)?;
-    asserted.then(|| Found::whole(Kind::NvmlAssert, form))
+    asserted.then(|| Found::whole(OomKind::NvmlAssert, form))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Report;
+    use crate::oom::OomReport;
     use crate::oom::fixture::{none, one};
 
     #[test]
     fn each_of_the_assertions_hides_an_oom() {
-        let expected = Report {
-            kind: Kind::NvmlAssert,
-            ..Report::default()
+        let expected = OomReport {
+            kind: OomKind::NvmlAssert,
+            ..OomReport::default()
         };
         for text in [
             "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"../c10/cuda/CUDACachingAllocator.cpp\":1090, please report a bug to PyTorch. ",

@@ -3,7 +3,7 @@
 
 use super::lines::{Line, Lines, Reader};
 use super::messages::{Message, Messages, Sink};
-use super::report::Report;
+use super::report::OomReport;
 use super::wording::Text;
 use crate::units::Rank;
 
@@ -27,12 +27,12 @@ impl Scanner {
     }
 
     /// Takes the next bytes of the stream.
-    pub fn feed(&mut self, bytes: &[u8], found: &mut dyn FnMut(Report)) {
+    pub fn feed(&mut self, bytes: &[u8], found: &mut dyn FnMut(OomReport)) {
         self.feed_into(bytes, &mut Reports(found));
     }
 
     /// The stream has ended: what has begun is all there is of it.
-    pub fn finish(&mut self, found: &mut dyn FnMut(Report)) {
+    pub fn finish(&mut self, found: &mut dyn FnMut(OomReport)) {
         self.finish_into(&mut Reports(found));
     }
 
@@ -40,7 +40,7 @@ impl Scanner {
     ///
     /// For a program that prints an unfinished message and then hangs. If the rest comes after
     /// all, it is no longer joined.
-    pub fn pause(&mut self, found: &mut dyn FnMut(Report)) {
+    pub fn pause(&mut self, found: &mut dyn FnMut(OomReport)) {
         self.messages.finish(&mut Reports(found));
     }
 
@@ -73,7 +73,7 @@ impl Reader for Joined<'_> {
 }
 
 /// The sink of a live stream.
-struct Reports<'a>(&'a mut dyn FnMut(Report));
+struct Reports<'a>(&'a mut dyn FnMut(OomReport));
 
 impl Sink for Reports<'_> {
     fn wants_lines(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Which messages were reported lately: programs print the same one several times (a logger, the
 //! traceback, the traceback of the error that it caused, the launcher).
 
-use super::report::Report;
+use super::report::OomReport;
 use std::collections::VecDeque;
 
 /// Further apart, the same figures are another event: a program that catches it on every epoch.
@@ -13,12 +13,12 @@ const MOST: usize = 128;
 /// The messages reported lately.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    reports: VecDeque<Report>,
+    reports: VecDeque<OomReport>,
 }
 
 impl Seen {
     /// Whether `report` repeats a message; remembers it either way.
-    pub(super) fn repeats(&mut self, report: &Report) -> bool {
+    pub(super) fn repeats(&mut self, report: &OomReport) -> bool {
         let known = self.reports.iter_mut().find(|known| {
             report.line.saturating_sub(known.line) <= WINDOW_LINES && is_part_of(report, known)
         });
@@ -35,7 +35,7 @@ impl Seen {
 }
 
 /// Whether `known` says all that `report` says.
-fn is_part_of(report: &Report, known: &Report) -> bool {
+fn is_part_of(report: &OomReport, known: &OomReport) -> bool {
     fn within<T: PartialEq>(part: &Option<T>, whole: &Option<T>) -> bool {
         part.is_none() || part == whole
     }
@@ -57,15 +57,15 @@ fn is_part_of(report: &Report, known: &Report) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::Kind;
+    use crate::oom::OomKind;
     use crate::units::{Bytes, Rank};
 
-    fn report(line: u64, rank: Option<u32>, requested: Option<u64>) -> Report {
-        Report {
+    fn report(line: u64, rank: Option<u32>, requested: Option<u64>) -> OomReport {
+        OomReport {
             line,
             rank: rank.map(Rank),
             requested: requested.map(Bytes::mib),
-            ..Report::default()
+            ..OomReport::default()
         }
     }
 
@@ -80,8 +80,8 @@ mod tests {
         );
         assert!(seen.repeats(&report(4, None, None)), "the class alone");
         assert!(!seen.repeats(&report(5, None, Some(22))));
-        let other = Report {
-            kind: Kind::Nccl,
+        let other = OomReport {
+            kind: OomKind::Nccl,
             ..report(6, None, None)
         };
         assert!(!seen.repeats(&other));

@@ -3,8 +3,9 @@
 //! The words alone never prove that a program died of them; many catch the error and go on. What
 //! comes after tells: an exit status, progress, or nothing at all behind the traceback.
 
+use super::kind::OomKind;
 use super::messages::{Message, Sink};
-use super::report::{Kind, Outcome, Report};
+use super::report::{OomOutcome, OomReport};
 use super::scanner::Scanner;
 use super::signs::{self, Counter, Sign};
 use super::wording::{Form, Text};
@@ -35,14 +36,14 @@ impl Transcript {
     }
 
     /// The text has ended: its out-of-memories in the order of their lines.
-    pub fn finish(mut self) -> Vec<Report> {
+    pub fn finish(mut self) -> Vec<OomReport> {
         self.scanner.finish_into(&mut self.aftermath);
         self.aftermath.settle()
     }
 }
 
 /// The out-of-memories of `text`, each with its outcome as far as the text shows it.
-pub fn read(text: &[u8]) -> Vec<Report> {
+pub fn read(text: &[u8]) -> Vec<OomReport> {
     let mut transcript = Transcript::new();
     transcript.feed(text);
     transcript.finish()
@@ -65,7 +66,7 @@ struct Aftermath {
 /// One message and what followed.
 #[derive(Debug)]
 struct Case {
-    report: Report,
+    report: OomReport,
     /// The last line of a traceback.
     is_uncaught_form: bool,
     /// A logger printed it as a warning or less.
@@ -99,7 +100,7 @@ impl Sink for Aftermath {
         self.cases.push(Case {
             is_uncaught_form: is_exception && message.after_traceback,
             // NCCL has no other level for what it dies of.
-            is_warning: !is_exception && message.report.kind != Kind::Nccl && is_warning(before),
+            is_warning: !is_exception && message.report.kind != OomKind::Nccl && is_warning(before),
             report: message.report,
             rises: 0,
             ended_badly: false,
@@ -154,8 +155,8 @@ impl Aftermath {
         }
     }
 
-    fn settle(self) -> Vec<Report> {
-        let mut reports: Vec<Report> = self.cases.into_iter().map(Case::settle).collect();
+    fn settle(self) -> Vec<OomReport> {
+        let mut reports: Vec<OomReport> = self.cases.into_iter().map(Case::settle).collect();
         reports.sort_by_key(|report| report.line);
         reports
     }
@@ -166,15 +167,15 @@ impl Case {
         match sign {
             Sign::Handled => {
                 if number - self.report.line.min(number) <= HANDLED_WITHIN_LINES
-                    && self.report.outcome == Outcome::Unknown
+                    && self.report.outcome == OomOutcome::Unknown
                 {
-                    self.report.outcome = Outcome::Caught;
+                    self.report.outcome = OomOutcome::Caught;
                 }
             }
             Sign::EndedBadly => self.ended_badly |= !self.other_exception,
             Sign::EndedWell => {
-                if self.report.outcome == Outcome::Unknown && !self.ended_badly {
-                    self.report.outcome = Outcome::Caught;
+                if self.report.outcome == OomOutcome::Unknown && !self.ended_badly {
+                    self.report.outcome = OomOutcome::Caught;
                 }
             }
             Sign::OtherException => {
@@ -187,21 +188,23 @@ impl Case {
         }
     }
 
-    fn settle(self) -> Report {
+    fn settle(self) -> OomReport {
         // A bar is drawn once more when a program dies; twice higher is progress.
         let went_on = self.rises >= if self.is_uncaught_form { 2 } else { 1 };
         let outcome = match self.report.outcome {
-            known @ (Outcome::Fatal | Outcome::Caught) => known,
-            Outcome::Unknown if went_on => Outcome::Caught,
-            Outcome::Unknown if self.ended_badly => Outcome::Fatal,
-            Outcome::Unknown if self.is_uncaught_form && !self.output && !self.other_exception => {
-                Outcome::Fatal
+            known @ (OomOutcome::Fatal | OomOutcome::Caught) => known,
+            OomOutcome::Unknown if went_on => OomOutcome::Caught,
+            OomOutcome::Unknown if self.ended_badly => OomOutcome::Fatal,
+            OomOutcome::Unknown
+                if self.is_uncaught_form && !self.output && !self.other_exception =>
+            {
+                OomOutcome::Fatal
             }
             // Somebody caught it in order to log it, and thought it no more than a warning.
-            Outcome::Unknown if self.is_warning => Outcome::Caught,
-            Outcome::Unknown => Outcome::Unknown,
+            OomOutcome::Unknown if self.is_warning => OomOutcome::Caught,
+            OomOutcome::Unknown => OomOutcome::Unknown,
         };
-        Report {
+        OomReport {
             outcome,
             ..self.report
         }

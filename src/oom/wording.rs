@@ -1,7 +1,8 @@
 //! What every family of wordings shares: the text it is shown, what it answers, and where in a
 //! line a message may stand.
 
-use super::report::{Kind, Report};
+use super::kind::OomKind;
+use super::report::OomReport;
 use super::squeezed::squeeze;
 
 /// One line (or a wrapped message's lines together), ready to be read.
@@ -33,18 +34,18 @@ impl Text {
 /// A message that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) report: Report,
+    pub(super) report: OomReport,
     pub(super) form: Form,
     /// Whether more of it may follow on the next lines.
     pub(super) more: Option<More>,
 }
 
 impl Found {
-    pub(super) fn whole(kind: Kind, form: Form) -> Found {
+    pub(super) fn whole(kind: OomKind, form: Form) -> Found {
         Found {
-            report: Report {
+            report: OomReport {
                 kind,
-                ..Report::default()
+                ..OomReport::default()
             },
             form,
             more: None,

@@ -8,7 +8,6 @@ use super::launcher::{Kind, Passage};
 use super::plan::edited;
 use super::recognition::{Recognised, recognise};
 use crate::command::{CommandLine, Word};
-use crate::oom;
 
 /// The first version for which expandable segments are safe to offer.
 const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
@@ -26,9 +25,9 @@ pub(super) fn expandable(
     if are_in_force(context) {
         return Err("expandable segments are on already".into());
     }
-    if let Some(kind) = outside_the_allocator(context) {
+    if let Some(component) = outside_the_allocator(context) {
         return Err(format!(
-            "it was {kind} that ran out, not PyTorch's caching allocator"
+            "{component} ran out of memory, not PyTorch's CUDA allocator"
         ));
     }
     if let Some(backend) = backend(context) {
@@ -295,28 +294,15 @@ fn are_in_force(context: &Context<'_>) -> bool {
     hello(context).is_some_and(|hello| hello.expandable_segments == Some(true))
 }
 
-/// The allocator's back end, where it is not PyTorch's own.
 /// Who ran out of memory, where the text alone says it and it was not PyTorch's allocator on a GPU
 /// that has expandable segments.
 fn outside_the_allocator(context: &Context<'_>) -> Option<&'static str> {
     let oom = context.oom.filter(|oom| oom.record.is_none())?;
-    match oom.report.as_ref()?.kind {
-        oom::Kind::CudaOom | oom::Kind::HipOom | oom::Kind::NvmlAssert => None,
-        oom::Kind::XpuOom => Some("an Intel GPU"),
-        oom::Kind::MpsOom => Some("an Apple GPU"),
-        oom::Kind::CudaErrorOom => Some("the CUDA runtime"),
-        oom::Kind::Cublas => Some("cuBLAS"),
-        oom::Kind::Cudnn => Some("cuDNN"),
-        oom::Kind::Nccl => Some("NCCL"),
-        oom::Kind::Bitsandbytes => Some("bitsandbytes"),
-        oom::Kind::Vllm => Some("vLLM's cache"),
-        oom::Kind::Cupy => Some("CuPy"),
-        oom::Kind::Jax => Some("JAX"),
-        oom::Kind::Tf => Some("TensorFlow"),
-        oom::Kind::HostOom => Some("the host's memory"),
-    }
+    let spec = oom.report.as_ref()?.kind.spec();
+    (!spec.has_segments).then_some(spec.component)
 }
 
+/// The allocator's back end, where it is not PyTorch's own.
 fn backend<'a>(context: &Context<'a>) -> Option<&'a str> {
     hello(context)?
         .backend

@@ -14,7 +14,7 @@ pub use text::text;
 
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
-use crate::oom::{Kind, Outcome};
+use crate::oom::{OomKind, OomOutcome};
 use crate::remedy::Context;
 use crate::state::{OomIncident, Run};
 use crate::units::{Rank, RunNumber};
@@ -38,7 +38,7 @@ pub struct Explained {
     /// Its figures.
     pub incident: OomIncident,
     /// Whether the program ended with it.
-    pub outcome: Outcome,
+    pub outcome: OomOutcome,
     /// The recording's run and its command, for a person to read (secrets masked).
     pub run: Option<(RunNumber, String)>,
     /// Its causes, most certain first.
@@ -51,7 +51,7 @@ impl Explained {
         let outcome = incident
             .report
             .as_ref()
-            .map_or(Outcome::Unknown, |r| r.outcome);
+            .map_or(OomOutcome::Unknown, |r| r.outcome);
         Explained {
             incident,
             outcome,
@@ -65,12 +65,12 @@ impl Explained {
         let said = incident
             .report
             .as_ref()
-            .map_or(Outcome::Unknown, |r| r.outcome);
+            .map_or(OomOutcome::Unknown, |r| r.outcome);
         let decisive = run.oom().is_some_and(|oom| std::ptr::eq(oom, incident));
         let ran_out = run.outcome() == crate::state::Outcome::OutOfMemory;
         let outcome = match (incident.caught, decisive && ran_out) {
-            (true, _) => Outcome::Caught,
-            (false, true) => Outcome::Fatal,
+            (true, _) => OomOutcome::Caught,
+            (false, true) => OomOutcome::Fatal,
             (false, false) => said,
         };
         Explained {
@@ -82,9 +82,9 @@ impl Explained {
     }
 
     /// Who ran out of memory. The probe's observer is one of PyTorch's CUDA allocator.
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> OomKind {
         let report = self.incident.report.as_ref();
-        report.map_or(Kind::CudaOom, |report| report.kind)
+        report.map_or(OomKind::CudaOom, |report| report.kind)
     }
 
     /// The device, as the process counts them.
@@ -109,9 +109,9 @@ impl Explained {
 /// and again, and of several runs in one text, the last.
 pub fn decisive(ooms: &[Explained]) -> Option<usize> {
     let weight = |oom: &Explained| match oom.outcome {
-        Outcome::Fatal => 2,
-        Outcome::Unknown => 1,
-        Outcome::Caught => 0,
+        OomOutcome::Fatal => 2,
+        OomOutcome::Unknown => 1,
+        OomOutcome::Caught => 0,
     };
     let heaviest = ooms.iter().map(weight).max()?;
     let candidates = || {

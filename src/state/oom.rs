@@ -1,7 +1,7 @@
 //! One out-of-memory: what the probe's observer saw and what was read in the output, joined.
 
 use crate::event::{DeviceProcess, OomRecord};
-use crate::oom::{Outcome, Report};
+use crate::oom::{OomOutcome, OomReport};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
 /// An out-of-memory with one witness or both.
@@ -12,7 +12,7 @@ pub struct OomIncident {
     /// What the observer recorded: exact, at the moment.
     pub record: Option<OomRecord>,
     /// What the text said.
-    pub report: Option<Report>,
+    pub report: Option<OomReport>,
     /// The process, where it can be told.
     pub pid: Option<Pid>,
     /// The rank, where either says it.
@@ -40,7 +40,7 @@ pub struct Surroundings {
 
 impl OomIncident {
     /// One of which only a text is known.
-    pub fn of_report(at: Moment, report: Report) -> OomIncident {
+    pub fn of_report(at: Moment, report: OomReport) -> OomIncident {
         OomIncident {
             at,
             record: None,
@@ -48,7 +48,7 @@ impl OomIncident {
             rank: report.rank,
             device: None,
             surroundings: None,
-            caught: report.outcome == Outcome::Caught,
+            caught: report.outcome == OomOutcome::Caught,
             report: Some(report),
         }
     }

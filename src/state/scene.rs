@@ -162,7 +162,7 @@ pub(crate) fn record(
 }
 
 /// What the message of the same out-of-memory says, to two places of its units.
-pub(crate) fn text_of(record: &OomRecord) -> oom::Report {
+pub(crate) fn text_of(record: &OomRecord) -> oom::OomReport {
     let printed = |bytes: Bytes| {
         let unit = match bytes.0 {
             0..=0x400 => 1.0,
@@ -173,14 +173,14 @@ pub(crate) fn text_of(record: &OomRecord) -> oom::Report {
         let text = format!("{:.2}", bytes.0 as f64 / unit);
         Some(Bytes((text.parse::<f64>().unwrap() * unit).round() as u64))
     };
-    oom::Report {
+    oom::OomReport {
         device: Some(record.device),
         requested: printed(record.requested),
         total: printed(record.total),
         free: printed(record.free),
         allocated: printed(record.sample.allocated),
         unallocated: printed(record.sample.reserved - record.sample.allocated),
-        ..oom::Report::default()
+        ..oom::OomReport::default()
     }
 }
 

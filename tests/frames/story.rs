@@ -5,7 +5,7 @@ use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
 use oomph::event::*;
-use oomph::oom::{Kind, Report};
+use oomph::oom::{OomKind, OomReport};
 use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
@@ -387,15 +387,15 @@ impl Story {
         let limit = oom.limit;
         self.tell(What::Oom(oom));
         self.wait(0.3);
-        self.tell(What::OomText(Report {
-            kind: Kind::CudaOom,
+        self.tell(What::OomText(OomReport {
+            kind: OomKind::CudaOom,
             requested: Some(requested),
             total: Some(gib(CAPACITY)),
             allocated: Some(sample.allocated),
             reserved: Some(sample.reserved),
             limit,
             device: Some(0),
-            ..Report::default()
+            ..OomReport::default()
         }))
     }
 

@@ -1,27 +1,27 @@
 //! Texts alone, with figures of our own, and the first finding of each.
 
 use crate::diagnosis::*;
-use crate::oom::{Kind, OtherProcess, Report};
+use crate::oom::{OomKind, OomReport, OtherProcess};
 use crate::state::scene::*;
 use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;
 
 /// A text alone: total, free, allocated, unallocated, requested, in GiB.
-fn message(total: f64, free: f64, allocated: f64, unallocated: f64, requested: f64) -> Report {
-    Report {
+fn message(total: f64, free: f64, allocated: f64, unallocated: f64, requested: f64) -> OomReport {
+    OomReport {
         device: Some(0),
         requested: Some(gib(requested)),
         total: Some(gib(total)),
         free: Some(gib(free)),
         allocated: Some(gib(allocated)),
         unallocated: Some(gib(unallocated)),
-        ..Report::default()
+        ..OomReport::default()
     }
 }
 
-fn with_process(report: Report, used: f64, others: &[(i32, f64)]) -> Report {
-    Report {
+fn with_process(report: OomReport, used: f64, others: &[(i32, f64)]) -> OomReport {
+    OomReport {
         process_used: Some(gib(used)),
         others: others
             .iter()
@@ -34,13 +34,13 @@ fn with_process(report: Report, used: f64, others: &[(i32, f64)]) -> Report {
     }
 }
 
-pub(super) fn explained(report: &Report) -> Vec<Finding> {
+pub(super) fn explained(report: &OomReport) -> Vec<Finding> {
     let incident = OomIncident::of_report(Moment::ZERO, report.clone());
     diagnose_incident(&State::default(), None, &incident)
 }
 
 /// Messages with figures of our own, and the first finding of each.
-pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
+pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
     use Cause::*;
     use Certainty::*;
     vec![
@@ -102,7 +102,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "somebody whom nobody names (torch 1.x)",
-            Report {
+            OomReport {
                 unallocated: None,
                 reserved: Some(gib(9.1)),
                 ..message(15.78, 0.2, 8.9, 0.0, 1.0)
@@ -112,8 +112,8 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "itself under the host's id, in a container",
-            Report {
-                others: with_process(Report::default(), 0.0, &[(31_007, 23.26)]).others,
+            OomReport {
+                others: with_process(OomReport::default(), 0.0, &[(31_007, 23.26)]).others,
                 ..message(23.57, 0.31, 22.41, 0.33, 1.16)
             },
             Capacity,
@@ -121,7 +121,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "a cap",
-            Report {
+            OomReport {
                 limit: Some(gib(8.0)),
                 ..with_process(message(79.1, 70.2, 7.31, 0.25, 1.0), 8.1, &[])
             },
@@ -130,7 +130,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "a cap that one allocation alone is larger than",
-            Report {
+            OomReport {
                 limit: Some(gib(5.59)),
                 reserved: Some(Bytes::ZERO),
                 ..message(11.17, 10.9, 0.0, 0.0, 5.59)
@@ -140,8 +140,8 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "under the host's id, and much of it outside PyTorch",
-            Report {
-                others: with_process(Report::default(), 0.0, &[(31_007, 79.2)]).others,
+            OomReport {
+                others: with_process(OomReport::default(), 0.0, &[(31_007, 79.2)]).others,
                 ..message(79.25, 0.05, 68.6, 0.11, 0.25)
             },
             NonPytorch,
@@ -149,7 +149,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "an old message of a full card",
-            Report {
+            OomReport {
                 unallocated: None,
                 reserved: Some(gib(3.41)),
                 ..message(4.0, 0.0, 3.35, 0.0, 0.07)
@@ -159,7 +159,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "a fraction of 1.0 is no cap",
-            Report {
+            OomReport {
                 limit: Some(gib(23.57)),
                 ..with_process(message(23.57, 0.31, 22.41, 0.33, 1.16), 23.26, &[])
             },
@@ -180,7 +180,7 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "cached (torch 1.0), the rest of the line cut off",
-            Report {
+            OomReport {
                 total: None,
                 free: None,
                 ..message(0.0, 0.0, 9.3, 0.4, 0.05)
@@ -190,59 +190,59 @@ pub(super) fn messages() -> Vec<(&'static str, Report, Cause, Certainty)> {
         ),
         (
             "no figures but what was asked for",
-            Report {
+            OomReport {
                 requested: Some(Bytes::mib(512)),
-                ..Report::default()
+                ..OomReport::default()
             },
             Capacity,
             Possible,
         ),
         (
             "no figures at all",
-            Report {
-                kind: Kind::CudaErrorOom,
-                ..Report::default()
+            OomReport {
+                kind: OomKind::CudaErrorOom,
+                ..OomReport::default()
             },
             Capacity,
             Possible,
         ),
         (
             "the message itself failed",
-            Report {
-                kind: Kind::NvmlAssert,
-                ..Report::default()
+            OomReport {
+                kind: OomKind::NvmlAssert,
+                ..OomReport::default()
             },
             Capacity,
             Possible,
         ),
         (
             "more than any card",
-            Report {
+            OomReport {
                 total: Some(gib(23.57)),
                 requested: Some(gib(800.0)),
-                kind: Kind::Jax,
-                ..Report::default()
+                kind: OomKind::Jax,
+                ..OomReport::default()
             },
             Capacity,
             Certain,
         ),
         (
             "the host",
-            Report {
-                kind: Kind::HostOom,
-                ..Report::default()
+            OomReport {
+                kind: OomKind::HostOom,
+                ..OomReport::default()
             },
             HostMemory,
             Certain,
         ),
         (
             "MPS and its own ceiling",
-            Report {
-                kind: Kind::MpsOom,
+            OomReport {
+                kind: OomKind::MpsOom,
                 requested: Some(gib(1.0)),
                 allocated: Some(gib(17.6)),
                 limit: Some(gib(18.1)),
-                ..Report::default()
+                ..OomReport::default()
             },
             Capacity,
             Certain,
@@ -303,7 +303,7 @@ proptest! {
         process_used in proptest::option::of(0..100u64 << 30),
         others in proptest::collection::vec(proptest::option::of(0..100u64 << 30), 0..3),
     ) {
-        let report = Report {
+        let report = OomReport {
             total: total.map(Bytes),
             free: free.map(Bytes),
             allocated: allocated.map(Bytes),
@@ -315,7 +315,7 @@ proptest! {
                 .into_iter()
                 .map(|used| OtherProcess { pid: Pid(7), used: used.map(Bytes) })
                 .collect(),
-            ..Report::default()
+            ..OomReport::default()
         };
         for finding in explained(&report) {
             prop_assert!(finding.headline.ends_with('.'), "{}", finding.headline);

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{Kind, OtherProcess, Report};
+use crate::oom::{OomKind, OomReport, OtherProcess};
 use crate::state::State;
 use crate::state::scene::*;
 use crate::units::{Bytes, Pid, Rank};
@@ -116,9 +116,9 @@ fn lost() -> Scene {
     card.processes = None;
     scene.add(4.0, What::Device(card)).add(
         5.0,
-        What::OomText(Report {
-            kind: Kind::CudaErrorOom,
-            ..Report::default()
+        What::OomText(OomReport {
+            kind: OomKind::CudaErrorOom,
+            ..OomReport::default()
         }),
     );
     scene
@@ -192,9 +192,9 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
     let mut by_sample = Scene::training();
     by_sample.sampled(2.0, 21.0, 22.0).add(
         3.0,
-        What::OomText(Report {
-            kind: Kind::Cublas,
-            ..Report::default()
+        What::OomText(OomReport {
+            kind: OomKind::Cublas,
+            ..OomReport::default()
         }),
     );
 

@@ -8,8 +8,8 @@ const ADVICE_OLD: &str = " If reserved memory is >> allocated memory try setting
 const ADVICE_NEW: &str = " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
 
 /// What the shapes of 1.0 to 2.0 say in these fixtures.
-fn old(reserved: &str, unallocated: Option<Bytes>) -> Report {
-    Report {
+fn old(reserved: &str, unallocated: Option<Bytes>) -> OomReport {
+    OomReport {
         device: Some(2),
         requested: size("1.25 GiB"),
         total: size("31.50 GiB"),
@@ -17,7 +17,7 @@ fn old(reserved: &str, unallocated: Option<Bytes>) -> Report {
         free: size("640.00 MiB"),
         reserved: size(reserved),
         unallocated,
-        ..Report::default()
+        ..OomReport::default()
     }
 }
 
@@ -50,7 +50,7 @@ fn the_shape_of_1_4_to_2_0_says_reserved() {
 #[test]
 fn a_limit_stands_before_reserved_since_1_8() {
     let text = "RuntimeError: CUDA out of memory. Tried to allocate 1.25 GiB (GPU 2; 31.50 GiB total capacity; 20.50 GiB already allocated; 640.00 MiB free; 22.05 GiB allowed; 21.00 GiB reserved in total by PyTorch)";
-    let expected = Report {
+    let expected = OomReport {
         limit: size("22.05 GiB"),
         ..old("21.00 GiB", size("0.50 GiB"))
     };
@@ -64,8 +64,8 @@ fn less_reserved_than_allocated_makes_no_difference() {
 }
 
 /// What the shapes of 2.1 and later say in these fixtures.
-fn new() -> Report {
-    Report {
+fn new() -> OomReport {
+    OomReport {
         device: Some(3),
         requested: size("768.00 MiB"),
         total: size("39.50 GiB"),
@@ -73,7 +73,7 @@ fn new() -> Report {
         allocated: size("30.50 GiB"),
         unallocated: size("1.75 GiB"),
         reserved: size("32.25 GiB"),
-        ..Report::default()
+        ..OomReport::default()
     }
 }
 
@@ -92,7 +92,7 @@ fn the_shape_of_2_1_has_a_typo() {
         "torch.cuda.OutOfMemoryError: {}",
         shape(OURS).replace("capacity", "capacty")
     );
-    let expected = Report {
+    let expected = OomReport {
         process_used: size("33.00 GiB"),
         ..new()
     };
@@ -146,7 +146,7 @@ fn processes_stand_in_any_order() {
         ),
     ];
     for (between, process_used, others) in cases {
-        let expected = Report {
+        let expected = OomReport {
             process_used,
             others,
             ..new()
@@ -158,7 +158,7 @@ fn processes_stand_in_any_order() {
 #[test]
 fn what_nvml_does_not_know_is_no_figure() {
     let between = "Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use. 20.01 GiB allowed; ";
-    let expected = Report {
+    let expected = OomReport {
         limit: size("20.01 GiB"),
         ..new()
     };
@@ -171,7 +171,7 @@ fn private_pools_lie_inside_allocated() {
         "allocated by PyTorch, and",
         "allocated by PyTorch, with 96.00 MiB allocated in private pools (e.g., CUDA Graphs), and",
     );
-    let expected = Report {
+    let expected = OomReport {
         limit: size("12.50 GiB"),
         private_pools: size("96.00 MiB"),
         ..new()
@@ -184,8 +184,8 @@ fn hip_and_xpu_have_the_same_shape() {
     let hip = shape("").replace("CUDA out", "HIP out");
     assert_eq!(
         one(&hip),
-        Report {
-            kind: Kind::HipOom,
+        OomReport {
+            kind: OomKind::HipOom,
             ..new()
         }
     );
@@ -195,8 +195,8 @@ fn hip_and_xpu_have_the_same_shape() {
             ADVICE_NEW,
             " Please use `empty_cache` to release all unoccupied cached memory.",
         );
-    let expected = Report {
-        kind: Kind::XpuOom,
+    let expected = OomReport {
+        kind: OomKind::XpuOom,
         limit: size("7.00 GiB"),
         ..new()
     };
@@ -225,20 +225,20 @@ fn impossible_figures_are_read_as_they_stand() {
 #[test]
 fn texts_of_the_same_class_without_the_shape() {
     let rejected = "torch.OutOfMemoryError: CUDA out of memory. Allocation was preemptively rejected because it would exceed per_process_memory_fraction limit. Requested size: 3.50 GiB";
-    let expected = Report {
+    let expected = OomReport {
         requested: size("3.50 GiB"),
-        ..Report::default()
+        ..OomReport::default()
     };
     assert_eq!(one(rejected), expected);
     let absurd =
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.";
-    assert_eq!(one(absurd), Report::default());
+    assert_eq!(one(absurd), OomReport::default());
     let bare = "torch.OutOfMemoryError: CUDA out of memory.";
-    assert_eq!(one(bare), Report::default());
+    assert_eq!(one(bare), OomReport::default());
     let class = "torch.OutOfMemoryError: Allocation on device 2 \n\nGot an OOM, unloading";
-    let expected = Report {
+    let expected = OomReport {
         device: Some(2),
-        ..Report::default()
+        ..OomReport::default()
     };
     assert_eq!(one(class), expected);
     let shortened = "RuntimeError: CUDA out of memory. Tried to allocate 96.00 MiB";
@@ -252,13 +252,13 @@ fn the_asynchronous_backend_has_lines_of_its_own() {
             "torch.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of memory)\nCurrently allocated     : 6.25 GiB\nRequested               : 1.50 GiB\nDevice limit            : 7.75 GiB\nFree (according to CUDA): 12.25 MiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : {limit}\n"
         )
     };
-    let expected = Report {
+    let expected = OomReport {
         device: Some(1),
         requested: size("1.50 GiB"),
         total: size("7.75 GiB"),
         allocated: size("6.25 GiB"),
         free: size("12.25 MiB"),
-        ..Report::default()
+        ..OomReport::default()
     };
     assert_eq!(one(&text("17179869184.00 GiB")), expected, "no limit");
     assert_eq!(
@@ -270,7 +270,7 @@ fn the_asynchronous_backend_has_lines_of_its_own() {
         expected,
         "repr"
     );
-    let limited = Report {
+    let limited = OomReport {
         limit: size("7.00 GiB"),
         ..expected.clone()
     };
@@ -279,7 +279,7 @@ fn the_asynchronous_backend_has_lines_of_its_own() {
     let ranked = format!("[rank4]: {}", ranked.trim_end_matches("[rank4]: "));
     assert_eq!(
         one(&ranked),
-        Report {
+        OomReport {
             rank: Some(Rank(4)),
             ..limited
         }

@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::oom::fixture::{none, one, reports, reports_in_chunks, size};
-use crate::oom::{Kind, OtherProcess, Transcript, read};
+use crate::oom::{OomKind, OtherProcess, Transcript, read};
 use crate::units::{Pid, Rank};
 use proptest::prelude::*;
 
 const MESSAGE: &str = "CUDA out of memory. Tried to allocate 640.00 MiB. GPU 1 has a total capacity of 23.50 GiB of which 96.75 MiB is free. Process 4711 has 1.25 GiB memory in use. Including non-PyTorch memory, this process has 22.00 GiB memory in use. Of the allocated memory 19.50 GiB is allocated by PyTorch, and 2.25 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
 
-fn expected(rank: Option<u32>) -> Report {
-    Report {
-        kind: Kind::CudaOom,
+fn expected(rank: Option<u32>) -> OomReport {
+    OomReport {
+        kind: OomKind::CudaOom,
         rank: rank.map(Rank),
         device: Some(1),
         requested: size("640.00 MiB"),
@@ -24,7 +24,7 @@ fn expected(rank: Option<u32>) -> Report {
             pid: Pid(4711),
             used: size("1.25 GiB"),
         }],
-        ..Report::default()
+        ..OomReport::default()
     }
 }
 
@@ -263,7 +263,7 @@ fn a_traceback_behind_a_message_that_began_before_it_does_no_harm() {
     let begun = "MPS backend out of memory (MPS allocated: 1.00 GB[rank1]: n:1:2 [3] alloc.h:1 NCCL WARN Cuda failure 'out of memory'";
     let text = format!("{begun}\n!\x1b{MESSAGE}Traceback (most recent call last):\n");
     let found = reports(&text);
-    let requested = |report: &Report| report.requested == size("640.00 MiB");
+    let requested = |report: &OomReport| report.requested == size("640.00 MiB");
     assert!(found.iter().any(requested), "{found:?}");
 }
 

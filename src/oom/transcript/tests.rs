@@ -11,7 +11,7 @@ fn traceback(prefix: &str) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, expected: &[Outcome]) {
+fn check(text: &str, expected: &[OomOutcome]) {
     let outcomes: Vec<_> = read(text.as_bytes())
         .into_iter()
         .map(|report| report.outcome)
@@ -22,27 +22,27 @@ fn check(text: &str, expected: &[Outcome]) {
 #[test]
 fn a_traceback_that_ends_the_log_is_fatal() {
     let text = traceback("");
-    check(&text, &[Outcome::Fatal]);
-    check(&format!("step 1\nstep 2\n{text}\n\n"), &[Outcome::Fatal]);
-    check(&traceback("[rank2]: "), &[Outcome::Fatal]);
+    check(&text, &[OomOutcome::Fatal]);
+    check(&format!("step 1\nstep 2\n{text}\n\n"), &[OomOutcome::Fatal]);
+    check(&traceback("[rank2]: "), &[OomOutcome::Fatal]);
     let bar = format!("{text} 16%|█▌  | 32/200 [01:17<06:47,  2.43s/it]\n");
-    check(&bar, &[Outcome::Fatal]);
+    check(&bar, &[OomOutcome::Fatal]);
     let effects = format!(
         "{text}[rank0]:[W501 10:00:00.1 ProcessGroupNCCL.cpp:9] Warning: WARNING: process group has NOT been destroyed\nwandb: run ended\nsys:1: ResourceWarning: x\n"
     );
-    check(&effects, &[Outcome::Fatal]);
+    check(&effects, &[OomOutcome::Fatal]);
 }
 
 #[test]
 fn words_alone_prove_nothing() {
-    check(MESSAGE, &[Outcome::Unknown]);
+    check(MESSAGE, &[OomOutcome::Unknown]);
     check(
         &format!("torch.OutOfMemoryError: {MESSAGE}\n"),
-        &[Outcome::Unknown],
+        &[OomOutcome::Unknown],
     );
     check(
         &format!("{}Saved the mesh\n", traceback("")),
-        &[Outcome::Unknown],
+        &[OomOutcome::Unknown],
     );
 }
 
@@ -51,15 +51,15 @@ fn an_exit_status_tells() {
     for (end, outcome) in [
         (
             "E api:failed (exitcode: 1) local_rank: 0 (pid: 71) of binary: /usr/bin/python",
-            Outcome::Fatal,
+            OomOutcome::Fatal,
         ),
-        ("Process finished with exit code 1", Outcome::Fatal),
+        ("Process finished with exit code 1", OomOutcome::Fatal),
         (
             "[launch.py:3] [INFO] ['python'] exits with return code = 1",
-            Outcome::Fatal,
+            OomOutcome::Fatal,
         ),
-        ("Process finished with exit code 0", Outcome::Caught),
-        ("  exitcode  : -15 (pid: 72)", Outcome::Unknown),
+        ("Process finished with exit code 0", OomOutcome::Caught),
+        ("  exitcode  : -15 (pid: 72)", OomOutcome::Unknown),
     ] {
         check(
             &format!("RuntimeError: {MESSAGE}\nclosing files\n{end}\n"),
@@ -75,28 +75,28 @@ fn the_launcher_reports_every_rank_that_fell() {
         traceback("[rank0]: "),
         traceback("[rank1]: ")
     );
-    check(&text, &[Outcome::Fatal, Outcome::Fatal]);
+    check(&text, &[OomOutcome::Fatal, OomOutcome::Fatal]);
 }
 
 #[test]
 fn progress_afterwards_is_survival() {
     let bars = " 16%|█▌  | 33/200 [01:18<06:47]\r 17%|█▌  | 34/200 [01:19<06:47]\r 17%|█▌  | 35/200 [01:20<06:47]\n";
-    check(&format!("{}{bars}", traceback("")), &[Outcome::Caught]);
+    check(&format!("{}{bars}", traceback("")), &[OomOutcome::Caught]);
     let steps = "step 11 loss 2.5\nstep 12 loss 2.4\nstep 13 loss 2.3\n";
-    check(&format!("{}{steps}", traceback("")), &[Outcome::Caught]);
+    check(&format!("{}{steps}", traceback("")), &[OomOutcome::Caught]);
     check(
         &format!(
             "{}{steps}Process finished with exit code 1\n",
             traceback("")
         ),
-        &[Outcome::Caught],
+        &[OomOutcome::Caught],
     );
     let again = MESSAGE.replace("640.00", "644.00");
     check(
         &format!(
             "ERROR: {MESSAGE}   | 1/90 [00:00<?, ?b/s]\nERROR: {again}   | 2/90 [00:01<00:53, 1.2s/b]\n"
         ),
-        &[Outcome::Caught, Outcome::Caught],
+        &[OomOutcome::Caught, OomOutcome::Caught],
     );
 }
 
@@ -106,7 +106,7 @@ fn another_ranks_progress_is_no_survival() {
         "{}[rank0]: step 11\n[rank0]: step 12\n[rank0]: step 13\n",
         traceback("[rank1]: ")
     );
-    check(&text, &[Outcome::Fatal]);
+    check(&text, &[OomOutcome::Fatal]);
 }
 
 #[test]
@@ -118,29 +118,32 @@ fn a_program_that_says_so_goes_on() {
         "Decreasing batch size to: 16",
         "retrying with half the batch",
     ] {
-        check(&format!("ERROR: {MESSAGE}\n{words}\n"), &[Outcome::Caught]);
+        check(
+            &format!("ERROR: {MESSAGE}\n{words}\n"),
+            &[OomOutcome::Caught],
+        );
     }
     check(
         &format!("ERROR: {MESSAGE}; skipping batch\n"),
-        &[Outcome::Caught],
+        &[OomOutcome::Caught],
     );
     check(
         &format!("Runtime error during autotuning: \n{MESSAGE}. \nIgnoring this choice.\n"),
-        &[Outcome::Caught],
+        &[OomOutcome::Caught],
     );
     let much_later = "output\n".repeat(100);
     check(
         &format!("ERROR: {MESSAGE}\n{much_later}retrying\n"),
-        &[Outcome::Unknown],
+        &[OomOutcome::Unknown],
     );
 }
 
 #[test]
 fn a_warning_was_written_by_somebody_who_caught_it() {
-    check(&format!("WARNING:root:{MESSAGE}\n"), &[Outcome::Caught]);
+    check(&format!("WARNING:root:{MESSAGE}\n"), &[OomOutcome::Caught]);
     check(
         &format!("WARNING:root:{MESSAGE}\nProcess finished with exit code 1\n"),
-        &[Outcome::Fatal],
+        &[OomOutcome::Fatal],
     );
 }
 
@@ -150,12 +153,12 @@ fn another_error_may_be_what_ended_it() {
         "{}Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'lr'\nProcess finished with exit code 1\n",
         traceback("")
     );
-    check(&text, &[Outcome::Unknown]);
+    check(&text, &[OomOutcome::Unknown]);
     let chained = format!(
         "{}\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"x.py\", line 1\nRuntimeError: training failed\n",
         traceback("")
     );
-    check(&chained, &[Outcome::Fatal]);
+    check(&chained, &[OomOutcome::Fatal]);
 }
 
 #[test]
@@ -167,7 +170,7 @@ fn an_exit_far_behind_is_still_seen() {
     ] {
         check(
             &format!("RuntimeError: {MESSAGE}\n{filler}{end}\n"),
-            &[Outcome::Fatal],
+            &[OomOutcome::Fatal],
         );
     }
 }

@@ -3,7 +3,7 @@
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::Finding;
 use crate::event::{GrowingLine, LineHolding, Phase, Structure};
-use crate::oom::{Kind, OtherProcess, Outcome};
+use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy;
 use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 /// One out-of-memory.
 #[derive(Serialize)]
 struct Oom<'a> {
-    kind: Kind,
-    outcome: Outcome,
+    kind: OomKind,
+    outcome: OomOutcome,
     /// Whether the remedies are for this one.
     decisive: bool,
     /// A recording's.

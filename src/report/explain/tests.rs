@@ -4,25 +4,25 @@ use super::*;
 use crate::event::{
     GrowingLine, HeldKind, LineHolding, OomRecord, Phase, Sample, SourceLine, Structure,
 };
-use crate::oom::{OtherProcess, Report};
+use crate::oom::{OomReport, OtherProcess};
 use crate::units::{Bytes, Moment, Pid};
 use serde_json::Value;
 
-fn report(line: u64, outcome: Outcome) -> Report {
-    Report {
+fn report(line: u64, outcome: OomOutcome) -> OomReport {
+    OomReport {
         line,
         outcome,
         requested: Some(Bytes::mib(640)),
-        ..Report::default()
+        ..OomReport::default()
     }
 }
 
-fn of(report: Report) -> Explained {
+fn of(report: OomReport) -> Explained {
     Explained::of_log(OomIncident::of_report(Moment::ZERO, report), Vec::new())
 }
 
-fn ranked(line: u64, outcome: Outcome, rank: Option<u32>) -> Explained {
-    of(Report {
+fn ranked(line: u64, outcome: OomOutcome, rank: Option<u32>) -> Explained {
+    of(OomReport {
         rank: rank.map(Rank),
         ..report(line, outcome)
     })
@@ -43,7 +43,7 @@ fn parsed(ooms: &[Explained]) -> Value {
 
 #[test]
 fn the_one_that_matters() {
-    use Outcome::{Caught, Fatal, Unknown};
+    use OomOutcome::{Caught, Fatal, Unknown};
     for (ooms, place) in [
         (&[][..], None),
         (&[(Caught, None)][..], Some(0)),
@@ -72,26 +72,26 @@ fn the_one_that_matters() {
 
 #[test]
 fn a_library_that_finds_no_memory_afterwards_is_a_consequence() {
-    let consequence = of(Report {
-        kind: Kind::Cublas,
+    let consequence = of(OomReport {
+        kind: OomKind::Cublas,
         requested: None,
-        ..report(20, Outcome::Fatal)
+        ..report(20, OomOutcome::Fatal)
     });
-    let made = [of(report(10, Outcome::Fatal)), consequence];
+    let made = [of(report(10, OomOutcome::Fatal)), consequence];
     assert_eq!(decisive(&made), Some(0));
     assert_eq!(decisive(&made[1..]), Some(0));
 }
 
 #[test]
 fn what_a_text_lacks_is_null_and_never_worked_out() {
-    let value = parsed(&[of(Report {
+    let value = parsed(&[of(OomReport {
         reserved: Some(Bytes::gib(9)),
         allocated: Some(Bytes::gib(8)),
         others: vec![OtherProcess {
             pid: Pid(77),
             used: None,
         }],
-        ..report(3, Outcome::Unknown)
+        ..report(3, OomOutcome::Unknown)
     })]);
     let oom = &value["ooms"][0];
     assert_eq!(oom["kind"], "cuda_oom");
@@ -125,18 +125,18 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
 
 #[test]
 fn a_small_allocations_segment_is_called_one() {
-    let small = || Report {
+    let small = || OomReport {
         requested: Some(Bytes::mib(2)),
-        ..report(1, Outcome::Unknown)
+        ..report(1, OomOutcome::Unknown)
     };
-    let of_mps = Report {
-        kind: Kind::MpsOom,
+    let of_mps = OomReport {
+        kind: OomKind::MpsOom,
         ..small()
     };
     for (report, is_small) in [
         (small(), true),
         (of_mps, false),
-        (report(1, Outcome::Unknown), false),
+        (report(1, OomOutcome::Unknown), false),
     ] {
         let made = [of(report)];
         assert_eq!(parsed(&made)["ooms"][0]["small_segment"], is_small);
@@ -168,7 +168,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         line,
         function: function.into(),
     };
-    let mut incident = OomIncident::of_report(Moment::ZERO, report(8, Outcome::Fatal));
+    let mut incident = OomIncident::of_report(Moment::ZERO, report(8, OomOutcome::Fatal));
     incident.record = Some(OomRecord {
         pid: Pid(5),
         device: 3,
@@ -246,7 +246,7 @@ fn what_held_the_memory_is_named_line_by_line() {
 #[test]
 fn hundreds_are_counted_and_some_listed() {
     let made: Vec<Explained> = (1..=300)
-        .map(|line| of(report(line, Outcome::Caught)))
+        .map(|line| of(report(line, OomOutcome::Caught)))
         .collect();
     let said = text(&explanation(&made));
     assert!(said.contains("299 more:"), "{said}");

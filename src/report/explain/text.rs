@@ -4,7 +4,7 @@
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::{Certainty, Finding};
 use crate::event::{GrowingLine, HeldKind, LineHolding, SourceLine, Structure};
-use crate::oom::{Kind, Outcome};
+use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
 use std::fmt::Write;
@@ -67,35 +67,17 @@ fn place(oom: &Explained) -> String {
     let device = oom.device().map(|device| format!("device {device}"));
     let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
     let end = match oom.outcome {
-        Outcome::Fatal => "the program ended with it",
-        Outcome::Caught => "caught, the program went on",
-        Outcome::Unknown => "whether the program ended with it is not shown",
+        OomOutcome::Fatal => "the program ended with it",
+        OomOutcome::Caught => "caught, the program went on",
+        OomOutcome::Unknown => "whether the program ended with it is not shown",
     };
     match known.is_empty() {
-        true => format!("{}; {end}", who(oom.kind())),
-        false => format!("{}: {}; {end}", known.join(", "), who(oom.kind())),
-    }
-}
-
-fn who(kind: Kind) -> &'static str {
-    match kind {
-        Kind::CudaOom => "PyTorch's CUDA allocator",
-        Kind::HipOom => "PyTorch's HIP allocator (ROCm)",
-        Kind::XpuOom => "PyTorch's XPU allocator",
-        Kind::MpsOom => "PyTorch's MPS allocator",
-        Kind::CudaErrorOom => "CUDA itself, outside PyTorch's allocator",
-        Kind::Cublas => "cuBLAS",
-        Kind::Cudnn => "cuDNN",
-        Kind::Nccl => "NCCL",
-        Kind::NvmlAssert => {
-            "PyTorch's CUDA allocator (its message hidden by an assertion about NVML)"
-        }
-        Kind::Bitsandbytes => "bitsandbytes",
-        Kind::Vllm => "vLLM",
-        Kind::Cupy => "CuPy",
-        Kind::Jax => "JAX",
-        Kind::Tf => "TensorFlow",
-        Kind::HostOom => "the host's memory, not the GPU's",
+        true => format!("{}; {end}", oom.kind().spec().allocator),
+        false => format!(
+            "{}: {}; {end}",
+            known.join(", "),
+            oom.kind().spec().allocator
+        ),
     }
 }
 

@@ -2,7 +2,7 @@
 //! whichever comes first.
 
 use crate::event::{OomRecord, Sample};
-use crate::oom::{self, Kind, Report};
+use crate::oom::{self, OomReport};
 use crate::state::{OomIncident, Run, State, Surroundings};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl State {
         run.settle_ooms();
     }
 
-    pub(super) fn oom_read(&mut self, at: Moment, report: &Report) {
+    pub(super) fn oom_read(&mut self, at: Moment, report: &OomReport) {
         let (pid, device) = self.speaker(at, report);
         let surroundings = self.surroundings_of(device.as_ref(), pid);
         let Some(run) = run_at(&mut self.runs, at) else {
@@ -112,7 +112,7 @@ impl State {
             twin.report = Some(report.clone());
             twin.rank = twin.rank.or(report.rank);
             twin.at = twin.at.min(at);
-            twin.caught |= report.outcome == oom::Outcome::Caught;
+            twin.caught |= report.outcome == oom::OomOutcome::Caught;
             run.settle_ooms();
             return;
         }
@@ -122,7 +122,7 @@ impl State {
             oom.report.as_ref().is_some_and(|known| same(known, report))
         });
         if let Some(again) = again {
-            again.caught |= report.outcome == oom::Outcome::Caught;
+            again.caught |= report.outcome == oom::OomOutcome::Caught;
             return;
         }
         run.keep(OomIncident {
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// The process and the device that a text speaks of, where that can be told.
-    fn speaker(&self, at: Moment, report: &Report) -> (Option<Pid>, Option<Uuid>) {
+    fn speaker(&self, at: Moment, report: &OomReport) -> (Option<Pid>, Option<Uuid>) {
         let run = self
             .runs
             .iter()
@@ -228,25 +228,12 @@ fn apart(a: Moment, b: Moment) -> Duration {
 
 /// Whether a record and a text that came so long apart can be of one out-of-memory: what both say
 /// is alike.
-fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report, apart: Duration) -> bool {
+fn alike(record: &OomRecord, rank: Option<Rank>, report: &OomReport, apart: Duration) -> bool {
     let by_figures = report.requested.is_some() && report.allocated.is_some();
     if apart > TOGETHER && !by_figures {
         return false;
     }
-    let outside_the_allocator = match report.kind {
-        Kind::CudaOom | Kind::HipOom | Kind::XpuOom | Kind::NvmlAssert => false,
-        Kind::MpsOom
-        | Kind::CudaErrorOom
-        | Kind::Cublas
-        | Kind::Cudnn
-        | Kind::Nccl
-        | Kind::Bitsandbytes
-        | Kind::Vllm
-        | Kind::Cupy
-        | Kind::Jax
-        | Kind::Tf
-        | Kind::HostOom => true,
-    };
+    let outside_the_allocator = !report.kind.spec().probed;
     let ranks_differ = matches!((rank, report.rank), (Some(a), Some(b)) if a != b);
     let devices_differ = report.device.is_some_and(|device| device != record.device);
     // The text's "allocated" has the free blocks of private pools in it.
@@ -259,7 +246,7 @@ fn alike(record: &OomRecord, rank: Option<Rank>, report: &Report, apart: Duratio
 }
 
 /// Whether two texts say the same.
-fn same(a: &Report, b: &Report) -> bool {
+fn same(a: &OomReport, b: &OomReport) -> bool {
     let ranks_differ = matches!((a.rank, b.rank), (Some(a), Some(b)) if a != b);
     !ranks_differ
         && (a.kind, a.device, a.requested, a.allocated, a.free)

@@ -71,21 +71,21 @@ fn a_figure_just_above_a_unit_is_printed_in_that_unit() {
 #[test]
 fn witnesses_that_differ_are_two_incidents() {
     let near = text_of(&small_record());
-    let other_request = oom::Report {
+    let other_request = oom::OomReport {
         requested: Some(Bytes::mib(1_300)),
         ..near.clone()
     };
-    let other_device = oom::Report {
+    let other_device = oom::OomReport {
         device: Some(1),
         ..near.clone()
     };
-    let without_figures = oom::Report {
+    let without_figures = oom::OomReport {
         allocated: None,
         ..near.clone()
     };
-    let other_kind = oom::Report {
-        kind: oom::Kind::Cublas,
-        ..oom::Report::default()
+    let other_kind = oom::OomReport {
+        kind: oom::OomKind::Cublas,
+        ..oom::OomReport::default()
     };
     for (seconds, text, count) in [
         (21.0, near.clone(), 1),
@@ -122,7 +122,7 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
     assert!(scene.state.oom().is_none());
     assert_eq!(scene.state.run().unwrap().outcome(), Outcome::Finished);
     // The text was still in the pipe.
-    scene.add(10.1, What::OomText(oom::Report::default()));
+    scene.add(10.1, What::OomText(oom::OomReport::default()));
     assert!(scene.state.oom().is_none());
 }
 
@@ -180,9 +180,9 @@ fn of_one_that_tries_again_and_again_the_last_counts() {
 #[test]
 fn what_follows_without_figures_is_a_consequence() {
     let mut scene = Scene::training();
-    let consequence = oom::Report {
-        kind: oom::Kind::Cublas,
-        ..oom::Report::default()
+    let consequence = oom::OomReport {
+        kind: oom::OomKind::Cublas,
+        ..oom::OomReport::default()
     };
     scene
         .add(20.0, What::Oom(small_record()))

@@ -34,7 +34,7 @@ fn anything() -> impl Strategy<Value = Event> {
                     step: count,
                     ..record(pid, a, b, c, d)
                 }),
-                10 => What::OomText(oom::Report {
+                10 => What::OomText(oom::OomReport {
                     total: flag.then_some(c),
                     ..text_of(&record(pid, a, b, c, d))
                 }),

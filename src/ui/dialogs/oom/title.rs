@@ -1,7 +1,6 @@
 //! Who ran out of memory, where and when, in one line.
 
 use crate::event::{OomRecord, Phase};
-use crate::oom::Kind;
 use crate::state::Outcome;
 use crate::ui::figures::count;
 use crate::ui::scene::Scene;
@@ -19,7 +18,7 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         // Opened for a relaunch that the program refused.
         return format!("Run {number} did not take the change");
     }
-    let mut parts = vec![family(kind.unwrap_or_default()).to_string()];
+    let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
     if let Some(device) = oom
         .and_then(|oom| oom.device.as_ref())
         .and_then(|uuid| state.device(uuid))
@@ -55,24 +54,5 @@ fn place(record: &OomRecord) -> String {
         Phase::Evaluation if ended == 0 => String::from("in an evaluation"),
         Phase::Evaluation => format!("in an evaluation after step {}", count(ended)),
         Phase::Unknown => format!("in step {step}"),
-    }
-}
-
-fn family(kind: Kind) -> &'static str {
-    match kind {
-        Kind::CudaOom | Kind::CudaErrorOom => "CUDA out of memory",
-        Kind::HipOom => "HIP out of memory",
-        Kind::XpuOom => "XPU out of memory",
-        Kind::MpsOom => "MPS out of memory",
-        Kind::Cublas => "cuBLAS out of memory",
-        Kind::Cudnn => "cuDNN out of memory",
-        Kind::Nccl => "NCCL out of memory",
-        Kind::NvmlAssert => "out of memory, hidden by an assertion",
-        Kind::Bitsandbytes => "out of memory in bitsandbytes",
-        Kind::Vllm => "vLLM has no room for its cache",
-        Kind::Cupy => "CuPy out of memory",
-        Kind::Jax => "JAX out of memory",
-        Kind::Tf => "TensorFlow out of memory",
-        Kind::HostOom => "host memory ran out",
     }
 }

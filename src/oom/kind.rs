@@ -1,0 +1,96 @@
+//! Who ran out of memory, and all that the program knows of each: one row a kind.
+
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Who ran out of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OomKind {
+    /// PyTorch's CUDA caching allocator.
+    #[default]
+    CudaOom,
+    HipOom,
+    XpuOom,
+    MpsOom,
+    /// `CUDA error: out of memory`, outside the caching allocator.
+    CudaErrorOom,
+    Cublas,
+    Cudnn,
+    Nccl,
+    /// An assertion about NVML that hides an OOM (torch 2.1 to 2.12).
+    NvmlAssert,
+    Bitsandbytes,
+    Vllm,
+    Cupy,
+    Jax,
+    Tf,
+    /// The host's memory, not the device's.
+    HostOom,
+}
+
+/// What is known of a kind.
+#[derive(Debug)]
+pub struct OomKindSpec {
+    /// As a title: "CUDA out of memory".
+    pub title: &'static str,
+    /// In a sentence: "PyTorch's CUDA allocator".
+    pub allocator: &'static str,
+    /// In a few words, at the start of a sentence too: "cuBLAS".
+    pub component: &'static str,
+    pub source: OomSource,
+    /// Whether the probe's observer, which sees PyTorch's own allocators, can have recorded the
+    /// same failure.
+    pub probed: bool,
+    /// Whether expandable segments could have helped.
+    pub has_segments: bool,
+}
+
+/// Whose code reports the shortage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OomSource {
+    /// One of PyTorch's allocators, with figures.
+    PytorchAllocator,
+    /// A call to the device's driver failed, which can also mean that the device is broken.
+    DriverCall,
+    /// A framework with an allocator of its own.
+    Framework,
+    Host,
+}
+
+impl OomKind {
+    #[rustfmt::skip]
+    pub fn spec(self) -> &'static OomKindSpec {
+        use OomSource::{DriverCall, Framework, Host, PytorchAllocator};
+        const fn spec(title: &'static str, allocator: &'static str, component: &'static str, source: OomSource, probed: bool, has_segments: bool) -> OomKindSpec {
+            OomKindSpec { title, allocator, component, source, probed, has_segments }
+        }
+        match self {
+            //                                        title                                   allocator                                     component             source            probed segments
+            OomKind::CudaOom      => const { &spec("CUDA out of memory",                   "PyTorch's CUDA allocator",                   "CUDA",               PytorchAllocator, true,  true) },
+            OomKind::HipOom       => const { &spec("HIP out of memory",                    "PyTorch's HIP allocator (ROCm)",             "HIP",                PytorchAllocator, true,  true) },
+            OomKind::XpuOom       => const { &spec("XPU out of memory",                    "PyTorch's XPU allocator",                    "an Intel GPU",       PytorchAllocator, true,  false) },
+            OomKind::MpsOom       => const { &spec("MPS out of memory",                    "PyTorch's MPS allocator",                    "an Apple GPU",       PytorchAllocator, false, false) },
+            OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },
+            OomKind::Cublas       => const { &spec("cuBLAS out of memory",                 "cuBLAS",                                     "cuBLAS",             DriverCall,       false, false) },
+            OomKind::Cudnn        => const { &spec("cuDNN out of memory",                  "cuDNN",                                      "cuDNN",              DriverCall,       false, false) },
+            OomKind::Nccl         => const { &spec("NCCL out of memory",                   "NCCL",                                       "NCCL",               DriverCall,       false, false) },
+            OomKind::NvmlAssert   => const { &spec("out of memory, hidden by an NVML assertion", "PyTorch's CUDA allocator (an NVML assertion hides its message)", "CUDA", DriverCall, true, true) },
+            OomKind::Bitsandbytes => const { &spec("bitsandbytes out of memory",           "bitsandbytes",                               "bitsandbytes",       DriverCall,       false, false) },
+            OomKind::Vllm         => const { &spec("vLLM: not enough memory for its KV cache", "vLLM",                                   "vLLM's KV cache",    Framework,        false, false) },
+            OomKind::Cupy         => const { &spec("CuPy out of memory",                   "CuPy",                                       "CuPy",               Framework,        false, false) },
+            OomKind::Jax          => const { &spec("JAX out of memory",                    "JAX",                                        "JAX",                Framework,        false, false) },
+            OomKind::Tf           => const { &spec("TensorFlow out of memory",             "TensorFlow",                                 "TensorFlow",         Framework,        false, false) },
+            OomKind::HostOom      => const { &spec("host out of memory",                   "the host's memory, not the GPU's",           "the host",           Host,             false, false) },
+        }
+    }
+
+    /// Whether `requested` is the segment that PyTorch's caching allocator takes for any small
+    /// tensor (kSmallBuffer, 2 MiB, and kLargeBuffer, 20 MiB, in c10's allocator), so that its size
+    /// says nothing of the tensor.
+    pub fn is_small_segment(self, requested: Bytes) -> bool {
+        let spec = self.spec();
+        let caching = spec.source == OomSource::PytorchAllocator && spec.probed;
+        caching && (requested == Bytes::mib(2) || requested == Bytes::mib(20))
+    }
+}
