@@ -5,32 +5,32 @@
 //! silent, none guesses. Pure: the same recording gives the same findings.
 
 mod advice;
+mod baseline_growth;
 mod capacity;
 mod case;
-mod climb;
 mod device_fault;
 mod diagnose;
 mod evaluation_graph;
 mod finding;
-mod forecast;
-mod foreign_process;
 mod fragmentation;
 mod host_memory;
 mod leak;
+mod leak_forecast;
 mod limit;
 mod non_pytorch;
-mod odd_batch;
 mod optimizer_state;
+mod other_process;
+mod outlier_batch;
 #[cfg(test)]
 mod tests;
 mod thrashing;
 mod watch;
 
-pub use climb::{Climb, climb};
+pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use diagnose::{diagnose, diagnose_incident};
 pub use finding::{Certainty, Evidence, Finding};
-pub use forecast::{Forecast, forecast};
-pub use watch::{Watch, warnings};
+pub use leak_forecast::{LeakForecast, leak_forecast};
+pub use watch::{LiveWarnings, warnings};
 
 use case::Case;
 use serde::Serialize;
@@ -46,7 +46,8 @@ pub enum Cause {
     /// A cap set by the program or its environment.
     Limit,
     /// Another process uses the device's memory.
-    ForeignProcess,
+    #[serde(rename = "foreign_process")]
+    OtherProcess,
     /// What is allocated between steps grows from step to step.
     Leak,
     /// An evaluation that builds the autograd graph.
@@ -54,7 +55,8 @@ pub enum Cause {
     /// The optimizer's state, allocated in its first step, does not fit.
     OptimizerState,
     /// One batch larger than the others.
-    OddBatch,
+    #[serde(rename = "odd_batch")]
+    OutlierBatch,
     /// Enough memory is cached, but in pieces that are too small.
     Fragmentation,
     /// Memory of this process outside PyTorch's allocator.
@@ -133,9 +135,9 @@ static CAUSES: [CauseSpec; 12] = [
     CauseSpec {
         prefers: Help::AnotherDevice,
         ..CauseSpec::new(
-            Cause::ForeignProcess,
+            Cause::OtherProcess,
             "another process",
-            foreign_process::examine,
+            other_process::examine,
         )
     },
     CauseSpec {
@@ -172,7 +174,7 @@ static CAUSES: [CauseSpec; 12] = [
     },
     CauseSpec {
         explains_capacity: true,
-        ..CauseSpec::new(Cause::OddBatch, "outlier batch", odd_batch::examine)
+        ..CauseSpec::new(Cause::OutlierBatch, "outlier batch", outlier_batch::examine)
     },
     CauseSpec {
         prefers: Help::NoFragmentation,

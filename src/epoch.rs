@@ -14,4 +14,4 @@ mod lines;
 mod wording;
 
 pub use count::Count;
-pub use lines::{Lines, Told};
+pub use lines::{EpochLines, EpochMention};

@@ -18,7 +18,7 @@ pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use probe::{
-    FreeBlocks, GrowingLine, HeldKind, Hello, LineHolding, ModelBytes, OomRecord, Phase, Pool,
+    FreeBlocks, GrowingLine, Hello, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase, Pool,
     ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
 };
 

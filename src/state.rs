@@ -5,28 +5,28 @@
 //! no colours and no key.
 
 mod apply;
+mod breakdown;
 mod device;
 mod epoch;
-mod make_up;
 mod mark;
 mod oom;
 mod outside;
 mod rank;
 mod run;
-#[cfg(test)]
-pub(crate) mod scene;
 mod series;
+#[cfg(test)]
+pub(crate) mod staged;
 #[cfg(test)]
 mod tests;
 
-pub use device::{DeviceState, MakeUp};
+pub use breakdown::Headroom;
+pub use device::{Breakdown, DeviceState};
 pub use epoch::{EpochMark, Epochs};
-pub use make_up::Headroom;
-pub use mark::{Marks, StepMark};
-pub use oom::{OomIncident, Surroundings};
-pub use rank::{Holding, RankState, StepTrack};
-pub use run::{Outcome, Patching, Run};
-pub use series::{Bucket, Room, Series};
+pub use mark::{StepMark, StepMarks};
+pub use oom::{NvmlAtOom, OomIncident};
+pub use rank::{DeviceUsage, RankState, StepTrack};
+pub use run::{Patching, Run, RunOutcome};
+pub use series::{Resolution, Series, SeriesBucket};
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, Pid, RunNumber, Uuid};

@@ -5,11 +5,13 @@
 //! the recorded ones. To keep them small, readings far from the out-of-memory were thinned; paths,
 //! the user's name and the device's id are not those of the machine.
 
-use oomph::diagnosis::{Cause, Finding, Forecast, diagnose, diagnose_incident, forecast, warnings};
+use oomph::diagnosis::{
+    Cause, Finding, LeakForecast, diagnose, diagnose_incident, leak_forecast, warnings,
+};
 use oomph::event::{Event, What};
 use oomph::remedy::{Context, Remedy, RemedyId, remedies};
 use oomph::session;
-use oomph::state::{DeviceState, MakeUp, Outcome, ProbeState, State};
+use oomph::state::{Breakdown, DeviceState, ProbeState, RunOutcome, State};
 use oomph::units::Bytes;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -43,12 +45,12 @@ fn replay(name: &str) -> Replayed {
     for event in events(name) {
         state.apply(&event);
         for device in &state.devices {
-            let parts = device.make_up(&state);
+            let parts = device.breakdown(&state);
             never_more_than_the_card(name, device, &parts);
             if let Some(bytes) = parts.non_pytorch {
                 let (least, most) = outside.unwrap_or((bytes, bytes));
                 outside = Some((least.min(bytes), most.max(bytes)));
-                foreign = foreign.max(parts.foreign.unwrap_or_default());
+                foreign = foreign.max(parts.other_processes.unwrap_or_default());
             }
         }
     }
@@ -75,21 +77,21 @@ fn replay(name: &str) -> Replayed {
     }
 }
 
-fn never_more_than_the_card(name: &str, device: &DeviceState, parts: &MakeUp) {
+fn never_more_than_the_card(name: &str, device: &DeviceState, parts: &Breakdown) {
     let sum: Bytes = list(parts).into_iter().filter_map(|(_, bytes)| bytes).sum();
     let capacity = device.capacity.expect("NVML says it first");
     assert!(sum <= capacity, "{name}: {sum} of {capacity}: {parts:?}");
 }
 
-fn list(parts: &MakeUp) -> [(&'static str, Option<Bytes>); 8] {
+fn list(parts: &Breakdown) -> [(&'static str, Option<Bytes>); 8] {
     [
         ("parameters", parts.parameters),
         ("gradients", parts.gradients),
         ("optimizer state", parts.optimizer_state),
-        ("activations and the rest", parts.activations_and_rest),
-        ("unallocated", parts.unallocated),
+        ("activations and the rest", parts.activations_and_other),
+        ("unallocated", parts.cached),
         ("non-PyTorch", parts.non_pytorch),
-        ("foreign", parts.foreign),
+        ("foreign", parts.other_processes),
         ("free", parts.free),
     ]
 }
@@ -111,7 +113,7 @@ fn told(replayed: &Replayed) -> String {
     }
     if let Some(oom) = state.oom() {
         let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-        let parts = device.and_then(|device| device.make_up_at(oom));
+        let parts = device.and_then(|device| device.breakdown_at(oom));
         let _ = writeln!(told, "\nwhen memory ran out:");
         for (name, bytes) in parts.as_ref().map(list).into_iter().flatten() {
             let bytes = bytes.map_or("not known".into(), |bytes| bytes.to_string());
@@ -192,9 +194,9 @@ fn an_evaluation_that_builds_the_graph() {
 }
 
 /// What is said of each training before it fails, the first time that it is.
-fn said_before(name: &str) -> Vec<(Cause, u64, Option<Forecast>)> {
+fn said_before(name: &str) -> Vec<(Cause, u64, Option<LeakForecast>)> {
     let mut state = State::default();
-    let mut said: Vec<(Cause, u64, Option<Forecast>)> = Vec::new();
+    let mut said: Vec<(Cause, u64, Option<LeakForecast>)> = Vec::new();
     for event in events(name) {
         state.apply(&event);
         if !matches!(event.what, What::Step(_)) {
@@ -203,7 +205,7 @@ fn said_before(name: &str) -> Vec<(Cause, u64, Option<Forecast>)> {
         let steps = state.run().expect("a run").steps();
         for warning in warnings(&state) {
             if said.iter().all(|(cause, ..)| *cause != warning.cause) {
-                said.push((warning.cause, steps, forecast(&state)));
+                said.push((warning.cause, steps, leak_forecast(&state)));
             }
         }
     }
@@ -253,7 +255,7 @@ fn a_cap() {
 fn an_out_of_memory_that_was_caught() {
     let replayed = replay("caught");
     let run = replayed.state.run().expect("a run");
-    assert_eq!(run.outcome(), Outcome::Finished);
+    assert_eq!(run.outcome(), RunOutcome::Finished);
     assert_eq!(replayed.findings, []);
     let [oom] = &run.ooms[..] else {
         panic!("two witnesses of one: {:?}", run.ooms);
@@ -274,7 +276,7 @@ fn two_ranks_on_one_device() {
     for event in events("two-ranks") {
         state.apply(&event);
         if let (What::Sample(_), ProbeState::Live(2)) = (&event.what, state.probe()) {
-            together = Some(state.devices[0].make_up(&state));
+            together = Some(state.devices[0].breakdown(&state));
         }
     }
     let mut told = told(&replay("two-ranks"));
@@ -290,7 +292,7 @@ fn two_ranks_on_one_device() {
         let _ = writeln!(told, "  {name}: {bytes}");
     }
     kept("two-ranks", &told);
-    assert_eq!((run.outcome(), run.ranks.len()), (Outcome::Finished, 2));
+    assert_eq!((run.outcome(), run.ranks.len()), (RunOutcome::Finished, 2));
 }
 
 /// `python -I`, which no probe gets into: NVML alone speaks.
@@ -301,12 +303,9 @@ fn an_isolated_python() {
         if let What::Exited(_) = event.what {
             assert_eq!(state.probe(), ProbeState::Waiting);
             let device = &state.devices[0];
-            let parts = device.make_up(&state);
+            let parts = device.breakdown(&state);
             assert_eq!(device.allocated.current(), None);
-            assert_eq!(
-                (parts.activations_and_rest, parts.unallocated),
-                (None, None)
-            );
+            assert_eq!((parts.activations_and_other, parts.cached), (None, None));
             assert_eq!(parts.non_pytorch, None);
             assert_eq!(
                 parts.free,
@@ -319,7 +318,7 @@ fn an_isolated_python() {
         state.apply(&event);
     }
     let run = state.run().expect("a run");
-    assert_eq!((run.outcome(), run.peak()), (Outcome::Finished, None));
+    assert_eq!((run.outcome(), run.peak()), (RunOutcome::Finished, None));
     let used = &state.devices[0].used;
     let most = used.max_between(run.started, state.now);
     assert!(

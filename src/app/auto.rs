@@ -15,7 +15,7 @@ pub use options::{AutoOptions, Measure, Permission};
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Help};
 use crate::remedy::{Alteration, Expectation, RemedyId};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use std::time::Duration;
 
 /// A run that has gone on for so long is not started again from its beginning unasked.
@@ -25,7 +25,7 @@ pub const FAR: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone)]
 pub struct Situation<'a> {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Whether the user, or a signal from outside, asked for an end at any time.
     pub stop_requested: bool,
     /// Why memory ran out.
@@ -106,9 +106,9 @@ pub fn decide(situation: &Situation<'_>, options: &AutoOptions) -> Decision {
 /// What speaks against any relaunch.
 fn standing(situation: &Situation<'_>, options: &AutoOptions) -> Option<Refusal> {
     match situation.outcome {
-        Outcome::OutOfMemory => {}
-        Outcome::Stopped => return Some(Refusal::Stopped),
-        Outcome::Running | Outcome::Finished | Outcome::Failed(_) => {
+        RunOutcome::OutOfMemory => {}
+        RunOutcome::Stopped => return Some(Refusal::Stopped),
+        RunOutcome::Running | RunOutcome::Finished | RunOutcome::Failed(_) => {
             return Some(Refusal::NotOutOfMemory);
         }
     }

@@ -9,7 +9,7 @@ use crate::event::What;
 use crate::remedy::Context;
 use crate::remedy::model::{Observation, Reading};
 use crate::session::{self, BaseDirs};
-use crate::state::{Outcome, State};
+use crate::state::{RunOutcome, State};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
@@ -138,8 +138,8 @@ pub(super) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
         state.apply(&event);
     }
     state.runs.retain(|run| match run.outcome() {
-        Outcome::Finished | Outcome::OutOfMemory => true,
-        Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => run.steps() > 1,
+        RunOutcome::Finished | RunOutcome::OutOfMemory => true,
+        RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => run.steps() > 1,
     });
     Observation::of_session(&state, reading, &Context::default())
 }

@@ -9,7 +9,7 @@ use crate::diagnosis::Finding;
 use crate::event::Exit;
 use crate::remedy::Remedy;
 use crate::report;
-use crate::state::{Outcome, State};
+use crate::state::{RunOutcome, State};
 use std::io::Write;
 use std::path::Path;
 
@@ -69,7 +69,7 @@ fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {
     }
     let ran_out = state
         .run()
-        .is_some_and(|run| run.outcome() == Outcome::OutOfMemory);
+        .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory);
     if ran_out {
         lines.extend(report::diagnosis(
             state,

@@ -42,7 +42,7 @@ use super::torch;
 use super::type_ahead::TypeAhead;
 use super::{Ending, OnOom};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding, Watch};
+use crate::diagnosis::{self, Finding, LiveWarnings};
 use crate::epoch;
 use crate::event::{Clock, Event, Exit, Level, Note, What};
 use crate::oom::Scanner;
@@ -82,7 +82,7 @@ struct Front {
     state: State,
     findings: Vec<Finding>,
     /// What is said of a run before it fails.
-    watch: Watch,
+    watch: LiveWarnings,
     remedies: Vec<Remedy>,
     recorder: Recorder,
     recording: Option<PathBuf>,
@@ -178,7 +178,7 @@ struct Scanners {
 #[derive(Default)]
 struct Heard {
     ooms: Scanner,
-    epochs: epoch::Lines,
+    epochs: epoch::EpochLines,
 }
 
 /// Where the loop hears from.

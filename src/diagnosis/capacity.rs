@@ -5,7 +5,7 @@
 //! that, and no more.
 
 use super::case::{Case, USUAL_OUTSIDE, number, text};
-use super::foreign_process::{self, NOTABLE_UNNAMED};
+use super::other_process::{self, NOTABLE_UNNAMED};
 use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
 use crate::oom::{OomKind, OomSource};
@@ -43,7 +43,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let come_to = (case.oom.record.as_ref())
         .and_then(|record| record.progress)
         .filter(|share| *share < NEARLY_THROUGH);
-    let others_are_why = foreign_process::held(case) > USUAL_OUTSIDE;
+    let others_are_why = other_process::held(case) > USUAL_OUTSIDE;
     let fails = match case.phase {
         // Nothing but the model is there yet.
         Phase::Load => "The model itself does not fit",
@@ -134,7 +134,7 @@ fn ruled_out(case: &Case) -> String {
         }
         (_, _) => "how much lies unallocated is not known".into(),
     };
-    sentence(&format!("{fragments}; {}", foreign_process::sentence(case)))
+    sentence(&format!("{fragments}; {}", other_process::sentence(case)))
 }
 
 /// More allocated than there is: Windows' driver moves what does not fit to the host's memory.
@@ -151,14 +151,14 @@ fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
         return None;
     }
     let (structure, unnamed) = (case.structure?, case.unnamed()?);
-    let floor = kept(structure);
+    let baseline = kept(structure);
     if unnamed.fraction_of(allocated)? >= MOST {
         return Some(format!(
             "{unnamed} of it are activations and the like, which grow with the batch."
         ));
     }
     Some(format!(
-        "{floor} of it are parameters, gradients and optimizer state, which no smaller batch makes less."
+        "{baseline} of it are parameters, gradients and optimizer state, which no smaller batch makes less."
     ))
 }
 
@@ -215,7 +215,7 @@ fn outside_the_allocator(case: &Case) -> Finding {
     };
     finding.explanation = text([
         Some("The allocation that failed was outside PyTorch's allocator.".into()),
-        Some(sentence(&foreign_process::sentence(case))),
+        Some(sentence(&other_process::sentence(case))),
         case.caveat(),
     ]);
     finding.evidence = case.evidence();
@@ -237,7 +237,7 @@ fn message_lost(case: &Case) -> Finding {
     let mut finding = case.finding(Cause::Capacity, Certainty::Possible, headline);
     finding.explanation = text([
         Some("It failed on NVML while it put its message together, so that the message and its figures are lost.".into()),
-        Some(sentence(&foreign_process::sentence(case))),
+        Some(sentence(&other_process::sentence(case))),
         case.caveat(),
     ]);
     finding.evidence = case.evidence();
@@ -254,7 +254,7 @@ fn no_room_for_the_cache(case: &Case) -> Finding {
             "It takes a set share of the card for weights, activations and this cache together."
                 .into(),
         ),
-        Some(sentence(&foreign_process::sentence(case))),
+        Some(sentence(&other_process::sentence(case))),
     ]);
     finding.evidence = case.evidence();
     finding.advice = vec![
@@ -316,7 +316,7 @@ fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
         case.free.map(|free| {
             format!("{free} were free when the message was put together; somebody may have held more a moment before.")
         }),
-        Some(sentence(&foreign_process::sentence(case))),
+        Some(sentence(&other_process::sentence(case))),
         case.caveat(),
     ]);
     finding.evidence = case.evidence();

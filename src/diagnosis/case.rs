@@ -84,7 +84,7 @@ impl<'a> Case<'a> {
         let report = oom.report.as_ref();
         let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
         let last_sample = rank
-            .and_then(|rank| rank.holding_on(oom.device.as_ref()?))
+            .and_then(|rank| rank.usage_on(oom.device.as_ref()?))
             .map(|holding| &holding.sample);
         let by_last_sample = oom.allocated().is_none() && last_sample.is_some();
         let allocated = oom.allocated().or(last_sample.map(|s| s.allocated));
@@ -99,13 +99,13 @@ impl<'a> Case<'a> {
             allocated,
             reserved,
             unallocated: oom
-                .unallocated()
+                .cached()
                 .or(last_sample.map(|s| s.reserved - s.allocated)),
             capacity: oom.capacity().or(device.and_then(|d| d.capacity)),
             limit: oom.limit(),
             free: oom.free(),
             largest_free: oom.record.as_ref().and_then(|record| record.largest_free),
-            non_pytorch: oom.surroundings.as_ref().and_then(|s| s.non_pytorch),
+            non_pytorch: oom.nvml_at_oom.as_ref().and_then(|s| s.non_pytorch),
             others: None,
             foreign: None,
             by_last_sample,
@@ -144,9 +144,9 @@ impl<'a> Case<'a> {
     }
 
     fn name_others(&mut self, state: &State) {
-        let surroundings = self.oom.surroundings.as_ref();
+        let nvml_at_oom = self.oom.nvml_at_oom.as_ref();
         let listed = self.others_of_text().or_else(|| {
-            let others = surroundings?.others.as_ref()?;
+            let others = nvml_at_oom?.others.as_ref()?;
             let others = others.iter().map(|process| OtherProcess {
                 pid: process.pid,
                 used: process.used,
@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
         let others: Vec<Other> = listed
             .into_iter()
             .map(|other| {
-                let seen = surroundings
+                let seen = nvml_at_oom
                     .and_then(|s| s.others.as_ref())
                     .and_then(|others| others.iter().find(|p| p.pid == other.pid));
                 Other {

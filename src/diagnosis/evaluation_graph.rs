@@ -16,14 +16,14 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         return None;
     }
     let allocated = case.allocated?;
-    let floor = case
+    let baseline = case
         .rank
-        .and_then(|rank| rank.steps.floors.last())
-        .map(|(_, floor)| *floor);
-    let headline = match floor.filter(|floor| *floor < allocated) {
-        Some(floor) => format!(
-            "An evaluation records gradients: {} has come on top of the {floor} that stay between steps.",
-            allocated - floor
+        .and_then(|rank| rank.steps.baselines.last())
+        .map(|(_, baseline)| *baseline);
+    let headline = match baseline.filter(|baseline| *baseline < allocated) {
+        Some(baseline) => format!(
+            "An evaluation records gradients: {} has come on top of the {baseline} that stay between steps.",
+            allocated - baseline
         ),
         None => format!("An evaluation records gradients: {allocated} are allocated."),
     };

@@ -44,6 +44,6 @@ pub struct Finding {
     pub device: Option<Uuid>,
     /// The rank.
     pub rank: Option<Rank>,
-    /// The other process, for [`Cause::ForeignProcess`].
+    /// The other process, for [`Cause::OtherProcess`].
     pub foreign: Option<Pid>,
 }

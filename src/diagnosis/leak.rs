@@ -1,16 +1,16 @@
 //! A leak: what stays allocated between steps climbs from step to step.
 
+use super::baseline_growth::{WARM_UP, baseline_growth};
 use super::case::{Case, number, text};
-use super::climb::{WARM_UP, climb};
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let steps = &case.rank?.steps;
-    let climb = climb(steps, case.capacity)?;
+    let climb = baseline_growth(steps, case.capacity)?;
     let per_step = Bytes(climb.per_step as u64);
-    let first_step = steps.floors.first()?.0;
-    // It climbed before the oldest floor that is kept, too.
+    let first_step = steps.baselines.first()?.0;
+    // It climbed before the oldest baseline that is kept, too.
     let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
     let leaked = if first_step <= WARM_UP + 1 {
         climb.total

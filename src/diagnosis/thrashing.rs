@@ -1,8 +1,8 @@
 //! Thrashing: the allocator finds no room, gives its cache back, tries again, step after step; each
 //! time the GPU waits. It comes before many an out-of-memory, and costs time where none comes.
 
+use super::baseline_growth::median;
 use super::case::{Case, number, text};
-use super::climb::median;
 use super::{Cause, Certainty, Finding};
 use crate::state::{StepMark, StepTrack};
 

@@ -1,19 +1,22 @@
-//! What is wrong with a run that is alive, before any out-of-memory: a floor that climbs, an
+//! What is wrong with a run that is alive, before any out-of-memory: a baseline that climbs, an
 //! allocator that thrashes, a device that is gone. And when to say so: once.
 
-use super::climb::climb;
-use super::forecast::forecast;
+use super::baseline_growth::baseline_growth;
+use super::leak_forecast::leak_forecast;
 use super::thrashing::{self, thrash};
 use super::{Cause, Certainty, Evidence, Finding, device_fault};
 use crate::event::{Level, Note};
-use crate::state::{Outcome, RankState, State};
+use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
 
 /// What is wrong with the current run while it goes on; nothing once it has ended, or while all is
 /// well.
 pub fn warnings(state: &State) -> Vec<Finding> {
-    let Some(run) = state.run().filter(|run| run.outcome() == Outcome::Running) else {
+    let Some(run) = state
+        .run()
+        .filter(|run| run.outcome() == RunOutcome::Running)
+    else {
         return Vec::new();
     };
     let alive = || run.ranks.iter().filter(|rank| rank.gone.is_none());
@@ -60,9 +63,9 @@ fn of_rank(finding: Finding, rank: &RankState) -> Finding {
 
 fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let capacity = state.device(rank.device.as_ref()?).and_then(|d| d.capacity);
-    let climb = climb(&rank.steps, capacity)?;
+    let climb = baseline_growth(&rank.steps, capacity)?;
     let per_step = Bytes(climb.per_step as u64);
-    let coming = forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
+    let coming = leak_forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
     let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
     let mut finding = warning(
         Cause::Leak,
@@ -102,7 +105,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Says each warning once a run.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct LiveWarnings {
     next: Moment,
     said: Vec<(RunNumber, Said)>,
 }
@@ -115,7 +118,7 @@ struct Said {
     foretold: bool,
 }
 
-impl Watch {
+impl LiveWarnings {
     /// The notes that are due: what has come up since the last look. A leak is said again once it
     /// can be told when it will end.
     pub fn look(&mut self, state: &State) -> Vec<Note> {
@@ -130,7 +133,7 @@ impl Watch {
         let mut due = Vec::new();
         for finding in warnings(state) {
             let who = (finding.cause, finding.rank, finding.device.clone());
-            let is_foretold = finding.cause == Cause::Leak && forecast(state).is_some();
+            let is_foretold = finding.cause == Cause::Leak && leak_forecast(state).is_some();
             let known = self.said.iter_mut().find(|(_, said)| said.who == who);
             match known {
                 Some((_, said)) if said.foretold || !is_foretold => continue,

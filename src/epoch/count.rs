@@ -1,9 +1,9 @@
 //! Which of the numbers that a program's output names is its epoch now, and when it is another.
 //!
-//! Lines repeat it hundreds of times, several ranks print the same, and one lags behind another. Pure:
+//! EpochLines repeat it hundreds of times, several ranks print the same, and one lags behind another. Pure:
 //! time comes as an argument.
 
-use super::Told;
+use super::EpochMention;
 use crate::oom::pieces;
 use crate::units::{Moment, Rank};
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Count {
     }
 
     /// Takes what a line said; the epoch's number, if that is news.
-    pub fn take(&mut self, line: Told<'_>, at: Moment) -> Option<u64> {
+    pub fn take(&mut self, line: EpochMention<'_>, at: Moment) -> Option<u64> {
         let number = line.number;
         if self.current == Some(number) {
             self.lower = None;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn take(count: &mut Count, at: f64, before: &str, number: u64) -> Option<u64> {
-        let line = Told {
+        let line = EpochMention {
             number,
             ended: false,
             before: before.as_bytes(),
@@ -155,7 +155,7 @@ mod tests {
         let mut count = Count::default();
         let mut ended = |at, number| {
             let before = b"{'loss': 2.5, ";
-            let line = Told {
+            let line = EpochMention {
                 number,
                 ended: true,
                 before,

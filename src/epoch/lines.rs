@@ -3,7 +3,7 @@
 //! All output goes through here, so chunks are searched raw for the few letters that every wording
 //! has, and only a line that has them is looked at. A redrawn bar is a line each time.
 
-use super::wording::{self, Said};
+use super::wording::{self, LineMeaning};
 use crate::oom::strip_escapes;
 use memchr::{memchr, memchr2, memrchr2};
 
@@ -13,7 +13,7 @@ const LOOKED_AT: usize = 4096;
 
 /// What a line said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct EpochMention<'a> {
     /// The epoch's number, as the program counts.
     pub number: u64,
     /// Whether that many epochs are behind it: the program prints how far it is, `0.3` of them, so
@@ -25,20 +25,20 @@ pub struct Told<'a> {
 
 /// The state between two chunks of one stream.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct EpochLines {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
     /// What the names beside it have shown to be of the training's progress.
-    proved: Option<Said>,
+    proved: Option<LineMeaning>,
     /// A table's head has come, and its first row says the epoch.
     awaits_row: bool,
     /// Room for a line without its escapes.
     stripped: Vec<u8>,
 }
 
-impl Lines {
+impl EpochLines {
     /// Takes the stream's next chunk; `told` gets what its lines say, repetitions included.
-    pub fn feed(&mut self, mut chunk: &[u8], told: &mut dyn FnMut(Told<'_>)) {
+    pub fn feed(&mut self, mut chunk: &[u8], told: &mut dyn FnMut(EpochMention<'_>)) {
         if !self.begun.is_empty() {
             let end = memchr2(b'\n', b'\r', chunk);
             self.begin(&chunk[..end.unwrap_or(chunk.len())]);
@@ -52,7 +52,7 @@ impl Lines {
     }
 
     /// The stream has ended, and with it its last line.
-    pub fn finish(&mut self, told: &mut dyn FnMut(Told<'_>)) {
+    pub fn finish(&mut self, told: &mut dyn FnMut(EpochMention<'_>)) {
         let mut line = std::mem::take(&mut self.begun);
         let hint = wording::hint(&line, 0);
         if self.awaits_row || hint.is_some() {
@@ -68,7 +68,7 @@ impl Lines {
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn search(&mut self, whole: &[u8], told: &mut dyn FnMut(Told<'_>)) {
+    fn search(&mut self, whole: &[u8], told: &mut dyn FnMut(EpochMention<'_>)) {
         let mut at = 0;
         while at < whole.len() {
             let (start, hint) = match self.awaits_row {
@@ -90,7 +90,7 @@ impl Lines {
     }
 
     /// Reads one line; where its first hint stands, if that is known.
-    fn read(&mut self, line: &[u8], hint: Option<usize>, told: &mut dyn FnMut(Told<'_>)) {
+    fn read(&mut self, line: &[u8], hint: Option<usize>, told: &mut dyn FnMut(EpochMention<'_>)) {
         let mut stripped = std::mem::take(&mut self.stripped);
         // A hint beyond what is looked at is none.
         let hint = hint.filter(|at| at + wording::LONGEST_HINT <= line.len());
@@ -116,13 +116,13 @@ impl Lines {
             false => read(),
         };
         match said {
-            Some((Said::Head, _)) => self.awaits_row = true,
-            Some((Said::Number(number), at)) => told(Told {
+            Some((LineMeaning::Head, _)) => self.awaits_row = true,
+            Some((LineMeaning::Number(number), at)) => told(EpochMention {
                 number,
                 ended: false,
                 before: &line[..at],
             }),
-            Some((Said::Ended(number), at)) => told(Told {
+            Some((LineMeaning::Ended(number), at)) => told(EpochMention {
                 number,
                 ended: true,
                 before: &line[..at],
@@ -139,7 +139,7 @@ mod tests {
 
     fn numbers(stream: &[u8], chunk: usize) -> Vec<u64> {
         let mut found = Vec::new();
-        let mut lines = Lines::default();
+        let mut lines = EpochLines::default();
         for chunk in stream.chunks(chunk) {
             lines.feed(chunk, &mut |told| found.push(told.number));
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_looked_at_no_further_than_its_beginning() {
-        let mut lines = Lines::default();
+        let mut lines = EpochLines::default();
         for _ in 0..2_000 {
             lines.feed(&[b'x'; 4096], &mut |_| panic!("nothing is told"));
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LineMeaning {
     /// This is the epoch.
     Number(u64),
     /// So many have ended, and part of another: `1.37`, or a bar over epochs.
@@ -38,7 +38,7 @@ const LONGEST_GAP: usize = 32;
 
 /// What `line`, which has no escapes, says, and where its words begin. What was `proved` to be of the
 /// training's progress by the names beside it needs no second proof.
-pub(super) fn read(line: &[u8], proved: &mut Option<Said>) -> Option<(Said, usize)> {
+pub(super) fn read(line: &[u8], proved: &mut Option<LineMeaning>) -> Option<(LineMeaning, usize)> {
     read_at(line, hint(line, 0)?, proved)
 }
 
@@ -46,8 +46,8 @@ pub(super) fn read(line: &[u8], proved: &mut Option<Said>) -> Option<(Said, usiz
 pub(super) fn read_at(
     line: &[u8],
     mut at: usize,
-    proved: &mut Option<Said>,
-) -> Option<(Said, usize)> {
+    proved: &mut Option<LineMeaning>,
+) -> Option<(LineMeaning, usize)> {
     for _ in 0..MOST_HINTS {
         let (before, from) = line.split_at(at);
         let said = match from {
@@ -71,21 +71,21 @@ pub(super) fn read_at(
     None
 }
 
-/// What the first row below a [`Said::Head`] says: `      3/50     4.21G   1.108 …` (Ultralytics and
+/// What the first row below a [`LineMeaning::Head`] says: `      3/50     4.21G   1.108 …` (Ultralytics and
 /// YOLOv5, which prints the head anew in each epoch).
-pub(super) fn row(line: &[u8]) -> Option<(Said, usize)> {
+pub(super) fn row(line: &[u8]) -> Option<(LineMeaning, usize)> {
     let (number, rest) = digits(line.trim_ascii_start())?;
     let (_, rest) = digits(rest.strip_prefix(b"/")?)?;
     let memory = rest.strip_prefix(b" ")?.trim_ascii_start();
     let unit = memory
         .iter()
         .find(|byte| !(byte.is_ascii_digit() || **byte == b'.'))?;
-    (*unit == b'G' && memory[0].is_ascii_digit()).then_some((Said::Number(number), 0))
+    (*unit == b'G' && memory[0].is_ascii_digit()).then_some((LineMeaning::Number(number), 0))
 }
 
 /// `Train: 3 [ 100/1251 (  8%)]` (timm), `Train: [3/300][10/1251]` (Swin Transformer and many
 /// after it); a fold or a split in the same place has no such brackets.
-fn train(before: &[u8], after: &[u8]) -> Option<Said> {
+fn train(before: &[u8], after: &[u8]) -> Option<LineMeaning> {
     if before
         .last()
         .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/'))
@@ -96,7 +96,9 @@ fn train(before: &[u8], after: &[u8]) -> Option<Said> {
     if let Some(inside) = after.strip_prefix(b"[") {
         let (number, rest) = digits(inside.trim_ascii_start())?;
         let (_, rest) = digits(rest.strip_prefix(b"/")?)?;
-        return rest.starts_with(b"][").then_some(Said::Number(number));
+        return rest
+            .starts_with(b"][")
+            .then_some(LineMeaning::Number(number));
     }
     let (number, rest) = digits(after)?;
     let (_, rest) = digits(
@@ -104,14 +106,15 @@ fn train(before: &[u8], after: &[u8]) -> Option<Said> {
             .strip_prefix(b"[")?
             .trim_ascii_start(),
     )?;
-    rest.starts_with(b"/").then_some(Said::Number(number))
+    rest.starts_with(b"/")
+        .then_some(LineMeaning::Number(number))
 }
 
 /// `3|1024|Loss: 0.81: …` (torchtune's bar: epoch, step, loss).
-fn fields(before: &[u8]) -> Option<Said> {
+fn fields(before: &[u8]) -> Option<LineMeaning> {
     let (number, rest) = digits(before.trim_ascii_start())?;
     let (_, rest) = digits(rest.strip_prefix(b"|")?)?;
-    rest.is_empty().then_some(Said::Number(number))
+    rest.is_empty().then_some(LineMeaning::Number(number))
 }
 
 /// Whether the word that begins behind `before` is one, and says where the program stands: it begins
@@ -213,7 +216,12 @@ fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
 ///   `{"epoch": 3, "train_loss": …}` (logs in JSON lines); `step=100 epoch=3 loss=0.2` (logfmt)
 /// * `Epoch:  33%|███      | 1/3 [` (tqdm over epochs, as in the examples of transformers)
 /// * the head of a table: `Epoch    GPU_mem   box_loss` (Ultralytics, YOLOv5)
-fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<Said> {
+fn epoch(
+    line: &[u8],
+    e: u8,
+    after: &[u8],
+    proved: &mut Option<LineMeaning>,
+) -> Option<LineMeaning> {
     let plural = matches!(after.first(), Some(b's' | b'S'));
     let after = &after[usize::from(plural)..];
     let after = after.strip_prefix(b"(train)").unwrap_or(after);
@@ -226,7 +234,7 @@ fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<
     if !between.iter().all(|byte| b" \t:=#[(|'\"".contains(byte)) {
         let head = after.trim_ascii_start();
         let is_head = head.starts_with(b"GPU_mem") || head.starts_with(b"gpu_mem");
-        return is_head.then_some(Said::Head);
+        return is_head.then_some(LineMeaning::Head);
     }
     let marks = between.iter().filter(|byte| !byte.is_ascii_whitespace());
     if between.is_empty() || marks.count() > 4 {
@@ -240,7 +248,7 @@ fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<
         [b'%', bar @ ..] => return over_epochs(bar),
         [b'/', total @ ..] => {
             digits(total.trim_ascii_start())?;
-            Said::Number(number)
+            LineMeaning::Number(number)
         }
         [b'.', fraction @ ..] if fraction.first().is_some_and(u8::is_ascii_digit) => {
             let end = fraction.iter().position(|byte| !byte.is_ascii_digit());
@@ -248,9 +256,9 @@ fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<
             if !ends_number(rest) {
                 return None;
             }
-            Said::Ended(number)
+            LineMeaning::Ended(number)
         }
-        rest if ends_number(rest) => Said::Number(number),
+        rest if ends_number(rest) => LineMeaning::Number(number),
         _ => return None,
     };
     // `epochs 3/10`, but not `epochs: 10`.
@@ -258,7 +266,7 @@ fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<
     if !fits {
         return None;
     }
-    let is_clear = !is_setting && said == Said::Number(number);
+    let is_clear = !is_setting && said == LineMeaning::Number(number);
     if !is_clear && *proved != Some(said) {
         if !tells_of_training(line) {
             return None;
@@ -269,12 +277,13 @@ fn epoch(line: &[u8], e: u8, after: &[u8], proved: &mut Option<Said>) -> Option<
 }
 
 /// `|███      | 1/3 [00:12<…` behind the percentage: one has ended.
-fn over_epochs(bar: &[u8]) -> Option<Said> {
+fn over_epochs(bar: &[u8]) -> Option<LineMeaning> {
     let bar = bar.strip_prefix(b"|")?;
     let end = bar.iter().position(|byte| *byte == b'|')?;
     let (number, rest) = digits(bar[end + 1..].trim_ascii_start())?;
     let (_, rest) = digits(rest.strip_prefix(b"/")?)?;
-    rest.starts_with(b" [").then_some(Said::Ended(number))
+    rest.starts_with(b" [")
+        .then_some(LineMeaning::Ended(number))
 }
 
 /// Whether a number may end here: not in `3-step.ckpt`, `3_last`, `3e4`, `3.1.2`.

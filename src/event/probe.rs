@@ -189,7 +189,7 @@ pub struct SourceLine {
 
 /// Bytes held at an OOM by what one line of the program allocated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineHolding {
+pub struct LineUsage {
     /// The line of the program's own code.
     pub line: SourceLine,
     /// The innermost library line below it, where there is one.
@@ -201,13 +201,13 @@ pub struct LineHolding {
     pub blocks: u64,
     /// What they are, where an optimizer knows them; the rest is activations, buffers, batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<HeldKind>,
+    pub kind: Option<MemoryKind>,
 }
 
 /// What an optimizer knows memory to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HeldKind {
+pub enum MemoryKind {
     /// Parameters.
     Parameters,
     /// Their gradients.
@@ -283,7 +283,7 @@ pub struct OomRecord {
     pub free_blocks: Vec<FreeBlocks>,
     /// The lines that hold the most bytes, most first.
     #[serde(default)]
-    pub lines: Vec<LineHolding>,
+    pub lines: Vec<LineUsage>,
     /// The lines that hold more from step to step, by two sums taken after steps; most first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growing: Vec<GrowingLine>,

@@ -63,7 +63,7 @@ pub(super) fn another(
     let ranks = state.run().map_or(&[][..], |run| &run.ranks);
     let used: Vec<&Uuid> = ranks
         .iter()
-        .flat_map(|rank| &rank.holdings)
+        .flat_map(|rank| &rank.usages)
         .map(|h| &h.device)
         .collect();
     let (other, free) = state
@@ -170,14 +170,14 @@ fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result
 fn several(ranks: &[RankState], failed: &Uuid) -> Option<String> {
     let on_it = ranks
         .iter()
-        .filter(|rank| rank.holding_on(failed).is_some() || rank.device.as_ref() == Some(failed))
+        .filter(|rank| rank.usage_on(failed).is_some() || rank.device.as_ref() == Some(failed))
         .count();
     if on_it > 1 {
         return Some(format!("{on_it} of its processes use that device"));
     }
     let spread = ranks
         .iter()
-        .any(|rank| rank.device.as_ref() == Some(failed) && rank.holdings.len() > 1);
+        .any(|rank| rank.device.as_ref() == Some(failed) && rank.usages.len() > 1);
     spread.then(|| "the process uses several devices at once".into())
 }
 

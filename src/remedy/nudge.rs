@@ -6,7 +6,7 @@ use super::context::Context;
 use super::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment, Unseen};
 use super::model::{Passes, rounded};
 use crate::command::CommandLine;
-use crate::state::{Outcome, RankState, State};
+use crate::state::{RankState, RunOutcome, State};
 use crate::units::Bytes;
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl fmt::Display for Nudge {
 /// The hint for the current run, if there is one.
 pub fn nudge(command: &CommandLine, state: &State, context: &Context<'_>) -> Option<Nudge> {
     let run = state.run()?;
-    if run.outcome() != Outcome::Running || run.oom_count > 0 {
+    if run.outcome() != RunOutcome::Running || run.oom_count > 0 {
         return None;
     }
     let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
@@ -74,7 +74,7 @@ fn room(state: &State, rank: &RankState) -> Option<Bytes> {
     let device = state.device(rank.device.as_ref()?)?;
     let headroom = device
         .headroom(state)
-        .filter(|headroom| !headroom.at_most)?;
+        .filter(|headroom| !headroom.is_upper_bound)?;
     let reserved = rank.sample.as_ref().map(|(_, sample)| sample.reserved)?;
     Some(reserved + headroom.bytes)
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::command::Word;
     use crate::event::What;
-    use crate::state::scene::{self, Scene};
+    use crate::state::staged::{self, StagedSession};
     use crate::units::Moment;
 
     fn gib(gib: f64) -> Bytes {
@@ -148,12 +148,12 @@ mod tests {
 
     /// A run of so many steps with this floor and peak, on a card that NVML sees.
     fn run(steps: u64, floor: f64, peak: f64) -> State {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         scene.sampled(1.5, floor, peak);
         for count in 1..=steps {
             scene.add(
                 1.5 + count as f64,
-                scene::step(100, count, gib(floor), gib(peak)),
+                staged::step(100, count, gib(floor), gib(peak)),
             );
         }
         let now = 3.0 + steps as f64;
@@ -166,7 +166,7 @@ mod tests {
             }),
         );
         let held = gib(peak) + Bytes::mib(518);
-        scene.add(now, What::Device(scene::reading(&[(100, held)])));
+        scene.add(now, What::Device(staged::reading(&[(100, held)])));
         scene.sampled(now + 0.1, floor, peak);
         scene.state.now = Moment::from_secs_f64(now + 0.2);
         scene.state

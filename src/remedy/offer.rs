@@ -35,7 +35,7 @@ pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
         resumed(command, recognised, context),
     ];
     let moved = another_device(command, recognised, context, &outlook);
-    if moved.is_offered() || context.oom.is_none() || cause == Some(Cause::ForeignProcess) {
+    if moved.is_offered() || context.oom.is_none() || cause == Some(Cause::OtherProcess) {
         remedies.push(moved);
     }
     if context.oom.is_none() || cause == Some(Cause::HostMemory) {
@@ -290,7 +290,7 @@ fn max_split(
 /// Waiting, where somebody else's process is the likely cause.
 fn wait(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
     let is_foreign = |finding: &&Finding| {
-        finding.cause == Cause::ForeignProcess && finding.certainty >= Certainty::Likely
+        finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
     };
     let pid = context.findings.iter().find(is_foreign)?.foreign?;
     // What is our own is stopped, not waited for.

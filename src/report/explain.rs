@@ -67,7 +67,7 @@ impl Explained {
             .as_ref()
             .map_or(OomOutcome::Unknown, |r| r.outcome);
         let decisive = run.oom().is_some_and(|oom| std::ptr::eq(oom, incident));
-        let ran_out = run.outcome() == crate::state::Outcome::OutOfMemory;
+        let ran_out = run.outcome() == crate::state::RunOutcome::OutOfMemory;
         let outcome = match (incident.caught, decisive && ran_out) {
             (true, _) => OomOutcome::Caught,
             (false, true) => OomOutcome::Fatal,

@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Plan, Remedy};
-use crate::state::{Outcome, State};
+use crate::state::{RunOutcome, State};
 use crate::units::clock_face;
 use std::fmt::Write;
 
@@ -68,11 +68,11 @@ pub fn summary(state: &State) -> Option<String> {
     let run = state.run()?;
     let (ended, _) = run.ended?;
     let mut line = match run.outcome() {
-        Outcome::Running => return None,
-        Outcome::Finished => "finished".to_string(),
-        Outcome::OutOfMemory => "ran out of memory".to_string(),
-        Outcome::Stopped => "stopped".to_string(),
-        Outcome::Failed(exit) => format!("ended with {exit}"),
+        RunOutcome::Running => return None,
+        RunOutcome::Finished => "finished".to_string(),
+        RunOutcome::OutOfMemory => "ran out of memory".to_string(),
+        RunOutcome::Stopped => "stopped".to_string(),
+        RunOutcome::Failed(exit) => format!("ended with {exit}"),
     };
     let _ = write!(line, " after {}", clock_face(ended.since(run.started)));
     if let Some(peak) = run.peak() {
@@ -84,11 +84,11 @@ pub fn summary(state: &State) -> Option<String> {
     if state.runs.len() > 1 {
         let _ = write!(line, " · run {}", run.number);
     }
-    if let (Some(predicted), Outcome::Finished) = (run.predicted_peak, run.outcome()) {
+    if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         let _ = write!(line, " (predicted {predicted})");
     }
     // A pipe (`python train.py | tee log`) shows the last command's status, not the training's.
-    if run.outcome() == Outcome::Finished && run.oom_count > 0 {
+    if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
         line.push_str(" · memory ran out on the way: survived, or hidden by a pipe's status");
     }
     Some(line)

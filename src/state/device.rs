@@ -55,7 +55,7 @@ impl DeviceState {
 /// What a device's memory is made of right now. The parts add up to `capacity` where it and all
 /// of them are known; a part that is not known is `None` and drawn as unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MakeUp {
+pub struct Breakdown {
     /// Parameters held by optimizers.
     pub parameters: Option<Bytes>,
     /// Gradients.
@@ -64,13 +64,13 @@ pub struct MakeUp {
     pub optimizer_state: Option<Bytes>,
     /// The rest of what is allocated: activations, buffers, batches, whatever has no name. All of
     /// it, while no optimizer was seen.
-    pub activations_and_rest: Option<Bytes>,
+    pub activations_and_other: Option<Bytes>,
     /// Reserved but unallocated.
-    pub unallocated: Option<Bytes>,
+    pub cached: Option<Bytes>,
     /// The training's device memory outside PyTorch: context, libraries, NCCL.
     pub non_pytorch: Option<Bytes>,
     /// Other processes.
-    pub foreign: Option<Bytes>,
+    pub other_processes: Option<Bytes>,
     /// Free.
     pub free: Option<Bytes>,
 }

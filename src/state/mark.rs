@@ -1,4 +1,4 @@
-//! What each of the latest optimizer steps was like: its floor, what it reached, how long it took,
+//! What each of the latest optimizer steps was like: its baseline, what it reached, how long it took,
 //! and how often the allocator had to try again. The diagnosis compares steps with these.
 //!
 //! PyTorch's peak is one of the whole run and is never reset, so a step that stays below the run's
@@ -16,10 +16,10 @@ pub struct StepMark {
     /// When it ended.
     pub at: Moment,
     /// Allocated after it.
-    pub floor: Bytes,
+    pub baseline: Bytes,
     /// The most that was allocated in it (and in those before it that were not read singly).
-    pub most: Bytes,
-    /// Whether `most` is exact; otherwise more may have been allocated between two samples.
+    pub peak: Bytes,
+    /// Whether `peak` is exact; otherwise more may have been allocated between two samples.
     pub is_exact: bool,
     /// How often cudaMalloc had failed and been tried again, over the run so far.
     pub retries: u64,
@@ -27,7 +27,7 @@ pub struct StepMark {
 
 /// The latest steps, and what was seen of the one that goes on.
 #[derive(Debug, Clone, Default)]
-pub struct Marks {
+pub struct StepMarks {
     /// The latest ended steps, oldest first; bounded.
     pub ended: Vec<StepMark>,
     /// The largest sample since the last of them ended.
@@ -38,10 +38,10 @@ pub struct Marks {
     peak: Bytes,
 }
 
-/// Marks kept: as many as floors are.
+/// StepMarks kept: as many as baselines are.
 const KEPT: usize = 512;
 
-impl Marks {
+impl StepMarks {
     /// A sample of the device that the process uses most.
     pub(super) fn sampled(&mut self, allocated: Bytes, retries: u64) {
         self.seen = self.seen.max(allocated);
@@ -62,8 +62,8 @@ impl Marks {
         let mark = StepMark {
             count: step.count,
             at,
-            floor: step.after.allocated,
-            most: if rose || was_reset {
+            baseline: step.after.allocated,
+            peak: if rose || was_reset {
                 peak.max(seen)
             } else {
                 seen
@@ -90,9 +90,9 @@ mod tests {
     use super::*;
     use crate::event::StepReading;
 
-    fn step(count: u64, floor: u64, peak: u64) -> Step {
+    fn step(count: u64, baseline: u64, peak: u64) -> Step {
         let reading = StepReading {
-            allocated: Bytes::mib(floor),
+            allocated: Bytes::mib(baseline),
             reserved: Bytes::mib(peak),
             peak: Bytes::mib(peak),
         };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_step_below_the_maximum_has_only_a_bound() {
-        let mut marks = Marks::default();
+        let mut marks = StepMarks::default();
         let at = Moment::from_secs_f64;
         marks.ended(at(1.0), &step(1, 10, 90));
         marks.sampled(Bytes::mib(70), 2);
@@ -119,7 +119,7 @@ mod tests {
         let said: Vec<_> = marks
             .ended
             .iter()
-            .map(|mark| (mark.most, mark.is_exact, mark.retries))
+            .map(|mark| (mark.peak, mark.is_exact, mark.retries))
             .collect();
         assert_eq!(
             said,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn marks_are_bounded() {
-        let mut marks = Marks::default();
+        let mut marks = StepMarks::default();
         for n in 1..2_000 {
             marks.ended(Moment::from_secs_f64(n as f64), &step(n, 1, n));
         }

@@ -20,7 +20,7 @@ pub struct OomIncident {
     /// The device, where it can be told.
     pub device: Option<Uuid>,
     /// What NVML last said of the device when the first witness spoke.
-    pub surroundings: Option<Surroundings>,
+    pub nvml_at_oom: Option<NvmlAtOom>,
     /// Whether the program survived it: it went on stepping, or ended well.
     pub caught: bool,
 }
@@ -28,7 +28,7 @@ pub struct OomIncident {
 /// What NVML said of a device just before it ran out of memory. It is kept with the incident since
 /// afterwards the device looks different: the process has gone.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Surroundings {
+pub struct NvmlAtOom {
     /// When it was read.
     pub at: Moment,
     /// The process's memory outside PyTorch's allocator, where NVML's figures tell.
@@ -47,7 +47,7 @@ impl OomIncident {
             pid: None,
             rank: report.rank,
             device: None,
-            surroundings: None,
+            nvml_at_oom: None,
             caught: report.outcome == OomOutcome::Caught,
             report: Some(report),
         }
@@ -86,7 +86,7 @@ impl OomIncident {
     }
 
     /// Reserved but unallocated.
-    pub fn unallocated(&self) -> Option<Bytes> {
+    pub fn cached(&self) -> Option<Bytes> {
         if let Some(record) = &self.record {
             return Some(record.sample.reserved - record.sample.allocated);
         }

@@ -1,6 +1,6 @@
 //! One process of the training that uses a device, as its probe shows it.
 
-use super::{Marks, Room, Series};
+use super::{Resolution, Series, StepMarks};
 use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -12,7 +12,7 @@ pub struct RankState {
     /// When it first did.
     pub joined: Moment,
     /// What it holds on each device that it has a sample of, in order of first sight.
-    pub holdings: Vec<Holding>,
+    pub usages: Vec<DeviceUsage>,
     /// The device that it uses most (the one of its latest sample with the most reserved).
     pub device: Option<Uuid>,
     /// Its latest sample on that device.
@@ -25,9 +25,9 @@ pub struct RankState {
     pub reserved_peak: Bytes,
     /// The largest `allocated` and `reserved` so far, as of the last sample before the allocator had
     /// to give anything back: what it holds where nothing presses it.
-    pub unforced: Option<(Bytes, Bytes)>,
+    pub peaks_before_retry: Option<(Bytes, Bytes)>,
     /// The most that was seen, after a first step, to lie in pieces beside blocks in use.
-    pub pieces_peak: Option<Bytes>,
+    pub inactive_split_peak: Option<Bytes>,
     /// At which step the peak was reached, where steps are known.
     pub peak_step: Option<u64>,
     /// When cudaMalloc had failed and was tried again without the cache, and how often until then;
@@ -49,7 +49,7 @@ pub struct RankState {
 
 /// What one process holds on one device.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct DeviceUsage {
     /// The device.
     pub device: Uuid,
     /// When it was read.
@@ -64,14 +64,14 @@ impl RankState {
         RankState {
             hello,
             joined,
-            holdings: Vec::new(),
+            usages: Vec::new(),
             device: None,
             sample: None,
-            allocated: Series::with(Room::Spark),
+            allocated: Series::with(Resolution::Spark),
             allocated_peak: Bytes::ZERO,
             reserved_peak: Bytes::ZERO,
-            unforced: None,
-            pieces_peak: None,
+            peaks_before_retry: None,
+            inactive_split_peak: None,
             peak_step: None,
             retries: Vec::new(),
             steps: StepTrack::default(),
@@ -84,10 +84,8 @@ impl RankState {
     }
 
     /// What it holds on a device, as of its latest sample.
-    pub fn holding_on(&self, device: &Uuid) -> Option<&Holding> {
-        self.holdings
-            .iter()
-            .find(|holding| &holding.device == device)
+    pub fn usage_on(&self, device: &Uuid) -> Option<&DeviceUsage> {
+        self.usages.iter().find(|holding| &holding.device == device)
     }
 
     /// What its memory is made of on the device with this ordinal.
@@ -120,8 +118,8 @@ pub struct StepTrack {
     pub rate: Option<f64>,
     /// Ends of the latest steps, for the rate; bounded.
     pub recent: Vec<Moment>,
-    /// Allocated after the latest steps (the floor, step by step); bounded, oldest first.
-    pub floors: Vec<(u64, Bytes)>,
+    /// Allocated after the latest steps (the baseline, step by step); bounded, oldest first.
+    pub baselines: Vec<(u64, Bytes)>,
     /// The largest allocated up to the end of the latest step: of all that was seen whole, an
     /// out-of-memory in the step after it left out.
     pub peak: Option<Bytes>,
@@ -133,5 +131,5 @@ pub struct StepTrack {
     /// The largest allocated inside `step()`, where that was more than anything before it.
     pub optimizer_peak: Option<Bytes>,
     /// What the latest steps were like, one by one.
-    pub marks: Marks,
+    pub marks: StepMarks,
 }

@@ -57,7 +57,7 @@ pub enum Patching {
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// It goes on.
     Running,
     /// It ended with exit code 0.
@@ -184,17 +184,17 @@ impl Run {
     }
 
     /// How it stands.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RunOutcome {
         match self.ended {
-            None => Outcome::Running,
-            Some((_, exit)) if exit.is_success() => Outcome::Finished,
+            None => RunOutcome::Running,
+            Some((_, exit)) if exit.is_success() => RunOutcome::Finished,
             // Who stops a training that has run out of memory (its other ranks may hang for
             // minutes) did not end it.
             Some(_) if self.oom().is_some_and(|oom| !self.stopped_before(oom.at)) => {
-                Outcome::OutOfMemory
+                RunOutcome::OutOfMemory
             }
-            Some(_) if self.stop_requested.is_some() => Outcome::Stopped,
-            Some((_, exit)) => Outcome::Failed(exit),
+            Some(_) if self.stop_requested.is_some() => RunOutcome::Stopped,
+            Some((_, exit)) => RunOutcome::Failed(exit),
         }
     }
 }

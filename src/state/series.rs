@@ -20,7 +20,7 @@ const FIRST_WIDTH: u64 = 1_000_000;
 
 /// What a stretch of time held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
+pub struct SeriesBucket {
     /// The smallest value.
     pub min: Bytes,
     /// The largest.
@@ -29,9 +29,9 @@ pub struct Bucket {
     pub last: Bytes,
 }
 
-impl Bucket {
-    fn of(value: Bytes) -> Bucket {
-        Bucket {
+impl SeriesBucket {
+    fn of(value: Bytes) -> SeriesBucket {
+        SeriesBucket {
             min: value,
             max: value,
             last: value,
@@ -39,8 +39,8 @@ impl Bucket {
     }
 
     /// This stretch and a later one together.
-    fn then(self, later: Bucket) -> Bucket {
-        Bucket {
+    fn then(self, later: SeriesBucket) -> SeriesBucket {
+        SeriesBucket {
             min: self.min.min(later.min),
             max: self.max.max(later.max),
             last: later.last,
@@ -60,8 +60,8 @@ struct Change {
 const GAP: u64 = u64::MAX;
 
 impl Change {
-    fn bucket(self) -> Option<Bucket> {
-        (self.value != GAP).then(|| Bucket::of(Bytes(self.value)))
+    fn bucket(self) -> Option<SeriesBucket> {
+        (self.value != GAP).then(|| SeriesBucket::of(Bytes(self.value)))
     }
 }
 
@@ -71,7 +71,7 @@ struct Cell {
     /// The first change in it.
     at: Moment,
     /// The values; `None` where it holds the beginning of a gap and nothing else.
-    values: Option<Bucket>,
+    values: Option<SeriesBucket>,
     /// When the gap began with which it ends, if it ends with one. A gap that begins and ends
     /// within one cell is shorter than the cell and is not kept.
     gap: Option<Moment>,
@@ -104,7 +104,7 @@ impl Cell {
 
 /// How much of a quantity is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Room {
+pub enum Resolution {
     /// Enough for a chart across a wide screen.
     #[default]
     Chart,
@@ -112,20 +112,20 @@ pub enum Room {
     Spark,
 }
 
-impl Room {
+impl Resolution {
     /// Changes kept exactly.
     fn exact(self) -> usize {
         match self {
-            Room::Chart => EXACT,
-            Room::Spark => EXACT / 10,
+            Resolution::Chart => EXACT,
+            Resolution::Spark => EXACT / 10,
         }
     }
 
     /// Buckets kept of what is older.
     fn buckets(self) -> usize {
         match self {
-            Room::Chart => BUCKETS,
-            Room::Spark => BUCKETS / 8,
+            Resolution::Chart => BUCKETS,
+            Resolution::Spark => BUCKETS / 8,
         }
     }
 }
@@ -133,7 +133,7 @@ impl Room {
 /// A quantity over time.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    room: Room,
+    resolution: Resolution,
     /// Older than all of `exact`, one for each slot of `width` that has any change.
     cells: VecDeque<Cell>,
     /// The slots' width in microseconds; zero while there are no cells.
@@ -148,9 +148,9 @@ pub struct Series {
 
 impl Series {
     /// An empty one that keeps so much.
-    pub fn with(room: Room) -> Series {
+    pub fn with(resolution: Resolution) -> Series {
         Series {
-            room,
+            resolution,
             ..Series::default()
         }
     }
@@ -211,8 +211,8 @@ impl Series {
     ///
     /// A column that many values fall into has their min and max; a bucket of old values that is
     /// wider than a column gives its range to all the columns that it covers.
-    pub fn columns(&self, from: Moment, to: Moment, columns: usize) -> Vec<Option<Bucket>> {
-        let mut drawn: Vec<Option<Bucket>> = vec![None; columns];
+    pub fn columns(&self, from: Moment, to: Moment, columns: usize) -> Vec<Option<SeriesBucket>> {
+        let mut drawn: Vec<Option<SeriesBucket>> = vec![None; columns];
         if columns == 0 || to <= from {
             return drawn;
         }
@@ -239,18 +239,23 @@ impl Series {
         max
     }
 
-    /// Gives up exactness for room: all that is known in at most `buckets` buckets. For what will
+    /// Gives up exactness for resolution: all that is known in at most `buckets` buckets. For what will
     /// get no more values.
     pub fn thin(&mut self, buckets: usize) {
         for change in std::mem::take(&mut self.exact) {
-            self.settle(change, self.room.buckets());
+            self.settle(change, self.resolution.buckets());
         }
         self.widen(buckets);
         self.cells.shrink_to_fit();
     }
 
     /// Each stretch with one bucket that overlaps `from..to`, in order, its ends not cut.
-    fn stretches(&self, from: Moment, to: Moment, mut each: impl FnMut(Moment, Moment, Bucket)) {
+    fn stretches(
+        &self,
+        from: Moment,
+        to: Moment,
+        mut each: impl FnMut(Moment, Moment, SeriesBucket),
+    ) {
         // The entry before the first one inside still holds at `from`.
         let cells = self.cells.partition_point(|cell| cell.at < from);
         let exact = self.exact.partition_point(|change| change.at < from);
@@ -277,12 +282,12 @@ impl Series {
     }
 
     fn change(&mut self, at: Moment, value: u64) {
-        grow(&mut self.exact, self.room.exact() + 1);
+        grow(&mut self.exact, self.resolution.exact() + 1);
         self.exact.push_back(Change { at, value });
-        if self.exact.len() > self.room.exact()
+        if self.exact.len() > self.resolution.exact()
             && let Some(oldest) = self.exact.pop_front()
         {
-            self.settle(oldest, self.room.buckets());
+            self.settle(oldest, self.resolution.buckets());
         }
     }
 
@@ -291,7 +296,7 @@ impl Series {
         self.width = self.width.max(FIRST_WIDTH);
         self.add(Cell::of(change));
         if self.cells.len() > limit {
-            // A quarter of room at least, so that widening is rare.
+            // A quarter of resolution at least, so that widening is rare.
             self.widen(limit - limit / 4);
         }
     }
@@ -301,7 +306,7 @@ impl Series {
         match self.cells.back_mut() {
             Some(last) if last.at.0 / width == cell.at.0 / width => *last = last.then(cell),
             _ => {
-                grow(&mut self.cells, self.room.buckets() + 1);
+                grow(&mut self.cells, self.resolution.buckets() + 1);
                 self.cells.push_back(cell);
             }
         }
@@ -318,7 +323,7 @@ impl Series {
     }
 }
 
-/// Makes room for one more, doubling as any list does, but never for more than it will ever hold.
+/// Makes resolution for one more, doubling as any list does, but never for more than it will ever hold.
 fn grow<T>(list: &mut VecDeque<T>, most: usize) {
     if list.len() == list.capacity() && list.len() < most {
         let more = list.len().max(16).min(most - list.len());

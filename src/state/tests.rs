@@ -1,7 +1,7 @@
 //! Tables of events in, state out.
 
+mod breakdown;
 mod devices;
-mod make_up;
 mod ooms;
 mod runs;
 mod sequences;

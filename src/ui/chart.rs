@@ -25,7 +25,7 @@ pub use window::{Move, TimeView, Window};
 use super::figures::Figures;
 use super::pen::{Pen, columns};
 use super::theme::{Theme, Tone};
-use crate::state::{Bucket, DeviceState, Run, Series, State};
+use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
 use crate::units::{Bytes, Moment, Uuid};
 use plot::Stroke;
 use ratatui::buffer::Buffer;
@@ -64,9 +64,9 @@ const WIDTH_FOR_LEGEND: u16 = 60;
 
 /// What the chart draws, read from the state once a frame.
 struct Curves {
-    allocated: Vec<Option<Bucket>>,
-    reserved: Vec<Option<Bucket>>,
-    used: Vec<Option<Bucket>>,
+    allocated: Vec<Option<SeriesBucket>>,
+    reserved: Vec<Option<SeriesBucket>>,
+    used: Vec<Option<SeriesBucket>>,
     latest: Latest,
 }
 
@@ -109,7 +109,7 @@ impl Curves {
 
     /// The figures are those of a column: the cursor stands there.
     fn point_at(&mut self, column: u16) {
-        let most = |columns: &[Option<Bucket>]| {
+        let most = |columns: &[Option<SeriesBucket>]| {
             let bucket = columns.get(usize::from(column)).copied().flatten();
             bucket.map(|bucket| bucket.max)
         };
@@ -252,7 +252,7 @@ pub fn draw(
 /// A curve of an earlier run.
 struct Overlay {
     name: String,
-    columns: Vec<Option<Bucket>>,
+    columns: Vec<Option<SeriesBucket>>,
 }
 
 impl Overlay {

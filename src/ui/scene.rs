@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Remedy, RemedyId};
-use crate::state::{Outcome, State};
+use crate::state::{RunOutcome, State};
 use std::path::Path;
 
 /// Everything that is drawn, but how the user wants to see it.
@@ -46,7 +46,7 @@ impl<'a> Scene<'a> {
     /// Whether the training runs in this session and has not ended.
     pub fn is_running(&self) -> bool {
         let run = self.state.run();
-        self.replay.is_none() && run.is_some_and(|run| run.outcome() == Outcome::Running)
+        self.replay.is_none() && run.is_some_and(|run| run.outcome() == RunOutcome::Running)
     }
 }
 

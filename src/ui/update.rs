@@ -16,7 +16,7 @@ use super::scene::Scene;
 use super::typing;
 use super::view::{Keyboard, View};
 use crate::remedy;
-use crate::state::{Outcome, State};
+use crate::state::{RunOutcome, State};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
@@ -65,7 +65,7 @@ impl View {
         }
         let asks =
             self.mode() != Mode::Editing && scene.replay.is_none() && scene.waiting.is_none();
-        if run.outcome() == Outcome::OutOfMemory && self.offered != Some(run.number) && asks {
+        if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));

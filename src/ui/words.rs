@@ -1,7 +1,7 @@
 //! Words for a run that more than one part of the screen uses.
 
 use super::theme::Tone;
-use crate::state::{DeviceState, Outcome, Patching, RankState, Run};
+use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome};
 
 /// Whether the training is what the program alone would make of it.
 pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
@@ -13,13 +13,13 @@ pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
 }
 
 /// An outcome in a word or two.
-pub fn outcome_words(outcome: Outcome) -> (String, Tone) {
+pub fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
     match outcome {
-        Outcome::Running => ("running".to_string(), Tone::Accent),
-        Outcome::Finished => ("finished".to_string(), Tone::Good),
-        Outcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
-        Outcome::Stopped => ("stopped".to_string(), Tone::Dim),
-        Outcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
+        RunOutcome::Running => ("running".to_string(), Tone::Accent),
+        RunOutcome::Finished => ("finished".to_string(), Tone::Good),
+        RunOutcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
+        RunOutcome::Stopped => ("stopped".to_string(), Tone::Dim),
+        RunOutcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
     }
 }
 

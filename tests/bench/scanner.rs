@@ -164,7 +164,7 @@ fn ooms(bytes: &[u8]) -> u64 {
 
 fn epochs(bytes: &[u8]) -> u64 {
     let mut found = 0;
-    let (mut lines, mut count) = (epoch::Lines::default(), epoch::Count::default());
+    let (mut lines, mut count) = (epoch::EpochLines::default(), epoch::Count::default());
     for (at, chunk) in (0..).zip(bytes.chunks(CHUNK)) {
         lines.feed(black_box(chunk), &mut |told| {
             found += u64::from(count.take(told, Moment(at * 1_000)).is_some());

@@ -325,7 +325,7 @@ fn oom_foreign() -> Story {
             record.sample.reserved = crate::frames::story::gib(11.4);
         })
         .find(
-            Cause::ForeignProcess,
+            Cause::OtherProcess,
             "Another process holds 11.5 GiB of this card: ollama (977, bob).",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );

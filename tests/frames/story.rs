@@ -475,8 +475,8 @@ fn line(file: &str, line: u32, function: &str) -> SourceLine {
     }
 }
 
-fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> LineHolding {
-    LineHolding {
+fn holding(file: &str, number: u32, function: &str, n: f64, blocks: u64) -> LineUsage {
+    LineUsage {
         line: line(file, number, function),
         inside: (blocks == 96).then(|| line("modeling_gpt2.py", 240, "mlp")),
         bytes: gib(n),

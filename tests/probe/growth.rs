@@ -2,7 +2,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
-use oomph::event::HeldKind;
+use oomph::event::MemoryKind;
 use oomph::units::Bytes;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -53,9 +53,9 @@ fn a_leak_has_its_line() {
         .collect();
     for expected in [
         (10, None),
-        (13, Some(HeldKind::OptimizerState)),
-        (2, Some(HeldKind::Parameters)),
-        (5, Some(HeldKind::Gradients)),
+        (13, Some(MemoryKind::OptimizerState)),
+        (2, Some(MemoryKind::Parameters)),
+        (5, Some(MemoryKind::Gradients)),
     ] {
         assert!(kinds.contains(&expected), "{expected:?} in {kinds:?}");
     }

@@ -40,7 +40,7 @@ fn usual() -> Vec<Candidate> {
 
 fn situation(candidates: &[Candidate]) -> Situation<'_> {
     Situation {
-        outcome: Outcome::OutOfMemory,
+        outcome: RunOutcome::OutOfMemory,
         stop_requested: false,
         cause: Some(Cause::Capacity),
         part_of_a_job: None,
@@ -190,7 +190,7 @@ fn nothing_is_done_against_the_user_a_leak_or_the_host() {
         ),
         (
             Situation {
-                outcome: Outcome::Stopped,
+                outcome: RunOutcome::Stopped,
                 ..usual.clone()
             },
             Refusal::Stopped,
@@ -204,14 +204,14 @@ fn nothing_is_done_against_the_user_a_leak_or_the_host() {
         ),
         (
             Situation {
-                outcome: Outcome::Failed(Exit::Code(1)),
+                outcome: RunOutcome::Failed(Exit::Code(1)),
                 ..usual.clone()
             },
             Refusal::NotOutOfMemory,
         ),
         (
             Situation {
-                outcome: Outcome::Finished,
+                outcome: RunOutcome::Finished,
                 ..usual.clone()
             },
             Refusal::NotOutOfMemory,
@@ -237,9 +237,9 @@ fn nothing_is_done_against_the_user_a_leak_or_the_host() {
         Cause::Capacity,
         Cause::OptimizerState,
         Cause::Fragmentation,
-        Cause::ForeignProcess,
+        Cause::OtherProcess,
         Cause::Limit,
-        Cause::OddBatch,
+        Cause::OutlierBatch,
         Cause::NonPytorch,
         Cause::Thrashing,
     ] {

@@ -38,7 +38,7 @@ impl Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::scene::gib;
+    use crate::state::staged::gib;
 
     /// After which step a run is stopped that holds so much after each.
     fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {

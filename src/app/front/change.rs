@@ -7,7 +7,7 @@ use crate::app::screen::Due;
 use crate::command::CommandLine;
 use crate::event::{Exit, Hello, Level};
 use crate::remedy::{self, Ended, Refusal, Remedy, RemedyId};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::units::Uuid;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -88,7 +88,7 @@ impl Front {
         let Some(run) = self.state.run() else {
             return false;
         };
-        if !matches!(run.outcome(), Outcome::Failed(_)) {
+        if !matches!(run.outcome(), RunOutcome::Failed(_)) {
             return false;
         }
         let ended = run.ended.map_or(run.started, |(at, _)| at);

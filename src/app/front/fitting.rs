@@ -6,7 +6,7 @@ use crate::app::fit::{Next as Asked, Shown, Trial};
 use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
 use crate::remedy::model::{Allocator, Observation};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::supervise::KeeperOrder;
 use crate::units::Bytes;
 
@@ -48,7 +48,7 @@ impl Front {
         let headroom = device.headroom(&self.state)?;
         let reserved = rank.sample.as_ref().map(|(_, sample)| sample.reserved)?;
         let room = reserved + headroom.bytes;
-        Some(if headroom.at_most {
+        Some(if headroom.is_upper_bound {
             room - CONTEXT
         } else {
             room
@@ -68,9 +68,9 @@ impl Front {
             .is_some_and(|fitting| fitting.stopped == Some(run.number));
         let stopped_by_user = run.stop_requested.is_some();
         let fits = match outcome {
-            Outcome::Finished => true,
-            Outcome::OutOfMemory => false,
-            Outcome::Running | Outcome::Stopped | Outcome::Failed(_) => was_told,
+            RunOutcome::Finished => true,
+            RunOutcome::OutOfMemory => false,
+            RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => was_told,
         };
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         let (seen, peak) = (Observation::of_run(run, &self.context()), run.peak());
@@ -92,7 +92,7 @@ impl Front {
             fitting.given_up = Some("stopped".into());
             return;
         }
-        if !fits && outcome != Outcome::OutOfMemory {
+        if !fits && outcome != RunOutcome::OutOfMemory {
             fitting.given_up = Some(format!(
                 "run {number} ended by itself ({exit}) before its steps, and not for want of memory; \
                  its output stands above"

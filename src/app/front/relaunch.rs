@@ -11,7 +11,7 @@ use crate::app::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
 use crate::remedy::{self, Context, Leftover, Plan, Remedy, RemedyId};
-use crate::state::{Outcome, Run};
+use crate::state::{Run, RunOutcome};
 use crate::supervise::{KeeperOrder, Launch};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
@@ -67,7 +67,7 @@ impl Front {
     /// What follows a run that has ended and is folded.
     pub(super) fn conclude(&mut self, exit: Exit, after: After, now: Moment) {
         self.phase = Phase::Asking { exit, since: now };
-        let ran_out = self.state.run().map(Run::outcome) == Some(Outcome::OutOfMemory);
+        let ran_out = self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory);
         if ran_out {
             self.earlier.ask(&self.command, &self.memory.header.id);
         }

@@ -1,18 +1,18 @@
-//! Floors that climb, and floors that do not.
+//! Floors that climb, and baselines that do not.
 
 use crate::diagnosis::*;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::{RankState, State};
 
-/// A run of steps with these floors and peaks, in GiB.
+/// A run of steps with these baselines and peaks, in GiB.
 fn stepping(of: impl Fn(u64) -> (f64, f64), steps: u64) -> State {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene.sampled(1.5, 1.0, 1.5);
     let mut highest = 0.0_f64;
     for n in 1..=steps {
-        let (floor, peak) = of(n);
+        let (baseline, peak) = of(n);
         highest = highest.max(peak);
-        scene.add(2.0 + n as f64, step(100, n, gib(floor), gib(highest)));
+        scene.add(2.0 + n as f64, step(100, n, gib(baseline), gib(highest)));
     }
     scene.state
 }
@@ -21,15 +21,15 @@ fn rank(state: &State) -> &RankState {
     &state.run().expect("a run").ranks[0]
 }
 
-fn climbs(of: impl Fn(u64) -> (f64, f64), steps: u64) -> Option<Climb> {
-    climb(&rank(&stepping(of, steps)).steps, Some(gib(24.0)))
+fn climbs(of: impl Fn(u64) -> (f64, f64), steps: u64) -> Option<BaselineGrowth> {
+    baseline_growth(&rank(&stepping(of, steps)).steps, Some(gib(24.0)))
 }
 
 #[test]
 fn a_leak_of_half_a_percent_a_step_is_called_within_thirty() {
     let leak = |n: u64| {
-        let floor = 3.0 + 0.12 * n as f64;
-        (floor, floor + 8.0)
+        let baseline = 3.0 + 0.12 * n as f64;
+        (baseline, baseline + 8.0)
     };
     let called = (1..=30).find(|steps| climbs(leak, *steps).is_some());
     assert_eq!(called, Some(23), "the first step at which it is called");
@@ -37,17 +37,17 @@ fn a_leak_of_half_a_percent_a_step_is_called_within_thirty() {
     assert!((found.per_step / gib(0.12).0 as f64 - 1.0).abs() < 0.01);
     assert_eq!(found.steps, 26);
     let scattered = |n: u64| {
-        let floor = 3.0 + 0.12 * n as f64 + ((n * 7919) % 13) as f64 * 0.03;
-        (floor, floor + 8.0)
+        let baseline = 3.0 + 0.12 * n as f64 + ((n * 7919) % 13) as f64 * 0.03;
+        (baseline, baseline + 8.0)
     };
     assert!(climbs(scattered, 30).is_some());
-    // One that takes a tenth of the card is called as soon as ten floors are there.
+    // One that takes a tenth of the card is called as soon as ten baselines are there.
     let fast = |n: u64| (3.0 + 0.4 * n as f64, 11.0 + 0.4 * n as f64);
     assert!(climbs(fast, 13).is_some());
     // One that comes with every tenth step.
     let in_bursts = |n: u64| {
-        let floor = 3.0 + 0.6 * (n / 10) as f64;
-        (floor, floor + 8.0)
+        let baseline = 3.0 + 0.6 * (n / 10) as f64;
+        (baseline, baseline + 8.0)
     };
     assert!(climbs(in_bursts, 200).is_some());
 }
@@ -65,8 +65,8 @@ fn steady_trainings_leak_nothing() {
             (if n < 2 { 1.0 } else { 3.0 }, 11.0)
         }),
         ("a warm-up that levels off", &|n| {
-            let floor = 3.0 + 2.0 * (1.0 - (-(n as f64) / 15.0).exp());
-            (floor, floor + 8.0)
+            let baseline = 3.0 + 2.0 * (1.0 - (-(n as f64) / 15.0).exp());
+            (baseline, baseline + 8.0)
         }),
         ("workspaces over the first twenty steps", &|n| {
             (3.0 + 0.05 * n.min(20) as f64, 11.0)
@@ -110,9 +110,9 @@ fn steady_trainings_leak_nothing() {
         // At every moment, not only at the end.
         for steps in 1..=140 {
             let state = stepping(training, steps);
-            let found = climb(&rank(&state).steps, Some(gib(24.0)));
+            let found = baseline_growth(&rank(&state).steps, Some(gib(24.0)));
             assert_eq!(found, None, "{what}, {steps} steps");
-            assert_eq!(forecast(&state), None, "{what}, {steps} steps");
+            assert_eq!(leak_forecast(&state), None, "{what}, {steps} steps");
         }
     }
     assert_eq!(climbs(|n| (3.0 + n as f64, 11.0), 12), None, "too few");

@@ -4,7 +4,7 @@
 use crate::diagnosis::*;
 use crate::event::What;
 use crate::state::State;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::units::Bytes;
 
 /// Numbers in no order, the same in every run (splitmix64).
@@ -107,22 +107,22 @@ impl Training {
 }
 
 /// The forecasts of a training, by the step at which each was made; and the step that failed.
-fn forecasts(seed: u64) -> (Vec<Forecast>, u64) {
+fn forecasts(seed: u64) -> (Vec<LeakForecast>, u64) {
     let mut training = Training::generated(seed);
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene.sampled(1.5, 1.0, 1.5);
     let mut made = Vec::new();
     for n in 1..5_000 {
-        let Some((floor, peak)) = training.step(n) else {
+        let Some((baseline, peak)) = training.step(n) else {
             return (made, n);
         };
         let at = 2.0 + n as f64;
-        scene.add(at, step(100, n, gib(floor), gib(peak)));
+        scene.add(at, step(100, n, gib(baseline), gib(peak)));
         // Looked at now and then: after thirty steps, and a few times later.
         if n >= 30 && n.is_power_of_two() || n == 30 || n % 97 == 0 {
             let reserved = gib(training.reserved());
             let used = reserved + gib(training.outside);
-            let mut held = sample(100, 0, gib(floor), reserved);
+            let mut held = sample(100, 0, gib(baseline), reserved);
             held.allocated_peak = gib(peak);
             scene.add(at + 0.1, What::Sample(held));
             let mut card = reading(&[(100, used)]);
@@ -130,7 +130,7 @@ fn forecasts(seed: u64) -> (Vec<Forecast>, u64) {
             card.driver_reserved = Some(Bytes::ZERO);
             card.free = Some(gib(CARD) - used);
             scene.add(at + 0.2, What::Device(card));
-            made.extend(forecast(&scene.state));
+            made.extend(leak_forecast(&scene.state));
         }
     }
     (made, 5_000)
@@ -169,24 +169,24 @@ fn the_true_step_is_in_the_range() {
 
 #[test]
 fn a_forecast_is_said_in_words_once() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene.sampled(1.5, 1.0, 1.5);
-    let mut watch = Watch::default();
+    let mut watch = LiveWarnings::default();
     let mut notes = Vec::new();
     for n in 1..=60 {
-        let floor = gib(3.0 + 0.12 * n as f64);
+        let baseline = gib(3.0 + 0.12 * n as f64);
         let at = 2.0 + n as f64;
-        scene.add(at, step(100, n, floor, floor + gib(8.0)));
-        let mut held = sample(100, 0, floor, floor + gib(8.2));
-        held.allocated_peak = floor + gib(8.0);
+        scene.add(at, step(100, n, baseline, baseline + gib(8.0)));
+        let mut held = sample(100, 0, baseline, baseline + gib(8.2));
+        held.allocated_peak = baseline + gib(8.0);
         scene.add(at + 0.1, What::Sample(held));
-        let used = floor + gib(8.7);
+        let used = baseline + gib(8.7);
         scene.add(at + 0.2, What::Device(reading(&[(100, used)])));
         notes.extend(watch.look(&scene.state));
     }
-    let coming = forecast(&scene.state).expect("a forecast");
+    let coming = leak_forecast(&scene.state).expect("a forecast");
     assert!(coming.soonest <= coming.in_steps && coming.in_steps <= coming.latest);
-    // 23.60 GiB, 0.5 of it outside PyTorch, 8.0 on top of the floor: the floor may reach 15.1 GiB,
+    // 23.60 GiB, 0.5 of it outside PyTorch, 8.0 on top of the baseline: the baseline may reach 15.1 GiB,
     // which step 101 would pass.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
     assert!(notes.len() <= 2, "{notes:#?}");
@@ -196,7 +196,7 @@ fn a_forecast_is_said_in_words_once() {
     let range = format!("({}–{})", coming.soonest, coming.latest);
     assert!(words.ends_with(&range), "{words}");
     scene.add(70.0, exited(1, crate::event::Exit::Code(1)));
-    assert_eq!(forecast(&scene.state), None, "it has ended");
+    assert_eq!(leak_forecast(&scene.state), None, "it has ended");
     assert_eq!(warnings(&scene.state), []);
-    assert_eq!(forecast(&State::default()), None);
+    assert_eq!(leak_forecast(&State::default()), None);
 }

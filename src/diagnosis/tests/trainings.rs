@@ -2,14 +2,14 @@
 
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{OomKind, OomReport, OtherProcess};
+use crate::oom::{self, OomKind, OomReport};
 use crate::state::State;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
 /// An out-of-memory of a training with a probe.
-fn failing(record: OomRecord) -> Scene {
-    let mut scene = Scene::training();
+fn failing(record: OomRecord) -> StagedSession {
+    let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     scene.add(3.0, What::Device(reading(&[(100, gib(2.0))])));
     scene.add(20.0, What::Oom(record));
@@ -45,30 +45,36 @@ fn fragmented() -> OomRecord {
     }
 }
 
-fn leaking(per_step: Bytes, steps: u64) -> Scene {
-    let mut scene = Scene::training();
+fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
+    let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     for n in 1..=steps {
         // A scatter of some MiB, as varying lengths leave.
         let scatter = Bytes::mib((n * 7) % 5);
-        let floor = gib(3.0) + per_step.scale(n as f64) + scatter;
-        scene.add(2.0 + n as f64, step(100, n, floor, floor + gib(8.0)));
+        let baseline = gib(3.0) + per_step.scale(n as f64) + scatter;
+        scene.add(2.0 + n as f64, step(100, n, baseline, baseline + gib(8.0)));
     }
-    let floor = gib(3.0) + per_step.scale(steps as f64);
+    let baseline = gib(3.0) + per_step.scale(steps as f64);
     scene.add(
         2_000.0,
         What::Oom(OomRecord {
             phase: Phase::Forward,
             step: steps,
-            ..record(100, floor + gib(8.0), floor + gib(8.2), gib(0.5), gib(0.1))
+            ..record(
+                100,
+                baseline + gib(8.0),
+                baseline + gib(8.2),
+                gib(0.5),
+                gib(0.1),
+            )
         }),
     );
     scene
 }
 
 /// Steps alike, then one that needs more.
-fn odd(steps: u64, peak: f64, on_top: f64) -> Scene {
-    let mut scene = Scene::training();
+fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
+    let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     for n in 1..=steps {
         scene.add(2.0 + n as f64, step(100, n, gib(4.0), gib(4.0 + peak)));
@@ -92,8 +98,8 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> Scene {
 }
 
 /// Twenty quick steps, then ten slow ones with retries, then the end.
-fn thrashing() -> Scene {
-    let mut scene = Scene::training();
+fn thrashing() -> StagedSession {
+    let mut scene = StagedSession::training();
     let mut at = 2.0;
     for n in 1..=30 {
         at += if n > 20 { 1.7 } else { 1.0 };
@@ -106,8 +112,8 @@ fn thrashing() -> Scene {
 }
 
 /// The card is lost, and then CUDA says that it has no memory.
-fn lost() -> Scene {
-    let mut scene = Scene::training();
+fn lost() -> StagedSession {
+    let mut scene = StagedSession::training();
     scene.sampled(2.0, 4.0, 4.5);
     let mut card = reading(&[(100, gib(5.0))]);
     scene.add(3.0, What::Device(card.clone()));
@@ -124,10 +130,10 @@ fn lost() -> Scene {
     scene
 }
 
-pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
+pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
     use Cause::*;
     use Certainty::*;
-    let mut foreign = Scene::training();
+    let mut foreign = StagedSession::training();
     let mut card = reading(&[(100, gib(2.0)), (4_021, gib(15.0))]);
     if let Some(other) = card.processes.as_mut().and_then(|list| list.get_mut(1)) {
         other.name = Some("python".into());
@@ -142,7 +148,7 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
     // Afterwards the card is empty: that is not what it looked like.
     foreign.add(22.0, What::Device(reading(&[])));
 
-    let mut left_over = Scene::training();
+    let mut left_over = StagedSession::training();
     left_over
         .add(8.0, exited(1, Exit::Code(1)))
         .add(9.0, started(2, 200, "python train.py --batch-size 32"))
@@ -157,7 +163,7 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             What::Oom(record(200, gib(1.3), gib(1.5), gib(1.9), gib(1.6))),
         );
 
-    let mut same_device = Scene::default();
+    let mut same_device = StagedSession::default();
     same_device
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
@@ -167,13 +173,13 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
     let mut text = text_of(&record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6)));
     text.rank = Some(Rank(0));
     text.process_used = Some(gib(12.0));
-    text.others = vec![OtherProcess {
+    text.others = vec![oom::OtherProcess {
         pid: Pid(101),
         used: Some(gib(11.0)),
     }];
     same_device.add(3.0, What::OomText(text));
 
-    let mut same_device_by_nvml = Scene::default();
+    let mut same_device_by_nvml = StagedSession::default();
     same_device_by_nvml
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
@@ -189,7 +195,7 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             What::Oom(record(100, gib(11.0), gib(11.5), gib(2.0), gib(0.6))),
         );
 
-    let mut by_sample = Scene::training();
+    let mut by_sample = StagedSession::training();
     by_sample.sampled(2.0, 21.0, 22.0).add(
         3.0,
         What::OomText(OomReport {
@@ -198,7 +204,7 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
         }),
     );
 
-    let mut expandable = Scene::default();
+    let mut expandable = StagedSession::default();
     expandable.add(0.0, started(1, 100, "python train.py"));
     if let What::Hello(mut hello) = hello(1, 100, None) {
         hello.expandable_segments = Some(true);
@@ -236,18 +242,18 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
         ),
         ("fragmented", failing(fragmented()), Fragmentation, Certain),
         ("fragmented, expandable", expandable, Fragmentation, Likely),
-        ("another process", foreign, ForeignProcess, Certain),
-        ("left over from run 1", left_over, ForeignProcess, Certain),
+        ("another process", foreign, OtherProcess, Certain),
+        ("left over from run 1", left_over, OtherProcess, Certain),
         (
             "two ranks on one device",
             same_device,
-            ForeignProcess,
+            OtherProcess,
             Certain,
         ),
         (
             "two ranks on one device, by NVML",
             same_device_by_nvml,
-            ForeignProcess,
+            OtherProcess,
             Certain,
         ),
         (
@@ -348,7 +354,12 @@ pub(super) fn scenes() -> Vec<(&'static str, Scene, Cause, Certainty)> {
             EvaluationGraph,
             Likely,
         ),
-        ("a longer sequence", odd(60, 11.0, 18.0), OddBatch, Likely),
+        (
+            "a longer sequence",
+            odd(60, 11.0, 18.0),
+            OutlierBatch,
+            Likely,
+        ),
         (
             "a step like the others",
             odd(60, 19.2, 18.3),
@@ -407,7 +418,7 @@ fn thrashing_is_a_warning_while_it_runs() {
 
 #[test]
 fn retries_that_cost_nothing_are_no_thrashing() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     for n in 1..=30 {
         let mut held = sample(100, 0, gib(20.0), gib(22.6));
         // One at the beginning of each epoch.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn said(line: &str) -> Option<Said> {
+fn said(line: &str) -> Option<LineMeaning> {
     read(line.as_bytes(), &mut None).map(|(said, _)| said)
 }
 
@@ -90,7 +90,7 @@ fn the_wordings_of_programs_are_read() {
         ("epoch is incremented. current_epoch: 0, epoch: 1", 1),
         ("=> loaded checkpoint 'a/b.pth' (epoch 90)", 90),
     ] {
-        assert_eq!(said(line), Some(Said::Number(number)), "{line}");
+        assert_eq!(said(line), Some(LineMeaning::Number(number)), "{line}");
     }
 }
 
@@ -114,7 +114,7 @@ fn shares_of_epochs_are_those_that_have_ended() {
             2,
         ),
     ] {
-        assert_eq!(said(line), Some(Said::Ended(number)), "{line}");
+        assert_eq!(said(line), Some(LineMeaning::Ended(number)), "{line}");
     }
 }
 
@@ -194,16 +194,16 @@ fn what_only_looks_like_one_is_none() {
 fn a_line_full_of_the_word_is_looked_at_in_a_few_places() {
     let settings = "epoch=1 ".repeat(20);
     assert_eq!(said(&format!("{settings}Epoch 3")), None);
-    assert_eq!(said("max epoch 9, epoch 3"), Some(Said::Number(3)));
+    assert_eq!(said("max epoch 9, epoch 3"), Some(LineMeaning::Number(3)));
 }
 
 #[test]
 fn a_table_is_read_by_its_head_and_its_row() {
     let head = "      Epoch    GPU_mem   box_loss   cls_loss  Instances       Size";
-    assert_eq!(said(head), Some(Said::Head));
+    assert_eq!(said(head), Some(LineMeaning::Head));
     assert_eq!(
         said("     Epoch   gpu_mem       box       obj"),
-        Some(Said::Head)
+        Some(LineMeaning::Head)
     );
     assert_eq!(said("epoch     train_loss  valid_loss"), None);
     for (line, number) in [
@@ -219,7 +219,7 @@ fn a_table_is_read_by_its_head_and_its_row() {
         ("", None),
     ] {
         let said = row(line.as_bytes()).map(|(said, _)| said);
-        assert_eq!(said, number.map(Said::Number), "{line}");
+        assert_eq!(said, number.map(LineMeaning::Number), "{line}");
     }
 }
 

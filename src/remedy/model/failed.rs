@@ -4,9 +4,9 @@
 //! what the probe says at the same places of the same models.
 
 use super::*;
-use crate::event::{LineHolding, ModelBytes, OomRecord, Phase, Sample, SourceLine};
+use crate::event::{LineUsage, ModelBytes, OomRecord, Phase, Sample, SourceLine};
 use crate::state::OomIncident;
-use crate::state::scene::gib;
+use crate::state::staged::gib;
 use crate::units::{Moment, Pid};
 
 /// One of them; figures in GiB.
@@ -139,7 +139,7 @@ impl Failed {
             Progress::Forward(share) => (Phase::Forward, Some(share)),
             Progress::Backward => (Phase::Backward, None),
         };
-        let built = LineHolding {
+        let built = LineUsage {
             line: line("/home/user/train.py", "train"),
             inside: Some(line("/usr/lib/torch/nn/modules/module.py", "convert")),
             bytes: gib(self.parameters),
@@ -179,7 +179,7 @@ impl Failed {
             record: Some(record),
             report: None,
             pid: None,
-            surroundings: None,
+            nvml_at_oom: None,
             rank: None,
             device: None,
             caught: false,

@@ -2,7 +2,7 @@
 //! seven trainings at several batches, and the smallest memory in which they really ran.
 
 use super::*;
-use crate::state::scene::gib;
+use crate::state::staged::gib;
 
 /// A training: parameters, what is allocated after `step()` (gradients included), and the peak at
 /// each batch, in GiB. Parameters of the small U-Net follow from its floor.

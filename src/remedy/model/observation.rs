@@ -123,7 +123,7 @@ impl Observation {
         let parameters = structure.map(|structure| structure.parameters);
         let gradients = structure.map(|structure| structure.gradients);
         let stays = structure.map(|structure| structure.parameters + structure.optimizer_state);
-        let floor = steps.and_then(|steps| steps.floors.last().map(|(_, floor)| *floor));
+        let floor = steps.and_then(|steps| steps.baselines.last().map(|(_, floor)| *floor));
         let frozen = steps.and_then(|steps| frozen(steps, gradients?, stays?));
         let failed = record.filter(|_| wanted.is_some());
         let varies = rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED));
@@ -235,7 +235,7 @@ fn passes_of(steps: &StepTrack, wanted: Option<Bytes>, phase: Phase) -> Option<P
 /// Weights that the optimizer does not know: where many times more stayed from the first step on than
 /// what it does know, that is a frozen model (LoRA). What comes later is none.
 fn frozen(steps: &StepTrack, gradients: Bytes, stays: Bytes) -> Option<Bytes> {
-    let (_, least) = steps.floors.iter().min_by_key(|(_, floor)| *floor)?;
+    let (_, least) = steps.baselines.iter().min_by_key(|(_, floor)| *floor)?;
     let unknown = *least - gradients - stays;
     (unknown > stays.scale(MOSTLY)).then_some(unknown)
 }
@@ -292,14 +292,16 @@ fn optimizer(
 }
 
 fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
-    let (allocated, reserved) = rank.unforced?;
+    let (allocated, reserved) = rank.peaks_before_retry?;
     // What was reserved before the run had come far says nothing of its peak.
     (allocated >= known.scale(0.5)).then(|| reserved.fraction_of(allocated))?
 }
 
 fn pieces(rank: &RankState) -> Option<f64> {
     // With expandable segments the figure is 0 always and says nothing.
-    let most = rank.pieces_peak.filter(|most| *most > Bytes::ZERO)?;
+    let most = rank
+        .inactive_split_peak
+        .filter(|most| *most > Bytes::ZERO)?;
     most.fraction_of(rank.allocated_peak)
 }
 
@@ -316,13 +318,15 @@ mod tests {
     #[test]
     fn copies_of_frozen_weights_are_within_the_base() {
         let (trained, stays) = (mib(3.4), mib(10.1));
-        let with = |floors: &[f64]| {
+        let with = |baselines: &[f64]| {
             let steps = StepTrack {
-                floors: (1..).zip(floors.iter().map(|floor| mib(*floor))).collect(),
+                baselines: (1..)
+                    .zip(baselines.iter().map(|floor| mib(*floor)))
+                    .collect(),
                 ..StepTrack::default()
             };
             let weights = trained + frozen(&steps, trained, stays).unwrap_or(Bytes::ZERO);
-            let floor = steps.floors.last().map(|(_, floor)| *floor);
+            let floor = steps.baselines.last().map(|(_, floor)| *floor);
             base(
                 floor,
                 Some(trained),

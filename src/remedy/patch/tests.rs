@@ -3,7 +3,7 @@
 use crate::command::CommandLine;
 use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
 use crate::remedy::{Availability, Context, Plan, Remedy, RemedyId, remedies};
-use crate::state::scene::{Scene, gib, hello, record, started};
+use crate::state::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
 
 const TRAIN: &str = "python train.py";
@@ -26,8 +26,8 @@ fn found() -> Patchable {
 }
 
 /// A run of a command that ran out of memory, of whose process this was found.
-fn ran(words: &str, found: Option<Patchable>) -> Scene {
-    let mut scene = Scene::default();
+fn ran(words: &str, found: Option<Patchable>) -> StagedSession {
+    let mut scene = StagedSession::default();
     scene
         .add(0.0, started(1, 100, words))
         .add(1.0, hello(1, 100, None));
@@ -39,7 +39,7 @@ fn ran(words: &str, found: Option<Patchable>) -> Scene {
     scene
 }
 
-fn offers(scene: &Scene) -> (CommandLine, Vec<Remedy>) {
+fn offers(scene: &StagedSession) -> (CommandLine, Vec<Remedy>) {
     let command = scene.state.run().unwrap().command.clone();
     let context = Context {
         torch: Some("2.11.0"),
@@ -56,7 +56,7 @@ fn one(remedies: &[Remedy], id: RemedyId) -> &Remedy {
 }
 
 #[track_caller]
-fn reason(scene: &Scene, id: RemedyId) -> String {
+fn reason(scene: &StagedSession, id: RemedyId) -> String {
     match one(&offers(scene).1, id).availability.clone() {
         Availability::NotOffered(reason) => reason,
         Availability::Offered => panic!("{id:?} is offered"),
@@ -103,7 +103,7 @@ fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
     );
     let mut next = again.state.clone();
     next.runs[0].command = made;
-    let next = Scene {
+    let next = StagedSession {
         state: next,
         events: Vec::new(),
     };

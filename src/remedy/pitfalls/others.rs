@@ -8,7 +8,7 @@ use crate::remedy::{
     Availability, Catalogue, Checkpoint, Context, Leftover, Remedy, RemedyId, checkpoints_wanted,
     recognise, remedies,
 };
-use crate::state::scene::{Scene, gib, reading, record, uuid};
+use crate::state::staged::{StagedSession, gib, reading, record, uuid};
 use crate::units::{Bytes, Pid};
 use std::path::Path;
 
@@ -27,12 +27,12 @@ fn finding(cause: Cause, foreign: Option<i32>) -> Finding {
 }
 
 /// A process on `aaaa-0` that ran out with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
-fn out_on_the_first() -> Scene {
+fn out_on_the_first() -> StagedSession {
     out_on_the_first_under(None)
 }
 
-fn out_on_the_first_under(limit: Option<Bytes>) -> Scene {
-    let mut scene = Scene::training();
+fn out_on_the_first_under(limit: Option<Bytes>) -> StagedSession {
+    let mut scene = StagedSession::training();
     scene.sampled(2.0, 12.0, 13.0);
     scene.add(
         2.5,
@@ -49,12 +49,12 @@ fn out_on_the_first_under(limit: Option<Bytes>) -> Scene {
     scene
 }
 
-fn device(line: &str, scene: &Scene, environment: &[(&str, &str)]) -> String {
+fn device(line: &str, scene: &StagedSession, environment: &[(&str, &str)]) -> String {
     let owned: Vec<(String, String)> = environment
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()))
         .collect();
-    let findings = [finding(Cause::ForeignProcess, Some(7))];
+    let findings = [finding(Cause::OtherProcess, Some(7))];
     let context = Context {
         state: Some(&scene.state),
         oom: scene.state.oom(),
@@ -367,7 +367,7 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
         all.iter()
             .any(|remedy| remedy.id == id && remedy.is_offered())
     };
-    let all = find(&[finding(Cause::ForeignProcess, Some(7))], &[]);
+    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[]);
     assert!(has(&all, RemedyId::Wait) && !has(&all, RemedyId::StopLeftover));
     let wait = all
         .iter()
@@ -380,7 +380,7 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
         session: "20260101-train".into(),
         held: Some(Bytes::gib(9)),
     };
-    let all = find(&[finding(Cause::ForeignProcess, Some(7))], &[leftover]);
+    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[leftover]);
     assert!(has(&all, RemedyId::StopLeftover) && !has(&all, RemedyId::Wait));
     assert!(
         all[0]

@@ -2,7 +2,7 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::Finding;
-use crate::event::{GrowingLine, LineHolding, Phase, Structure};
+use crate::event::{GrowingLine, LineUsage, Phase, Structure};
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy;
 use crate::units::{Bytes, Rank, RunNumber};
@@ -37,7 +37,7 @@ struct Oom<'a> {
     phase: Option<Phase>,
     steps_ended: Option<u64>,
     made_of: Option<&'a Structure>,
-    held_by: Option<&'a [LineHolding]>,
+    held_by: Option<&'a [LineUsage]>,
     growing: Option<&'a [GrowingLine]>,
 }
 
@@ -77,7 +77,7 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
     // The observer knows both; a text says one or the other, and what it does not say is not
     // worked out for it.
     let (reserved, unallocated) = match record {
-        Some(_) => (incident.reserved(), incident.unallocated()),
+        Some(_) => (incident.reserved(), incident.cached()),
         None => (
             report.and_then(|report| report.reserved),
             report.and_then(|report| report.unallocated),

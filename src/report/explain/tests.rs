@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{
-    GrowingLine, HeldKind, LineHolding, OomRecord, Phase, Sample, SourceLine, Structure,
+    GrowingLine, LineUsage, MemoryKind, OomRecord, Phase, Sample, SourceLine, Structure,
 };
 use crate::oom::{OomReport, OtherProcess};
 use crate::units::{Bytes, Moment, Pid};
@@ -184,19 +184,19 @@ fn what_held_the_memory_is_named_line_by_line() {
         largest_free: None,
         free_blocks: Vec::new(),
         lines: vec![
-            LineHolding {
+            LineUsage {
                 line: at("/w/fit.py", 31, "forward"),
                 inside: Some(at("/l/torch/nn/linear.py", 117, "")),
                 bytes: Bytes::gib(7),
                 blocks: 24,
                 kind: None,
             },
-            LineHolding {
+            LineUsage {
                 line: at("/w/fit.py", 40, "keep"),
                 inside: None,
                 bytes: Bytes::mib(96),
                 blocks: 1,
-                kind: Some(HeldKind::Parameters),
+                kind: Some(MemoryKind::Parameters),
             },
         ],
         growing: vec![GrowingLine {

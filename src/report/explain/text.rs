@@ -3,7 +3,7 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::{Certainty, Finding};
-use crate::event::{GrowingLine, HeldKind, LineHolding, SourceLine, Structure};
+use crate::event::{GrowingLine, LineUsage, MemoryKind, SourceLine, Structure};
 use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
@@ -97,7 +97,7 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
         ("allocated", incident.allocated(), ""),
         ("private pools", report.and_then(|r| r.private_pools), ""),
         ("reserved", incident.reserved(), ""),
-        ("unallocated", incident.unallocated(), ""),
+        ("unallocated", incident.cached(), ""),
         ("this process", report.and_then(|r| r.process_used), ""),
     ];
     let mut shown = Vec::new();
@@ -214,16 +214,16 @@ fn made_of(structure: &Structure, allocated: Bytes) -> String {
 }
 
 /// "train.py:88 forward → modeling_gpt2.py:240 mlp: 6.10 GiB in 48 blocks (gradients)".
-fn held(holding: &LineHolding) -> String {
+fn held(holding: &LineUsage) -> String {
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         blocks => format!("{blocks} blocks"),
     };
     let kind = match holding.kind {
-        Some(HeldKind::Parameters) => " (parameters)",
-        Some(HeldKind::Gradients) => " (gradients)",
-        Some(HeldKind::OptimizerState) => " (optimizer state)",
-        Some(HeldKind::Unknown) | None => "",
+        Some(MemoryKind::Parameters) => " (parameters)",
+        Some(MemoryKind::Gradients) => " (gradients)",
+        Some(MemoryKind::OptimizerState) => " (optimizer state)",
+        Some(MemoryKind::Unknown) | None => "",
     };
     let place = with_inside(&holding.line, holding.inside.as_ref());
     format!("{place}: {} in {blocks}{kind}", holding.bytes)

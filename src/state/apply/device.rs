@@ -87,7 +87,7 @@ impl State {
         let mut held = ranks
             .iter()
             .filter(|rank| rank.gone.is_none())
-            .filter_map(|rank| rank.holding_on(uuid))
+            .filter_map(|rank| rank.usage_on(uuid))
             .peekable();
         let known = held.peek().is_some();
         let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);

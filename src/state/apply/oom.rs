@@ -3,7 +3,7 @@
 
 use crate::event::{OomRecord, Sample};
 use crate::oom::{self, OomReport};
-use crate::state::{OomIncident, Run, State, Surroundings};
+use crate::state::{NvmlAtOom, OomIncident, Run, State};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl State {
             );
         }
         let device = self.device_of(record.pid, record.device);
-        let surroundings = self.surroundings_of(device.as_ref(), Some(record.pid));
+        let nvml_at_oom = self.nvml_at_oom_of(device.as_ref(), Some(record.pid));
         let run = match self
             .runs
             .iter_mut()
@@ -71,7 +71,7 @@ impl State {
                 twin.pid = Some(record.pid);
                 twin.rank = rank.or(twin.rank);
                 twin.device = device.or(twin.device.take());
-                twin.surroundings = twin.surroundings.take().or(surroundings);
+                twin.nvml_at_oom = twin.nvml_at_oom.take().or(nvml_at_oom);
             }
             None => run.keep(OomIncident {
                 at,
@@ -80,7 +80,7 @@ impl State {
                 pid: Some(record.pid),
                 rank,
                 device,
-                surroundings,
+                nvml_at_oom,
                 caught: false,
             }),
         }
@@ -89,7 +89,7 @@ impl State {
 
     pub(super) fn oom_read(&mut self, at: Moment, report: &OomReport) {
         let (pid, device) = self.speaker(at, report);
-        let surroundings = self.surroundings_of(device.as_ref(), pid);
+        let nvml_at_oom = self.nvml_at_oom_of(device.as_ref(), pid);
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
@@ -132,14 +132,14 @@ impl State {
                 .rank
                 .or_else(|| pid.and_then(|pid| run.rank_with(pid)?.hello.rank)),
             device,
-            surroundings,
+            nvml_at_oom,
             ..OomIncident::of_report(at, report.clone())
         });
         run.settle_ooms();
     }
 
-    fn surroundings_of(&self, device: Option<&Uuid>, pid: Option<Pid>) -> Option<Surroundings> {
-        self.device(device?)?.surroundings(self, pid)
+    fn nvml_at_oom_of(&self, device: Option<&Uuid>, pid: Option<Pid>) -> Option<NvmlAtOom> {
+        self.device(device?)?.nvml_at_oom(self, pid)
     }
 
     /// The process and the device that a text speaks of, where that can be told.

@@ -1,7 +1,7 @@
 //! What the probes say from inside the training's processes.
 
 use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Sample, Step, Structure};
-use crate::state::rank::Holding;
+use crate::state::rank::DeviceUsage;
 use crate::state::{DeviceState, RankState, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 
@@ -66,7 +66,7 @@ impl State {
         let Some(rank) = self.rank_mut(sample.pid) else {
             return;
         };
-        let Some(held) = rank.holding_on(&uuid) else {
+        let Some(held) = rank.usage_on(&uuid) else {
             return;
         };
         let (before, peak) = (held.at, sample.allocated_peak);
@@ -108,20 +108,20 @@ impl State {
             .max(sample.reserved_peak)
             .max(sample.reserved);
         if rank.steps.count > 0 {
-            rank.pieces_peak = rank.pieces_peak.max(sample.inactive_split);
+            rank.inactive_split_peak = rank.inactive_split_peak.max(sample.inactive_split);
             if sample.alloc_retries == 0 {
-                rank.unforced = Some((rank.allocated_peak, rank.reserved_peak));
+                rank.peaks_before_retry = Some((rank.allocated_peak, rank.reserved_peak));
             }
         }
-        let holding = Holding {
+        let holding = DeviceUsage {
             device: uuid.clone(),
             at,
             sample: sample.clone(),
         };
-        match rank.holdings.iter_mut().find(|held| held.device == uuid) {
+        match rank.usages.iter_mut().find(|held| held.device == uuid) {
             Some(held) if held.at > at => return,
             Some(held) => *held = holding,
-            None => rank.holdings.push(holding),
+            None => rank.usages.push(holding),
         }
         rank.choose_device();
         if rank.gone.is_some() {
@@ -205,11 +205,7 @@ impl State {
         };
         rank.gone = Some(at);
         rank.allocated.gap(at);
-        let devices: Vec<Uuid> = rank
-            .holdings
-            .iter()
-            .map(|held| held.device.clone())
-            .collect();
+        let devices: Vec<Uuid> = rank.usages.iter().map(|held| held.device.clone()).collect();
         for device in devices {
             self.sum_up(at, &device);
         }
@@ -259,7 +255,7 @@ impl State {
 impl RankState {
     fn choose_device(&mut self) {
         let most = self
-            .holdings
+            .usages
             .iter()
             .max_by_key(|held| {
                 let current = self.device.as_ref() == Some(&held.device);
@@ -294,7 +290,7 @@ impl RankState {
 
     /// Keeps when the count of retries grew. Samples of several devices have a count each.
     fn take_retries(&mut self, at: Moment, sample: &Sample) {
-        let before = self.holdings.iter().map(|held| &held.sample);
+        let before = self.usages.iter().map(|held| &held.sample);
         let before = before.filter(|held| held.device == sample.device);
         let before = before.map(|held| held.alloc_retries).next().unwrap_or(0);
         if sample.alloc_retries > before {
@@ -321,7 +317,7 @@ const RETRIES: usize = 32;
 const RECENT: usize = 33;
 
 /// Floors kept: enough for a climb of a few thousandths of the card a step to stand out.
-const FLOORS: usize = 512;
+const BASELINES: usize = 512;
 
 impl StepTrack {
     fn ended(&mut self, at: Moment, step: &Step) {
@@ -345,7 +341,11 @@ impl StepTrack {
         self.first.get_or_insert(at);
         self.last = Some((at, step.clone()));
         push_bounded(&mut self.recent, at, RECENT);
-        push_bounded(&mut self.floors, (step.count, step.after.allocated), FLOORS);
+        push_bounded(
+            &mut self.baselines,
+            (step.count, step.after.allocated),
+            BASELINES,
+        );
         self.marks.ended(at, step);
         let mut gaps: Vec<f64> = self
             .recent

@@ -1,13 +1,13 @@
 //! Devices: joined, summed, lost.
 
 use crate::event::*;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::*;
 use crate::units::Pid;
 
 #[test]
 fn devices_of_nvml_and_probe_are_joined_by_uuid() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     let mut first = reading(&[]);
     first.index = 3;
     scene
@@ -30,7 +30,7 @@ fn devices_of_nvml_and_probe_are_joined_by_uuid() {
 
 #[test]
 fn a_torch_that_says_no_uuid_is_joined_by_name_where_that_is_certain() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     scene.add(0.0, started(1, 100, "python train.py"));
     scene.add(0.1, What::Device(reading(&[])));
     let What::Hello(mut old) = hello(1, 100, None) else {
@@ -45,7 +45,7 @@ fn a_torch_that_says_no_uuid_is_joined_by_name_where_that_is_certain() {
 
 #[test]
 fn a_device_holds_what_its_live_ranks_hold() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     scene
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
@@ -53,7 +53,7 @@ fn a_device_holds_what_its_live_ranks_hold() {
         .add(2.0, What::Sample(sample(100, 0, gib(2.0), gib(3.0))))
         .add(2.0, What::Sample(sample(101, 0, gib(4.0), gib(5.0))))
         .add(2.1, What::Sample(sample(101, 1, gib(0.5), gib(0.6))));
-    let device = |scene: &Scene, n: usize| {
+    let device = |scene: &StagedSession, n: usize| {
         let device = &scene.state.devices[n];
         (device.allocated.current(), device.reserved.current())
     };
@@ -85,12 +85,12 @@ fn a_device_holds_what_its_live_ranks_hold() {
 
 #[test]
 fn a_lost_device_and_a_silent_nvml_are_gaps() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene.add(1.0, What::Device(reading(&[(100, gib(3.0))])));
     scene.sampled(1.1, 2.0, 2.5);
     scene.add(2.0, What::Nvml(NvmlState::Stale));
     assert_eq!(scene.state.devices[0].used.current(), None);
-    assert_eq!(scene.state.devices[0].make_up(&scene.state).free, None);
+    assert_eq!(scene.state.devices[0].breakdown(&scene.state).free, None);
     assert_eq!(
         scene.state.devices[0].allocated.current(),
         Some(gib(2.0)),
@@ -114,5 +114,5 @@ fn a_lost_device_and_a_silent_nvml_are_gaps() {
         (device.name.as_str(), device.capacity),
         ("card", Some(CAPACITY))
     );
-    assert_eq!(device.make_up(&scene.state).free, None);
+    assert_eq!(device.breakdown(&scene.state).free, None);
 }

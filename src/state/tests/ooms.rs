@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::*;
 use crate::oom;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
 
@@ -39,7 +39,7 @@ fn two_witnesses_are_one_incident_in_either_order() {
     let incidents: Vec<Vec<OomIncident>> = told
         .into_iter()
         .map(|events| {
-            let mut scene = Scene::training();
+            let mut scene = StagedSession::training();
             scene.sampled(2.0, 4.0, 5.0);
             for (seconds, what) in events {
                 scene.add(seconds, what);
@@ -61,7 +61,7 @@ fn a_figure_just_above_a_unit_is_printed_in_that_unit() {
     // 1 GiB and a little is "1.00 GiB", which read back is a figure that MiB would print exactly.
     for requested in [(1 << 30) + 6_992, (1 << 20) + 5, (1 << 10) + 3, 1 << 30, 1] {
         let record = record(100, gib(22.1), gib(22.4), Bytes(requested), Bytes::ZERO);
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         scene.add(20.0, What::OomText(text_of(&record)));
         scene.add(20.0, What::Oom(record));
         assert_eq!(scene.state.run().unwrap().ooms.len(), 1, "{requested}");
@@ -96,7 +96,7 @@ fn witnesses_that_differ_are_two_incidents() {
         (21.0, other_device, 2),
         (21.0, other_kind, 2),
     ] {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         scene.add(20.0, What::Oom(small_record()));
         scene.add(seconds, What::OomText(text.clone()));
         assert_eq!(scene.state.run().unwrap().ooms.len(), count, "{text:?}");
@@ -105,7 +105,7 @@ fn witnesses_that_differ_are_two_incidents() {
 
 #[test]
 fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene
         .add(5.0, step(100, 1, gib(1.0), gib(9.0)))
         .add(6.0, What::Oom(small_record()));
@@ -120,7 +120,7 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
     assert!(scene.state.oom().is_some());
     scene.add(10.0, exited(1, Exit::Code(0)));
     assert!(scene.state.oom().is_none());
-    assert_eq!(scene.state.run().unwrap().outcome(), Outcome::Finished);
+    assert_eq!(scene.state.run().unwrap().outcome(), RunOutcome::Finished);
     // The text was still in the pipe.
     scene.add(10.1, What::OomText(oom::OomReport::default()));
     assert!(scene.state.oom().is_none());
@@ -128,7 +128,7 @@ fn an_oom_is_survived_by_stepping_on_or_by_ending_well() {
 
 #[test]
 fn the_first_rank_to_fail_is_the_cause() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     scene
         .add(0.0, started(1, 99, "torchrun train.py"))
         .add(1.0, hello(1, 100, Some(0)))
@@ -148,7 +148,7 @@ fn the_first_rank_to_fail_is_the_cause() {
     let run = scene.state.run().unwrap();
     assert_eq!(run.oom().unwrap().rank.unwrap().0, 1);
     assert_eq!(run.oom().unwrap().at, at(200.0));
-    assert_eq!(run.outcome(), Outcome::OutOfMemory);
+    assert_eq!(run.outcome(), RunOutcome::OutOfMemory);
     // A text with a rank in front goes to that rank's record.
     let mut text = text_of(&small_record());
     text.rank = Some(crate::units::Rank(0));
@@ -160,7 +160,7 @@ fn the_first_rank_to_fail_is_the_cause() {
 
 #[test]
 fn of_one_that_tries_again_and_again_the_last_counts() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     for i in 0..5_000u32 {
         let mut record = small_record();
         record.requested = Bytes::mib(u64::from(5_100 - i));
@@ -179,7 +179,7 @@ fn of_one_that_tries_again_and_again_the_last_counts() {
 
 #[test]
 fn what_follows_without_figures_is_a_consequence() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     let consequence = oom::OomReport {
         kind: oom::OomKind::Cublas,
         ..oom::OomReport::default()
@@ -203,8 +203,8 @@ fn who_stops_a_run_that_has_failed_did_not_end_it() {
             from_keyboard: true,
         })
     };
-    for (stopped, outcome) in [(19.0, Outcome::Stopped), (21.0, Outcome::OutOfMemory)] {
-        let mut scene = Scene::training();
+    for (stopped, outcome) in [(19.0, RunOutcome::Stopped), (21.0, RunOutcome::OutOfMemory)] {
+        let mut scene = StagedSession::training();
         scene.add(stopped, stop());
         scene.add(20.0, What::Oom(small_record()));
         scene.add(22.0, exited(1, Exit::Signal(2)));

@@ -3,13 +3,13 @@
 use super::*;
 use crate::command::{Change, Word};
 use crate::event::*;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::*;
 use crate::units::{Pid, RunNumber};
 
 #[test]
 fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene
         .sampled(2.0, 4.0, 5.0)
         .add(9.0, exited(1, Exit::Code(1)))
@@ -37,7 +37,7 @@ fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
 
 #[test]
 fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     for (count, seconds) in [(1, 2.0), (2, 2.5), (3, 3.0), (4, 3.5), (5, 63.5), (6, 64.0)] {
         scene.add(
             seconds,
@@ -47,15 +47,15 @@ fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
     let rank = &scene.state.run().unwrap().ranks[0];
     assert_eq!(rank.steps.count, 6);
     assert_eq!(rank.steps.rate, Some(2.0));
-    assert_eq!(rank.steps.floors.len(), 6);
-    assert_eq!(rank.steps.floors[1], (2, gib(1.5)));
+    assert_eq!(rank.steps.baselines.len(), 6);
+    assert_eq!(rank.steps.baselines[1], (2, gib(1.5)));
     assert_eq!(rank.peak_step, Some(6));
     for count in 7..3_000 {
         scene.add(64.0 + count as f64, step(100, count, gib(1.5), gib(6.0)));
     }
     let steps = &scene.state.run().unwrap().ranks[0].steps;
-    assert!(steps.floors.len() <= 512 && steps.recent.len() <= 64);
-    assert_eq!(steps.floors.last().unwrap().0, 2_999);
+    assert!(steps.baselines.len() <= 512 && steps.recent.len() <= 64);
+    assert_eq!(steps.baselines.last().unwrap().0, 2_999);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_peak_has_its_step() {
         ),
     ];
     for (events, expected) in rows {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         for (seconds, count, peak) in events {
             match count {
                 Some(count) => scene.add(*seconds, step(100, *count, gib(1.0), gib(*peak))),
@@ -93,7 +93,7 @@ fn the_peak_has_its_step() {
 
 #[test]
 fn the_probe_rests_only_where_no_process_is_sampled() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     let What::Hello(mut resting) = hello(1, 101, None) else {
         unreachable!()
     };
@@ -111,7 +111,7 @@ fn the_probe_rests_only_where_no_process_is_sampled() {
 
 #[test]
 fn a_beginning_that_was_missed_costs_no_figures() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     scene.add(1.0, hello(2, 100, None)).sampled(2.0, 4.0, 5.0);
     scene.add(3.0, What::Oom(super::ooms::small_record()));
     let run = scene.state.run().unwrap();
@@ -125,7 +125,7 @@ fn a_beginning_that_was_missed_costs_no_figures() {
 
 #[test]
 fn a_hello_of_no_run_of_ours_is_not_believed() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene.add(2.0, hello(77, 300, None));
     assert_eq!(scene.state.runs.len(), 1);
     let What::Hello(mut endless) = hello(1, 301, None) else {
@@ -146,7 +146,7 @@ fn a_hello_of_no_run_of_ours_is_not_believed() {
 
 #[test]
 fn lines_and_losses_are_bounded_and_counted() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     for i in 0..1_000 {
         let note = Note {
             level: Level::Info,
@@ -168,7 +168,7 @@ fn lines_and_losses_are_bounded_and_counted() {
 
 #[test]
 fn a_peak_between_two_samples_does_not_vanish_from_the_chart() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     let reading = |now: f64, peak: f64| {
         What::Sample(Sample {
             allocated_peak: gib(peak),
@@ -193,7 +193,7 @@ fn a_peak_between_two_samples_does_not_vanish_from_the_chart() {
 
 #[test]
 fn retries_are_kept_with_their_time() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     for (seconds, alloc_retries) in [(2.0, 0), (3.0, 2), (4.0, 2), (5.0, 3)] {
         let sample = Sample {
             alloc_retries,
@@ -217,7 +217,7 @@ fn retries_are_kept_with_their_time() {
 
 #[test]
 fn epochs_belong_to_the_run_whose_output_named_them() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene
         .add(5.0, What::Epoch(Epoch { number: 1 }))
         .add(9.0, What::Epoch(Epoch { number: 2 }))
@@ -234,7 +234,7 @@ fn epochs_belong_to_the_run_whose_output_named_them() {
     assert_eq!(of(1), [(at(5.0), 1), (at(9.0), 2)]);
     assert_eq!(of(2), [(at(15.0), 1)]);
     // Before any run there is nobody whose they could be.
-    let mut none = Scene::default();
+    let mut none = StagedSession::default();
     none.add(1.0, What::Epoch(Epoch { number: 1 }));
     assert!(none.state.runs.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use crate::event::*;
 use crate::oom;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;
@@ -79,12 +79,12 @@ proptest! {
         for event in &events {
             state.apply(event);
             for device in &state.devices {
-                let parts = device.make_up(&state);
+                let parts = device.breakdown(&state);
                 device.headroom(&state);
                 if let (Some(capacity), Some(reserved)) = (device.capacity, device.reserved.current()) {
-                    let outside = [parts.non_pytorch, parts.foreign].into_iter().flatten();
+                    let outside = [parts.non_pytorch, parts.other_processes].into_iter().flatten();
                     let outside: Bytes = outside.sum();
-                    prop_assert!(parts.non_pytorch.zip(parts.foreign).is_none() || outside <= capacity - reserved);
+                    prop_assert!(parts.non_pytorch.zip(parts.other_processes).is_none() || outside <= capacity - reserved);
                 }
             }
             state.probe();
@@ -117,7 +117,7 @@ proptest! {
         let text = text_of(&record);
         let told = [(20.0, What::Oom(record)), (20.0 + delay, What::OomText(text))];
         let states = [[0, 1], [1, 0]].map(|order| {
-            let mut scene = Scene::training();
+            let mut scene = StagedSession::training();
             for i in order {
                 scene.add(told[i].0, told[i].1.clone());
             }

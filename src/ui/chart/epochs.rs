@@ -112,7 +112,7 @@ pub fn draw_ticks(buf: &mut Buffer, axis: Rect, theme: &Theme, shown: &[Shown], 
 mod tests {
     use super::*;
     use crate::event::{Epoch, What};
-    use crate::state::scene::Scene;
+    use crate::state::staged::StagedSession;
     use crate::units::Moment;
 
     fn window(from: u64, columns: u16) -> Window {
@@ -125,15 +125,15 @@ mod tests {
     }
 
     /// Epochs of so many seconds each.
-    fn scene(count: u64, seconds: f64) -> Scene {
-        let mut scene = Scene::training();
+    fn scene(count: u64, seconds: f64) -> StagedSession {
+        let mut scene = StagedSession::training();
         for number in 1..=count {
             scene.add(2.0 + number as f64 * seconds, What::Epoch(Epoch { number }));
         }
         scene
     }
 
-    fn names(scene: &Scene, window: &Window) -> String {
+    fn names(scene: &StagedSession, window: &Window) -> String {
         let shown = shown(&scene.state, window);
         let names: Vec<&str> = in_window(&shown, window).map(|(_, name)| name).collect();
         names.join(" ")
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn names_do_not_touch() {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         for (at, number) in [(10.0, 1), (30.0, 2), (31.0, 3), (33.5, 4), (60.0, 5)] {
             scene.add(at, What::Epoch(Epoch { number }));
         }

@@ -2,7 +2,7 @@
 //! same place. It knows no pixel.
 
 use super::window::Window;
-use crate::state::{Bucket, DeviceState, Run, State};
+use crate::state::{DeviceState, Run, SeriesBucket, State};
 use crate::units::Moment;
 
 /// What an earlier run had allocated on a device at the same ages as the current run's columns;
@@ -12,7 +12,7 @@ pub fn columns(
     device: &DeviceState,
     earlier: &Run,
     known: &Window,
-) -> Vec<Option<Bucket>> {
+) -> Vec<Option<SeriesBucket>> {
     let Some(current) = state.run().filter(|run| run.number != earlier.number) else {
         return Vec::new();
     };
@@ -39,12 +39,12 @@ pub fn columns(
 mod tests {
     use super::*;
     use crate::event::{Exit, Exited, Started, What};
-    use crate::state::scene::Scene;
+    use crate::state::staged::StagedSession;
     use crate::units::{Bytes, Pid, RunNumber};
 
     #[test]
     fn both_runs_begin_at_the_same_place() {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         for second in 0..10 {
             scene.sampled(2.0 + f64::from(second), f64::from(second), 12.0);
         }

@@ -5,7 +5,7 @@
 //! nothing is known stays empty.
 
 use super::scale::Scale;
-use crate::state::Bucket;
+use crate::state::SeriesBucket;
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::units::Bytes;
 use ratatui::buffer::Buffer;
@@ -18,7 +18,7 @@ pub fn area(
     plot: Rect,
     theme: &Theme,
     scale: &Scale,
-    columns: &[Option<Bucket>],
+    columns: &[Option<SeriesBucket>],
     (solid, band): (Tone, Tone),
 ) {
     let look = AreaLook::of(theme, solid, band);
@@ -97,7 +97,7 @@ pub fn line(
     plot: Rect,
     theme: &Theme,
     scale: &Scale,
-    columns: &[Option<Bucket>],
+    columns: &[Option<SeriesBucket>],
     tone: Tone,
     stroke: Stroke,
 ) {

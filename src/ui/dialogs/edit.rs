@@ -1,7 +1,7 @@
 //! The command being edited in place, with its cursor, and what it changes.
 
 use super::{place, width_within};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
 use crate::ui::paragraph::{self, StyledLine};
@@ -26,7 +26,7 @@ pub fn draw(
     let below = below(theme, editor, scene, inner);
     let height = (lines.len() + below.len() + 3) as u16;
     let run = scene.state.run();
-    let title = match run.filter(|run| run.outcome() == Outcome::Running) {
+    let title = match run.filter(|run| run.outcome() == RunOutcome::Running) {
         Some(run) => format!(
             "relaunch{}run {} is stopped first",
             theme.glyphs.separator, run.number

@@ -5,7 +5,7 @@ mod bar;
 
 pub use bar::draw as draw_bar;
 
-use crate::state::{DeviceState, MakeUp, Outcome, State};
+use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::chart::RECENT;
 use crate::ui::figures::Figures;
 use crate::ui::list::ListScroll;
@@ -40,7 +40,7 @@ pub struct Part {
 
 /// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
 /// then what is not PyTorch's, then what is free.
-pub fn parts(make_up: &MakeUp) -> [Part; 8] {
+pub fn parts(make_up: &Breakdown) -> [Part; 8] {
     let full: fn(&Glyphs) -> &'static str = |glyphs| glyphs.full;
     let shade: fn(&Glyphs) -> &'static str = |glyphs| glyphs.shade;
     let dense: fn(&Glyphs) -> &'static str = |glyphs| glyphs.dense_shade;
@@ -93,7 +93,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             full,
             "A",
             "kept for backward, grows with the batch; inputs, buffers",
-            make_up.activations_and_rest,
+            make_up.activations_and_other,
         ),
         part(
             "unallocated",
@@ -102,7 +102,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             shade,
             "u",
             "reserved by PyTorch, in no tensor",
-            make_up.unallocated,
+            make_up.cached,
         ),
         part(
             "non-PyTorch",
@@ -120,7 +120,7 @@ pub fn parts(make_up: &MakeUp) -> [Part; 8] {
             full,
             "f",
             "no other process",
-            make_up.foreign,
+            make_up.other_processes,
         ),
         part(
             "free",
@@ -144,17 +144,17 @@ pub enum BreakdownMoment {
 }
 
 /// The make-up that is shown of a device, and of which moment it is.
-pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
+pub fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(make_up) = at_oom(state, device) {
         return (make_up, BreakdownMoment::OutOfMemory);
     }
-    let mut make_up = device.make_up(state);
+    let mut make_up = device.breakdown(state);
     let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
     let begun = state.run().map_or(since, |run| run.started.max(since));
     if let (Some(reserved), Some(peak)) = (
         device.reserved.current(),
         device.allocated.max_between(begun, state.now),
-    ) && make_up.activations_and_rest.is_some()
+    ) && make_up.activations_and_other.is_some()
     {
         let peak = peak.min(reserved);
         let named = [
@@ -162,19 +162,19 @@ pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
             make_up.gradients,
             make_up.optimizer_state,
         ];
-        make_up.activations_and_rest = Some(peak - named.into_iter().flatten().sum());
-        make_up.unallocated = Some(reserved - peak);
+        make_up.activations_and_other = Some(peak - named.into_iter().flatten().sum());
+        make_up.cached = Some(reserved - peak);
     }
     (make_up, BreakdownMoment::RecentPeak)
 }
 
 /// What filled the device when the run that is over ran out of memory on it.
-fn at_oom(state: &State, device: &DeviceState) -> Option<MakeUp> {
+fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     let run = state.run()?;
     let oom = run
         .oom()
-        .filter(|_| run.outcome() == Outcome::OutOfMemory)?;
-    device.make_up_at(oom)
+        .filter(|_| run.outcome() == RunOutcome::OutOfMemory)?;
+    device.breakdown_at(oom)
 }
 
 /// Of which moment the make-up is that is shown, in words.
@@ -294,7 +294,7 @@ fn words(part: &Part, state: &State, device: &DeviceState) -> String {
         return String::from("unknown");
     }
     let others = match part.tone == Tone::Foreign {
-        true => device.foreign_processes(state).unwrap_or_default(),
+        true => device.other_processes(state).unwrap_or_default(),
         false => Vec::new(),
     };
     if others.is_empty() {

@@ -2,7 +2,7 @@
 //! last. Words are made for the rows that are shown alone: there may be hundreds.
 
 use crate::event::{Level, Note};
-use crate::state::{EpochMark, Epochs, OomIncident, Outcome, RankState, Run, State};
+use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::chart::round_numbers;
 use crate::ui::figures::count;
 use crate::ui::list::ListScroll;
@@ -131,8 +131,8 @@ impl Entry<'_> {
                 let (words, tone) = outcome_words(outcome);
                 let exit = run.ended.map(|(_, exit)| format!(" ({exit})"));
                 let how = match outcome {
-                    Outcome::Failed(_) | Outcome::Running | Outcome::Finished => None,
-                    Outcome::OutOfMemory | Outcome::Stopped => exit,
+                    RunOutcome::Failed(_) | RunOutcome::Running | RunOutcome::Finished => None,
+                    RunOutcome::OutOfMemory | RunOutcome::Stopped => exit,
                 };
                 let how = how.unwrap_or_default();
                 (format!("run {} ended: {words}{how}", run.number), tone)

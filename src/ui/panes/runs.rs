@@ -1,7 +1,7 @@
 //! The runs so far: how each ended, its batch, how much it took and was expected to take, how far and
 //! how fast it came, and what was different.
 
-use crate::state::{Outcome, Run, State};
+use crate::state::{Run, RunOutcome, State};
 use crate::ui::chart::COMPARED;
 use crate::ui::difference;
 use crate::ui::figures::{Figures, age, count, rate};
@@ -17,7 +17,7 @@ use ratatui::layout::Rect;
 /// How a run is shown, by the width that there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Outcome, peak and time, and below it what differs.
+    /// RunOutcome, peak and time, and below it what differs.
     Brief,
     /// All figures, and below them what differs.
     Full,
@@ -98,9 +98,9 @@ fn figures_of(state: &State, run: &Run) -> Figures {
 fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     let (words, tone) = outcome_words(run.outcome());
     let mark = match run.outcome() {
-        Outcome::Running => theme.glyphs.playing,
-        Outcome::Finished | Outcome::Stopped => theme.glyphs.dot,
-        Outcome::OutOfMemory | Outcome::Failed(_) => theme.glyphs.cross,
+        RunOutcome::Running => theme.glyphs.playing,
+        RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
+        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => theme.glyphs.cross,
     };
     // The curve that is laid over the chart has this hue.
     let number = if compared { COMPARED } else { Tone::Dim };

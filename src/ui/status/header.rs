@@ -1,7 +1,7 @@
 //! The first line: which command, which run, how long, how far, and whether our sources answer.
 
 use crate::event::NvmlState;
-use crate::state::{Outcome, ProbeState, Run, State};
+use crate::state::{ProbeState, Run, RunOutcome, State};
 use crate::ui::figures::{count, rate};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::{Pace, Scene};
@@ -120,14 +120,14 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
 /// How a run stands, where it does not simply go on.
 fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
     match run.outcome() {
-        Outcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
+        RunOutcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
             Some(("stopping".to_string(), Tone::Warning))
         }
         // Ranks may hang for minutes after one of them has run out of memory.
-        Outcome::Running if run.oom().is_some() => {
+        RunOutcome::Running if run.oom().is_some() => {
             Some(("memory ran out".to_string(), Tone::Wrong))
         }
-        Outcome::Running => None,
+        RunOutcome::Running => None,
         outcome => Some(outcome_words(outcome)),
     }
 }

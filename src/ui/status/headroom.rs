@@ -2,7 +2,7 @@
 
 use crate::diagnosis;
 use crate::event::NvmlState;
-use crate::state::{DeviceState, Outcome, ProbeState, Run, State};
+use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::ui::available::layout_of;
 use crate::ui::chart::plot_of;
 use crate::ui::figures::{Figures, count};
@@ -73,7 +73,7 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
-        let bound = if room.at_most { "at most " } else { "" };
+        let bound = if room.is_upper_bound { "at most " } else { "" };
         let share = room
             .bytes
             .fraction_of(device.capacity.unwrap_or(Bytes::ZERO));
@@ -159,7 +159,7 @@ fn pieces_after(
     let (words, tone) = outcome_words(run.outcome());
     let after = clock_face(ended.since(run.started));
     let mut pieces = vec![(format!("{words} after {after}"), tone)];
-    if run.outcome() == Outcome::OutOfMemory {
+    if run.outcome() == RunOutcome::OutOfMemory {
         pieces.extend(held_at_oom(run, device, figures).map(|words| (words, Tone::Strong)));
     }
     pieces.extend(peak(run, device, figures));
@@ -230,10 +230,10 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
 /// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
 fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
-    let climb = diagnosis::climb(&rank.steps, device.capacity)?;
+    let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    let coming = diagnosis::forecast(state).filter(|coming| coming.device == device.uuid);
+    let coming = diagnosis::leak_forecast(state).filter(|coming| coming.device == device.uuid);
     let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
     Some((
         format!("{up} floor +{per_step} a step{words}"),

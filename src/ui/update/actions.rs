@@ -1,7 +1,7 @@
 //! What each action does: most change the view alone, some ask the loop for an effect.
 
 use super::{output, scroll};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
 use crate::ui::available::layout_of;
 use crate::ui::chart;
@@ -212,7 +212,7 @@ fn back(view: &mut View, scene: &Scene) {
         return;
     }
     let run = scene.state.run();
-    let failed = run.filter(|run| run.outcome() == Outcome::OutOfMemory);
+    let failed = run.filter(|run| run.outcome() == RunOutcome::OutOfMemory);
     view.dialog = match (view.dialog.take(), failed) {
         (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
             let mut dialog = OomDialog::of(run.number, scene.remedies);

@@ -3,7 +3,7 @@
 use super::worlds::{World, worlds};
 use super::*;
 use crate::remedy::model::{Estimate, Passes, Unseen};
-use crate::state::scene::gib;
+use crate::state::staged::gib;
 
 /// A share at a batch between those that were measured, on the logarithm of the batch.
 fn between(measured: &[(u64, f64)], batch: u64) -> f64 {
@@ -42,7 +42,7 @@ impl World {
         let peak = self.peak(value);
         let overhead = self.overhead(value);
         let reserved = (peak * overhead).min(self.room);
-        let unforced = fits && peak * overhead <= self.room;
+        let peaks_before_retry = fits && peak * overhead <= self.room;
         Trial {
             value,
             fits,
@@ -62,8 +62,8 @@ impl World {
                 },
                 optimizer: Estimate::exact(base),
                 varies: false,
-                overhead: unforced.then_some(overhead),
-                pieces: unforced.then(|| between(&self.pieces, value)),
+                overhead: peaks_before_retry.then_some(overhead),
+                pieces: peaks_before_retry.then(|| between(&self.pieces, value)),
                 partway: None,
                 left_over: (!fits).then_some(self.left_over),
             }),

@@ -1,6 +1,6 @@
 //! The diagnosis as lines: briefly, or with all it rests on.
 
-use crate::event::{LineHolding, SourceLine};
+use crate::event::{LineUsage, SourceLine};
 use crate::state::OomIncident;
 use crate::ui::figures::count;
 use crate::ui::paragraph::{self, StyledLine};
@@ -74,7 +74,7 @@ fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
     scene.state.oom()
 }
 
-fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineHolding] {
+fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineUsage] {
     incident(scene)
         .and_then(|oom| oom.record.as_ref())
         .map_or(&[], |record| &record.lines)
@@ -117,7 +117,7 @@ fn number(theme: &Theme, name: &str, figure: &str) -> StyledLine {
 }
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  holds 11.3 GiB in 96 blocks`.
-fn held(theme: &Theme, holding: &LineHolding, width: u16) -> StyledLine {
+fn held(theme: &Theme, holding: &LineUsage, width: u16) -> StyledLine {
     let mut line = StyledLine::default();
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),

@@ -3,7 +3,7 @@
 
 use super::offers::{self, in_glyphs, verdict};
 use crate::remedy::{Availability, Remedy};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::ui::dialog::OomDialog;
 use crate::ui::difference;
 use crate::ui::paragraph::{self, StyledLine};
@@ -120,8 +120,11 @@ fn meanwhile(scene: &Scene, width: u16) -> Vec<StyledLine> {
         return Vec::new();
     };
     let words = match run.outcome() {
-        Outcome::Running => format!("run {} goes on; a relaunch stops it first", run.number),
-        Outcome::OutOfMemory | Outcome::Finished | Outcome::Stopped | Outcome::Failed(_) => {
+        RunOutcome::Running => format!("run {} goes on; a relaunch stops it first", run.number),
+        RunOutcome::OutOfMemory
+        | RunOutcome::Finished
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => {
             format!("nothing runs{}", of_device(scene))
         }
     };

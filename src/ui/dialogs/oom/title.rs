@@ -1,7 +1,7 @@
 //! Who ran out of memory, where and when, in one line.
 
 use crate::event::{OomRecord, Phase};
-use crate::state::Outcome;
+use crate::state::RunOutcome;
 use crate::ui::figures::count;
 use crate::ui::scene::Scene;
 use crate::units::RunNumber;
@@ -29,11 +29,11 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         parts.push(format!("rank {rank}"));
     }
     parts.push(match run.map(|run| run.outcome()) {
-        Some(Outcome::Running) => format!("run {number}, which has not ended yet"),
-        Some(Outcome::Finished | Outcome::Stopped | Outcome::Failed(_)) => {
+        Some(RunOutcome::Running) => format!("run {number}, which has not ended yet"),
+        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
             format!("run {number}, which went on")
         }
-        Some(Outcome::OutOfMemory) | None => format!("run {number}"),
+        Some(RunOutcome::OutOfMemory) | None => format!("run {number}"),
     });
     if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
         parts.push(place(record));

@@ -11,7 +11,7 @@ pub(crate) const CAPACITY: Bytes = Bytes::mib(24_170);
 
 /// A state, and short words for what happens to it.
 #[derive(Default)]
-pub(crate) struct Scene {
+pub(crate) struct StagedSession {
     pub(crate) state: State,
     pub(crate) events: Vec<Event>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn sample(pid: i32, device: u32, allocated: Bytes, reserved: Bytes) -
     }
 }
 
-pub(crate) fn step(pid: i32, count: u64, floor: Bytes, peak: Bytes) -> What {
+pub(crate) fn step(pid: i32, count: u64, baseline: Bytes, peak: Bytes) -> What {
     let reading = |allocated| StepReading {
         allocated,
         reserved: peak,
@@ -97,8 +97,8 @@ pub(crate) fn step(pid: i32, count: u64, floor: Bytes, peak: Bytes) -> What {
         device: 0,
         count,
         micros: 900,
-        before: reading(floor),
-        after: reading(floor),
+        before: reading(baseline),
+        after: reading(baseline),
     })
 }
 
@@ -184,16 +184,16 @@ pub(crate) fn text_of(record: &OomRecord) -> oom::OomReport {
     }
 }
 
-impl Scene {
+impl StagedSession {
     /// A run of `python train.py` whose process 100 has said hello at one second.
-    pub(crate) fn training() -> Scene {
-        let mut scene = Scene::default();
+    pub(crate) fn training() -> StagedSession {
+        let mut scene = StagedSession::default();
         scene.add(0.0, started(1, 100, "python train.py --batch-size 64"));
         scene.add(1.0, hello(1, 100, None));
         scene
     }
 
-    pub(crate) fn add(&mut self, at: f64, what: What) -> &mut Scene {
+    pub(crate) fn add(&mut self, at: f64, what: What) -> &mut StagedSession {
         let event = Event {
             at: Moment::from_secs_f64(at),
             what,
@@ -203,7 +203,7 @@ impl Scene {
         self
     }
 
-    pub(crate) fn sampled(&mut self, at: f64, allocated: f64, reserved: f64) -> &mut Scene {
+    pub(crate) fn sampled(&mut self, at: f64, allocated: f64, reserved: f64) -> &mut StagedSession {
         self.add(
             at,
             What::Sample(sample(100, 0, gib(allocated), gib(reserved))),

@@ -60,7 +60,7 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
     };
     let plural = if others.len() > 1 { "hold" } else { "holds" };
     let headline = format!("{who} {plural} {foreign} of the card's {capacity}.");
-    let mut finding = case.finding(Cause::ForeignProcess, certainty, headline);
+    let mut finding = case.finding(Cause::OtherProcess, certainty, headline);
     finding.foreign = largest.map(|other| other.pid);
     finding.explanation = text([
         match (fits_alone, case.needed(), case.asked()) {
@@ -124,7 +124,7 @@ fn unnamed(case: &Case) -> Option<Finding> {
         Certainty::Possible
     };
     let mut finding = case.finding(
-        Cause::ForeignProcess,
+        Cause::OtherProcess,
         certainty,
         format!(
             "{elsewhere} of the card's {capacity} is held by something other than this process's PyTorch."

@@ -4,8 +4,8 @@
 //! The run's peak before this step is exact, and so is what this step had allocated when it
 //! failed; what a usual step takes is exact only where a step's own peak is known.
 
+use super::baseline_growth::{baseline_growth, median};
 use super::case::{Case, number, text};
-use super::climb::{climb, median};
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;
@@ -29,8 +29,8 @@ const ODD: f64 = 1.1;
 /// The same against the usual step, where lengths vary so much that some came near before.
 const UNUSUAL: f64 = 1.5;
 
-/// How far the floor may have moved, as a share of the card, for steps to be alike.
-const SAME_FLOOR: f64 = 0.02;
+/// How far the baseline may have moved, as a share of the card, for steps to be alike.
+const SAME_BASELINE: f64 = 0.02;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     match case.phase {
@@ -38,26 +38,31 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         Phase::Load | Phase::Optimizer | Phase::Evaluation => return None,
     }
     let steps = &case.rank?.steps;
-    if steps.count < FEWEST || climb(steps, case.capacity).is_some() {
+    if steps.count < FEWEST || baseline_growth(steps, case.capacity).is_some() {
         return None;
     }
     // Fragments or another process's memory would have been enough: those are the cause.
     if case.by_last_sample || !case.is_full()? {
         return None;
     }
-    let (_, floor) = *steps.floors.last()?;
+    let (_, baseline) = *steps.baselines.last()?;
     let before: Vec<&StepMark> = steps.marks.ended.iter().filter(|m| m.count > 2).collect();
-    let middle = median(&mut before.iter().map(|m| m.floor.0 as f64).collect::<Vec<_>>())?;
-    let moved = (floor.0 as f64 - middle).max(0.0);
-    if moved > SAME_FLOOR * case.capacity?.0 as f64 {
+    let middle = median(
+        &mut before
+            .iter()
+            .map(|m| m.baseline.0 as f64)
+            .collect::<Vec<_>>(),
+    )?;
+    let moved = (baseline.0 as f64 - middle).max(0.0);
+    if moved > SAME_BASELINE * case.capacity?.0 as f64 {
         return None;
     }
-    let this = case.needed()? - floor;
-    let largest = steps.peak? - floor;
+    let this = case.needed()? - baseline;
+    let largest = steps.peak? - baseline;
     let usual = median(
         &mut before
             .iter()
-            .map(|mark| (mark.most - mark.floor).0 as f64)
+            .map(|mark| (mark.peak - mark.baseline).0 as f64)
             .collect::<Vec<_>>(),
     )
     .map(|bytes| Bytes(bytes as u64))?;
@@ -74,15 +79,15 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let step = case.step.unwrap_or(steps.count + 1);
     let headline = if ratio >= ODD {
         format!(
-            "Step {step} needs more than any of the {} before it: at least {this} on top of the {floor} that stay, where the largest took {largest}.",
+            "Step {step} needs more than any of the {} before it: at least {this} on top of the {baseline} that stay, where the largest took {largest}.",
             steps.count
         )
     } else {
         format!(
-            "Step {step} needs far more than the usual one: at least {this} on top of the {floor} that stay, where half of the steps took {usual} or less."
+            "Step {step} needs far more than the usual one: at least {this} on top of the {baseline} that stay, where half of the steps took {usual} or less."
         )
     };
-    let mut finding = case.finding(Cause::OddBatch, certainty, headline);
+    let mut finding = case.finding(Cause::OutlierBatch, certainty, headline);
     finding.explanation = text([
         Some("A longer sequence, a larger image, or more items than usual in this batch; what stays between steps has not grown.".into()),
         case.place().map(|place| super::capacity::sentence(&format!("it happened {place}"))),
@@ -96,7 +101,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     finding.evidence = vec![
         number("this step, at least", this),
         number("largest step before", largest),
-        number("stays between steps", floor),
+        number("stays between steps", baseline),
     ];
     finding.evidence.extend(case.evidence());
     finding.advice = vec![
@@ -111,7 +116,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 fn differ(marks: &[&StepMark]) -> bool {
     let exact = || {
         let exact = marks.iter().filter(|mark| mark.is_exact);
-        exact.map(|mark| mark.most - mark.floor)
+        exact.map(|mark| mark.peak - mark.baseline)
     };
     match (exact().min(), exact().max()) {
         (Some(least), Some(most)) => (most - least)

@@ -1,8 +1,8 @@
-//! When memory will run out, while the training is alive: where the floor climbs, in how many
+//! When memory will run out, while the training is alive: where the baseline climbs, in how many
 //! steps. Nothing is said where that cannot be told within useful bounds.
 
-use super::climb::{Climb, climb, median};
-use crate::state::{DeviceState, Outcome, RankState, State};
+use super::baseline_growth::{BaselineGrowth, baseline_growth, median};
+use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
 
 /// What the allocator needs beyond what is allocated when it must (FACTS: the smallest cap under
@@ -23,10 +23,10 @@ const WIDEST: u64 = 3;
 
 /// An out-of-memory that is coming.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Forecast {
+pub struct LeakForecast {
     /// The device that will be full.
     pub device: Uuid,
-    /// The rank whose floor climbs, where ranks are known.
+    /// The rank whose baseline climbs, where ranks are known.
     pub rank: Option<Rank>,
     /// What stays of each step.
     pub per_step: Bytes,
@@ -42,10 +42,10 @@ pub struct Forecast {
     pub latest: u64,
 }
 
-impl Forecast {
+impl LeakForecast {
     /// "out of memory in about 140 steps (128–152)".
     pub fn words(&self) -> String {
-        let Forecast {
+        let LeakForecast {
             in_steps,
             soonest,
             latest,
@@ -57,9 +57,9 @@ impl Forecast {
 }
 
 /// The first out-of-memory that is coming to the current run, if one can be foretold.
-pub fn forecast(state: &State) -> Option<Forecast> {
+pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
     let run = state.run()?;
-    if run.outcome() != Outcome::Running {
+    if run.outcome() != RunOutcome::Running {
         return None;
     }
     let alive = run.ranks.iter().filter(|rank| rank.gone.is_none());
@@ -68,9 +68,9 @@ pub fn forecast(state: &State) -> Option<Forecast> {
         .min_by_key(|forecast| forecast.in_steps)
 }
 
-fn of_rank(state: &State, rank: &RankState) -> Option<Forecast> {
+fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     let device = state.device(rank.device.as_ref()?)?;
-    let climb = climb(&rank.steps, device.capacity)?;
+    let climb = baseline_growth(&rank.steps, device.capacity)?;
     let (full_at_least, full_at_most) = room(state, device, rank)?;
     let (usual, most) = on_top(rank)?;
     // Several processes that leak on one device fill it together.
@@ -80,11 +80,11 @@ fn of_rank(state: &State, rank: &RankState) -> Option<Forecast> {
         .iter()
         .filter(|other| other.gone.is_none() && other.hello.pid != rank.hello.pid)
         .filter(|other| other.device == rank.device)
-        .filter_map(|other| super::climb::climb(&other.steps, device.capacity))
+        .filter_map(|other| super::baseline_growth::baseline_growth(&other.steps, device.capacity))
         .map(|climb| climb.per_step)
         .sum();
     let steps_until = |full: f64, held: f64, slope: f64| (full - held) / (slope + others);
-    let Climb {
+    let BaselineGrowth {
         per_step,
         slopes: (flattest, steepest),
         level,
@@ -107,7 +107,7 @@ fn of_rank(state: &State, rank: &RankState) -> Option<Forecast> {
     let latest = latest as u64 + 2;
     let in_steps = (likely.max(0.0).ceil() as u64).clamp(soonest, latest);
     let is_useful = latest <= WIDEST * soonest + WIDEST && in_steps <= REACH * climb.steps;
-    is_useful.then(|| Forecast {
+    is_useful.then(|| LeakForecast {
         device: device.uuid.clone(),
         rank: rank.hello.rank,
         per_step: Bytes(per_step as u64),
@@ -122,10 +122,10 @@ fn of_rank(state: &State, rank: &RankState) -> Option<Forecast> {
 /// How much this process can have allocated before the device, or its cap, is full: at the least
 /// and at the most.
 fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f64)> {
-    let held = rank.holding_on(&device.uuid)?;
+    let held = rank.usage_on(&device.uuid)?;
     let headroom = device.headroom(state)?;
     let full = (held.sample.reserved + headroom.bytes).0 as f64;
-    let unknown = if headroom.at_most {
+    let unknown = if headroom.is_upper_bound {
         USUAL_OUTSIDE
     } else {
         Bytes::ZERO
@@ -140,12 +140,12 @@ fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f
     Some(((full - unknown.0 as f64) / most, full / least))
 }
 
-/// What a step takes on top of the floor, usually and at the most, by the steps whose peak is
+/// What a step takes on top of the baseline, usually and at the most, by the steps whose peak is
 /// known exactly.
 fn on_top(rank: &RankState) -> Option<(f64, f64)> {
     let exact = rank.steps.marks.ended.iter().filter(|mark| mark.is_exact);
     let mut on_top: Vec<f64> = exact
-        .map(|mark| mark.most.0 as f64 - mark.floor.0 as f64)
+        .map(|mark| mark.peak.0 as f64 - mark.baseline.0 as f64)
         .map(|bytes| bytes.max(0.0))
         .collect();
     let most = on_top.iter().copied().max_by(f64::total_cmp)?;

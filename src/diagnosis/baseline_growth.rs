@@ -1,9 +1,9 @@
 //! Whether what stays allocated between steps climbs from step to step, and how steadily.
 //!
-//! The floors (allocated after each step) are fitted with a line whose slope is the median of the
-//! slopes of all pairs (Theil–Sen), so that single high floors move nothing. A climb counts only
+//! The baselines (allocated after each step) are fitted with a line whose slope is the median of the
+//! slopes of all pairs (Theil–Sen), so that single high baselines move nothing. A climb counts only
 //! if it stands out of the scatter and goes on to the end: a warm-up that levels off is none. Nor
-//! is one a floor that only follows larger and larger batches, whose last outputs a loop still
+//! is one a baseline that only follows larger and larger batches, whose last outputs a loop still
 //! holds when its step has ended.
 
 use crate::state::{StepMark, StepTrack};
@@ -13,23 +13,23 @@ use crate::units::Bytes;
 /// workspaces in the next ones.
 pub(super) const WARM_UP: u64 = 3;
 
-/// The fewest floors that are fitted where they climb by much of the card.
+/// The fewest baselines that are fitted where they climb by much of the card.
 const FEWEST: usize = 10;
 
 /// The share of the card that is much.
 const MUCH: f64 = 0.1;
 
-/// The fewest floors otherwise: caches and workspaces may take as many steps to fill.
+/// The fewest baselines otherwise: caches and workspaces may take as many steps to fill.
 const FEWEST_OF_LITTLE: usize = 20;
 
-/// The most floors that are fitted, evenly chosen: pairs grow with the square.
+/// The most baselines that are fitted, evenly chosen: pairs grow with the square.
 const MOST: usize = 96;
 
-/// A climb counts from this share of the card on (or of the last floor, where the card is not
+/// A climb counts from this share of the card on (or of the last baseline, where the card is not
 /// known), over the whole fit.
 const NOTABLE: f64 = 0.01;
 
-/// How far the floors may scatter around the line, as a share of the climb.
+/// How far the baselines may scatter around the line, as a share of the climb.
 const SCATTER: f64 = 0.15;
 
 /// How steep the last third must still be, as a share of what came before it: what levels off is
@@ -39,19 +39,19 @@ const GOES_ON: f64 = 0.7;
 /// How steep what came before it must be, as a share of the whole: what rose once, late, is none.
 const WENT_ON: f64 = 0.5;
 
-/// How much faster than the floor what a step takes on top of it may grow for the floor to be
+/// How much faster than the baseline what a step takes on top of it may grow for the baseline to be
 /// leaking, and not following the size of the batches.
 const WITH_THE_BATCH: f64 = 0.5;
 
-/// The share of the pairs of floors that lie outside the range given for the slope, on each side.
+/// The share of the pairs of baselines that lie outside the range given for the slope, on each side.
 const OUTSIDE: f64 = 0.05;
 
-/// A floor that climbs steadily.
+/// A baseline that climbs steadily.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Climb {
+pub struct BaselineGrowth {
     /// Bytes a step.
     pub per_step: f64,
-    /// The same as a range, by pairs of floors that are at least half of the fit apart.
+    /// The same as a range, by pairs of baselines that are at least half of the fit apart.
     pub slopes: (f64, f64),
     /// Over how many steps it was fitted.
     pub steps: u64,
@@ -59,22 +59,22 @@ pub struct Climb {
     pub total: Bytes,
     /// Where the line stands at the last step.
     pub level: f64,
-    /// How far the floors lie below and above the line at most, nearly.
+    /// How far the baselines lie below and above the line at most, nearly.
     pub scatter: (f64, f64),
 }
 
-/// The climb of a process's floors, or nothing where there is none or the fit is poor. `card` is
+/// The climb of a process's baselines, or nothing where there is none or the fit is poor. `card` is
 /// what a climb is measured against.
-pub fn climb(steps: &StepTrack, card: Option<Bytes>) -> Option<Climb> {
-    let found = fit(&steps.floors, card)?;
+pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<BaselineGrowth> {
+    let found = fit(&steps.baselines, card)?;
     (!follows_the_batch(&steps.marks.ended, &found)).then_some(found)
 }
 
-fn fit(floors: &[(u64, Bytes)], card: Option<Bytes>) -> Option<Climb> {
-    let warm: Vec<(f64, f64)> = floors
+fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth> {
+    let warm: Vec<(f64, f64)> = baselines
         .iter()
         .filter(|(step, _)| *step > WARM_UP)
-        .map(|(step, floor)| (*step as f64, floor.0 as f64))
+        .map(|(step, baseline)| (*step as f64, baseline.0 as f64))
         .collect();
     if warm.len() < FEWEST {
         return None;
@@ -103,7 +103,7 @@ fn fit(floors: &[(u64, Bytes)], card: Option<Bytes>) -> Option<Climb> {
     if before < WENT_ON * slope || theil_sen(tail)? < GOES_ON * before {
         return None;
     }
-    Some(Climb {
+    Some(BaselineGrowth {
         per_step: slope,
         slopes: range(long_slopes(&points, (last - first) / 2.0))?,
         steps: (last - first) as u64,
@@ -113,14 +113,14 @@ fn fit(floors: &[(u64, Bytes)], card: Option<Bytes>) -> Option<Climb> {
     })
 }
 
-/// Whether what steps take on top of the floor grows as the floor does: sorted or ever longer
+/// Whether what steps take on top of the baseline grows as the baseline does: sorted or ever longer
 /// batches, of which the loop holds the last outputs.
-fn follows_the_batch(marks: &[StepMark], climb: &Climb) -> bool {
+fn follows_the_batch(marks: &[StepMark], climb: &BaselineGrowth) -> bool {
     let exact: Vec<(f64, f64)> = marks
         .iter()
         .filter(|mark| mark.is_exact && mark.count > 1)
         .map(|mark| {
-            let on_top = mark.most.0 as f64 - mark.floor.0 as f64;
+            let on_top = mark.peak.0 as f64 - mark.baseline.0 as f64;
             (mark.count as f64, on_top)
         })
         .collect();

@@ -1,7 +1,7 @@
 //! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
 //! left unknown.
 
-use super::{DeviceState, MakeUp, OomIncident, RankState, State, Surroundings};
+use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, State};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::units::{Bytes, Moment, Pid};
 
@@ -20,7 +20,7 @@ pub struct Headroom {
     /// What is left for the training to reserve.
     pub bytes: Bytes,
     /// Whether it may be less: without NVML nobody says what lies outside PyTorch's allocator.
-    pub at_most: bool,
+    pub is_upper_bound: bool,
 }
 
 /// Whose memory NVML's figures are.
@@ -30,14 +30,14 @@ struct Owners {
     foreign: Option<Bytes>,
 }
 
-impl MakeUp {
+impl Breakdown {
     /// PyTorch's parts: what optimizers hold is named, the rest of what is allocated is activations,
     /// buffers, batches. Parts were read at different instants (gradients come and go), so that
     /// together they may say more than is allocated: then the surest are believed first.
-    fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> MakeUp {
-        let mut parts = MakeUp {
-            unallocated: Some(reserved - allocated),
-            ..MakeUp::default()
+    fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> Breakdown {
+        let mut parts = Breakdown {
+            cached: Some(reserved - allocated),
+            ..Breakdown::default()
         };
         let mut rest = allocated;
         if !structures.is_empty() {
@@ -50,19 +50,19 @@ impl MakeUp {
             parts.optimizer_state = take(structures.iter().map(|s| s.optimizer_state).sum());
             parts.gradients = take(structures.iter().map(|s| s.gradients).sum());
         }
-        parts.activations_and_rest = Some(rest);
+        parts.activations_and_other = Some(rest);
         parts
     }
 }
 
 impl DeviceState {
     /// What the device's memory is made of, as of the latest readings.
-    pub fn make_up(&self, state: &State) -> MakeUp {
-        let mut parts = MakeUp::default();
+    pub fn breakdown(&self, state: &State) -> Breakdown {
+        let mut parts = Breakdown::default();
         let ranks = self.ranks(state);
         let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
         if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
-            parts = MakeUp::of_allocator(&self.structures(&ranks), allocated, reserved);
+            parts = Breakdown::of_allocator(&self.structures(&ranks), allocated, reserved);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
         // Where NVML says nothing nobody says what lies outside PyTorch's allocator, and so what is
@@ -82,12 +82,12 @@ impl DeviceState {
                     let outside = within(self.outside.estimate().unwrap_or(ours - before), rest);
                     let foreign = within(foreign, rest.map(|rest| rest - outside));
                     parts.non_pytorch = Some(outside);
-                    parts.foreign = Some(foreign);
+                    parts.other_processes = Some(foreign);
                     Some(outside + foreign)
                 }
                 (ours, foreign) => {
                     parts.non_pytorch = ours.map(|ours| ours - self.reserved_at(at));
-                    parts.foreign = foreign;
+                    parts.other_processes = foreign;
                     reading.used.map(|used| used - self.reserved_at(at))
                 }
             };
@@ -101,24 +101,24 @@ impl DeviceState {
 
     /// What filled the device when memory ran out on it, from the observer's record: exact, at the
     /// moment. `None` without a record, and for an out-of-memory of another device.
-    pub fn make_up_at(&self, oom: &OomIncident) -> Option<MakeUp> {
+    pub fn breakdown_at(&self, oom: &OomIncident) -> Option<Breakdown> {
         let record = oom.record.as_ref()?;
         if oom.device.as_ref() != Some(&self.uuid) {
             return None;
         }
         let structures: Vec<&Structure> = record.structure.as_deref().into_iter().collect();
         let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
-        let mut parts = MakeUp::of_allocator(&structures, allocated, reserved);
+        let mut parts = Breakdown::of_allocator(&structures, allocated, reserved);
         parts.free = Some(record.free);
         let capacity = oom.capacity().or(self.capacity);
-        let surroundings = oom.surroundings.as_ref();
+        let nvml_at_oom = oom.nvml_at_oom.as_ref();
         // What nobody else holds is this process's own, outside PyTorch.
-        let others = surroundings.and_then(|surroundings| surroundings.others.as_ref());
+        let others = nvml_at_oom.and_then(|nvml_at_oom| nvml_at_oom.others.as_ref());
         let others = others.and_then(|others| others.iter().map(|other| other.used).sum());
         if let (Some(capacity), Some(others)) = (capacity, others) {
             let elsewhere: Bytes = capacity - reserved - record.free;
             let foreign = Bytes::min(others, elsewhere);
-            parts.foreign = Some(foreign);
+            parts.other_processes = Some(foreign);
             parts.non_pytorch = Some(elsewhere - foreign);
         }
         Some(parts)
@@ -129,13 +129,13 @@ impl DeviceState {
     pub fn headroom(&self, state: &State) -> Option<Headroom> {
         let reserved = self.reserved.current().unwrap_or(Bytes::ZERO);
         let under_limit = self.limit.map(|limit| limit - reserved);
-        let (free, at_most) = match self.make_up(state).free {
+        let (free, is_upper_bound) = match self.breakdown(state).free {
             Some(free) => (free, false),
             None => (self.capacity? - reserved, true),
         };
         Some(Headroom {
             bytes: under_limit.map_or(free, |limit| limit.min(free)),
-            at_most,
+            is_upper_bound,
         })
     }
 
@@ -151,7 +151,7 @@ impl DeviceState {
 
     /// The processes on the device that are not the current run's, as far as that is certain;
     /// `None` where NVML's list cannot be told apart.
-    pub fn foreign_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
+    pub fn other_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
         let (_, reading) = self.fresh(state)?;
         self.foreign_of(state, &self.ranks(state), reading)
     }
@@ -164,7 +164,7 @@ impl DeviceState {
     }
 
     /// What NVML says of this device besides the process that ran out of memory on it.
-    pub(super) fn surroundings(&self, state: &State, pid: Option<Pid>) -> Option<Surroundings> {
+    pub(super) fn nvml_at_oom(&self, state: &State, pid: Option<Pid>) -> Option<NvmlAtOom> {
         let (at, reading) = self.fresh(state)?;
         let ranks = self.ranks(state);
         let alone = ranks.len() < 2;
@@ -186,7 +186,7 @@ impl DeviceState {
             }
             Some(others)
         });
-        Some(Surroundings {
+        Some(NvmlAtOom {
             at,
             non_pytorch: self.outside.estimate().filter(|_| alone),
             others,
@@ -198,7 +198,7 @@ impl DeviceState {
         let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
         ranks
             .iter()
-            .filter(|rank| rank.gone.is_none() && rank.holding_on(&self.uuid).is_some())
+            .filter(|rank| rank.gone.is_none() && rank.usage_on(&self.uuid).is_some())
             .collect()
     }
 
@@ -207,7 +207,7 @@ impl DeviceState {
         ranks
             .iter()
             .filter_map(|rank| {
-                let holding = rank.holding_on(&self.uuid)?;
+                let holding = rank.usage_on(&self.uuid)?;
                 rank.structure_on(holding.sample.device)
             })
             .collect()
@@ -289,7 +289,7 @@ impl DeviceState {
         // lists as many processes as we have there, and their sizes allow it, they are ours.
         let reserved: Bytes = ranks
             .iter()
-            .filter_map(|rank| rank.holding_on(&self.uuid))
+            .filter_map(|rank| rank.usage_on(&self.uuid))
             .map(|holding| holding.sample.reserved)
             .sum();
         let listed: Option<Bytes> = processes.iter().map(|process| process.used).sum();

@@ -1,13 +1,13 @@
 //! What a device is made of, and whose it is.
 
 use crate::event::*;
-use crate::state::scene::*;
+use crate::state::staged::*;
 use crate::state::*;
 use crate::units::{Bytes, Pid};
 
 #[test]
 fn the_parts_add_up_to_the_capacity() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene
         .sampled(2.0, 10.0, 12.0)
         .add(2.0, What::Structure(made_of_one()))
@@ -15,15 +15,15 @@ fn the_parts_add_up_to_the_capacity() {
             2.1,
             What::Device(reading(&[(100, gib(12.5)), (7, gib(3.0))])),
         );
-    let made_of = |scene: &Scene| scene.state.devices[0].make_up(&scene.state);
+    let made_of = |scene: &StagedSession| scene.state.devices[0].breakdown(&scene.state);
     let parts = made_of(&scene);
     assert_eq!(parts.parameters, Some(gib(1.0)));
     assert_eq!(parts.optimizer_state, Some(gib(2.0)));
     assert_eq!(parts.gradients, Some(gib(1.0)));
-    assert_eq!(parts.activations_and_rest, Some(gib(6.0)));
-    assert_eq!(parts.unallocated, Some(gib(2.0)));
+    assert_eq!(parts.activations_and_other, Some(gib(6.0)));
+    assert_eq!(parts.cached, Some(gib(2.0)));
     assert_eq!(parts.non_pytorch, Some(gib(0.5)));
-    assert_eq!(parts.foreign, Some(gib(3.0)));
+    assert_eq!(parts.other_processes, Some(gib(3.0)));
     assert_eq!(parts.free, Some(CAPACITY - gib(15.5)));
     // The allocator has moved on since NVML was read: the context does not shrink for it.
     scene.sampled(2.2, 13.0, 14.0);
@@ -34,16 +34,16 @@ fn the_parts_add_up_to_the_capacity() {
     scene.sampled(2.3, 3.5, 14.0);
     let parts = made_of(&scene);
     assert_eq!(parts.gradients, Some(gib(0.5)));
-    assert_eq!(parts.activations_and_rest, Some(Bytes::ZERO));
+    assert_eq!(parts.activations_and_other, Some(Bytes::ZERO));
     assert_eq!(sum(&parts), CAPACITY);
     let room = scene.state.devices[0].headroom(&scene.state).unwrap();
-    assert_eq!((Some(room.bytes), room.at_most), (parts.free, false));
+    assert_eq!((Some(room.bytes), room.is_upper_bound), (parts.free, false));
 }
 
 #[test]
 fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
-    let made_of = |scene: &Scene| scene.state.devices[0].make_up(&scene.state);
-    let mut scene = Scene::training();
+    let made_of = |scene: &StagedSession| scene.state.devices[0].breakdown(&scene.state);
+    let mut scene = StagedSession::training();
     scene
         .add(1.0, What::Structure(made_of_one()))
         .sampled(2.0, 4.0, 5.0)
@@ -72,7 +72,7 @@ fn a_jump_between_the_two_clocks_is_no_memory_outside_pytorch() {
 
 #[test]
 fn what_filled_the_card_when_memory_ran_out_is_exact() {
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     scene
         .sampled(2.0, 4.0, 5.0)
         .add(
@@ -87,14 +87,14 @@ fn what_filled_the_card_when_memory_ran_out_is_exact() {
             }),
         );
     let device = &scene.state.devices[0];
-    let parts = device.make_up_at(scene.state.oom().unwrap()).unwrap();
-    assert_eq!(parts.activations_and_rest, Some(gib(14.0)));
-    assert_eq!(parts.unallocated, Some(gib(1.0)));
-    assert_eq!(parts.foreign, Some(gib(3.0)));
+    let parts = device.breakdown_at(scene.state.oom().unwrap()).unwrap();
+    assert_eq!(parts.activations_and_other, Some(gib(14.0)));
+    assert_eq!(parts.cached, Some(gib(1.0)));
+    assert_eq!(parts.other_processes, Some(gib(3.0)));
     assert_eq!(parts.free, Some(gib(0.4)));
     assert_eq!(sum(&parts), CAPACITY);
     let other = &scene.state.devices[1];
-    assert_eq!(other.make_up_at(scene.state.oom().unwrap()), None);
+    assert_eq!(other.breakdown_at(scene.state.oom().unwrap()), None);
 }
 
 /// Parameters of 1 GiB, and what belongs to them.
@@ -108,15 +108,15 @@ fn made_of_one() -> Structure {
     }
 }
 
-fn sum(parts: &MakeUp) -> Bytes {
+fn sum(parts: &Breakdown) -> Bytes {
     let parts = [
         parts.parameters,
         parts.gradients,
         parts.optimizer_state,
-        parts.activations_and_rest,
-        parts.unallocated,
+        parts.activations_and_other,
+        parts.cached,
         parts.non_pytorch,
-        parts.foreign,
+        parts.other_processes,
         parts.free,
     ];
     parts.iter().map(|part| part.expect("known")).sum()
@@ -125,19 +125,22 @@ fn sum(parts: &MakeUp) -> Bytes {
 #[test]
 fn what_nobody_knows_is_not_made_up() {
     // Before anything is known.
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     assert_eq!(
-        scene.state.devices[0].make_up(&scene.state),
-        MakeUp::default()
+        scene.state.devices[0].breakdown(&scene.state),
+        Breakdown::default()
     );
     // The probe alone: nothing outside PyTorch is known, so nothing is known to be free.
     scene.sampled(2.0, 4.0, 5.0);
-    let parts = scene.state.devices[0].make_up(&scene.state);
-    assert_eq!(parts.activations_and_rest, Some(gib(4.0)));
+    let parts = scene.state.devices[0].breakdown(&scene.state);
+    assert_eq!(parts.activations_and_other, Some(gib(4.0)));
     assert_eq!((parts.parameters, parts.non_pytorch), (None, None));
-    assert_eq!((parts.foreign, parts.free), (None, None));
+    assert_eq!((parts.other_processes, parts.free), (None, None));
     let room = scene.state.devices[0].headroom(&scene.state).unwrap();
-    assert_eq!((room.bytes, room.at_most), (CAPACITY - gib(5.0), true));
+    assert_eq!(
+        (room.bytes, room.is_upper_bound),
+        (CAPACITY - gib(5.0), true)
+    );
 }
 
 #[test]
@@ -173,32 +176,36 @@ fn processes_are_ours_or_others_or_not_to_be_told() {
         ("one that cannot be ours", &[(31_007, 2.0)], None, None),
     ];
     for (what, processes, non_pytorch, foreign) in rows {
-        let mut scene = Scene::training();
+        let mut scene = StagedSession::training();
         let processes: Vec<_> = processes.iter().map(|(p, g)| (*p, gib(*g))).collect();
         scene.sampled(2.0, 4.0, 5.0);
         scene.add(2.1, What::Device(reading(&processes)));
-        let parts = scene.state.devices[0].make_up(&scene.state);
+        let parts = scene.state.devices[0].breakdown(&scene.state);
         assert_eq!(parts.non_pytorch, non_pytorch.map(gib), "{what}");
-        assert_eq!(parts.foreign, foreign.map(gib), "{what}");
+        assert_eq!(parts.other_processes, foreign.map(gib), "{what}");
         assert!(parts.free.is_some(), "{what}: what is used is known");
     }
-    let mut scene = Scene::training();
+    let mut scene = StagedSession::training();
     let mut silent = reading(&[(100, gib(5.5))]);
     silent.processes = None;
     scene.sampled(2.0, 4.0, 5.0).add(2.1, What::Device(silent));
-    let parts = scene.state.devices[0].make_up(&scene.state);
-    assert_eq!((parts.non_pytorch, parts.foreign), (None, None));
+    let parts = scene.state.devices[0].breakdown(&scene.state);
+    assert_eq!((parts.non_pytorch, parts.other_processes), (None, None));
     assert_eq!(parts.free, Some(CAPACITY - gib(5.5)));
 }
 
 #[test]
 fn without_a_probe_only_who_was_there_before_is_surely_another() {
-    let mut scene = Scene::default();
+    let mut scene = StagedSession::default();
     scene
         .add(0.0, What::Device(reading(&[(7, gib(3.0))])))
         .add(1.0, started(1, 100, "torchrun train.py"))
         .add(2.0, What::Device(reading(&[(7, gib(3.0))])));
-    let foreign = |scene: &Scene| scene.state.devices[0].make_up(&scene.state).foreign;
+    let foreign = |scene: &StagedSession| {
+        scene.state.devices[0]
+            .breakdown(&scene.state)
+            .other_processes
+    };
     assert_eq!(foreign(&scene), Some(gib(3.0)));
     scene.add(
         3.0,
