@@ -106,7 +106,7 @@ pub enum Recording {
 }
 
 /// What to do when memory ran out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum OnOom {
     /// Open the dialog and wait for a key.

@@ -1,35 +1,44 @@
 //! What a person types, turned into plain option structs.
 //!
-//! The rule that everything here serves: the first word that is no option of ours and no
-//! subcommand starts the command, and all after it is the command's, untouched. So the words are
-//! split before clap sees them, and clap never looks at a word of the command.
+//! The rule that everything here serves: the first word that is neither an oomph option nor a
+//! subcommand starts the command, and everything after it is the command's, untouched. So the words
+//! are split before clap sees them, and clap never looks at a word of the command.
 
+mod common;
 mod fit;
+pub mod help;
+mod invocation;
 mod options;
 mod sessions;
 mod split;
 
-pub use options::{Conversion, ExplainOrder, Order, PlanOrder, ReplayOrder};
-pub use split::SplitError;
+pub use invocation::{ExplainInvocation, Invocation, PlanInvocation, ReplayInvocation};
 
 use crate::app::RunOptions;
 use crate::command::{CommandLine, Word};
 use clap::{CommandFactory, FromArgMatches};
-use options::{Cli, Common, Subcommand};
+use common::Common;
+use options::{Cli, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Why the words were not taken: one line that says the mend.
+/// Nothing to run: help was asked for, or the command line is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum EarlyExit {
     /// `--help` or `--version`: not a mistake; the text is for standard output.
-    Shown(String),
+    Help(String),
     /// A mistake of the user's, in one line.
     Mistake(String),
 }
 
+/// An argument's value, or what is wrong with its text.
+type Conversion<T> = Result<T, String>;
+
 /// Reads the words after the program's name.
-pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<Order, Refusal> {
+pub fn parse(
+    words: impl IntoIterator<Item = OsString>,
+    cwd: PathBuf,
+) -> Result<Invocation, EarlyExit> {
     let words: Vec<OsString> = words.into_iter().collect();
     let mut definition = Cli::command();
     definition.build();
@@ -37,30 +46,30 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
     let ours = std::iter::once(OsString::from("oomph")).chain(parts.ours);
     let matches = definition
         .try_get_matches_from(ours)
-        .map_err(|error| refusal(&error))?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| refusal(&error))?;
+        .map_err(|error| early_exit(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| early_exit(&error))?;
     match cli.subcommand {
-        None => Ok(Order::Run(run_options(cli.common, parts.command, cwd)?)),
-        Some(Subcommand::Run(run)) => Ok(Order::Run(run_options(
-            cli.common.or(run.common),
+        None => Ok(Invocation::Run(run_options(
+            cli.common,
             parts.command,
             cwd,
         )?)),
-        Some(Subcommand::Replay(replay)) => Ok(Order::Replay(replay.into())),
-        Some(Subcommand::Ls(ls)) => Ok(Order::List { json: ls.json }),
-        Some(Subcommand::Attach(attach)) => Ok(Order::Attach {
+        Some(Subcommand::Help(help)) => Ok(Invocation::Help(help.topic.unwrap_or_default())),
+        Some(Subcommand::Replay(replay)) => Ok(Invocation::Replay(replay.into())),
+        Some(Subcommand::Ls(ls)) => Ok(Invocation::List { json: ls.json }),
+        Some(Subcommand::Attach(attach)) => Ok(Invocation::Attach {
             session: attach.session,
             nvml: !(attach.no_nvml | cli.common.no_nvml),
         }),
-        Some(Subcommand::Stop(stop)) => Ok(Order::Stop {
+        Some(Subcommand::Stop(stop)) => Ok(Invocation::Stop {
             session: stop.session,
             kill: stop.kill,
         }),
-        Some(Subcommand::Logs(logs)) => Ok(Order::Logs {
+        Some(Subcommand::Logs(logs)) => Ok(Invocation::Logs {
             session: logs.session,
             follow: logs.follow,
         }),
-        Some(Subcommand::Plan(plan)) => Ok(Order::Plan(PlanOrder {
+        Some(Subcommand::Plan(plan)) => Ok(Invocation::Plan(PlanInvocation {
             command: command_line(parts.command, cwd)?,
             json: plan.json,
             batch_scale: plan.batch_scale,
@@ -71,26 +80,30 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, cwd: PathBuf) -> Result<
             let options = fit
                 .into_options(command_line(parts.command, cwd)?)
                 .map_err(|text| mistake(&text))?;
-            Ok(Order::Fit(Box::new(options)))
+            Ok(Invocation::Fit(Box::new(options)))
         }
         Some(Subcommand::Explain(explain)) => {
             let command = match parts.command.is_empty() {
                 true => None,
                 false => Some(command_line(parts.command, cwd)?),
             };
-            Ok(Order::Explain(explain.into_order(command)))
+            Ok(Invocation::Explain(explain.into_invocation(command)))
         }
     }
 }
 
-fn run_options(common: Common, words: Vec<OsString>, cwd: PathBuf) -> Result<RunOptions, Refusal> {
+fn run_options(
+    common: Common,
+    words: Vec<OsString>,
+    cwd: PathBuf,
+) -> Result<RunOptions, EarlyExit> {
     common
         .into_options(command_line(words, cwd)?)
         .map_err(|text| mistake(&text))
 }
 
 /// The command, `NAME=VALUE` words in front of it taken as environment, as `env` does.
-fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Refusal> {
+fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, EarlyExit> {
     let mut words = words.into_iter().map(Word).peekable();
     let mut env = Vec::new();
     while let Some(change) = words.peek().and_then(split::assignment) {
@@ -106,16 +119,16 @@ fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Refus
     Ok(CommandLine { argv, env, cwd })
 }
 
-fn mistake(text: &str) -> Refusal {
-    Refusal::Mistake(format!("{text} (see `oomph --help`)"))
+fn mistake(text: &str) -> EarlyExit {
+    EarlyExit::Mistake(format!("{text} (see `oomph --help`)"))
 }
 
 /// clap's message of several lines as one line with the mend.
-fn refusal(error: &clap::Error) -> Refusal {
+fn early_exit(error: &clap::Error) -> EarlyExit {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            Refusal::Shown(error.render().to_string())
+            EarlyExit::Help(error.render().to_string())
         }
         kind => {
             let text = error.render().to_string();

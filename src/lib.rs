@@ -24,7 +24,7 @@
 //! | [`ui`] | the screen: draws state, changes nothing | remedy and below |
 //! | [`report`] | the same state as text and JSON | remedy and below |
 //! | [`app`] | the one loop: receive, apply, diagnose, draw | all of the above |
-//! | [`cli`] | what a person types | app, command, units |
+//! | [`cli`] | what a person types | app, ui, config, command, units |
 //!
 //! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
 //! recording replays to the same frames and findings, and the tests need no GPU.

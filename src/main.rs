@@ -1,7 +1,7 @@
 //! Parse, call, turn the outcome into an exit status; nothing else.
 
 use oomph::app::{self, Ending, OWN_FAILURE};
-use oomph::cli::{self, Order, Refusal};
+use oomph::cli::{self, EarlyExit, Invocation};
 use oomph::supervise::{self, HEADLESS_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,30 +20,45 @@ fn main() -> ExitCode {
     }
     // A directory that was deleted has no name: the command stays in it, as it would without us.
     let cwd = std::env::current_dir().unwrap_or_default();
-    let order = match cli::parse(words, cwd) {
-        Ok(order) => order,
-        Err(Refusal::Shown(text)) => {
-            // Who closed the pipe has read enough.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
+    let invocation = match cli::parse(words, cwd) {
+        Ok(invocation) => invocation,
+        Err(EarlyExit::Help(text)) => {
+            return show(&text);
         }
-        Err(Refusal::Mistake(text)) => return failure(&text),
+        Err(EarlyExit::Mistake(text)) => return failure(&text),
     };
-    let ending = match order {
-        Order::Fit(options) => app::fit(*options),
-        Order::Run(options) => app::run(options),
-        Order::Replay(order) => app::replay(&order.file, order.headless, order.theme),
-        Order::Plan(order) if !order.predict.is_empty() => {
-            app::predict(&order.command, &order.recordings, &order.predict)
+    let ending = match invocation {
+        Invocation::Help(topic) => return show(&cli::help::page(topic)),
+        Invocation::Fit(options) => app::fit(*options),
+        Invocation::Run(options) => app::run(options),
+        Invocation::Replay(invocation) => {
+            app::replay(&invocation.file, invocation.headless, invocation.theme)
         }
-        Order::Plan(order) => app::plan(&order.command, order.json, order.batch_scale),
-        Order::List { json } => app::list(json),
-        Order::Attach { session, nvml } => app::attach(session.as_deref(), nvml),
-        Order::Stop { session, kill } => app::stop(session.as_deref(), kill),
-        Order::Logs { session, follow } => app::logs(session.as_deref(), follow),
-        Order::Explain(order) => app::explain(&order.source, order.json, order.command.as_ref()),
+        Invocation::Plan(invocation) if !invocation.predict.is_empty() => app::predict(
+            &invocation.command,
+            &invocation.recordings,
+            &invocation.predict,
+        ),
+        Invocation::Plan(invocation) => {
+            app::plan(&invocation.command, invocation.json, invocation.batch_scale)
+        }
+        Invocation::List { json } => app::list(json),
+        Invocation::Attach { session, nvml } => app::attach(session.as_deref(), nvml),
+        Invocation::Stop { session, kill } => app::stop(session.as_deref(), kill),
+        Invocation::Logs { session, follow } => app::logs(session.as_deref(), follow),
+        Invocation::Explain(invocation) => app::explain(
+            &invocation.source,
+            invocation.json,
+            invocation.command.as_ref(),
+        ),
     };
     end(ending)
+}
+
+fn show(text: &str) -> ExitCode {
+    // A closed pipe is no failure: the reader has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
 }
 
 fn end(ending: anyhow::Result<Ending>) -> ExitCode {

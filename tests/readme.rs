@@ -1,57 +1,91 @@
-//! README says what the program does: its keys are the table's, its options are the command line's.
+//! README and `oomph help` say what the program does: what moved from README to the help is all there.
 
+use oomph::cli::help::{HelpTopic, page};
+use oomph::ui::keymap;
 use std::fs;
 use std::process::Command;
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
-const BEGIN: &str = "<!-- keys:begin -->\n";
-const END: &str = "<!-- keys:end -->";
 
-/// `OOMPH_UPDATE_README=1 cargo test readme` writes the table anew.
-#[test]
-fn its_keys_are_those_of_the_table() {
-    let readme = fs::read_to_string(README).expect("README.md");
-    let (before, rest) = readme.split_once(BEGIN).expect("a place for the keys");
-    let (keys, after) = rest.split_once(END).expect("the end of that place");
-    let table = oomph::ui::keymap::markdown();
-    if std::env::var_os("OOMPH_UPDATE_README").is_some() {
-        fs::write(README, format!("{before}{BEGIN}{table}{END}{after}")).expect("written");
-        return;
-    }
-    assert_eq!(
-        keys, table,
-        "run with OOMPH_UPDATE_README=1 to write it anew"
-    );
+/// Options in README's examples that belong to the commands, not to oomph.
+const OF_COMMANDS: [&str; 8] = [
+    "--batch-size",
+    "--nproc_per_node",
+    "--release",
+    "--path",
+    "--oomph",
+    "--results",
+    "--report",
+    "--test",
+];
+
+fn readme() -> String {
+    fs::read_to_string(README).expect("README.md")
+}
+
+fn options(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || "-_".contains(c)));
+    words
+        .filter(|word| word.starts_with("--") && word[2..].starts_with(char::is_alphabetic))
+        .map(String::from)
+        .collect()
 }
 
 #[test]
 fn its_options_are_those_of_the_command_line() {
-    let readme = fs::read_to_string(README).expect("README.md");
+    use HelpTopic::*;
+    let known: Vec<String> = [
+        Overview, Run, Ls, Attach, Stop, Logs, Replay, Plan, Explain, Fit,
+    ]
+    .into_iter()
+    .flat_map(|topic| options(&page(topic)))
+    .collect();
+    for option in options(&readme()) {
+        assert!(
+            known.contains(&option) || OF_COMMANDS.contains(&option.as_str()),
+            "README names {option}, which no page of the help does"
+        );
+    }
+}
+
+#[test]
+fn what_the_short_help_names_the_help_explains() {
     let help = Command::new(env!("CARGO_BIN_EXE_oomph"))
         .arg("--help")
         .output()
         .expect("oomph runs");
-    let help = String::from_utf8(help.stdout).expect("text");
-    let options: Vec<&str> = help
-        .split_whitespace()
-        .filter(|word| word.starts_with("--") && word.len() > 2)
-        .filter(|word| !matches!(*word, "--help" | "--version"))
-        .collect();
-    assert!(options.len() >= 9, "{options:?}");
-    for option in options {
-        assert!(readme.contains(option), "README does not know {option}");
+    let named = options(&String::from_utf8(help.stdout).expect("text"));
+    assert!(named.len() >= 9, "{named:?}");
+    let explained = options(&page(HelpTopic::Run));
+    for option in named {
+        assert!(
+            explained.contains(&option) || ["--help", "--version"].contains(&option.as_str()),
+            "oomph help run does not explain {option}"
+        );
+    }
+}
+
+#[test]
+fn every_key_of_the_table_is_in_the_help() {
+    let page = page(HelpTopic::Keys);
+    for binding in keymap::TABLE {
+        let is_shown = page.contains(binding.help) || binding.mode == keymap::Mode::Helping;
+        assert!(is_shown, "{}", binding.help);
     }
 }
 
 #[test]
 fn its_picture_is_there() {
-    let readme = fs::read_to_string(README).expect("README.md");
+    let readme = readme();
     let (_, picture) = readme.split_once("](demo/").expect("a picture");
     let (name, _) = picture.split_once(')').expect("its end");
     let path = format!("{}/demo/{name}", env!("CARGO_MANIFEST_DIR"));
-    assert!(
-        fs::read_to_string(path)
-            .expect("the picture")
-            .contains("<svg")
-    );
+    let picture = fs::read_to_string(path).expect("the picture");
+    assert!(picture.contains("<svg"));
+    assert!(picture.len() < 300_000, "{} bytes", picture.len());
+}
+
+#[test]
+fn it_is_short_enough_to_be_read() {
+    assert!(readme().lines().count() <= 150);
 }

@@ -89,10 +89,11 @@ impl Signals {
 }
 
 /// What a hang-up of the terminal does to the training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHup {
     /// Nothing: it goes on without a screen.
+    #[default]
     Keep,
     /// It is stopped, as every program is that nobody put in front of it.
     Stop,

@@ -1,6 +1,7 @@
-//! The words of `oomph fit`.
+//! The arguments of `oomph fit`.
 
-use super::options::{Common, Conversion};
+use super::Conversion;
+use super::common::Common;
 use crate::app::{FitOptions, Which};
 use crate::command::CommandLine;
 use clap::Args;
@@ -9,39 +10,38 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "oomph fit [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]",
-    after_help = "The program really runs, each time until so many optimizer steps were seen, and may write files as it\n\
-                  always does. Its output goes to standard error, the answer to standard output. The exit status is 0\n\
-                  where a value was found, 1 where none fits."
+    after_help = "The program really runs, each time until N optimizer steps were seen, and may write files as it always\n\
+                  does. Its output goes to stderr, the answer to stdout. Exit status: 0 if a value was found, 1 if none fits."
 )]
-pub struct FitArguments {
+pub(super) struct FitArguments {
     /// Optimizer steps of each run; up to four times as many while memory still grows
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
-    pub steps: u64,
-    /// The share of its need that is left free, in percent
+    pub(super) steps: u64,
+    /// Memory to leave free, in percent of what the run needs
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
-    pub margin: f64,
-    /// Another whole-numbered argument than the batch: seq_len
+    pub(super) margin: f64,
+    /// Fit another integer argument than the batch: seq_len
     #[arg(long, value_name = "NAME")]
-    pub arg: Option<String>,
-    /// Replace an argument for these runs alone: output_dir=/tmp/fit
+    pub(super) arg: Option<String>,
+    /// Replace an argument in these runs only: output_dir=/tmp/fit
     #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
-    pub replace: Vec<(String, String)>,
+    pub(super) replace: Vec<(String, String)>,
     /// As JSON
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
     /// Do not ask before the first run
     #[arg(long, short)]
-    pub yes: bool,
-    /// Do not ask NVML
+    pub(super) yes: bool,
+    /// Run without NVML
     #[arg(long)]
-    pub no_nvml: bool,
+    pub(super) no_nvml: bool,
     /// Record the session to this file
     #[arg(long, value_name = "PATH")]
-    pub record: Option<PathBuf>,
+    pub(super) record: Option<PathBuf>,
 }
 
 impl FitArguments {
-    pub fn into_options(self, command: CommandLine) -> Conversion<FitOptions> {
+    pub(super) fn into_options(self, command: CommandLine) -> Conversion<FitOptions> {
         let common = Common {
             headless: true,
             no_nvml: self.no_nvml,

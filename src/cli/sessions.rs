@@ -1,40 +1,40 @@
-//! The words of `ls`, `attach`, `stop` and `logs`: which of the sessions that are alive is meant.
+//! The arguments of `ls`, `attach`, `stop` and `logs`.
 
 use clap::Args;
 
 #[derive(Debug, Args)]
-pub struct LsArguments {
+pub(super) struct LsArguments {
     /// As JSON
     #[arg(long)]
-    pub json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct AttachArguments {
-    /// The session, by its name or the beginning of it [default: the only one]
+pub(super) struct AttachArguments {
+    /// The session, by its name or the start of it [default: the only one]
     #[arg(value_name = "ID")]
-    pub session: Option<String>,
-    /// Do not ask NVML
+    pub(super) session: Option<String>,
+    /// Run without NVML
     #[arg(long)]
-    pub no_nvml: bool,
+    pub(super) no_nvml: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct StopArguments {
-    /// The session, by its name or the beginning of it [default: the only one]
+pub(super) struct StopArguments {
+    /// The session, by its name or the start of it [default: the only one]
     #[arg(value_name = "ID")]
-    pub session: Option<String>,
-    /// SIGKILL to the training's whole tree, at once
+    pub(super) session: Option<String>,
+    /// SIGKILL the process tree at once
     #[arg(long)]
-    pub kill: bool,
+    pub(super) kill: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct LogsArguments {
-    /// The session, by its name or the beginning of it [default: the only one, or else the latest]
+pub(super) struct LogsArguments {
+    /// The session, by its name or the start of it [default: the only one, or else the latest]
     #[arg(value_name = "ID")]
-    pub session: Option<String>,
-    /// Go on as it grows, until the session ends
+    pub(super) session: Option<String>,
+    /// Follow the output until the session ends
     #[arg(short, long)]
-    pub follow: bool,
+    pub(super) follow: bool,
 }

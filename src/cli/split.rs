@@ -8,16 +8,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Our words and the command's.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub(super) struct SplitWords {
     /// Options and a subcommand of ours, for clap.
-    pub ours: Vec<OsString>,
+    pub(super) ours: Vec<OsString>,
     /// The command, untouched.
-    pub command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
 /// Why the words could not be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SplitError {
+pub(super) enum SplitError {
     /// An option of ours that takes a value stands last.
     ValueMissing(String),
     /// A word that the subcommand has no place for, where a command needs `--` in front.
@@ -58,11 +58,12 @@ enum Following {
 }
 
 /// Splits `words` at the first one that is no option and no subcommand of `definition`.
-pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitError> {
-    let mut parts = Parts::default();
+pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWords, SplitError> {
+    let mut parts = SplitWords::default();
     let mut scope = definition;
     let mut following = Following::Command;
     let mut own = 0;
+    let mut spelled_out = false;
     let mut at = 0;
     while let Some(word) = words.get(at) {
         if word == "--" {
@@ -82,7 +83,14 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
             }
             continue;
         }
-        let subcommand = std::ptr::eq(scope, definition)
+        let at_top = std::ptr::eq(scope, definition) && !spelled_out;
+        // `oomph run` is oomph itself, spelled out: the options before it and after it are one set.
+        if at_top && word == "run" {
+            spelled_out = true;
+            at += 1;
+            continue;
+        }
+        let subcommand = at_top
             .then(|| {
                 word.to_str()
                     .and_then(|name| definition.find_subcommand(name))
@@ -114,7 +122,7 @@ pub fn split(definition: &Command, words: &[OsString]) -> Result<Parts, SplitErr
 
 fn following_of(subcommand: &Command) -> Following {
     match subcommand.get_name() {
-        "run" | "plan" | "fit" => Following::Command,
+        "plan" | "fit" => Following::Command,
         "explain" => Following::OwnThenCommand,
         _ => Following::Own,
     }
@@ -138,7 +146,7 @@ fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
 }
 
 /// `NAME=VALUE` where NAME could be a variable's; options and paths are none.
-pub fn assignment(word: &Word) -> Option<EnvChange> {
+pub(super) fn assignment(word: &Word) -> Option<EnvChange> {
     let bytes = word.as_bytes();
     let equals = memchr::memchr(b'=', bytes)?;
     let (name, value) = (&bytes[..equals], &bytes[equals + 1..]);

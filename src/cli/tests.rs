@@ -4,13 +4,13 @@ use super::*;
 use crate::app::{OnOom, Recording, Source};
 use std::time::Duration;
 
-fn parsed(words: &[&str]) -> Result<Order, Refusal> {
+fn parsed(words: &[&str]) -> Result<Invocation, EarlyExit> {
     parse(words.iter().map(OsString::from), "/work".into())
 }
 
 fn run(words: &[&str]) -> RunOptions {
     match parsed(words) {
-        Ok(Order::Run(options)) => options,
+        Ok(Invocation::Run(options)) => options,
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -26,7 +26,7 @@ fn argv(options: &RunOptions) -> Vec<String> {
 
 fn mistake_of(words: &[&str]) -> String {
     match parsed(words) {
-        Err(Refusal::Mistake(text)) => text,
+        Err(EarlyExit::Mistake(text)) => text,
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -139,13 +139,16 @@ fn help_and_version_are_no_mistakes() {
         &["run", "--help"],
         &["explain", "a", "-h"],
     ] {
-        assert!(matches!(parsed(words), Err(Refusal::Shown(_))), "{words:?}");
+        assert!(
+            matches!(parsed(words), Err(EarlyExit::Help(_))),
+            "{words:?}"
+        );
     }
 }
 
-fn explain(words: &[&str]) -> ExplainOrder {
+fn explain(words: &[&str]) -> ExplainInvocation {
     match parsed(words) {
-        Ok(Order::Explain(order)) => order,
+        Ok(Invocation::Explain(order)) => order,
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -196,13 +199,13 @@ fn explain_takes_a_file_before_the_dashes_and_a_command_after() {
 fn replay_and_plan_have_words_of_their_own() {
     assert_eq!(
         parsed(&["replay", "a.jsonl"]),
-        Ok(Order::Replay(ReplayOrder {
+        Ok(Invocation::Replay(ReplayInvocation {
             file: "a.jsonl".into(),
             headless: false,
             theme: None,
         }))
     );
-    let Ok(Order::Plan(plan)) = parsed(&[
+    let Ok(Invocation::Plan(plan)) = parsed(&[
         "plan",
         "--json",
         "--batch-scale",
@@ -229,7 +232,7 @@ fn a_theme_is_one_of_those_that_there_are() {
     assert_eq!(run(&words).theme, Some(Scheme::Light));
     let said = mistake_of(&["--theme", "drak", "python"]);
     assert!(
-        said.contains("choose one of default, dark, light, contrast"),
+        said.contains("possible values: default, dark, light, contrast"),
         "{said}"
     );
 }

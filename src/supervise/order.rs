@@ -20,7 +20,7 @@ pub struct Setup {
 }
 
 /// Whether signals from outside are passed on to the trainer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
     /// Unless slurmstepd, which signals every process of a step, has done so already.

@@ -1,5 +1,5 @@
 //! The keys: one table of mode, key, action and words, from which the footer, the help screen and
-//! README's list are made, so that none of them can say what is not so.
+//! `oomph help keys` are made, so that none of them can say what is not so.
 
 mod table;
 
@@ -162,8 +162,8 @@ pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
         .join(" ")
 }
 
-/// README's list of keys.
-pub fn markdown() -> String {
+/// The page of `oomph help keys`.
+pub fn plain_text() -> String {
     let mut text = String::new();
     for (mode, title) in [
         (Mode::Watching, "Watching"),
@@ -175,14 +175,10 @@ pub fn markdown() -> String {
         (Mode::Selecting, "Selecting rows of the output"),
         (Mode::Typing, "Typing to the training"),
     ] {
-        let _ = write!(text, "\n**{title}**\n\n| key | what it does |\n|---|---|\n");
+        let _ = writeln!(text, "\n{title}");
         for binding in bindings(mode) {
-            let keys: Vec<String> = binding
-                .keys
-                .iter()
-                .map(|key| format!("`{}`", key.name(&UNICODE)))
-                .collect();
-            let _ = writeln!(text, "| {} | {} |", keys.join(" "), binding.help);
+            let keys = names(binding.keys, &UNICODE);
+            let _ = writeln!(text, "  {keys:<14}{}", binding.help);
         }
     }
     text.trim_start().to_string()
@@ -261,6 +257,6 @@ mod tests {
         assert_eq!(names(&left, &UNICODE), "← h");
         assert_eq!(names(&left, &ASCII), "Left h");
         assert_eq!(Key::code(KeyCode::Enter).name(&UNICODE), "Enter");
-        assert!(markdown().contains("| `Enter` | relaunch with"));
+        assert!(plain_text().contains("Enter         relaunch with"));
     }
 }

@@ -4,7 +4,7 @@ use crate::remedy::RemedyId;
 use serde::{Deserialize, Serialize};
 
 /// What needs a word beforehand, since it changes the training itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
     /// Mixed precision.
@@ -30,7 +30,7 @@ impl Permission {
 }
 
 /// A kind of remedy, as the order names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// Expandable segments.

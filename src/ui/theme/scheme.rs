@@ -3,7 +3,7 @@
 use super::{Contrast, Ground};
 
 /// A theme's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Scheme {
     /// For the ground that the terminal says it has (`COLORFGBG`), or dark.
     #[default]
