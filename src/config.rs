@@ -3,7 +3,7 @@
 //! ```toml
 //! theme = "dark"            # default, dark, light, contrast
 //!
-//! [[program]]               # entries as those of src/remedy/programs.toml, tried before them
+//! [[program]]               # entries as those of src/recognize/programs.toml, tried before them
 //! name = "our trainer"
 //! ```
 //!

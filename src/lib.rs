@@ -13,8 +13,10 @@
 //! | [`epoch`] | epochs in text: what a program's output says of its progress | oom, units |
 //! | [`event`] | everything that can happen; one line of a recording | units, command, oom's report |
 //! | [`state`] | what is known so far: a fold of events | event, oom's report, units, command |
-//! | [`diagnosis`] | state to findings: one cause, one file | state and below |
-//! | [`remedy`] | finding and command line to remedies | diagnosis and below |
+//! | [`recognize`] | what a command is, and where its knobs are | event, units, command |
+//! | [`forecast`] | what a run will need | state, recognize and below |
+//! | [`diagnosis`] | state to findings: one cause, one file | forecast, state and below |
+//! | [`remedy`] | what can be changed, and whether it is worth it | diagnosis, forecast, recognize and below |
 //! | [`probe`] | the Python that runs inside the training | nothing but units, command |
 //! | [`collect`] | sources of events: NVML, the probe's socket | event, oom, command, units |
 //! | [`supervise`] | the keeper process and the front's handle on it | event, oom, command, units |
@@ -26,7 +28,7 @@
 //! | [`app`] | the one loop: receive, apply, diagnose, draw | all of the above |
 //! | [`cli`] | what a person types | app, ui, config, command, units |
 //!
-//! `state`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
+//! `state`, `recognize`, `forecast`, `diagnosis` and `remedy` are pure: no clock, no file, no socket, no process. So a
 //! recording replays to the same frames and findings, and the tests need no GPU.
 
 pub mod app;
@@ -37,8 +39,10 @@ pub mod config;
 pub mod diagnosis;
 pub mod epoch;
 pub mod event;
+pub mod forecast;
 pub mod oom;
 pub mod probe;
+pub mod recognize;
 pub mod remedy;
 pub mod report;
 pub mod session;

@@ -9,7 +9,9 @@ use oomph::diagnosis::{
     Cause, Finding, LeakForecast, diagnose, diagnose_incident, leak_forecast, warnings,
 };
 use oomph::event::{Event, What};
-use oomph::remedy::{Context, Remedy, RemedyId, remedies};
+use oomph::forecast::ForecastInputs;
+use oomph::recognize::LaunchEnvironment;
+use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
 use oomph::session;
 use oomph::state::{Breakdown, DeviceState, ProbeState, RunOutcome, State};
 use oomph::units::Bytes;
@@ -60,12 +62,18 @@ fn replay(name: &str) -> Replayed {
     let torch = torch.map(|rank| rank.hello.torch.clone());
     let remedies = remedies(
         &command,
-        &Context {
-            torch: torch.as_deref(),
-            oom: state.oom(),
+        &RemedyInputs {
+            launch: LaunchEnvironment {
+                torch: torch.as_deref(),
+                ..LaunchEnvironment::default()
+            },
+            forecast: ForecastInputs {
+                oom: state.oom(),
+                state: Some(&state),
+                ..ForecastInputs::default()
+            },
             findings: &findings,
-            state: Some(&state),
-            ..Context::default()
+            ..RemedyInputs::default()
         },
     );
     Replayed {

@@ -1,7 +1,7 @@
 //! The allocator's settings as oomph's own environment brings them, and those the user typed.
 
 use crate::command::{CommandLine, Word};
-use crate::remedy::alloc_conf::{self, CUDA, GENERAL, HIP, Inherited, TorchVersion};
+use crate::recognize::alloc_conf::{self, CUDA, GENERAL, HIP, Inherited, TorchVersion};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 

@@ -6,8 +6,8 @@
 
 use crate::command::CommandLine;
 use crate::event::What;
-use crate::remedy::Context;
-use crate::remedy::model::{Observation, Reading};
+use crate::forecast::Observation;
+use crate::recognize::{LaunchEnvironment, Reading};
 use crate::session::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
@@ -87,7 +87,7 @@ impl Earlier {
 /// What earlier sessions of a program like `command` but `own` showed, the earliest first.
 pub(super) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
-    let reading = Reading::of(command, &Context::default());
+    let reading = Reading::of(command, &LaunchEnvironment::default());
     let mut sessions: Vec<_> = session::list(places)
         .into_iter()
         .filter(|stored| stored.id != own)
@@ -121,7 +121,8 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     match event.what {
         What::SessionStarted(header) if read.is_ok() => {
             header.command.cwd == command.cwd
-                && Reading::of(&header.command, &Context::default()).likeness == reading.likeness
+                && Reading::of(&header.command, &LaunchEnvironment::default()).likeness
+                    == reading.likeness
         }
         _ => false,
     }
@@ -141,5 +142,5 @@ pub(super) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
         RunOutcome::Finished | RunOutcome::OutOfMemory => true,
         RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => run.steps() > 1,
     });
-    Observation::of_session(&state, reading, &Context::default())
+    Observation::of_session(&state, reading, &LaunchEnvironment::default())
 }

@@ -6,8 +6,10 @@ use super::{Ending, replay, torch};
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, What};
+use crate::forecast::ForecastInputs;
 use crate::oom::Transcript;
-use crate::remedy;
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
@@ -49,19 +51,25 @@ pub fn explain(
     let inherited = InheritedSettings::read(|name| std::env::var_os(name));
     let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
     let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
-    let context = remedy::Context {
-        torch: torch.as_deref(),
-        inherited: inherited.as_inherited(),
-        oom: decisive.map(|oom| &oom.incident),
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: torch.as_deref(),
+            inherited: inherited.as_inherited(),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: decisive.map(|oom| &oom.incident),
+            state: found.state.as_ref(),
+            ..ForecastInputs::default()
+        },
         findings: decisive.map_or(&[], |oom| &oom.findings),
-        state: found.state.as_ref(),
-        ..remedy::Context::default()
+        ..RemedyInputs::default()
     };
     let explanation = Explanation {
         source: &name,
         length: found.length,
         ooms: &found.ooms,
-        command: command.map(|command| (command, context)),
+        command: command.map(|command| (command, inputs)),
     };
     let text = match json {
         true => explain::json(&explanation) + "\n",

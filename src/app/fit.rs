@@ -14,8 +14,9 @@ pub use shown::Shown;
 
 use super::{Ending, OWN_FAILURE, RunOptions, front};
 use crate::command::CommandLine;
-use crate::remedy::model::{Allocator, Observation, Reading};
-use crate::remedy::{self, Setting, Which, places_written, with_argument};
+use crate::forecast::{Allocator, Observation};
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::remedy::{Setting, Which, places_written, with_argument};
 use crate::supervise;
 use crate::units::{Bytes, RunNumber};
 use anyhow::Context;
@@ -91,7 +92,8 @@ impl Fitting {
                 rounds: options.which == Which::Batch,
                 room: None,
                 allocator: Allocator::Fixed,
-                keeps_gradients: Reading::of(typed, &remedy::Context::default()).keeps_gradients(),
+                keeps_gradients: Reading::of(typed, &LaunchEnvironment::default())
+                    .keeps_gradients(),
                 trials: Vec::new(),
             },
             value: setting.value,
@@ -119,7 +121,7 @@ impl Fitting {
             return;
         }
         let command = self.options.run.command.without_secrets();
-        let at_once = Reading::of(&command, &remedy::Context::default()).at_once;
+        let at_once = Reading::of(&command, &LaunchEnvironment::default()).at_once;
         let seen = super::earlier::read(&command, "");
         // Whatever ran out says what was left then.
         let failed = seen.iter().filter(|seen| seen.left_over.is_some());

@@ -6,7 +6,8 @@ use super::allocator::InheritedSettings;
 use super::leftovers;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
-use crate::remedy::{self, Catalogue, Checkpoint, ConfigFile, Context, Leftover};
+use crate::recognize::{self, Catalogue, Checkpoint, ConfigFile, LaunchEnvironment};
+use crate::remedy::Leftover;
 use crate::state::State;
 use crate::surroundings;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ impl Known {
     /// What is known before anything has run: the environment of this process, and the user's own
     /// entries of programs. What is wrong with those comes back in words.
     pub fn at_start(settings: &UserSettings) -> (Known, Vec<String>) {
-        let environment = remedy::ENVIRONMENT
+        let environment = recognize::ENVIRONMENT
             .iter()
             .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
             .collect();
@@ -77,8 +78,7 @@ impl Known {
     /// older than `since` are another run's; where nothing has run, those are looked for alone that
     /// lie where the command says.
     pub fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
-        let bare = self.context();
-        let named = remedy::named_files(command, &bare);
+        let named = recognize::named_files(command, &self.launch());
         self.files = named
             .into_iter()
             .filter_map(|named| {
@@ -91,7 +91,7 @@ impl Known {
                 })
             })
             .collect();
-        let wanted = remedy::checkpoints_wanted(command, &self.context());
+        let wanted = recognize::checkpoints_wanted(command, &self.launch());
         self.checkpoint = wanted
             .filter(|wanted| wanted.named || since.is_some())
             .and_then(|wanted| {
@@ -119,16 +119,15 @@ impl Known {
         &self.leftovers
     }
 
-    /// It, as remedies take it; the rest of the context is the caller's.
-    pub fn context(&self) -> Context<'_> {
-        Context {
+    /// It, as the command's surroundings; the rest of them is the caller's.
+    pub fn launch(&self) -> LaunchEnvironment<'_> {
+        LaunchEnvironment {
             inherited: self.around.inherited.as_inherited(),
             environment: &self.around.environment,
             own: &self.own,
             files: &self.files,
             checkpoint: self.checkpoint.as_ref(),
-            leftovers: &self.leftovers,
-            ..Context::default()
+            ..LaunchEnvironment::default()
         }
     }
 

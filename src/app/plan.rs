@@ -5,7 +5,8 @@ use super::known::Known;
 use super::torch;
 use crate::command::CommandLine;
 use crate::config;
-use crate::remedy::{self, Availability, Context, Plan};
+use crate::recognize::{LaunchEnvironment, recognise};
+use crate::remedy::{self, Availability, Plan, RemedyInputs};
 use std::io::Write;
 
 /// Prints the plan of `command`.
@@ -20,18 +21,22 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         eprintln!("oomph: {problem}");
     }
     known.look(command, None);
-    let context = Context {
-        torch: torch.as_deref(),
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: torch.as_deref(),
+            ..known.launch()
+        },
         batch_scale,
-        ..known.context()
+        leftovers: known.leftovers(),
+        ..RemedyInputs::default()
     };
     let mut out = std::io::stdout().lock();
     if json {
-        let outline = remedy::plan_json(command, &context);
+        let outline = remedy::plan_json(command, &inputs);
         writeln!(out, "{}", remedy::plan_text(&outline))?;
         return Ok(Ending::Code(0));
     }
-    let recognised = remedy::recognise(command, &context);
+    let recognised = recognise(command, &inputs.launch);
     let launchers: Vec<&str> = recognised
         .launchers()
         .iter()
@@ -51,7 +56,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         writeln!(out, "launchers  {}", launchers.join(", "))?;
     }
     writeln!(out, "torch      {}", torch.as_deref().unwrap_or("unknown"))?;
-    for remedy in remedy::remedies(command, &context) {
+    for remedy in remedy::remedies(command, &inputs) {
         writeln!(out, "\n{}", remedy.title)?;
         match &remedy.availability {
             Availability::Offered => {

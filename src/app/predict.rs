@@ -3,8 +3,8 @@
 
 use super::{Ending, replay};
 use crate::command::CommandLine;
-use crate::remedy::Context;
-use crate::remedy::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment};
+use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
+use crate::recognize::{LaunchEnvironment, Reading};
 use crate::state::State;
 use serde_json::json;
 use std::io::Write;
@@ -21,8 +21,8 @@ pub fn predict(
     recordings: &[PathBuf],
     batches: &[u64],
 ) -> anyhow::Result<Ending> {
-    let context = Context::default();
-    let reading = Reading::of(&command.without_secrets(), &context);
+    let launch = LaunchEnvironment::default();
+    let reading = Reading::of(&command.without_secrets(), &launch);
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
     for path in recordings {
@@ -36,7 +36,7 @@ pub fn predict(
                 allocator = Allocator::Expandable;
             }
         }
-        observations.extend(Observation::of_session(&state, &reading, &context));
+        observations.extend(Observation::of_session(&state, &reading, &launch));
     }
     let model = Model::of(observations);
     let mut out = std::io::stdout().lock();

@@ -1,14 +1,14 @@
 //! torch's version for a command that has not run yet: its interpreter looked up, its disk read.
 
 use crate::command::CommandLine;
-use crate::remedy;
+use crate::recognize::{LaunchEnvironment, recognise};
 use crate::surroundings::{self, Starter};
 use std::env;
 use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, or `None` where it cannot be told.
 pub fn version_for(command: &CommandLine) -> Option<String> {
-    let recognised = remedy::recognise(command, &remedy::Context::default());
+    let recognised = recognise(command, &LaunchEnvironment::default());
     let at = recognised.anatomy.interpreter?;
     let inherited_path = env::var_os("PATH");
     let path = command

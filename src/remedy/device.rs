@@ -4,18 +4,18 @@
 //! CUDA counts devices by its own order unless `CUDA_DEVICE_ORDER` says the bus's, so an index is
 //! written only where what the program saw shows that both orders are one.
 
-use super::argument::{Name, text};
-use super::context::Context;
-use super::draft::Draft;
-use super::launcher::Passage;
-use super::recognition::{Recognised, arguments_of};
+use super::inputs::RemedyInputs;
 use crate::command::{CommandLine, Word};
+use crate::recognize::argument::{Arguments, Name, Value, text};
+use crate::recognize::draft::Draft;
+use crate::recognize::launcher::Passage;
+use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// What a run needs on a device beyond what PyTorch has allocated: the context and the libraries
+/// What a run needs on a device beyond what PyTorch has allocated: the inputs and the libraries
 /// (518 MiB measured with torch 2.11), and the allocator's rounding.
 const CONTEXT: Bytes = Bytes::mib(640);
 const ROUNDING: f64 = 1.04;
@@ -38,10 +38,10 @@ const CHOOSERS: [&str; 10] = [
 pub(super) fn another(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
 ) -> Result<(Draft, Bytes), String> {
-    let (Some(state), Some(oom)) = (context.state, context.oom) else {
-        return Err(match context.findings {
+    let (Some(state), Some(oom)) = (inputs.forecast.state, inputs.forecast.oom) else {
+        return Err(match inputs.findings {
             [] => "nothing has run out of memory yet".into(),
             [_, ..] => "a log does not say which other GPUs there are".into(),
         });
@@ -84,12 +84,12 @@ pub(super) fn another(
         return Err(name);
     }
     let mut draft = Draft::default();
-    let words = written(command, recognised, context);
+    let words = written(command, recognised, inputs);
     let list = words.as_ref().map(Written::text);
     let new = rewritten(list, rank, failed, other)?;
     match &words {
         Some(Written::Word { at, text }) => {
-            let value = super::argument::Value {
+            let value = Value {
                 text,
                 at: *at,
                 from: VISIBLE.len() + 1,
@@ -121,7 +121,7 @@ impl Written<'_> {
 fn written<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'_>,
-    context: &'a Context<'_>,
+    inputs: &'a RemedyInputs<'_>,
 ) -> Option<Written<'a>> {
     let word = recognised.anatomy.assignments.iter().rev().find_map(|at| {
         let (name, value) = text(&command.argv[*at]).split_once('=')?;
@@ -133,7 +133,7 @@ fn written<'a>(
     word.or_else(|| {
         let typed = command.env_value(VISIBLE).and_then(Word::as_str);
         typed
-            .or_else(|| context.inherited_value(VISIBLE))
+            .or_else(|| inputs.launch.inherited_value(VISIBLE))
             .map(Written::Environment)
     })
 }
@@ -149,7 +149,7 @@ fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result
     }
     for launcher in recognised.launchers() {
         let words = &command.argv[launcher.words.clone()];
-        let options = super::argument::Arguments::of_words(words, launcher.words.start);
+        let options = Arguments::of_words(words, launcher.words.start);
         if let Some(option) = CHOOSERS.iter().find(|o| options.has(Name::new(o))) {
             return Err(format!("{}'s {option} chooses the devices", launcher.name));
         }

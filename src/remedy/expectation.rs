@@ -6,11 +6,12 @@
 
 mod words;
 
-use super::context::Context;
-use super::model::{Allocator, Forecast, Model, Observation, Reading, Target, Treatment, Unseen};
+use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
 use crate::event::Phase;
+use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, Unseen};
+use crate::recognize::Reading;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
 use words::{at_least, beyond, fits_within, reckoned, tight, unknown};
@@ -21,7 +22,7 @@ const EXPANDABLE_OVERHEAD: f64 = 1.04;
 /// All that predictions for one command rest on.
 #[derive(Debug)]
 pub(super) struct Outlook<'a> {
-    context: &'a Context<'a>,
+    inputs: &'a RemedyInputs<'a>,
     model: Model,
     /// The command that ran.
     reading: Reading,
@@ -37,23 +38,23 @@ pub(super) struct Outlook<'a> {
 
 impl<'a> Outlook<'a> {
     /// What is known when memory has run out under `command`.
-    pub fn of(command: &CommandLine, context: &'a Context<'a>) -> Outlook<'a> {
-        let oom = context.oom;
-        let rank = oom.and_then(|oom| rank_of(context, oom));
-        let reading = Reading::of(&command.without_secrets(), context);
+    pub fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
+        let oom = inputs.forecast.oom;
+        let rank = oom.and_then(|oom| rank_of(inputs, oom));
+        let reading = Reading::of(&command.without_secrets(), &inputs.launch);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         Outlook {
-            model: Model::of(observations(context, rank, &reading)),
+            model: Model::of(observations(inputs, rank, &reading)),
             reading,
-            room: context.room.or_else(|| oom.and_then(room_at)),
+            room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
             phase: record.map_or(Phase::Unknown, |record| record.phase),
             allocator: match expandable {
                 Some(true) => Allocator::Expandable,
                 Some(false) | None => Allocator::Fixed,
             },
-            context,
+            inputs,
         }
     }
 
@@ -80,7 +81,7 @@ impl<'a> Outlook<'a> {
             _ => self.reading.at_once.saturating_sub(1),
         };
         self.model
-            .largest(&like, self.room?, self.context.margin, most)
+            .largest(&like, self.room?, self.inputs.forecast.margin, most)
     }
 
     /// What one remedy alone does; nothing where that is not for the model to say.
@@ -141,7 +142,7 @@ impl<'a> Outlook<'a> {
 
     /// What remedies do together.
     pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
-        if self.context.oom.is_none() {
+        if self.inputs.forecast.oom.is_none() {
             return unknown("nothing has run out of memory yet");
         }
         let (mut lessens, mut holds, mut elsewhere) = (false, false, false);
@@ -280,7 +281,7 @@ impl<'a> Outlook<'a> {
     /// What is said of a remedy that leaves the cause where it is, and why of one that gives it less
     /// to work on.
     fn only_delays(&self) -> Option<(&'static str, &'static str)> {
-        let futile = self.context.findings.first()?.cause.spec().futile?;
+        let futile = self.inputs.findings.first()?.cause.spec().futile?;
         Some((futile.verdict, futile.reason))
     }
 }
@@ -308,23 +309,27 @@ fn room_at(oom: &OomIncident) -> Option<Bytes> {
 
 /// Earlier sessions', earlier runs' and the current run's, in this order.
 fn observations(
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     rank: Option<&RankState>,
     reading: &Reading,
 ) -> Vec<Observation> {
-    let mut observations = context.earlier.to_vec();
-    if let Some((_, earlier)) = context.state.and_then(|state| state.runs.split_last()) {
+    let mut observations = inputs.forecast.earlier.to_vec();
+    if let Some((_, earlier)) = inputs
+        .forecast
+        .state
+        .and_then(|state| state.runs.split_last())
+    {
         let alike = earlier
             .iter()
-            .filter(|run| Reading::of(&run.command, context).likeness == reading.likeness);
-        observations.extend(alike.filter_map(|run| Observation::of_run(run, context)));
+            .filter(|run| Reading::of(&run.command, &inputs.launch).likeness == reading.likeness);
+        observations.extend(alike.filter_map(|run| Observation::of_run(run, &inputs.launch)));
     }
-    observations.extend(Observation::of(rank, context.oom, reading));
+    observations.extend(Observation::of(rank, inputs.forecast.oom, reading));
     observations
 }
 
-fn rank_of<'a>(context: &Context<'a>, oom: &OomIncident) -> Option<&'a RankState> {
-    let run = context.state?.run()?;
+fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankState> {
+    let run = inputs.forecast.state?.run()?;
     let by_pid = oom
         .record
         .as_ref()

@@ -1,54 +1,54 @@
 //! All remedies for one command, each offered or not and why, in the order in which they promise
 //! to help.
 
-use super::batch::{self, Smaller};
-use super::context::Context;
+use super::amp;
+use super::checkpointing;
 use super::device;
-use super::draft::Draft;
+use super::expandable_segments;
 use super::expectation::Outlook;
+use super::inputs::RemedyInputs;
 use super::leftover;
-use super::model::{Division, divided, rounded};
 use super::patch;
 use super::plan::{Alteration, Availability, Expectation, Remedy, RemedyId, Taken};
-use super::precision;
-use super::recognition::{Recognised, recognise};
-use super::recompute;
 use super::resume;
-use super::segments;
 use super::workers;
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Certainty, Finding, Help};
 use crate::event::Patchable;
+use crate::forecast::{Division, divided, rounded};
+use crate::recognize::batch::{self, Smaller};
+use crate::recognize::draft::Draft;
+use crate::recognize::recognition::{Recognised, recognise};
 
 /// The remedies for a command. One that is not offered says why; the most promising is first. What
 /// only a run that ran out of memory can need is left out where it does not.
-pub fn remedies(command: &CommandLine, context: &Context<'_>) -> Vec<Remedy> {
-    let recognised = recognise(command, context);
+pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy> {
+    let recognised = recognise(command, &inputs.launch);
     let recognised = &recognised;
-    let outlook = Outlook::of(command, context);
-    let cause = context.findings.first().map(|finding| finding.cause);
+    let outlook = Outlook::of(command, inputs);
+    let cause = inputs.findings.first().map(|finding| finding.cause);
     let mut remedies = vec![
-        smaller_batch(command, recognised, context, &outlook),
-        expandable(command, recognised, context),
-        mixed(command, recognised, context),
-        recomputed(command, recognised, context),
-        resumed(command, recognised, context),
+        smaller_batch(command, recognised, inputs, &outlook),
+        expandable(command, recognised, inputs),
+        mixed(command, recognised, inputs),
+        recomputed(command, recognised, inputs),
+        resumed(command, recognised, inputs),
     ];
-    let moved = another_device(command, recognised, context, &outlook);
-    if moved.is_offered() || context.oom.is_none() || cause == Some(Cause::OtherProcess) {
+    let moved = another_device(command, recognised, inputs, &outlook);
+    if moved.is_offered() || inputs.forecast.oom.is_none() || cause == Some(Cause::OtherProcess) {
         remedies.push(moved);
     }
-    if context.oom.is_none() || cause == Some(Cause::HostMemory) {
-        remedies.push(fewer_workers(command, recognised, context));
+    if inputs.forecast.oom.is_none() || cause == Some(Cause::HostMemory) {
+        remedies.push(fewer_workers(command, recognised, inputs));
     }
-    remedies.extend(max_split(command, recognised, context));
+    remedies.extend(max_split(command, recognised, inputs));
     for remedy in &mut remedies {
         if let Some(expectation) = outlook.of_remedy(remedy) {
             remedy.expectation = expectation;
         }
     }
-    remedies.extend(wait(recognised, context));
-    remedies.extend(stop_leftover(recognised, context));
+    remedies.extend(wait(recognised, inputs));
+    remedies.extend(stop_leftover(recognised, inputs));
     remedies.sort_by_key(|remedy| {
         (
             !remedy.is_offered(),
@@ -85,29 +85,29 @@ fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
 /// What these remedies do together, in whatever order they were chosen.
 pub fn expectation(
     command: &CommandLine,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     chosen: &[&Remedy],
 ) -> Expectation {
     match chosen {
         [only] => only.expectation.clone(),
-        several => Outlook::of(command, context).together(several),
+        several => Outlook::of(command, inputs).together(several),
     }
 }
 
 fn smaller_batch(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     outlook: &Outlook<'_>,
 ) -> Remedy {
-    let by_argument = match context.batch_fits {
-        true => fitting(command, recognised, context, outlook),
-        false => batch::smaller(command, recognised, context),
+    let by_argument = match inputs.batch_fits {
+        true => fitting(command, recognised, inputs, outlook),
+        false => batch::smaller(command, recognised, &inputs.launch, inputs.batch_scale),
     };
     // An argument that says a batch is the program's own way, even where it cannot be edited.
     let has_none = batch::batch_of(command, recognised).is_none();
-    match or_patched(context, by_argument, |found| match has_none {
-        true => patch::batch(command, context, found),
+    match or_patched(inputs, by_argument, |found| match has_none {
+        true => patch::batch(command, inputs, found),
         false => Err("the program has an argument for it".into()),
     }) {
         Ok(smaller) => Remedy {
@@ -132,18 +132,15 @@ fn smaller_batch(
 fn fitting(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     outlook: &Outlook<'_>,
 ) -> Result<Smaller, String> {
-    let half = || batch::smaller(command, recognised, context);
+    let half = || batch::smaller(command, recognised, &inputs.launch, inputs.batch_scale);
     let reading = outlook.reading();
     let scaled = |to: u64| {
         // A little more than the quotient, so that flooring the product gives the batch.
-        let scaled = Context {
-            batch_scale: (to as f64 + 1e-3) / reading.at_once as f64,
-            ..context.clone()
-        };
-        batch::smaller(command, recognised, &scaled)
+        let scale = (to as f64 + 1e-3) / reading.at_once as f64;
+        batch::smaller(command, recognised, &inputs.launch, scale)
     };
     let (Some(largest), true) = (outlook.largest(true), reading.at_once > 1) else {
         return half();
@@ -166,19 +163,23 @@ fn fitting(
     }
 }
 
-fn expandable(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
-    let draft = segments::expandable(command, recognised, context);
-    let cost = match context.torch {
+fn expandable(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    inputs: &RemedyInputs<'_>,
+) -> Remedy {
+    let draft = expandable_segments::expandable(command, recognised, inputs);
+    let cost = match inputs.launch.torch {
         Some(_) => "the same numbers; tensors shared between processes may fail",
         None => "the same numbers; needs torch 2.1, and its version is not known here",
     };
     remedy(RemedyId::ExpandableSegments, draft, recognised, cost)
 }
 
-fn mixed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
-    let by_argument = precision::mixed(command, recognised, context);
-    let draft = or_patched(context, by_argument, |found| {
-        patch::amp(command, context, found)
+fn mixed(command: &CommandLine, recognised: &Recognised<'_>, inputs: &RemedyInputs<'_>) -> Remedy {
+    let by_argument = amp::mixed(command, recognised, inputs);
+    let draft = or_patched(inputs, by_argument, |found| {
+        patch::amp(command, inputs, found)
     });
     Remedy {
         alters: Some(Alteration::Precision),
@@ -191,10 +192,14 @@ fn mixed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'
     }
 }
 
-fn recomputed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
-    let by_argument = recompute::recompute(command, recognised, context);
+fn recomputed(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    inputs: &RemedyInputs<'_>,
+) -> Remedy {
+    let by_argument = checkpointing::recompute(command, recognised, inputs);
     let expectation = unknown(
-        match patch::held(context) {
+        match patch::held(inputs) {
             Some(words) => words,
             None => "how much of the activations it covers depends on the model".into(),
         }
@@ -205,8 +210,8 @@ fn recomputed(command: &CommandLine, recognised: &Recognised<'_>, context: &Cont
         expectation,
         ..remedy(
             RemedyId::Recompute,
-            or_patched(context, by_argument, |found| {
-                patch::recompute(command, context, found)
+            or_patched(inputs, by_argument, |found| {
+                patch::recompute(command, inputs, found)
             }),
             recognised,
             "the same numbers; a step takes longer, mostly by a tenth to a third",
@@ -214,12 +219,19 @@ fn recomputed(command: &CommandLine, recognised: &Recognised<'_>, context: &Cont
     }
 }
 
-fn resumed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context<'_>) -> Remedy {
-    let draft = resume::resume(command, recognised, context);
-    let cost = context.checkpoint.map_or_else(String::new, |checkpoint| {
-        resume::begins(recognised, checkpoint)
-    });
-    let expectation = match context.oom {
+fn resumed(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    inputs: &RemedyInputs<'_>,
+) -> Remedy {
+    let draft = resume::resume(command, recognised, inputs);
+    let cost = inputs
+        .launch
+        .checkpoint
+        .map_or_else(String::new, |checkpoint| {
+            resume::begins(recognised, checkpoint)
+        });
+    let expectation = match inputs.forecast.oom {
         // What ran out does so again.
         Some(_) => Expectation {
             fits: Some(false),
@@ -237,10 +249,10 @@ fn resumed(command: &CommandLine, recognised: &Recognised<'_>, context: &Context
 fn another_device(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     outlook: &Outlook<'_>,
 ) -> Remedy {
-    let found = device::another(command, recognised, context);
+    let found = device::another(command, recognised, inputs);
     let free = found.as_ref().ok().map(|(_, free)| *free);
     let draft = found.map(|(draft, _)| draft);
     Remedy {
@@ -257,13 +269,13 @@ fn another_device(
 fn fewer_workers(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
 ) -> Remedy {
     Remedy {
         expectation: unknown("each of them holds a part of the host's memory"),
         ..remedy(
             RemedyId::DataloaderWorkers,
-            workers::fewer(command, recognised, context),
+            workers::fewer(command, recognised, inputs),
             recognised,
             "the same numbers; loading data may become slower",
         )
@@ -273,9 +285,9 @@ fn fewer_workers(
 fn max_split(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
 ) -> Option<Remedy> {
-    let split = segments::max_split(command, recognised, context).ok()?;
+    let split = expandable_segments::max_split(command, recognised, inputs).ok()?;
     Some(Remedy {
         expectation: unknown("it makes fragmentation less likely"),
         ..remedy(
@@ -288,13 +300,13 @@ fn max_split(
 }
 
 /// Waiting, where somebody else's process is the likely cause.
-fn wait(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
+fn wait(recognised: &Recognised<'_>, inputs: &RemedyInputs<'_>) -> Option<Remedy> {
     let is_foreign = |finding: &&Finding| {
         finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
     };
-    let pid = context.findings.iter().find(is_foreign)?.foreign?;
+    let pid = inputs.findings.iter().find(is_foreign)?.foreign?;
     // What is our own is stopped, not waited for.
-    if context.leftovers.iter().any(|leftover| leftover.pid == pid) {
+    if inputs.leftovers.iter().any(|leftover| leftover.pid == pid) {
         return None;
     }
     Some(Remedy {
@@ -304,12 +316,12 @@ fn wait(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
     })
 }
 
-fn stop_leftover(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<Remedy> {
-    if context.leftovers.is_empty() {
+fn stop_leftover(recognised: &Recognised<'_>, inputs: &RemedyInputs<'_>) -> Option<Remedy> {
+    if inputs.leftovers.is_empty() {
         return None;
     }
     Some(Remedy {
-        changes: leftover::shown(context.leftovers),
+        changes: leftover::shown(inputs.leftovers),
         expectation: unknown("it frees what they hold"),
         ..doing(
             RemedyId::StopLeftover,
@@ -322,11 +334,11 @@ fn stop_leftover(recognised: &Recognised<'_>, context: &Context<'_>) -> Option<R
 /// What an argument does; where none does, what a patch does if a run has shown what can be patched;
 /// and where neither helps, both reasons.
 fn or_patched<T>(
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     by_argument: Result<T, String>,
     patched: impl FnOnce(&Patchable) -> Result<T, String>,
 ) -> Result<T, String> {
-    match (by_argument, patch::patchable(context)) {
+    match (by_argument, patch::patchable(inputs)) {
         (Err(reason), Some(found)) => {
             patched(found).map_err(|inside| format!("{reason}; not from inside: {inside}"))
         }

@@ -3,12 +3,12 @@
 //! A patch is an edit of one variable of the command, so it stays from run to run and is seen
 //! wherever the command is.
 
-use super::batch::Smaller;
-use super::context::Context;
-use super::draft::Draft;
-use super::plan::Edit;
+use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
+use crate::recognize::Edit;
+use crate::recognize::batch::Smaller;
+use crate::recognize::draft::Draft;
 use crate::state::RankState;
 use crate::units::Bytes;
 
@@ -16,15 +16,15 @@ use crate::units::Bytes;
 const WORTH: f64 = 0.05;
 
 /// What a run before this one has shown; `None` where its probe said nothing.
-pub(super) fn patchable<'a>(context: &Context<'a>) -> Option<&'a Patchable> {
-    rank(context)?.patchable.as_ref()
+pub(super) fn patchable<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a Patchable> {
+    rank(inputs)?.patchable.as_ref()
 }
 
 /// The process that ran out of memory, where its probe found what it can be changed in; else any
 /// that did: the ranks of a training are alike.
-fn rank<'a>(context: &Context<'a>) -> Option<&'a RankState> {
-    let run = context.state?.run()?;
-    let of_oom = context.oom.and_then(|oom| run.rank_of(oom));
+fn rank<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a RankState> {
+    let run = inputs.forecast.state?.run()?;
+    let of_oom = inputs.forecast.oom.and_then(|oom| run.rank_of(oom));
     let all = run.ranks.iter();
     of_oom
         .into_iter()
@@ -35,10 +35,10 @@ fn rank<'a>(context: &Context<'a>) -> Option<&'a RankState> {
 /// Activation checkpointing around the program's blocks.
 pub(super) fn recompute(
     command: &CommandLine,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     found: &Patchable,
 ) -> Result<Draft, String> {
-    open(command, context, Patch::Recompute)?;
+    open(command, inputs, Patch::Recompute)?;
     let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
     if usable.is_empty() {
         return Err(match found.blocks.first() {
@@ -51,7 +51,7 @@ pub(super) fn recompute(
             _ => "its model has no repeated blocks".into(),
         });
     }
-    if let Some((held, all)) = held_of(&usable, context)
+    if let Some((held, all)) = held_of(&usable, inputs)
         && held.0 as f64 <= WORTH * all.0 as f64
     {
         return Err(format!(
@@ -67,31 +67,31 @@ pub(super) fn recompute(
 }
 
 /// What the model's blocks held when memory ran out, in words; `None` where that is not known.
-pub(super) fn held(context: &Context<'_>) -> Option<String> {
-    let all: Vec<&Blocks> = patchable(context)?.blocks.iter().collect();
-    let (held, all) = held_of(&all, context)?;
+pub(super) fn held(inputs: &RemedyInputs<'_>) -> Option<String> {
+    let all: Vec<&Blocks> = patchable(inputs)?.blocks.iter().collect();
+    let (held, all) = held_of(&all, inputs)?;
     Some(format!(
         "its repeated blocks held {held} of {all} when memory ran out"
     ))
 }
 
-fn held_of(blocks: &[&Blocks], context: &Context<'_>) -> Option<(Bytes, Bytes)> {
+fn held_of(blocks: &[&Blocks], inputs: &RemedyInputs<'_>) -> Option<(Bytes, Bytes)> {
     let held = blocks.iter().filter_map(|blocks| blocks.held);
     let held = held.reduce(|sum, held| sum + held)?;
-    Some((held, context.oom?.allocated()?))
+    Some((held, inputs.forecast.oom?.allocated()?))
 }
 
 /// bf16 autocast around the program's model.
 pub(super) fn amp(
     command: &CommandLine,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     found: &Patchable,
 ) -> Result<Draft, String> {
-    open(command, context, Patch::Amp)?;
+    open(command, inputs, Patch::Amp)?;
     if let Some(own) = &found.precision {
         return Err(format!("it has a precision of its own: {own}"));
     }
-    if !found.bf16 || context.bf16 == Some(false) {
+    if !found.bf16 || inputs.bf16 == Some(false) {
         return Err("the device has no bf16".into());
     }
     if found.models.is_empty() {
@@ -105,7 +105,7 @@ pub(super) fn amp(
 /// A smaller batch of the program's DataLoaders.
 pub(super) fn batch(
     command: &CommandLine,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
     found: &Patchable,
 ) -> Result<Smaller, String> {
     let Some(batch) = found.batch else {
@@ -115,7 +115,7 @@ pub(super) fn batch(
         });
     };
     let asked = found.batch_asked.unwrap_or(batch);
-    let scale = context.batch_scale;
+    let scale = inputs.batch_scale;
     if !(scale > 0.0 && scale < 1.0) {
         return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
     }
@@ -127,7 +127,7 @@ pub(super) fn batch(
         from: asked,
         to: smaller,
     };
-    open(command, context, patch)?;
+    open(command, inputs, patch)?;
     let shown = format!("patched inside: DataLoader batch {batch}→{smaller}");
     Ok(Smaller {
         draft: draft(patch, shown),
@@ -142,8 +142,8 @@ pub(super) fn batch(
 }
 
 /// Why this patch is no new one, if it is none: it is in force, or it declined in this run.
-fn open(command: &CommandLine, context: &Context<'_>, patch: Patch) -> Result<(), String> {
-    let said = rank(context).and_then(|rank| {
+fn open(command: &CommandLine, inputs: &RemedyInputs<'_>, patch: Patch) -> Result<(), String> {
+    let said = rank(inputs).and_then(|rank| {
         let mut said = rank.patches.iter();
         said.find(|said| said.patch == patch.name())
     });

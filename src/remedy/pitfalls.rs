@@ -9,7 +9,7 @@ mod precision;
 mod programs;
 mod vision;
 
-use super::{Availability, Context, Plan, Remedy, RemedyId, remedies};
+use super::{Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::command::{CommandLine, EnvChange, Word};
 
 /// A command as a person types it; words `NAME=VALUE` in front are environment.
@@ -17,7 +17,7 @@ fn command(line: &str) -> CommandLine {
     let words = shlex::split(line).expect("a command of a test is quoted right");
     let typed = words
         .iter()
-        .take_while(|word| super::launcher::is_assignment(word))
+        .take_while(|word| crate::recognize::launcher::is_assignment(word))
         .count();
     CommandLine {
         argv: words[typed..].iter().map(Word::from).collect(),
@@ -35,14 +35,14 @@ fn command(line: &str) -> CommandLine {
     }
 }
 
-fn remedy(command: &CommandLine, id: RemedyId, context: &Context<'_>) -> Remedy {
+fn remedy(command: &CommandLine, id: RemedyId, context: &RemedyInputs<'_>) -> Remedy {
     remedies(command, context)
         .into_iter()
         .find(|remedy| remedy.id == id)
         .unwrap()
 }
 
-fn outcome(line: &str, id: RemedyId, context: &Context<'_>) -> String {
+fn outcome(line: &str, id: RemedyId, context: &RemedyInputs<'_>) -> String {
     let before = command(line);
     let remedy = remedy(&before, id, context);
     match &remedy.availability {
@@ -60,10 +60,10 @@ fn outcome(line: &str, id: RemedyId, context: &Context<'_>) -> String {
 }
 
 fn check(id: RemedyId, cases: &[(&str, &str)]) {
-    check_in(id, &Context::default(), cases);
+    check_in(id, &RemedyInputs::default(), cases);
 }
 
-fn check_in(id: RemedyId, context: &Context<'_>, cases: &[(&str, &str)]) {
+fn check_in(id: RemedyId, context: &RemedyInputs<'_>, cases: &[(&str, &str)]) {
     for (line, expected) in cases {
         let got = outcome(line, id, context);
         match expected.strip_prefix('!') {

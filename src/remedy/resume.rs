@@ -1,99 +1,14 @@
-//! Taking up the run that ended instead of starting again: where a known program would find its
-//! checkpoints, and the words that make it begin from one.
-//!
-//! The disk is not looked at here: what is wanted of it is said ([`wanted`]), what was found is told.
+//! Resuming the run that ended instead of starting again: the words that make a known program begin
+//! from its newest checkpoint.
 
-use super::argument::{Arguments, Hit, Name};
-use super::context::Context;
-use super::draft::Draft;
-use super::file::Lookup;
-use super::program::{Entry, Place, Resumes};
-use super::recognition::{Recognised, arguments_of};
+use super::inputs::RemedyInputs;
 use super::switch::mostly_equals;
 use crate::command::CommandLine;
-use std::path::{Path, PathBuf};
-
-/// Where the checkpoints of a command would be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// The directory that the program writes into, as the command says it.
-    pub directory: PathBuf,
-    /// Whether the command says it; otherwise it is the program's habit, and may hold other runs.
-    pub named: bool,
-    /// Paths below it: `#` is a number, `*` anything but a slash.
-    pub find: Vec<String>,
-    /// Files that a checkpoint which is a directory has once it is complete.
-    pub complete: Vec<String>,
-}
-
-/// A checkpoint that is complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// Where it is, in the words of the command: below the directory as it was typed.
-    pub path: PathBuf,
-    /// Its step or epoch, where its name says it.
-    pub number: Option<u64>,
-}
-
-/// What the disk is to be asked for; nothing where the program is not known to resume.
-pub fn wanted(command: &CommandLine, context: &Context<'_>) -> Option<Wanted> {
-    let recognised = super::recognise(command, context);
-    let entry = recognised.known?;
-    let resume = &entry.resume;
-    if resume.find.is_empty() || recognised.closed.is_some() {
-        return None;
-    }
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let said = directory(&arguments, entry, context);
-    let directory = said.clone().or_else(|| resume.default_directory.clone())?;
-    let base = Path::new(&directory);
-    let mut wanted = Wanted {
-        directory: base.to_path_buf(),
-        named: said.is_some(),
-        find: Vec::new(),
-        complete: resume.complete.clone(),
-    };
-    for pattern in &resume.find {
-        match pattern.strip_prefix('+') {
-            None => wanted.find.push(pattern.clone()),
-            // The argument is the beginning of the files' names.
-            Some(rest) => {
-                let stem = base.file_name()?.to_str()?;
-                if stem.contains(['#', '*']) {
-                    return None;
-                }
-                wanted.find.push(format!("{stem}{rest}"));
-                wanted.directory = match base.parent() {
-                    Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-                    Some(_) | None => PathBuf::from("."),
-                };
-            }
-        }
-    }
-    Some(wanted)
-}
-
-/// Where the program is told to write.
-fn directory(arguments: &Arguments<'_>, entry: &Entry, context: &Context<'_>) -> Option<String> {
-    let typed = entry
-        .resume
-        .directory
-        .iter()
-        .find_map(|name| arguments.value_of(name))
-        .filter(|value| !value.is_empty());
-    if let Some(typed) = typed {
-        return Some(typed.to_string());
-    }
-    let file = super::file::of_command(arguments, entry, context)?;
-    entry
-        .file
-        .directory
-        .iter()
-        .find_map(|key| match file.scalar(key) {
-            Lookup::Found(value) => Some(value.text),
-            Lookup::Absent | Lookup::Unclear(_) => None,
-        })
-}
+use crate::recognize::argument::{Hit, Name};
+use crate::recognize::draft::Draft;
+use crate::recognize::program::{Place, Resumes};
+use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::{Checkpoint, directory};
 
 /// Values with which a program looks for its latest checkpoint itself.
 const BY_ITSELF: [&str; 9] = [
@@ -104,7 +19,7 @@ const BY_ITSELF: [&str; 9] = [
 pub(super) fn resume(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
     if let Some(reason) = &recognised.closed {
         return Err(reason.clone());
@@ -118,7 +33,7 @@ pub(super) fn resume(
     };
     let resume = &entry.resume;
     let arguments = arguments_of(command, &recognised.anatomy);
-    let overwritten = directory(&arguments, entry, context)
+    let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
         .unwrap_or_else(|| "what it has written".into());
     let again = format!("starts again from step 0; may overwrite {overwritten}");
@@ -156,7 +71,7 @@ pub(super) fn resume(
             super::switch::shown(&hit)
         ));
     }
-    let Some(checkpoint) = context.checkpoint else {
+    let Some(checkpoint) = inputs.launch.checkpoint else {
         return Err(format!("no complete checkpoint of this run: {again}"));
     };
     let Some(path) = checkpoint.path.to_str() else {

@@ -2,14 +2,14 @@
 //!
 //! Remedies make a batch smaller and keep what goes with it; a trial of another size does neither.
 
-use super::argument::{Arguments, Hit, Value, same};
-use super::context::Context;
-use super::draft::Draft;
-use super::family;
-use super::plan::{Edit, edited};
-use super::program::Rule;
-use super::recognition::{arguments_of, opened, recognise};
 use crate::command::{CommandLine, Word};
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::argument::{Arguments, Hit, Value, same};
+use crate::recognize::draft::Draft;
+use crate::recognize::edit::{Edit, edited};
+use crate::recognize::family;
+use crate::recognize::program::Rule;
+use crate::recognize::recognition::{arguments_of, opened, recognise};
 
 /// Which argument a trial changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Setting {
 impl Setting {
     /// Finds the argument; the error says why it cannot be told.
     pub fn find(command: &CommandLine, which: &Which) -> Result<Setting, String> {
-        let recognised = recognise(command, &Context::default());
+        let recognised = recognise(command, &LaunchEnvironment::default());
         let arguments = arguments_of(command, &recognised.anatomy);
         let (hits, missing) = match which {
             Which::Named(name) => (
@@ -111,7 +111,7 @@ impl Setting {
 
 /// A command with an argument replaced, or added at its end where it has none of that name.
 pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandLine {
-    let recognised = recognise(command, &Context::default());
+    let recognised = recognise(command, &LaunchEnvironment::default());
     let arguments = arguments_of(command, &recognised.anatomy);
     let mut draft = Draft::default();
     match named(&arguments, name)
@@ -150,7 +150,7 @@ const PLACES: [&str; 12] = [
 
 /// The arguments of a command that say where it writes, as name and value.
 pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
-    let recognised = recognise(command, &Context::default());
+    let recognised = recognise(command, &LaunchEnvironment::default());
     let arguments = arguments_of(command, &recognised.anatomy);
     PLACES
         .iter()

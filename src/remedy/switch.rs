@@ -4,14 +4,14 @@
 //!
 //! Which words switch what is the entry's business; which device has what, the remedy's.
 
-use super::argument::{Arguments, Form, Hit, Name, same};
-use super::context::Context;
-use super::draft::Draft;
-use super::family::is_bool;
-use super::file::{self, Lookup};
-use super::program::{Entry, Place, Unsaid};
-use super::recognition::{Recognised, opened};
+use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
+use crate::recognize::argument::{Arguments, Form, Hit, Name, same};
+use crate::recognize::draft::Draft;
+use crate::recognize::family::is_bool;
+use crate::recognize::file::{self, Lookup};
+use crate::recognize::program::{Entry, Place, Unsaid};
+use crate::recognize::recognition::{Recognised, opened};
 
 /// A switch of a known program, as its entry describes it.
 pub(super) struct Switch<'a> {
@@ -40,7 +40,7 @@ pub(super) struct Switch<'a> {
     /// What the program's config file calls it.
     pub in_file: &'a [String],
     /// What else is known, the config file among it.
-    pub context: &'a Context<'a>,
+    pub inputs: &'a RemedyInputs<'a>,
 }
 
 /// The edits that turn a switch on, or why there are none.
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
     /// An argument that says "off" is turned around where it stands.
     /// Whether the config file says that it is off; an error where it is on or cannot be told.
     fn said_in_file(&self) -> Result<Option<()>, String> {
-        let file = file::of_command(&self.arguments, self.entry, self.switch.context);
+        let file = file::of_command(&self.arguments, self.entry, &self.switch.inputs.launch);
         let Some(file) = file else { return Ok(None) };
         let mut off = None;
         for name in self.switch.in_file {

@@ -1,24 +1,24 @@
 //! Fewer processes that load data: where the host's memory ran out, not the device's. Each of them
 //! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
 
-use super::argument::{Hit, Name};
-use super::context::Context;
-use super::draft::Draft;
-use super::family;
-use super::recognition::{Recognised, arguments_of};
+use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
+use crate::recognize::argument::{Hit, Name};
+use crate::recognize::draft::Draft;
+use crate::recognize::family;
+use crate::recognize::recognition::{Recognised, arguments_of};
 
 /// The edits for half as many, or why there are none.
 pub(super) fn fewer(
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    context: &Context<'_>,
+    inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
     if let Some(reason) = &recognised.closed {
         return Err(reason.clone());
     }
-    if context
+    if inputs
         .findings
         .first()
         .is_some_and(|finding| finding.cause != Cause::HostMemory)

@@ -15,7 +15,7 @@ pub use text::text;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::oom::{OomKind, OomOutcome};
-use crate::remedy::Context;
+use crate::remedy::RemedyInputs;
 use crate::state::{OomIncident, Run};
 use crate::units::{Rank, RunNumber};
 
@@ -29,7 +29,7 @@ pub struct Explanation<'a> {
     /// The out-of-memories, in order.
     pub ooms: &'a [Explained],
     /// The command that ran out of memory and what its remedies rest on, where it was given.
-    pub command: Option<(&'a CommandLine, Context<'a>)>,
+    pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
 }
 
 /// One out-of-memory and why it came.

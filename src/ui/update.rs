@@ -15,7 +15,7 @@ use super::layout;
 use super::scene::Scene;
 use super::typing;
 use super::view::{Keyboard, View};
-use crate::remedy;
+use crate::recognize::{LaunchEnvironment, batch_of, recognise};
 use crate::state::{RunOutcome, State};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -152,8 +152,8 @@ impl View {
 
 fn read_batches(view: &mut View, state: &State) {
     for run in &state.runs[view.batches.len().min(state.runs.len())..] {
-        let recognised = remedy::recognise(&run.command, &remedy::Context::default());
-        let batch = remedy::batch_of(&run.command, &recognised);
+        let recognised = recognise(&run.command, &LaunchEnvironment::default());
+        let batch = batch_of(&run.command, &recognised);
         let batch = batch.map(|batch| batch.value);
         view.batches.push((run.number, batch));
     }

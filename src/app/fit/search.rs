@@ -11,9 +11,7 @@
 //! each: three of four answers are within 4 % of the largest that fits, more than half where the
 //! first run shows only four fifths of the base; none is above it.
 
-use crate::remedy::model::{
-    Allocator, Forecast, Model, Observation, Target, Treatment, edge, rounded,
-};
+use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, edge, rounded};
 use crate::units::Bytes;
 
 /// Runs at most.

@@ -5,7 +5,7 @@ use crate::app::Ending;
 use crate::app::fit::{Next as Asked, Shown, Trial};
 use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
-use crate::remedy::model::{Allocator, Observation};
+use crate::forecast::{Allocator, Observation};
 use crate::state::RunOutcome;
 use crate::supervise::KeeperOrder;
 use crate::units::Bytes;
@@ -73,7 +73,7 @@ impl Front {
             RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => was_told,
         };
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
-        let (seen, peak) = (Observation::of_run(run, &self.context()), run.peak());
+        let (seen, peak) = (Observation::of_run(run, &self.inputs().launch), run.peak());
         let expandable = run
             .ranks
             .iter()

@@ -4,7 +4,7 @@
 use super::Front;
 use crate::app::screen::Due;
 use crate::event::Level;
-use crate::remedy;
+use crate::forecast::nudge;
 
 /// Steps between two looks for a hint.
 const NUDGED_EVERY: u64 = 25;
@@ -16,7 +16,8 @@ impl Front {
         if self.fitting.is_some() || (step > 1 && !step.is_multiple_of(NUDGED_EVERY)) {
             return;
         }
-        let hint = remedy::nudge(&self.command, &self.state, &self.context());
+        let inputs = self.inputs();
+        let hint = nudge(&self.command, &self.state, &inputs.launch, &inputs.forecast);
         if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
             self.hinted = Some(hint);
             self.note(Level::Info, hint.to_string());

@@ -10,8 +10,10 @@ use crate::app::screen::{Due, terminal_size};
 use crate::app::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
-use crate::remedy::{self, Context, Leftover, Plan, Remedy, RemedyId};
-use crate::state::{Run, RunOutcome};
+use crate::forecast::ForecastInputs;
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
+use crate::state::{RunOutcome, Run};
 use crate::supervise::{KeeperOrder, Launch};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
@@ -98,21 +100,28 @@ impl Front {
     }
 
     /// All that remedies rest on.
-    pub(super) fn context(&self) -> Context<'_> {
-        Context {
-            torch: self.torch_version(),
-            oom: self.state.oom(),
+    pub(super) fn inputs(&self) -> RemedyInputs<'_> {
+        RemedyInputs {
+            launch: LaunchEnvironment {
+                torch: self.torch_version(),
+                copies: self.known.copies(self.run_number().next().0),
+                ..self.known.launch()
+            },
+            forecast: ForecastInputs {
+                oom: self.state.oom(),
+                state: Some(&self.state),
+                earlier: self.earlier.observations(),
+                ..ForecastInputs::default()
+            },
             findings: &self.findings,
-            state: Some(&self.state),
-            copies: self.known.copies(self.run_number().next().0),
-            earlier: self.earlier.observations(),
             batch_fits: true,
-            ..self.known.context()
+            leftovers: self.known.leftovers(),
+            ..RemedyInputs::default()
         }
     }
 
     pub(super) fn remedies_now(&self) -> Vec<Remedy> {
-        self.less_refused(remedy::remedies(&self.command, &self.context()))
+        self.less_refused(remedy::remedies(&self.command, &self.inputs()))
     }
 
     /// The command that remedies make of the current run's.
@@ -153,7 +162,7 @@ impl Front {
             remedies: chosen.iter().map(|remedy| remedy.title.clone()).collect(),
             predicted_peak: {
                 let chosen: Vec<&Remedy> = chosen.iter().collect();
-                let expectation = remedy::expectation(&self.command, &self.context(), &chosen);
+                let expectation = remedy::expectation(&self.command, &self.inputs(), &chosen);
                 expectation.peak.map(|peak| peak.likely)
             },
             awaited: self.awaited(ids),

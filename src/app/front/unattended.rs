@@ -7,6 +7,7 @@ use crate::app::auto::{Candidate, Decision, Situation, decide};
 use crate::app::phase::{Next, Phase};
 use crate::command::CommandLine;
 use crate::event::{Exit, Level};
+use crate::recognize::recognise;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::Run;
 use crate::units::Moment;
@@ -47,8 +48,8 @@ impl Front {
             .iter()
             .map(|run| run.command.clone())
             .collect();
-        let context = self.context();
-        let part = remedy::recognise(&self.command, &context).part_of_a_job;
+        let inputs = self.inputs();
+        let part = recognise(&self.command, &inputs.launch).part_of_a_job;
         let situation = Situation {
             outcome: run.outcome(),
             stop_requested: run.stop_requested.is_some(),
@@ -58,7 +59,7 @@ impl Front {
             ran_for: run
                 .ended
                 .map_or_else(Default::default, |(ended, _)| ended.since(run.started)),
-            has_checkpoint: context.checkpoint.is_some(),
+            has_checkpoint: inputs.launch.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
         };
@@ -130,7 +131,7 @@ impl Front {
     fn candidate(&self, chosen: &[&Remedy]) -> Candidate {
         let plan = Plan::of(&self.command, chosen);
         Candidate {
-            expectation: remedy::expectation(&self.command, &self.context(), chosen),
+            expectation: remedy::expectation(&self.command, &self.inputs(), chosen),
             resumes: plan.remedies.contains(&RemedyId::Resume),
             remedies: plan.remedies,
             command: plan.command,

@@ -5,7 +5,9 @@ mod partway;
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};
 use crate::event::{Hello, OomRecord, Phase, Sample, Structure};
-use crate::remedy::{Context, Remedy, RemedyId, remedies};
+use crate::forecast::ForecastInputs;
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 
@@ -140,13 +142,19 @@ fn all(state: &State, oom: &OomIncident, cause: Cause) -> Vec<Remedy> {
     let findings = [finding(cause)];
     remedies(
         &command(),
-        &Context {
-            torch: Some("2.11.0"),
-            oom: Some(oom),
+        &RemedyInputs {
+            launch: LaunchEnvironment {
+                torch: Some("2.11.0"),
+                ..LaunchEnvironment::default()
+            },
+            forecast: ForecastInputs {
+                oom: Some(oom),
+                state: Some(state),
+                ..ForecastInputs::default()
+            },
             findings: &findings,
-            state: Some(state),
             batch_scale: 0.5,
-            ..Context::default()
+            ..RemedyInputs::default()
         },
     )
 }
@@ -256,7 +264,7 @@ fn what_was_not_seen_is_unknown() {
         of(&one_larger, RemedyId::Batch).expectation.words,
         "needs at least 12.3 GiB of 22.0 GiB: the only full step had no optimizer state yet"
     );
-    let nothing = remedies(&command(), &Context::default());
+    let nothing = remedies(&command(), &RemedyInputs::default());
     assert!(
         nothing
             .iter()
@@ -352,12 +360,15 @@ fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, Str
     let mut state = state.clone();
     state.runs[0].command = command.clone();
     let findings = [finding(Cause::Capacity)];
-    let context = Context {
-        oom: Some(oom),
+    let context = RemedyInputs {
+        forecast: ForecastInputs {
+            oom: Some(oom),
+            state: Some(&state),
+            ..ForecastInputs::default()
+        },
         findings: &findings,
-        state: Some(&state),
         batch_fits: true,
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     let all = remedies(&command, &context);
     let batch = of(&all, RemedyId::Batch);
@@ -386,13 +397,19 @@ fn remedies_together_are_predicted_together() {
     let seen = state(5, 4, 22);
     let oom = oom(20, 21, 2, 1);
     let findings = [finding(Cause::Capacity)];
-    let context = Context {
-        oom: Some(&oom),
-        torch: Some("2.11.0"),
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: Some("2.11.0"),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: Some(&oom),
+            state: Some(&seen),
+            ..ForecastInputs::default()
+        },
         findings: &findings,
-        state: Some(&seen),
         batch_scale: 0.5,
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     let all = remedies(&command(), &context);
     let (batch, segments) = (
@@ -417,9 +434,12 @@ fn segments_in_force_are_not_offered_again() {
 
 #[test]
 fn torch_before_expandable_segments_gets_a_largest_split() {
-    let context = Context {
-        torch: Some("1.13.1+cu117"),
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: Some("1.13.1+cu117"),
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     let all = remedies(&command(), &context);
     assert!(!of(&all, RemedyId::ExpandableSegments).is_offered());

@@ -1,6 +1,6 @@
 //! Figures as expectations: whether they fit, and the words that say it.
 
-use crate::remedy::model::{Estimate, Progress};
+use crate::forecast::{Estimate, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 

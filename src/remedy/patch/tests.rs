@@ -2,7 +2,9 @@
 
 use crate::command::CommandLine;
 use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
-use crate::remedy::{Availability, Context, Plan, Remedy, RemedyId, remedies};
+use crate::forecast::ForecastInputs;
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
 
@@ -41,11 +43,17 @@ fn ran(words: &str, found: Option<Patchable>) -> StagedSession {
 
 fn offers(scene: &StagedSession) -> (CommandLine, Vec<Remedy>) {
     let command = scene.state.run().unwrap().command.clone();
-    let context = Context {
-        torch: Some("2.11.0"),
-        oom: scene.state.oom(),
-        state: Some(&scene.state),
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            torch: Some("2.11.0"),
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            oom: scene.state.oom(),
+            state: Some(&scene.state),
+            ..ForecastInputs::default()
+        },
+        ..RemedyInputs::default()
     };
     let remedies = remedies(&command, &context);
     (command, remedies)

@@ -1,7 +1,7 @@
 //! The batch argument and the accumulation beside it.
 
 use super::{BATCH, check, check_in, command, outcome, remedy};
-use crate::remedy::Context;
+use crate::remedy::RemedyInputs;
 
 #[test]
 fn abbreviations_are_edited_as_they_are_and_never_doubled() {
@@ -200,7 +200,7 @@ fn arguments_that_do_not_count_are_not_touched() {
 #[test]
 fn odd_batches_say_what_becomes_of_them() {
     let before = command("fairseq-train d --batch-size 15 --update-freq 3");
-    let remedy = remedy(&before, BATCH, &Context::default());
+    let remedy = remedy(&before, BATCH, &RemedyInputs::default());
     assert_eq!(remedy.cost, "effective batch 45 → 42, in 6 parts");
     assert_eq!(remedy.changes, "--batch-size 15→7  --update-freq 3→6");
 }
@@ -335,9 +335,9 @@ fn forms_are_kept() {
 
 #[test]
 fn another_scale_keeps_the_effective_batch_as_well_as_it_can() {
-    let context = Context {
+    let context = RemedyInputs {
         batch_scale: 0.25,
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     check_in(
         BATCH,
@@ -355,9 +355,9 @@ fn another_scale_keeps_the_effective_batch_as_well_as_it_can() {
 #[test]
 fn a_scale_that_is_none_is_refused() {
     for batch_scale in [0.0, 1.0, -1.0, 2.0, f64::NAN] {
-        let context = Context {
+        let context = RemedyInputs {
             batch_scale,
-            ..Context::default()
+            ..RemedyInputs::default()
         };
         let got = outcome("python a.py --batch-size 8", BATCH, &context);
         assert!(got.contains("no scale"), "{batch_scale}: {got}");

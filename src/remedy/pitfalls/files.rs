@@ -2,14 +2,16 @@
 //! in a copy that keeps every other byte of the file.
 
 use super::{AMP, BATCH, command};
-use crate::remedy::{Availability, ConfigFile, Context, FileCopy, Plan, RemedyId};
-use crate::remedy::{named_files, remedies};
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::{ConfigFile, named_files};
+use crate::remedy::remedies;
+use crate::remedy::{Availability, FileCopy, Plan, RemedyId, RemedyInputs};
 use std::path::Path;
 
 /// The outcome of a remedy for a command whose files say this, and the copies that it makes.
 fn outcome(line: &str, id: RemedyId, files: &[(&str, &str)]) -> (String, Vec<FileCopy>) {
     let before = command(line);
-    let texts: Vec<ConfigFile> = named_files(&before, &Context::default())
+    let texts: Vec<ConfigFile> = named_files(&before, &LaunchEnvironment::default())
         .into_iter()
         .filter_map(|named| {
             let text = files
@@ -24,10 +26,13 @@ fn outcome(line: &str, id: RemedyId, files: &[(&str, &str)]) -> (String, Vec<Fil
             })
         })
         .collect();
-    let context = Context {
-        files: &texts,
-        copies: Some((Path::new("/s"), 2)),
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            files: &texts,
+            copies: Some((Path::new("/s"), 2)),
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     let all = remedies(&before, &context);
     let remedy = all.iter().find(|remedy| remedy.id == id).unwrap();

@@ -2,7 +2,9 @@
 
 use super::{AMP, BATCH, SEGMENTS, check, command, outcome, remedy};
 use crate::command::Word;
-use crate::remedy::{Availability, Context, Plan, Remedy, recognise, remedies};
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::recognise;
+use crate::remedy::{Availability, Plan, Remedy, RemedyInputs, remedies};
 
 #[test]
 fn options_of_launchers_are_never_the_programs() {
@@ -97,7 +99,7 @@ fn launchers_and_programs_are_named() {
     ];
     for (line, launchers, program) in cases {
         let command = command(line);
-        let found = recognise(&command, &Context::default());
+        let found = recognise(&command, &LaunchEnvironment::default());
         let names: Vec<&str> = found.launchers().iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, launchers, "{line}");
         assert_eq!(command.argv[found.anatomy.program], *program, "{line}");
@@ -184,7 +186,7 @@ fn arguments_inside_one_word_stay_there() {
         ],
     );
     let before = command("./asr.sh --asr_args '--batch_size 12'");
-    let all = remedies(&before, &Context::default());
+    let all = remedies(&before, &RemedyInputs::default());
     let chosen: Vec<&Remedy> = all.iter().collect();
     assert_eq!(
         Plan::of(&before, &chosen).command.argv[2],
@@ -210,9 +212,9 @@ fn scripts_of_common_names_are_not_taken_for_programs_they_are_not() {
         "python train.py --lr-scheduler step --lr-gamma 0.1 --batch-size 64",
     ] {
         let halved = line.replace("64", "32");
-        assert_eq!(outcome(line, BATCH, &Context::default()), halved);
+        assert_eq!(outcome(line, BATCH, &RemedyInputs::default()), halved);
         assert!(
-            outcome(line, AMP, &Context::default()).starts_with('!'),
+            outcome(line, AMP, &RemedyInputs::default()).starts_with('!'),
             "{line}"
         );
     }
@@ -222,7 +224,7 @@ fn scripts_of_common_names_are_not_taken_for_programs_they_are_not() {
 fn strange_words_come_back_as_they_were() {
     let line = r#"python a.py --weights '' - -2 'a b' '(0.9, 0.98)' '{"k": 1}' 'p{0..9}' '<|e|>' '~' 'x=y=z' --batch-size 8"#;
     let before = command(line);
-    let remedy = remedy(&before, BATCH, &Context::default());
+    let remedy = remedy(&before, BATCH, &RemedyInputs::default());
     let after = Plan::of(&before, &[&remedy]).command;
     let last = before.argv.len() - 1;
     assert_eq!(after.argv[..last], before.argv[..last]);
@@ -256,7 +258,7 @@ fn a_part_of_a_job_gets_its_command_to_copy_but_no_key() {
         "NNODES=2 NODE_RANK=0 ./go --batch-size 8",
     ] {
         let before = command(line);
-        let remedy = remedy(&before, BATCH, &Context::default());
+        let remedy = remedy(&before, BATCH, &RemedyInputs::default());
         assert!(
             matches!(&remedy.availability, Availability::NotOffered(why) if why.contains("part of a job")),
             "{line}"
@@ -319,7 +321,7 @@ fn allocator_settings_reach_the_training() {
 
 #[test]
 fn settings_of_the_users_own_go_where_the_training_sees_them() {
-    let inherited = crate::remedy::alloc_conf::Inherited {
+    let inherited = crate::recognize::alloc_conf::Inherited {
         cuda: Some("garbage_collection_threshold:0.8"),
         ..Default::default()
     };

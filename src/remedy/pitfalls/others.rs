@@ -4,10 +4,10 @@
 use super::{BATCH, command, outcome};
 use crate::diagnosis::{Cause, Certainty, Finding};
 use crate::event::What;
-use crate::remedy::{
-    Availability, Catalogue, Checkpoint, Context, Leftover, Remedy, RemedyId, checkpoints_wanted,
-    recognise, remedies,
-};
+use crate::forecast::ForecastInputs;
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::{Catalogue, Checkpoint, checkpoints_wanted, recognise};
+use crate::remedy::{Availability, Leftover, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::staged::{StagedSession, gib, reading, record, uuid};
 use crate::units::{Bytes, Pid};
 use std::path::Path;
@@ -55,12 +55,18 @@ fn device(line: &str, scene: &StagedSession, environment: &[(&str, &str)]) -> St
         .map(|(name, value)| ((*name).into(), (*value).into()))
         .collect();
     let findings = [finding(Cause::OtherProcess, Some(7))];
-    let context = Context {
-        state: Some(&scene.state),
-        oom: scene.state.oom(),
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            environment: &owned,
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            state: Some(&scene.state),
+            oom: scene.state.oom(),
+            ..ForecastInputs::default()
+        },
         findings: &findings,
-        environment: &owned,
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     outcome(line, RemedyId::Device, &context)
 }
@@ -129,7 +135,8 @@ fn another_device_is_written_as_the_user_wrote_it() {
     let capped = out_on_the_first_under(Some(gib(13.5)));
     assert!(device("python a.py", &capped, &[]).contains("as tight"));
     assert!(
-        outcome("python a.py", RemedyId::Device, &Context::default()).contains("nothing has run")
+        outcome("python a.py", RemedyId::Device, &RemedyInputs::default())
+            .contains("nothing has run")
     );
 }
 
@@ -138,9 +145,12 @@ fn resumed(line: &str, path: &str, number: Option<u64>) -> String {
         path: path.into(),
         number,
     };
-    let context = Context {
-        checkpoint: Some(&checkpoint),
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            checkpoint: Some(&checkpoint),
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     outcome(line, RemedyId::Resume, &context)
 }
@@ -227,7 +237,7 @@ fn a_run_goes_on_from_its_checkpoint_in_the_programs_own_words() {
     let got = outcome(
         "python run_mlm.py --output_dir o",
         RemedyId::Resume,
-        &Context::default(),
+        &RemedyInputs::default(),
     );
     assert!(
         got.contains("starts again from step 0; may overwrite o"),
@@ -237,7 +247,7 @@ fn a_run_goes_on_from_its_checkpoint_in_the_programs_own_words() {
 
 #[test]
 fn what_the_disk_is_asked_for_is_what_the_program_writes() {
-    let wanted = |line: &str| checkpoints_wanted(&command(line), &Context::default());
+    let wanted = |line: &str| checkpoints_wanted(&command(line), &LaunchEnvironment::default());
     let trainer = wanted("python run_mlm.py --output_dir o/x").unwrap();
     assert_eq!(
         (trainer.directory.as_path(), trainer.named),
@@ -259,7 +269,7 @@ fn what_the_disk_is_asked_for_is_what_the_program_writes() {
 
 #[test]
 fn fewer_processes_load_data_where_the_host_ran_out() {
-    let workers = |line: &str| outcome(line, RemedyId::DataloaderWorkers, &Context::default());
+    let workers = |line: &str| outcome(line, RemedyId::DataloaderWorkers, &RemedyInputs::default());
     for (line, expected) in [
         ("python a.py --num-workers 8", "python a.py --num-workers 4"),
         ("python a.py --num_workers=1", "python a.py --num_workers=0"),
@@ -298,11 +308,14 @@ fn one_part_of_a_job_is_known_by_what_was_inherited() {
             .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()))
             .collect();
-        let context = Context {
-            environment: &owned,
-            ..Context::default()
+        let context = RemedyInputs {
+            launch: LaunchEnvironment {
+                environment: &owned,
+                ..LaunchEnvironment::default()
+            },
+            ..RemedyInputs::default()
         };
-        recognise(&command(line), &context).part_of_a_job
+        recognise(&command(line), &context.launch).part_of_a_job
     };
     for environment in [
         &[("NNODES", "2")][..],
@@ -338,9 +351,12 @@ fn one_part_of_a_job_is_known_by_what_was_inherited() {
     );
     assert_eq!(part("torchrun --nnodes 1 a.py", &[]), None);
     let owned = [("NNODES".to_string(), "2".to_string())];
-    let context = Context {
-        environment: &owned,
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            environment: &owned,
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     let all = remedies(&command("python a.py --batch-size 8"), &context);
     let batch = all.iter().find(|remedy| remedy.id == BATCH).unwrap();
@@ -354,12 +370,15 @@ fn one_part_of_a_job_is_known_by_what_was_inherited() {
 fn who_else_holds_the_memory_is_waited_for_or_stopped() {
     let find = |findings: &[Finding], leftovers: &[Leftover]| -> Vec<Remedy> {
         let scene = out_on_the_first();
-        let context = Context {
-            state: Some(&scene.state),
-            oom: scene.state.oom(),
+        let context = RemedyInputs {
+            forecast: ForecastInputs {
+                state: Some(&scene.state),
+                oom: scene.state.oom(),
+                ..ForecastInputs::default()
+            },
             findings,
             leftovers,
-            ..Context::default()
+            ..RemedyInputs::default()
         };
         remedies(&command("python a.py --batch-size 8"), &context)
     };
@@ -405,13 +424,16 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
 fn the_users_own_entries_go_before_the_binarys() {
     let text = "theme = \"dark\"\n[[program]]\nname = \"our trainer\"\nscripts = [\"run_mlm.py\"]\n[program.batch]\nnames = [\"--n\"]\n[program.accumulation]\nrule = \"flag\"\nnames = [\"--times\"]\ndefault = 1\n";
     let own = [Catalogue::of_user(text, "oomph.toml").unwrap()];
-    let context = Context {
-        own: &own,
-        ..Context::default()
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            own: &own,
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     let line = "python run_mlm.py --n 8 --per_device_train_batch_size 4";
     let before = command(line);
-    let recognised = recognise(&before, &context);
+    let recognised = recognise(&before, &context.launch);
     let entry = recognised.known.unwrap();
     assert_eq!(
         (entry.name.as_str(), entry.source.as_deref()),

@@ -1,7 +1,7 @@
 //! Precision: booleans of three grammars, switches that are off, places for additions.
 
 use super::{AMP, BATCH, check, check_in};
-use crate::remedy::Context;
+use crate::remedy::RemedyInputs;
 
 #[test]
 fn additions_go_where_they_belong() {
@@ -155,9 +155,9 @@ fn what_is_no_precision_switch_is_not_taken_for_one() {
 
 #[test]
 fn fp16_stands_in_where_the_device_has_no_bf16() {
-    let context = Context {
+    let context = RemedyInputs {
         bf16: Some(false),
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     check_in(
         AMP,

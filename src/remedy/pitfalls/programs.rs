@@ -5,7 +5,7 @@
 //! several with `;` between them.
 
 use super::{AMP, BATCH, outcome};
-use crate::remedy::{Context, RemedyId};
+use crate::remedy::{RemedyId, RemedyInputs};
 
 pub(super) type Row = (&'static str, &'static str, &'static str, &'static str);
 
@@ -24,7 +24,7 @@ pub(super) fn check(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (line, batch, amp, recompute) in rows {
         for (id, wanted) in [(BATCH, batch), (AMP, amp), (RemedyId::Recompute, recompute)] {
-            let got = outcome(line, id, &Context::default());
+            let got = outcome(line, id, &RemedyInputs::default());
             let fits = match wanted.strip_prefix('!') {
                 Some(reason) => got.starts_with('!') && got.contains(reason),
                 None => got == expected(line, wanted),

@@ -65,7 +65,7 @@ pub fn json(explanation: &Explanation) -> String {
         })
         .collect();
     let remedies = match &explanation.command {
-        Some((command, context)) => remedy::plan_json(command, context)["remedies"].take(),
+        Some((command, inputs)) => remedy::plan_json(command, inputs)["remedies"].take(),
         None => Value::Array(Vec::new()),
     };
     remedy::plan_text(&json!({ "ooms": ooms, "findings": findings, "remedies": remedies }))

@@ -276,10 +276,10 @@ fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
 }
 
 fn remedies(out: &mut String, explanation: &Explanation) {
-    let Some((command, context)) = &explanation.command else {
+    let Some((command, inputs)) = &explanation.command else {
         return;
     };
-    let remedies = remedy::remedies(command, context);
+    let remedies = remedy::remedies(command, inputs);
     let offered = |remedy: &&remedy::Remedy| remedy.is_offered();
     if remedies.iter().any(|remedy| remedy.is_offered()) {
         out.push_str("\nTo run it again:\n");

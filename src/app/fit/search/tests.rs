@@ -2,7 +2,7 @@
 
 use super::worlds::{World, worlds};
 use super::*;
-use crate::remedy::model::{Estimate, Passes, Unseen};
+use crate::forecast::{Estimate, Passes, Unseen};
 use crate::state::staged::gib;
 
 /// A share at a batch between those that were measured, on the logarithm of the batch.

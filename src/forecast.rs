@@ -1,0 +1,31 @@
+//! What will a run need?
+//!
+//! A run's memory as a model: what was seen of it, and what another batch or another remedy makes
+//! of it, each with an interval. Observations go in (`observation`, from the state's fold), a target
+//! is asked (`memory`), and the answer is a forecast of the allocated peak or of what the allocator
+//! must be able to reserve (`allocator`). Pure; it knows neither keys nor edits of commands.
+
+mod allocator;
+mod estimate;
+#[cfg(test)]
+mod failed;
+mod inputs;
+mod largest;
+#[cfg(test)]
+mod measured;
+mod memory;
+mod nudge;
+mod observation;
+mod partway;
+mod target;
+mod treatment;
+
+pub use estimate::Estimate;
+pub use inputs::ForecastInputs;
+pub use largest::{Division, MARGIN, divided, edge, rounded};
+pub use memory::{Forecast, Model};
+pub use nudge::{Nudge, nudge};
+pub use observation::{Observation, Passes, Unseen};
+pub use partway::{Partway, Progress};
+pub use target::{Allocator, Target};
+pub use treatment::Treatment;

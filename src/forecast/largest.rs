@@ -1,0 +1,136 @@
+//! The largest batch that fits, rounded as people do, and the accumulation that goes with it.
+
+use super::memory::{Forecast, Model};
+use super::target::Target;
+use crate::units::Bytes;
+
+/// What is left free above the interval's upper end, unless asked otherwise.
+pub const MARGIN: f64 = 0.02;
+
+/// From here on batches are multiples of eight.
+const ROUNDED_ABOVE: u64 = 16;
+
+/// No batch beyond this is looked at: more than this many times what was seen is a guess.
+const AT_MOST_TIMES: u64 = 64;
+
+/// Rounds a batch down as people write them.
+pub fn rounded(batch: u64) -> u64 {
+    if batch > ROUNDED_ABOVE {
+        batch / 8 * 8
+    } else {
+        batch
+    }
+}
+
+/// A batch and how often it is accumulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Division {
+    /// Samples at once.
+    pub batch: u64,
+    /// Micro-batches of a step.
+    pub accumulation: u64,
+}
+
+impl Division {
+    /// Samples of a step.
+    pub fn effective(self) -> u64 {
+        self.batch.saturating_mul(self.accumulation)
+    }
+}
+
+impl Model {
+    /// The largest batch up to `most` whose upper end fits into `room` with this margin, not
+    /// rounded. `None` where not even one does, or nothing is known.
+    pub fn largest(&self, like: &Target, room: Bytes, margin: f64, most: u64) -> Option<u64> {
+        let seen = self.largest_seen()?;
+        let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {
+            Forecast::Within(needs) | Forecast::Reckoned(needs, _) => {
+                needs.high.scale(1.0 + margin) <= room
+            }
+            Forecast::AtLeast(..) | Forecast::Unknown => false,
+        };
+        let largest = edge(most.min(seen.saturating_mul(AT_MOST_TIMES)), fits);
+        (largest > 0).then_some(largest)
+    }
+}
+
+/// The largest value up to `most` that fits, 0 where none does. What fits grows with the value in
+/// neither direction twice, so halving finds it.
+pub fn edge(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, most.saturating_add(1));
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// How an effective batch is taken in parts of at most `largest`: the largest part that divides it
+/// exactly where that is at least half of what would fit, else the nearest. `None` for no part.
+pub fn divided(effective: u64, largest: u64) -> Option<Division> {
+    if largest == 0 || effective == 0 {
+        return None;
+    }
+    let exact = (1..=largest.min(effective))
+        .rev()
+        .find(|part| effective.is_multiple_of(*part) && is_round(*part));
+    if let Some(batch) = exact
+        && batch * 2 >= largest.min(effective)
+    {
+        return Some(Division {
+            batch,
+            accumulation: effective / batch,
+        });
+    }
+    let batch = rounded(largest.min(effective));
+    let accumulation = ((effective as f64 / batch as f64).round() as u64).max(1);
+    Some(Division {
+        batch,
+        accumulation,
+    })
+}
+
+fn is_round(batch: u64) -> bool {
+    rounded(batch) == batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_rounded_as_people_write_them() {
+        for (batch, round) in [(1, 1), (7, 7), (16, 16), (17, 16), (31, 24), (100, 96)] {
+            assert_eq!(rounded(batch), round);
+        }
+    }
+
+    #[test]
+    fn the_effective_batch_is_kept_where_a_part_divides_it() {
+        for (effective, largest, batch, accumulation) in [
+            (64, 47, 32, 2),
+            (64, 63, 32, 2),
+            (64, 20, 16, 4),
+            (48, 30, 24, 2),
+            (96, 50, 48, 2),
+            // Of a prime nothing is a part: the nearest.
+            (61, 40, 40, 2),
+            // 25 is no round number and 10 less than half of what fits: 48 of 50.
+            (50, 24, 24, 2),
+            (8, 3, 2, 4),
+            (1, 1, 1, 1),
+        ] {
+            let division = divided(effective, largest).unwrap();
+            let wanted = Division {
+                batch,
+                accumulation,
+            };
+            assert_eq!(division, wanted, "{effective} in parts of {largest}");
+        }
+        assert_eq!(divided(64, 0), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! The model itself: what runs that were seen let expect of another batch.
+//!
+//! A step has two phases that may set the peak. Forward and backward reach a base (parameters,
+//! optimizer state, kept gradients) and a part that grows with the batch; the optimizer's step
+//! reaches a constant. The peak is the larger of the two. One run gives the slope if the base is
+//! known; two runs with different batches give both; a run that failed gives a bound.
+
+use super::estimate::Estimate;
+use super::observation::{Observation, Passes, Unseen};
+use super::partway::Progress;
+use super::target::Target;
+use crate::units::Bytes;
+
+/// From this ratio of two batches on, a line through them says more than the base does.
+const APART: f64 = 1.2;
+/// How far off a peak computed from one run was, for each doubling of the batch, over what the
+/// base's interval explains (measured: 1–2 % in the mean).
+const ONE_RUN: f64 = 0.012;
+/// The same at no distance: measurements differ from run to run.
+const REPEATED: f64 = 0.004;
+/// How far off a line through two runs was for each doubling beyond them.
+const LINE: f64 = 0.01;
+/// More, where steps differ from each other (random lengths: 3 % in the mean).
+const VARIED: f64 = 0.04;
+
+/// What is expected of the allocated peak.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Forecast {
+    /// Nothing is known.
+    Unknown,
+    /// No less than this; why no more is known.
+    AtLeast(Bytes, Unseen),
+    /// Within this.
+    Within(Estimate),
+    /// Within this, reckoned from a step that was not seen whole, by how far it had come.
+    Reckoned(Estimate, Progress),
+}
+
+/// What runs of one program showed, put together.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    observations: Vec<Observation>,
+}
+
+/// One way in which the observations can be read: a base and bytes for each sample.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    base: f64,
+    slope: f64,
+}
+
+impl Line {
+    fn through(base: Bytes, peak: Bytes, batch: u64) -> Line {
+        let base = (base.0 as f64).min(peak.0 as f64);
+        Line {
+            base,
+            slope: (peak.0 as f64 - base) / batch as f64,
+        }
+    }
+}
+
+impl Model {
+    /// A model of these observations, the earliest first.
+    pub fn of(observations: Vec<Observation>) -> Model {
+        Model { observations }
+    }
+
+    /// The same observations, where what was counted as `of` is really `batch`.
+    pub fn counted(&self, batch: u64, of: u64) -> Model {
+        let counted = self.observations.iter().map(|seen| Observation {
+            batch: seen.batch.saturating_mul(batch) / of.max(1),
+            ..seen.clone()
+        });
+        Model::of(counted.collect())
+    }
+
+    /// Whether anything was observed.
+    pub fn is_empty(&self) -> bool {
+        self.observations.is_empty()
+    }
+
+    /// How many runs were seen whole.
+    pub fn whole_runs(&self) -> usize {
+        self.whole().count()
+    }
+
+    /// The largest batch that was seen, whole or not.
+    pub(super) fn largest_seen(&self) -> Option<u64> {
+        self.observations.iter().map(|seen| seen.batch).max()
+    }
+
+    /// The observations of which the peak is known, at least within an interval.
+    fn whole(&self) -> impl Iterator<Item = &Observation> {
+        self.observations
+            .iter()
+            .filter(|seen| !matches!(seen.passes, Passes::AtLeast(..)))
+    }
+
+    /// The allocated peak of a target.
+    pub fn peak(&self, target: &Target) -> Forecast {
+        if let Some(passes) = self.passes(target) {
+            let constant = self.optimizer();
+            return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
+        }
+        if let Some((peak, progress)) = self.reckoned(target) {
+            return Forecast::Reckoned(peak, progress);
+        }
+        let bound = self
+            .observations
+            .iter()
+            .filter_map(|seen| match seen.passes {
+                Passes::AtLeast(peak, why) => Some((least(seen, peak, target), why)),
+                Passes::Seen(_) | Passes::Within(..) => None,
+            })
+            .max_by_key(|(least, _)| *least);
+        bound.map_or(Forecast::Unknown, |(least, why)| {
+            Forecast::AtLeast(least, why)
+        })
+    }
+
+    /// What the allocator must be able to reserve for a target.
+    pub fn needs(&self, target: &Target) -> Forecast {
+        let factors = target.allocator.factors(&self.observations, target.batch);
+        match self.peak(target) {
+            Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
+            Forecast::Reckoned(peak, progress) => Forecast::Reckoned(peak.times(factors), progress),
+            other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
+        }
+    }
+
+    /// By the step that came the furthest of those that were not seen whole, the latest of several.
+    fn reckoned(&self, target: &Target) -> Option<(Estimate, Progress)> {
+        let partway = |seen: &&Observation| match seen.passes {
+            Passes::AtLeast(..) => seen.partway,
+            Passes::Seen(_) | Passes::Within(..) => None,
+        };
+        let (seen, furthest) = self
+            .observations
+            .iter()
+            .filter_map(|seen| Some((seen, partway(&seen)?)))
+            .max_by(|(_, a), (_, b)| a.progress.share().total_cmp(&b.progress.share()))?;
+        let ratio = target.batch as f64 / seen.batch.max(1) as f64;
+        let kept = target.keeps_gradients && !seen.keeps_gradients;
+        let peak = furthest.peak(target, ratio, kept, self.bound(target).low);
+        Some((peak, furthest.progress))
+    }
+
+    /// What a target needs at the least by all that failed.
+    fn bound(&self, target: &Target) -> Estimate {
+        self.observations
+            .iter()
+            .filter_map(|seen| match seen.passes {
+                Passes::AtLeast(peak, _) => Some(wanted(seen, peak, target)),
+                Passes::Seen(_) | Passes::Within(..) => None,
+            })
+            .reduce(Estimate::max)
+            .unwrap_or(Estimate::exact(Bytes::ZERO))
+    }
+
+    /// What the optimizer's step reaches.
+    fn optimizer(&self) -> Option<Estimate> {
+        let all = self.whole().map(|seen| seen.optimizer);
+        // Each bounds it from above; an exact one ends the matter.
+        all.reduce(|a, b| {
+            if b.high - b.low <= a.high - a.low {
+                b
+            } else {
+                a
+            }
+        })
+    }
+
+    /// What forward and backward of a target reach; `None` where no whole step was seen.
+    fn passes(&self, target: &Target) -> Option<Estimate> {
+        let batch = target.batch as f64;
+        let nearest = self.nearest(target.batch)?;
+        let (lines, share) = match self.second(nearest, target.batch) {
+            Some(second) => through_two(nearest, second, target.batch),
+            None => (
+                through_one(nearest),
+                ONE_RUN * (batch / nearest.batch as f64).log2().abs(),
+            ),
+        };
+        let at = |line: &Line| target.treatment.passes(line.base, line.slope * batch);
+        let gradients = self.gradients_of(nearest, target);
+        let adjusted = |bytes: f64| match gradients {
+            Kept::Same => Bytes(bytes.max(0.0) as u64),
+            Kept::Now(gradients) => Bytes(bytes.max(0.0) as u64) + gradients,
+            Kept::NoMore(gradients) => Bytes(bytes.max(0.0) as u64) - gradients,
+        };
+        let ends: Vec<(f64, f64, f64)> = lines.iter().map(at).collect();
+        let low = ends.iter().map(|(low, _, _)| *low).fold(f64::MAX, f64::min);
+        let high = ends.iter().map(|(_, _, high)| *high).fold(0.0, f64::max);
+        // The first line is the likely one.
+        let likely = ends.first()?.1;
+        let estimate = Estimate::of(adjusted(low), adjusted(likely), adjusted(high));
+        let varied = if self.whole().any(|seen| seen.varies) {
+            VARIED
+        } else {
+            0.0
+        };
+        let widened = estimate.widened(nearest.base.low, share + REPEATED + varied);
+        Some(self.lifted(widened, target))
+    }
+
+    /// A failed run that wanted more than the line says at its batch raises the line: steps differ.
+    fn lifted(&self, estimate: Estimate, target: &Target) -> Estimate {
+        let bound = self.bound(target);
+        estimate.max(bound.times((1.0, 1.0, 1.0 + VARIED)))
+    }
+
+    /// The whole run whose batch is nearest to this one, the latest of several.
+    fn nearest(&self, batch: u64) -> Option<&Observation> {
+        let far = |seen: &Observation| apart(seen.batch, batch);
+        let exactness = |seen: &Observation| u8::from(!matches!(seen.passes, Passes::Seen(_)));
+        let mut all: Vec<&Observation> = self.whole().collect();
+        all.reverse();
+        all.sort_by(|a, b| {
+            let by_distance = far(a).total_cmp(&far(b));
+            exactness(a).cmp(&exactness(b)).then(by_distance)
+        });
+        all.first().copied()
+    }
+
+    /// The next nearest whose batch is far enough from the nearest for a line. What is known only
+    /// within an interval makes no line.
+    fn second(&self, nearest: &Observation, batch: u64) -> Option<&Observation> {
+        let exact = |seen: &&Observation| matches!(seen.passes, Passes::Seen(_));
+        self.whole()
+            .filter(|seen| exact(seen) && exact(&nearest))
+            .filter(|seen| apart(seen.batch, nearest.batch) >= APART.log2())
+            .filter(|seen| seen.keeps_gradients == nearest.keeps_gradients)
+            .min_by(|a, b| apart(a.batch, batch).total_cmp(&apart(b.batch, batch)))
+    }
+
+    fn gradients_of(&self, nearest: &Observation, target: &Target) -> Kept {
+        let gradients = nearest.gradients.or(nearest.parameters);
+        match (nearest.keeps_gradients, target.keeps_gradients) {
+            (false, true) => Kept::Now(gradients.unwrap_or(Bytes::ZERO)),
+            (true, false) => Kept::NoMore(gradients.unwrap_or(Bytes::ZERO)),
+            (true, true) | (false, false) => Kept::Same,
+        }
+    }
+}
+
+/// What becomes of the gradients from the observed run to the target.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    Same,
+    Now(Bytes),
+    NoMore(Bytes),
+}
+
+/// How many doublings two batches are apart.
+fn apart(a: u64, b: u64) -> f64 {
+    (a.max(1) as f64 / b.max(1) as f64).log2().abs()
+}
+
+/// The readings of one run, the likely one first: of base and peak each end.
+fn through_one(seen: &Observation) -> Vec<Line> {
+    let (low, high) = match seen.passes {
+        Passes::Seen(peak) | Passes::AtLeast(peak, _) => (peak, peak),
+        Passes::Within(low, high) => (low, high),
+    };
+    let base = seen.base;
+    let mut lines = vec![Line::through(base.likely, low, seen.batch)];
+    for base in [base.low, base.high] {
+        for peak in [low, high] {
+            lines.push(Line::through(base, peak, seen.batch));
+        }
+    }
+    lines
+}
+
+/// The line through two runs, and how far off it may be. Where it asks for a base that cannot be,
+/// one of them was ruled by something else than the batch: then the base is what it can be at the
+/// most or least, and the line goes through the larger.
+fn through_two(a: &Observation, b: &Observation, batch: u64) -> (Vec<Line>, f64) {
+    let seen = |seen: &Observation| match seen.passes {
+        Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak.0 as f64,
+    };
+    let (small, large) = if a.batch < b.batch { (a, b) } else { (b, a) };
+    let slope = (seen(large) - seen(small)) / (large.batch - small.batch) as f64;
+    let intercept = seen(large) - slope * large.batch as f64;
+    let (least, most) = (
+        large.base.low.0 as f64 * 0.95,
+        large.base.high.0 as f64 * 1.15,
+    );
+    let base = intercept.clamp(least, most.max(least));
+    let line = Line {
+        base,
+        slope: (seen(large) - base).max(0.0) / large.batch as f64,
+    };
+    let mut lines = vec![line];
+    if base != intercept {
+        lines.extend(through_one(large));
+    }
+    let beyond = if batch > large.batch {
+        apart(batch, large.batch)
+    } else if batch < small.batch {
+        apart(batch, small.batch)
+    } else {
+        0.0
+    };
+    (lines, LINE * (0.5 + beyond))
+}
+
+/// What a target needs at the least by a run that was not seen whole: what surely stays, and of the
+/// rest the batch's share.
+fn least(seen: &Observation, peak: Bytes, target: &Target) -> Bytes {
+    wanted(seen, peak, target).low
+}
+
+/// The same with what the treatment likely does, and does at the least.
+fn wanted(seen: &Observation, peak: Bytes, target: &Target) -> Estimate {
+    let base = seen.base.low.min(peak);
+    let share = target.batch as f64 / seen.batch.max(1) as f64;
+    // Where the batch is larger a base that is larger says less.
+    let base = if share > 1.0 {
+        seen.base.high.min(peak)
+    } else {
+        base
+    };
+    let activations = (peak - base).scale(share);
+    let (low, likely, high) = target.treatment.passes(base.0 as f64, activations.0 as f64);
+    Estimate::of(Bytes(low as u64), Bytes(likely as u64), Bytes(high as u64))
+}

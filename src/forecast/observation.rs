@@ -1,0 +1,347 @@
+//! What one run showed of its memory, as far as the model needs it.
+//!
+//! The probe reads the allocator at both edges of every optimizer step. PyTorch's own peak, read
+//! before `step()`, is what forward and backward reached; where it is more after `step()`, the
+//! optimizer reached it, and that does not depend on the batch. A run that ended before its first
+//! whole step leaves a bound.
+
+use super::estimate::Estimate;
+use super::partway::Partway;
+use crate::event::Phase;
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::Reading;
+use crate::state::{OomIncident, RankState, Run, State, StepTrack};
+use crate::units::Bytes;
+
+/// Above this step a new peak means that steps differ from each other (lengths that vary).
+const SETTLED: u64 = 4;
+
+/// Peaks within this of each other are the same.
+const SAME: f64 = 1.01;
+
+/// So many times what the optimizer knows is a model that it trains a small part of.
+const MOSTLY: f64 = 8.0;
+
+/// How far above what is computed from the first step the second may come.
+const STATE_SPREAD: f64 = 1.02;
+
+/// What one run showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Samples that the device took at once.
+    pub batch: u64,
+    /// Allocated when a forward begins: parameters, optimizer state, buffers, and the gradients where
+    /// they are kept. Within this.
+    pub base: Estimate,
+    /// Bytes of the gradients.
+    pub gradients: Option<Bytes>,
+    /// Bytes of the parameters.
+    pub parameters: Option<Bytes>,
+    /// Whether gradients are kept through the forward, as the command says it.
+    pub keeps_gradients: bool,
+    /// What forward and backward reach.
+    pub passes: Passes,
+    /// What the optimizer's step reaches, which does not depend on the batch.
+    pub optimizer: Estimate,
+    /// Whether steps differ from each other.
+    pub varies: bool,
+    /// The most that was reserved as a share of the most that was allocated, while nothing had to be
+    /// given back: what the allocator's habits cost at the most.
+    pub overhead: Option<f64>,
+    /// The most that lay in pieces beside blocks in use, which cannot be given back, as a share of
+    /// the most that was allocated.
+    pub pieces: Option<f64>,
+    /// Of the step that memory ran out in: what it would have needed, where that can be reckoned.
+    pub partway: Option<Partway>,
+    /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
+    pub left_over: Option<f64>,
+}
+
+/// What forward and backward of a whole step reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    /// Seen whole.
+    Seen(Bytes),
+    /// Within this: a part of it was seen, the rest follows.
+    Within(Bytes, Bytes),
+    /// No less than this, and why no more is known.
+    AtLeast(Bytes, Unseen),
+}
+
+/// Why no whole step is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unseen {
+    /// None had ended.
+    NoStep,
+    /// Steps had ended, but the one that failed wanted more than they had needed; where it failed.
+    Wanted(Phase),
+    /// The only one that ended did so before the optimizer had a state.
+    NoState,
+}
+
+impl Observation {
+    /// What a run showed, by the process that held or wanted the most; `None` where no probe spoke.
+    pub fn of_run(run: &Run, launch: &LaunchEnvironment<'_>) -> Option<Observation> {
+        let oom = run.oom();
+        let rank = match oom.and_then(|oom| run.rank_of(oom)) {
+            Some(rank) => Some(rank),
+            None if run.ranks.len() == 1 || oom.is_none() => {
+                run.ranks.iter().max_by_key(|rank| rank.allocated_peak)
+            }
+            None => None,
+        };
+        Observation::of(rank, oom, &Reading::of(&run.command, launch))
+    }
+
+    /// The runs of a session whose command is that of `reading` but for the batch.
+    pub fn of_session(
+        state: &State,
+        reading: &Reading,
+        launch: &LaunchEnvironment<'_>,
+    ) -> Vec<Observation> {
+        state
+            .runs
+            .iter()
+            .filter(|run| Reading::of(&run.command, launch).likeness == reading.likeness)
+            .filter_map(|run| Observation::of_run(run, launch))
+            .collect()
+    }
+
+    /// From a process's figures and the out-of-memory that ended it.
+    pub fn of(
+        rank: Option<&RankState>,
+        oom: Option<&OomIncident>,
+        reading: &Reading,
+    ) -> Option<Observation> {
+        let record = oom.and_then(|oom| oom.record.as_ref());
+        let phase = record.map_or(Phase::Unknown, |record| record.phase);
+        // What is wanted in an evaluation says nothing of the steps.
+        let wanted = oom
+            .filter(|_| phase != Phase::Evaluation)
+            .and_then(|oom| Some(oom.allocated()? + oom.requested()?));
+        let steps = rank.map(|rank| &rank.steps);
+        let count = steps.map_or(0, |steps| steps.count);
+        let structure = record
+            .and_then(|record| record.structure.as_deref())
+            .or(rank.and_then(|rank| rank.structure.as_ref()));
+        let parameters = structure.map(|structure| structure.parameters);
+        let gradients = structure.map(|structure| structure.gradients);
+        let stays = structure.map(|structure| structure.parameters + structure.optimizer_state);
+        let floor = steps.and_then(|steps| steps.baselines.last().map(|(_, floor)| *floor));
+        let frozen = steps.and_then(|steps| frozen(steps, gradients?, stays?));
+        let failed = record.filter(|_| wanted.is_some());
+        let varies = rank.is_some_and(|rank| rank.peak_step.is_some_and(|step| step > SETTLED));
+        let keeps = reading.keeps_gradients();
+        let weights = parameters.unwrap_or(Bytes::ZERO) + frozen.unwrap_or(Bytes::ZERO);
+        let base_for = |known| base(floor, gradients, weights, stays, keeps, known);
+        let optimizer_for = |known| optimizer(steps, floor, parameters, known);
+        let partway = match steps {
+            Some(steps) if steps.count > 0 => failed.and_then(|record| {
+                let known = steps.peak.max(wanted)?;
+                let gradients = gradients.unwrap_or(Bytes::ZERO);
+                Partway::of_later(record, base_for(known), optimizer_for(known), gradients)
+            }),
+            Some(_) | None => failed.and_then(Partway::of_first),
+        };
+        let passes = match steps {
+            Some(steps) if count > 0 => {
+                let this = partway.map(|partway| partway.whole());
+                longer(
+                    passes_of(steps, wanted, phase)?,
+                    steps,
+                    wanted,
+                    varies,
+                    this,
+                )
+            }
+            Some(_) | None => Passes::AtLeast(wanted?, Unseen::NoStep),
+        };
+        let known = match passes {
+            Passes::Seen(peak) | Passes::Within(peak, _) | Passes::AtLeast(peak, _) => peak,
+        };
+        Some(Observation {
+            batch: reading.at_once,
+            base: base_for(known),
+            gradients,
+            parameters,
+            keeps_gradients: keeps,
+            passes,
+            optimizer: optimizer_for(known),
+            varies,
+            overhead: rank.and_then(|rank| overhead(rank, known)),
+            pieces: rank.and_then(pieces),
+            partway,
+            left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
+        })
+    }
+}
+
+/// What a whole step with the optimizer's state there from its beginning reaches, by the first one,
+/// which had none.
+fn with_state(steps: &StepTrack) -> Option<Bytes> {
+    let first = steps.first_step.as_ref()?;
+    let state = first.after.allocated - first.before.allocated;
+    Some(first.before.peak.max(first.before.allocated) + state)
+}
+
+/// Where steps differ from each other, the one that failed may have been longer than all that were
+/// seen whole: then what it would have reached counts as well, and what the first one would have
+/// reached with the optimizer's state.
+fn longer(
+    passes: Passes,
+    steps: &StepTrack,
+    wanted: Option<Bytes>,
+    varies: bool,
+    this: Option<Estimate>,
+) -> Passes {
+    let (Passes::Seen(peak), Some(wanted)) = (passes, wanted) else {
+        return passes;
+    };
+    let first = with_state(steps).filter(|first| *first > peak.scale(SAME));
+    if first.is_none() && !varies {
+        return passes;
+    }
+    let this = this.filter(|this| this.likely > peak).map(|this| this.high);
+    match this.max(first.map(|first| first.scale(STATE_SPREAD))) {
+        Some(most) => Passes::Within(peak.max(wanted), most.max(wanted)),
+        None => passes,
+    }
+}
+
+fn passes_of(steps: &StepTrack, wanted: Option<Bytes>, phase: Phase) -> Option<Passes> {
+    let peak = steps.peak?;
+    let with_state = with_state(steps);
+    if steps.count < 2 {
+        return Some(match (with_state, wanted) {
+            // It failed where the second step was expected to.
+            (Some(expected), Some(wanted)) if wanted > expected.scale(SAME) => {
+                Passes::AtLeast(wanted, Unseen::Wanted(phase))
+            }
+            (Some(expected), _) => Passes::Within(expected, expected.scale(STATE_SPREAD)),
+            (None, Some(wanted)) if wanted > peak => Passes::AtLeast(wanted, Unseen::Wanted(phase)),
+            (None, _) => Passes::AtLeast(peak, Unseen::NoState),
+        });
+    }
+    if let Some(wanted) = wanted
+        && wanted > peak
+    {
+        return Some(Passes::AtLeast(wanted, Unseen::Wanted(phase)));
+    }
+    Some(match (steps.optimizer_peak, steps.passes_peak) {
+        (Some(optimizer), passes) if passes.is_none_or(|passes| passes < optimizer) => {
+            let least = with_state.max(passes).unwrap_or(Bytes::ZERO).min(optimizer);
+            Passes::Within(least, optimizer)
+        }
+        (_, passes) => Passes::Seen(passes.unwrap_or(peak)),
+    })
+}
+
+/// Weights that the optimizer does not know: where many times more stayed from the first step on than
+/// what it does know, that is a frozen model (LoRA). What comes later is none.
+fn frozen(steps: &StepTrack, gradients: Bytes, stays: Bytes) -> Option<Bytes> {
+    let (_, least) = steps.baselines.iter().min_by_key(|(_, floor)| *floor)?;
+    let unknown = *least - gradients - stays;
+    (unknown > stays.scale(MOSTLY)).then_some(unknown)
+}
+
+/// What is allocated when a forward begins. After `step()` the gradients are still there; most
+/// programs free them before the next forward, and autocast puts half-sized copies of the weights
+/// in their place, of frozen ones as well.
+fn base(
+    floor: Option<Bytes>,
+    gradients: Option<Bytes>,
+    weights: Bytes,
+    stays: Option<Bytes>,
+    kept: bool,
+    known: Bytes,
+) -> Estimate {
+    let Some(floor) = floor else {
+        let least = stays.unwrap_or(Bytes::ZERO);
+        return Estimate::of(least, least, known);
+    };
+    let without = floor - gradients.unwrap_or(Bytes::ZERO);
+    let casts = weights.scale(0.5);
+    match gradients {
+        Some(_) if !kept => {
+            let least = stays.map_or(without, |stays| stays.min(without));
+            Estimate::of(least, without, floor.max(without + casts))
+        }
+        Some(_) => Estimate::of(floor, floor, floor + casts),
+        // Where no structure is known the gradients may be anything up to a third of the floor.
+        None if !kept => Estimate::of(floor.scale(0.66), floor, floor),
+        None => Estimate::exact(floor),
+    }
+}
+
+/// What the optimizer's step needs: all that stays, the gradients, and temporaries of up to the
+/// parameters' size (`foreach`). Known where it set the peak, else bounded by it.
+fn optimizer(
+    steps: Option<&StepTrack>,
+    floor: Option<Bytes>,
+    parameters: Option<Bytes>,
+    known: Bytes,
+) -> Estimate {
+    let Some(floor) = floor else {
+        return Estimate::exact(Bytes::ZERO);
+    };
+    let set_the_peak = steps.and_then(|steps| {
+        let optimizer = steps.optimizer_peak?;
+        (steps.count > 1 && Some(optimizer) == steps.peak).then_some(optimizer)
+    });
+    if let Some(peak) = set_the_peak {
+        return Estimate::exact(peak);
+    }
+    let most = (floor + parameters.unwrap_or(Bytes::ZERO)).min(known.max(floor));
+    Estimate::of(floor, most, most)
+}
+
+fn overhead(rank: &RankState, known: Bytes) -> Option<f64> {
+    let (allocated, reserved) = rank.peaks_before_retry?;
+    // What was reserved before the run had come far says nothing of its peak.
+    (allocated >= known.scale(0.5)).then(|| reserved.fraction_of(allocated))?
+}
+
+fn pieces(rank: &RankState) -> Option<f64> {
+    // With expandable segments the figure is 0 always and says nothing.
+    let most = rank
+        .inactive_split_peak
+        .filter(|most| *most > Bytes::ZERO)?;
+    most.fraction_of(rank.allocated_peak)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mib(count: f64) -> Bytes {
+        Bytes::mib(1).scale(count)
+    }
+
+    /// An adapter of low rank under bf16 autocast, batch 16 (torch 2.11): the optimizer knows 10 MiB of
+    /// the 593 that stay; the line through all batches starts at 817.
+    #[test]
+    fn copies_of_frozen_weights_are_within_the_base() {
+        let (trained, stays) = (mib(3.4), mib(10.1));
+        let with = |baselines: &[f64]| {
+            let steps = StepTrack {
+                baselines: (1..)
+                    .zip(baselines.iter().map(|floor| mib(*floor)))
+                    .collect(),
+                ..StepTrack::default()
+            };
+            let weights = trained + frozen(&steps, trained, stays).unwrap_or(Bytes::ZERO);
+            let floor = steps.baselines.last().map(|(_, floor)| *floor);
+            base(
+                floor,
+                Some(trained),
+                weights,
+                Some(stays),
+                false,
+                mib(5195.0),
+            )
+        };
+        assert!(with(&[586.0, 593.0]).holds(mib(817.0)));
+        // What leaks is no model.
+        assert!(!with(&[16.0, 593.0]).holds(mib(817.0)));
+    }
+}

@@ -1,0 +1,34 @@
+//! What is this command, and where are its knobs?
+//!
+//! A command is taken apart (`launcher`), its program is looked up among known ones (`program`,
+//! `programs.toml`) or read by families of spellings (`family`); its batch, accumulation and
+//! precision are then found among its arguments (`argument`), in its environment or in the config
+//! files that it names (`file`). Pure: what the disk and the environment say is an argument
+//! ([`LaunchEnvironment`]).
+
+pub mod alloc_conf;
+pub(crate) mod argument;
+pub(crate) mod batch;
+mod checkpoint;
+pub(crate) mod draft;
+pub(crate) mod edit;
+mod environment;
+pub(crate) mod family;
+pub(crate) mod file;
+mod job;
+pub(crate) mod launcher;
+pub(crate) mod program;
+mod reading;
+pub(crate) mod recognition;
+
+pub use argument::Form;
+pub use batch::{Batch, batch_of};
+pub(crate) use checkpoint::directory;
+pub use checkpoint::{Wanted, wanted as checkpoints_wanted};
+pub use edit::{Edit, FileEdit};
+pub use environment::{Checkpoint, ConfigFile, ENVIRONMENT, LaunchEnvironment};
+pub use file::{NamedFile, named_files};
+pub use launcher::{Anatomy, Kind, Launcher, Passage};
+pub use program::{Catalogue, Entry, Scope};
+pub use reading::Reading;
+pub use recognition::{Recognised, recognise};

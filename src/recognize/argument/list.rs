@@ -1,0 +1,393 @@
+//! The arguments of a program in order, and what is found among them.
+
+use super::{Form, Hit, Name, OPAQUE, Token, Value, same, text};
+use crate::command::Word;
+
+/// Options after which `key=value` words stand as a group; after any other option such a word is
+/// that option's value (`--run-name batch_size=64`).
+const GROUPS: [&str; 16] = [
+    "--opts",
+    "--opt",
+    "--options",
+    "--cfg-options",
+    "--cfg_options",
+    "--override",
+    "--overrides",
+    "--override-options",
+    "--set",
+    "--params",
+    "-params",
+    "--hyperparams",
+    "--hydra-overrides",
+    "-m",
+    "--multirun",
+    "--hparams",
+];
+
+/// The arguments of a program, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments<'a> {
+    /// The tokens.
+    pub tokens: Vec<Token<'a>>,
+    /// Whether they lie in one word together (then nothing can be put between them as a word).
+    pub nested: bool,
+}
+
+impl<'a> Arguments<'a> {
+    /// Whole words, the first of which stands at `first` in the command.
+    pub fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
+        Arguments {
+            tokens: words
+                .iter()
+                .enumerate()
+                .map(|(k, word)| Token {
+                    text: text(word),
+                    at: first + k,
+                    from: 0,
+                })
+                .collect(),
+            nested: false,
+        }
+    }
+
+    /// What a value holds when it is itself a list of arguments. `None` where quotes make it more
+    /// than words between spaces.
+    pub fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
+        if value.text.contains(['"', '\'', '\\', '$', '`']) || value.text.contains(OPAQUE) {
+            return None;
+        }
+        let mut tokens = Vec::new();
+        let mut from = 0;
+        for piece in value.text.split(separator) {
+            if !piece.is_empty() {
+                tokens.push(Token {
+                    text: piece,
+                    at: value.at,
+                    from: value.from + from,
+                });
+            }
+            from += piece.len() + separator.len_utf8();
+        }
+        Some(Arguments {
+            tokens,
+            nested: true,
+        })
+    }
+
+    /// Every place where `name` stands, in order.
+    pub fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
+        self.matching(|token, k| self.hit(name, token, k))
+    }
+
+    /// As [`Arguments::find`], but the option may be typed as the beginning of its name, as argparse
+    /// allows, where none of `others` begins so too.
+    pub fn find_abbreviated(&self, name: Name<'_>, others: &[Name<'_>]) -> Vec<Hit<'a>> {
+        let exact = self.find(name);
+        let Name::Option { dashes: 2, body } = name else {
+            return exact;
+        };
+        if !exact.is_empty() {
+            return exact;
+        }
+        self.matching(|token, k| {
+            let (typed, _) = option_parts(token.text)?;
+            let prefix = typed.strip_prefix("--")?;
+            // Shorter ones are too easily something else.
+            let is_short_for = |body: &str| {
+                prefix.len() >= 4 && body.get(..prefix.len()).is_some_and(|b| same(b, prefix))
+            };
+            let of_another = others.iter().any(|other| {
+                matches!(other, Name::Option { dashes: 2, body: other }
+                    if !same(other, body) && is_short_for(other))
+            });
+            (is_short_for(body) && !of_another)
+                .then(|| self.option_hit(token, k))
+                .flatten()
+        })
+    }
+
+    /// Whether `name` stands anywhere.
+    pub fn has(&self, name: Name<'_>) -> bool {
+        !self.find(name).is_empty()
+    }
+
+    /// The last value given to `name`, as most parsers count.
+    pub fn value_of(&self, spec: &str) -> Option<&'a str> {
+        self.find(Name::new(spec)).last()?.value.map(|v| v.text)
+    }
+
+    /// The argument that token `k` begins, whatever its name; none for other words.
+    pub fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
+        let token = self.tokens.get(k)?;
+        if token.is_option() {
+            let letter = token.text.as_bytes().get(1).copied();
+            let as_short = letter.filter(|l| l.is_ascii_alphabetic()).and_then(|l| {
+                let body = [l];
+                let body = std::str::from_utf8(&body).ok()?;
+                self.hit(Name::Option { dashes: 1, body }, token, k)
+            });
+            return as_short
+                .filter(|hit| hit.form == Form::Glued)
+                .or_else(|| self.option_hit(token, k));
+        }
+        if !self.is_positional(k) {
+            return None;
+        }
+        if let Some((key, _)) = token.text.split_once('=') {
+            let body = key.trim_start_matches('+');
+            return self.hit(
+                Name::Key {
+                    suffix: false,
+                    body,
+                },
+                token,
+                k,
+            );
+        }
+        let is_yacs = token.text.contains('.')
+            && token
+                .text
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"._".contains(&b));
+        is_yacs
+            .then(|| self.hit(Name::Pair(token.text), token, k))
+            .flatten()
+    }
+
+    fn matching(&self, hit: impl Fn(&Token<'a>, usize) -> Option<Hit<'a>>) -> Vec<Hit<'a>> {
+        self.tokens
+            .iter()
+            .enumerate()
+            .filter_map(|(k, token)| hit(token, k))
+            .collect()
+    }
+
+    fn hit(&self, name: Name<'_>, token: &Token<'a>, k: usize) -> Option<Hit<'a>> {
+        match name {
+            Name::Option { dashes, body } => {
+                if let ([letter], 1) = (body.as_bytes(), dashes)
+                    && let Some(digits) = glued(token.text, *letter)
+                {
+                    return Some(Hit {
+                        name: &token.text[..2],
+                        form: Form::Glued,
+                        token: k,
+                        value: Some(Value {
+                            text: digits,
+                            at: token.at,
+                            from: token.from + 2,
+                        }),
+                    });
+                }
+                let (typed, _) = option_parts(token.text)?;
+                let bare = typed.trim_start_matches('-');
+                (typed.len() - bare.len() == dashes && same(bare, body))
+                    .then(|| self.option_hit(token, k))
+                    .flatten()
+            }
+            Name::Key { suffix, body } => {
+                let (key, value) = token.text.split_once('=')?;
+                let bare = key.trim_start_matches('+');
+                let named = bare == body
+                    || suffix
+                        && bare
+                            .strip_suffix(body)
+                            .is_some_and(|front| front.ends_with('.'));
+                // A dotted key is hardly ever the value of an option.
+                (named && (body.contains('.') || self.is_positional(k))).then(|| Hit {
+                    name: key,
+                    form: Form::KeyValue,
+                    token: k,
+                    value: Some(Value {
+                        text: value,
+                        at: token.at,
+                        from: token.from + key.len() + 1,
+                    }),
+                })
+            }
+            Name::Colon(body) => {
+                let (key, value) = token.text.split_once(':')?;
+                (key == body).then(|| Hit {
+                    name: key,
+                    form: Form::Colon,
+                    token: k,
+                    value: Some(Value {
+                        text: value,
+                        at: token.at,
+                        from: token.from + key.len() + 1,
+                    }),
+                })
+            }
+            Name::Pair(body) => (token.text == body).then(|| Hit {
+                name: token.text,
+                form: Form::Pair,
+                token: k,
+                value: self.following(k),
+            }),
+        }
+    }
+
+    fn option_hit(&self, token: &Token<'a>, k: usize) -> Option<Hit<'a>> {
+        let (name, value) = option_parts(token.text)?;
+        Some(match value {
+            Some(value) => Hit {
+                name,
+                form: Form::Equals,
+                token: k,
+                value: Some(Value {
+                    text: value,
+                    at: token.at,
+                    from: token.from + name.len() + 1,
+                }),
+            },
+            None => Hit {
+                name,
+                form: Form::Space,
+                token: k,
+                value: self.following(k),
+            },
+        })
+    }
+
+    fn following(&self, k: usize) -> Option<Value<'a>> {
+        let next = self.tokens.get(k + 1)?;
+        (!next.is_option()).then_some(Value {
+            text: next.text,
+            at: next.at,
+            from: next.from,
+        })
+    }
+
+    /// Whether the token cannot be the value of an option in front of it.
+    pub fn is_positional(&self, k: usize) -> bool {
+        let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
+            return true;
+        };
+        !before.is_option() || before.text.contains('=') || GROUPS.contains(&before.text)
+    }
+}
+
+/// `-b64` as `64`.
+fn glued(text: &str, letter: u8) -> Option<&str> {
+    let bytes = text.as_bytes();
+    (bytes.len() > 2
+        && bytes[0] == b'-'
+        && bytes[1] == letter
+        && bytes[2..].iter().all(u8::is_ascii_digit))
+    .then(|| &text[2..])
+}
+
+/// An option word as its name and, where it has `=`, its value.
+fn option_parts(text: &str) -> Option<(&str, Option<&str>)> {
+    let bare = text.trim_start_matches('-');
+    if bare.len() == text.len() || bare.is_empty() {
+        return None;
+    }
+    Some(match text.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (text, None),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::is_like;
+    use super::*;
+
+    fn found(words: &[&str], spec: &str) -> Vec<(Form, Option<String>, usize)> {
+        let words: Vec<Word> = words.iter().map(Word::from).collect();
+        Arguments::of_words(&words, 0)
+            .find(Name::new(spec))
+            .iter()
+            .map(|hit| (hit.form, hit.value.map(|v| v.text.to_string()), hit.end()))
+            .collect()
+    }
+
+    #[test]
+    fn every_form_is_found_with_its_value() {
+        let cases: [(&[&str], &str, Form, Option<&str>); 13] = [
+            (&["--bs", "6"], "--bs", Form::Space, Some("6")),
+            (&["--bs=6"], "--bs", Form::Equals, Some("6")),
+            (&["--b-s", "6"], "--b_s", Form::Space, Some("6")),
+            (&["-b", "6"], "-b", Form::Space, Some("6")),
+            (&["-b6"], "-b", Form::Glued, Some("6")),
+            (&["-bs", "6"], "-bs", Form::Space, Some("6")),
+            (&["+a.bs=6"], "*.bs=", Form::KeyValue, Some("6")),
+            (&["bs=6=7"], "bs=", Form::KeyValue, Some("6=7")),
+            (&["-params", "bs:6"], "bs:", Form::Colon, Some("6")),
+            (&["A.B", "6"], "A.B", Form::Pair, Some("6")),
+            (&["--amp", "--x"], "--amp", Form::Space, None),
+            (&["--x", "-1"], "--x", Form::Space, Some("-1")),
+            (&["--x", ""], "--x", Form::Space, Some("")),
+        ];
+        for (words, spec, form, value) in cases {
+            let hits = found(words, spec);
+            assert_eq!(hits.len(), 1, "{words:?}");
+            assert_eq!(
+                (hits[0].0, hits[0].1.as_deref()),
+                (form, value),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_name_is_not_found() {
+        for (words, spec) in [
+            (&["--bs-valid", "6"][..], "--bs"),
+            (&["-bs", "6"], "-b"),
+            (&["-batch", "6"], "-b"),
+            (&["-b", "6"], "--b"),
+            (&["--name", "bs=6"], "bs="),
+            (&["x.bs=6"], "bs="),
+            (&["xbs=6"], "*.bs="),
+            (&["-", "6"], "-"),
+        ] {
+            assert!(found(words, spec).is_empty(), "{words:?} {spec}");
+        }
+    }
+
+    #[test]
+    fn abbreviations_must_be_the_only_ones() {
+        let words: Vec<Word> = ["--per_device_t", "8", "--grad", "2"]
+            .map(Word::from)
+            .into();
+        let arguments = Arguments::of_words(&words, 0);
+        let others = [
+            Name::new("--per_device_eval"),
+            Name::new("--gradient_checkpointing"),
+        ];
+        let find = |spec| arguments.find_abbreviated(Name::new(spec), &others).len();
+        assert_eq!(find("--per_device_train"), 1);
+        assert_eq!(find("--gradient_accumulation"), 0, "two options begin so");
+    }
+
+    #[test]
+    fn values_that_hold_arguments_are_opened_with_their_places() {
+        let word = Word::from("--bins 9  --accum 4");
+        let value = Value {
+            text: text(&word),
+            at: 3,
+            from: 0,
+        };
+        let inside = Arguments::inside(value, ' ').unwrap();
+        let hit = inside.find(Name::new("--accum"))[0];
+        assert_eq!(
+            hit.value.map(|v| (v.text, v.at, v.from)),
+            Some(("4", 3, 18))
+        );
+        let quoted = Value {
+            text: "--a 'b c'",
+            ..value
+        };
+        assert!(Arguments::inside(quoted, ' ').is_none());
+    }
+
+    #[test]
+    fn stars_stand_for_anything() {
+        assert!(is_like("run_clm_no_trainer.py", "*_no_trainer.py"));
+        assert!(is_like("DiT-XL/2", "DiT-*"));
+        assert!(is_like("abc", "*b*"));
+        assert!(!is_like("abc", "*d*"));
+    }
+}

@@ -1,0 +1,210 @@
+//! A smaller batch, the effective batch kept where the program can accumulate gradients.
+//!
+//! A known program's entry says which argument counts and how accumulation is counted (`known`);
+//! for any other the families of spelling are asked (`unknown`), and where two readings are possible
+//! nothing is edited.
+
+mod accumulation;
+mod deepspeed;
+mod demands;
+mod in_file;
+mod known;
+mod unknown;
+
+use super::argument::Arguments;
+use super::argument::{Hit, Name};
+use super::draft::Draft;
+use super::environment::LaunchEnvironment;
+use super::family::{self, Level};
+use super::program::{Entry, Scope};
+use super::recognition::{Recognised, arguments_of, opened};
+use crate::command::CommandLine;
+
+/// The batch of a command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// What it is.
+    pub value: u64,
+    /// What it counts for.
+    pub scope: Scope,
+    /// The argument, as typed.
+    pub argument: String,
+}
+
+/// A smaller batch.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Smaller {
+    /// The edits.
+    pub draft: Draft,
+    /// What one device took at once before and takes now, in the argument's own count.
+    pub from: u64,
+    /// See `from`.
+    pub to: u64,
+    /// Whether a step takes another number of samples.
+    pub alters: bool,
+    /// Whether it takes them in more parts than before.
+    pub accumulates: bool,
+    /// What it does to the training, in words.
+    pub cost: String,
+}
+
+/// The batch that a command says, if one can be read.
+pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Batch> {
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let read = |hit: Hit<'_>, scope| {
+        Some(Batch {
+            value: count(&hit).ok()?,
+            scope,
+            argument: hit.name.to_string(),
+        })
+    };
+    match recognised.known {
+        Some(entry) => {
+            let arguments = opened(arguments, entry).ok()?;
+            let hit = entry
+                .batch
+                .names
+                .iter()
+                .find_map(|n| last(&arguments, n, entry))?;
+            read(hit, entry.batch.scope)
+        }
+        None => {
+            let found = family::batches(&arguments);
+            let of = |level| {
+                found
+                    .iter()
+                    .rev()
+                    .find(|(l, _)| *l == level)
+                    .map(|(_, h)| *h)
+            };
+            if let Some(hit) = of(Level::Micro).or(of(Level::Plain)).or(of(Level::Divided)) {
+                return read(hit, Scope::Micro);
+            }
+            read(of(Level::Total)?, Scope::Global)
+        }
+    }
+}
+
+/// A batch of `scale` times the one that is, or why there is none.
+pub(crate) fn smaller(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    launch: &LaunchEnvironment<'_>,
+    scale: f64,
+) -> Result<Smaller, String> {
+    if let Some(reason) = &recognised.closed {
+        return Err(reason.clone());
+    }
+    if !(scale > 0.0 && scale < 1.0) {
+        return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    match recognised.known {
+        Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, launch, scale),
+        None => unknown::smaller(command, recognised, &arguments, launch, scale),
+    }
+}
+
+/// What accumulation does to the effective batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// There is none, or it is not known.
+    None,
+    /// It goes from so many micro-batches to so many.
+    By(u64, u64),
+}
+
+/// Whether a step takes another number of samples than before.
+fn is_altered(old: u64, new: u64, kept: Kept) -> bool {
+    match kept {
+        Kept::By(a, b) => old.saturating_mul(a) != new.saturating_mul(b),
+        Kept::None => true,
+    }
+}
+
+/// Whether a step has more parts than before.
+fn is_divided(kept: Kept) -> bool {
+    match kept {
+        Kept::By(a, b) => b > a,
+        Kept::None => false,
+    }
+}
+
+fn cost(old: u64, new: u64, kept: Kept, unit: Option<&str>) -> String {
+    let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+    match kept {
+        Kept::By(a, b) => {
+            let (before, after) = (old.saturating_mul(a), new.saturating_mul(b));
+            if before == after {
+                format!("same batch of {before}{unit}, in {b} parts")
+            } else {
+                format!("effective batch {before} → {after}{unit}, in {b} parts")
+            }
+        }
+        Kept::None => {
+            format!("effective batch {old} → {new}{unit}: gradients and number of steps change")
+        }
+    }
+}
+
+/// The argument that counts: of several of one name the last.
+fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &Entry) -> Option<Hit<'a>> {
+    let wanted = Name::new(name);
+    let hits = if entry.abbreviates {
+        let others: Vec<Name<'_>> = entry
+            .look_alikes
+            .iter()
+            .chain(&entry.batch.names)
+            .chain(&entry.accumulation.names)
+            .map(|other| Name::new(other))
+            .collect();
+        arguments.find_abbreviated(wanted, &others)
+    } else {
+        arguments.find(wanted)
+    };
+    hits.last().copied()
+}
+
+/// An argument's value as a number of samples.
+fn count(hit: &Hit<'_>) -> Result<u64, String> {
+    match hit.value {
+        Some(value) => parsed(value.text, hit.name),
+        None => Err(format!("{} has no value", hit.name)),
+    }
+}
+
+fn parsed(text: &str, name: &str) -> Result<u64, String> {
+    // Signs, spaces and leading zeros would not come back as they went.
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+    match text.parse::<u64>() {
+        Ok(number) if is_plain => Ok(number),
+        _ if matches!(text, "-1" | "auto")
+            || text.parse::<f64>().is_ok_and(|f| f > 0.0 && f < 1.0) =>
+        {
+            Err(format!(
+                "{name} is {text}: the program looks for a batch that fits by itself"
+            ))
+        }
+        _ if text.contains(',') => Err(format!(
+            "{name} is a list, {text}: several runs or several batches"
+        )),
+        _ => Err(format!("{name} is {text}, which is no number of samples")),
+    }
+}
+
+/// `scale` times the value, at least 1.
+fn reduced(old: u64, scale: f64, name: &str) -> Result<u64, String> {
+    let new = ((old as f64 * scale).floor() as u64).max(1);
+    if old == 1 {
+        Err(format!("{} is 1 already", name.trim_start_matches('+')))
+    } else if new >= old {
+        Err(format!("{old} × {scale} is no smaller batch"))
+    } else {
+        Ok(new)
+    }
+}
+
+/// How many accumulation steps make up for a batch of `scale` times.
+fn times(steps: u64, scale: f64) -> u64 {
+    ((steps as f64 / scale).round() as u64).max(steps)
+}

@@ -1,0 +1,237 @@
+//! A smaller batch for a program that no entry knows: by the families of spelling, or by variables
+//! in front of the command, and only where there is one reading.
+
+use super::super::argument::{Arguments, Hit, Name, Value, same, text};
+use super::super::draft::Draft;
+use super::super::environment::LaunchEnvironment;
+use super::super::family::{self, Level};
+use super::super::launcher::{Kind, file_name};
+use super::super::recognition::Recognised;
+use super::accumulation::set_accumulation;
+use super::deepspeed;
+use super::{Kept, Smaller, cost, count, is_altered, is_divided, parsed, reduced, times};
+use crate::command::CommandLine;
+
+pub(super) fn smaller(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    arguments: &Arguments<'_>,
+    launch: &LaunchEnvironment<'_>,
+    scale: f64,
+) -> Result<Smaller, String> {
+    let found = family::batches(arguments);
+    let assigned = assigned_batches(command, recognised);
+    if found.is_empty()
+        && assigned.is_empty()
+        && let Some(smaller) = deepspeed::smaller(arguments, launch, scale)
+    {
+        return smaller;
+    }
+    if found.is_empty() {
+        return by_environment(command, recognised, assigned, scale);
+    }
+    if !assigned.is_empty() {
+        return Err(format!(
+            "{} and {} are both there",
+            assigned[0].name, found[0].1.name
+        ));
+    }
+    if let Some((_, part)) = found.iter().find(|(level, _)| *level == Level::Unsure) {
+        return Err(format!(
+            "whether {} is a part of the batch or the batch itself is not known",
+            part.name
+        ));
+    }
+    let program = command
+        .argv
+        .get(recognised.anatomy.program)
+        .map_or("", text);
+    let at_level = |levels: &[Level]| -> Result<Option<Hit<'_>>, String> {
+        let of: Vec<&Hit<'_>> = found
+            .iter()
+            .filter(|(level, _)| levels.contains(level))
+            .map(|(_, hit)| hit)
+            .collect();
+        match of.last() {
+            None => Ok(None),
+            Some(hit) => match of.iter().find(|other| !same(other.name, hit.name)) {
+                Some(other) => Err(format!(
+                    "{} and {} both look like the batch",
+                    other.name, hit.name
+                )),
+                None => Ok(Some(**hit)),
+            },
+        }
+    };
+    let steps = family::accumulations(arguments);
+    if let Some((one, two)) = steps
+        .first()
+        .zip(steps.iter().find(|s| !same(s.name, steps[0].name)))
+    {
+        return Err(format!(
+            "{} and {} both look like accumulation",
+            one.name, two.name
+        ));
+    }
+    let (hit, total) = match at_level(&[Level::Micro])? {
+        Some(hit) => (hit, found.iter().find(|(level, _)| *level != Level::Micro)),
+        None => {
+            if let Some((_, total)) = found.iter().find(|(level, _)| *level == Level::Total) {
+                return Err(format!(
+                    "{} is a total; what one device takes at once is not in the command",
+                    total.name
+                ));
+            }
+            let Some(hit) = at_level(&[Level::Plain, Level::Divided])? else {
+                return Err("no batch size in the command".into());
+            };
+            let is_divided = found.iter().any(|(level, _)| *level == Level::Divided);
+            if is_divided && let Some(steps) = steps.last() {
+                return Err(format!(
+                    "whether {program} divides {} by {} is not known",
+                    hit.name, steps.name
+                ));
+            }
+            (hit, None)
+        }
+    };
+    if let Some(option) = ["--deepspeed_config", "--deepspeed-config"]
+        .iter()
+        .find(|option| arguments.has(Name::new(option)))
+    {
+        return Err(format!(
+            "the file after {option} may state the batch too, and they must agree"
+        ));
+    }
+    let old = count(&hit)?;
+    let new = reduced(old, scale, hit.name)?;
+    let mut draft = Draft::default();
+    if let Some(value) = hit.value {
+        draft.set(hit.name, value, &new.to_string());
+    }
+    let kept = match steps.last() {
+        Some(steps) => set_accumulation(&mut draft, arguments, steps, scale)?,
+        None => Kept::None,
+    };
+    let cost = match (total, kept) {
+        (Some((_, total)), Kept::None) => {
+            format!(
+                "{} stays; most programs then take more micro-batches",
+                total.name
+            )
+        }
+        _ => cost(old, new, kept, None),
+    };
+    Ok(Smaller {
+        draft,
+        from: old,
+        to: new,
+        alters: !(total.is_some() && kept == Kept::None) && is_altered(old, new, kept),
+        accumulates: total.is_some() || is_divided(kept),
+        cost,
+    })
+}
+
+/// A variable in front of the command that says a batch or an accumulation.
+struct Assigned<'a> {
+    name: &'a str,
+    value: &'a str,
+    /// The word, or nothing where it was typed before oomph's command began.
+    at: Option<usize>,
+}
+
+fn assigned<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Assigned<'a>> {
+    let typed = command.env.iter().filter_map(|change| {
+        Some(Assigned {
+            name: change.name.as_str()?,
+            value: change.value.as_ref()?.as_str()?,
+            at: None,
+        })
+    });
+    let words = recognised.anatomy.assignments.iter().filter_map(|at| {
+        let (name, value) = text(&command.argv[*at]).split_once('=')?;
+        Some(Assigned {
+            name,
+            value,
+            at: Some(*at),
+        })
+    });
+    typed.chain(words).filter(|a| wanted(a.name)).collect()
+}
+
+fn assigned_batches<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+) -> Vec<Assigned<'a>> {
+    assigned(command, recognised, |name| {
+        matches!(
+            family::batch_level(name),
+            Some(Level::Micro | Level::Plain | Level::Divided)
+        )
+    })
+}
+
+/// Programs that read their settings from the environment (`BATCH_SIZE=32 python train.py`).
+fn by_environment(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    batches: Vec<Assigned<'_>>,
+    scale: f64,
+) -> Result<Smaller, String> {
+    let [batch] = batches.as_slice() else {
+        return Err(match batches.as_slice() {
+            [one, two, ..] => format!("{} and {} both look like the batch", one.name, two.name),
+            _ => match recognised.anatomy.kind {
+                Kind::ShellScript => {
+                    let script = command
+                        .argv
+                        .get(recognised.anatomy.program)
+                        .map_or("", text);
+                    format!("the batch size is inside {}", file_name(script))
+                }
+                _ => "no batch size in the command".into(),
+            },
+        });
+    };
+    let old = parsed(batch.value, batch.name)?;
+    let new = reduced(old, scale, batch.name)?;
+    let mut draft = Draft::default();
+    assign(&mut draft, batch, new);
+    let steps = assigned(command, recognised, family::is_accumulation);
+    let kept = match steps.as_slice() {
+        [] => Kept::None,
+        [steps] => {
+            let number = parsed(steps.value, steps.name)?;
+            assign(&mut draft, steps, times(number, scale));
+            Kept::By(number, times(number, scale))
+        }
+        [one, two, ..] => return Err(format!("{} and {} are both there", one.name, two.name)),
+    };
+    Ok(Smaller {
+        draft,
+        from: old,
+        to: new,
+        alters: is_altered(old, new, kept),
+        accumulates: is_divided(kept),
+        cost: cost(old, new, kept, None),
+    })
+}
+
+fn assign(draft: &mut Draft, assigned: &Assigned<'_>, new: u64) {
+    match assigned.at {
+        Some(at) => draft.set(
+            assigned.name,
+            Value {
+                text: assigned.value,
+                at,
+                from: assigned.name.len() + 1,
+            },
+            &new.to_string(),
+        ),
+        None => draft.set_env(assigned.name, Some(assigned.value), &new.to_string()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Where a known program would find its checkpoints. The disk is not looked at here: [`wanted`] says
+//! what to look for.
+
+use super::argument::Arguments;
+use super::environment::LaunchEnvironment;
+use super::file::Lookup;
+use super::program::Entry;
+use super::recognition::{arguments_of, recognise};
+use crate::command::CommandLine;
+use std::path::{Path, PathBuf};
+
+/// Where the checkpoints of a command would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The directory that the program writes into, as the command says it.
+    pub directory: PathBuf,
+    /// Whether the command says it; otherwise it is the program's habit, and may hold other runs.
+    pub named: bool,
+    /// Paths below it: `#` is a number, `*` anything but a slash.
+    pub find: Vec<String>,
+    /// Files that a checkpoint which is a directory has once it is complete.
+    pub complete: Vec<String>,
+}
+
+/// What the disk is to be asked for; nothing where the program is not known to resume.
+pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<Wanted> {
+    let recognised = recognise(command, launch);
+    let entry = recognised.known?;
+    let resume = &entry.resume;
+    if resume.find.is_empty() || recognised.closed.is_some() {
+        return None;
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let said = directory(&arguments, entry, launch);
+    let directory = said.clone().or_else(|| resume.default_directory.clone())?;
+    let base = Path::new(&directory);
+    let mut wanted = Wanted {
+        directory: base.to_path_buf(),
+        named: said.is_some(),
+        find: Vec::new(),
+        complete: resume.complete.clone(),
+    };
+    for pattern in &resume.find {
+        match pattern.strip_prefix('+') {
+            None => wanted.find.push(pattern.clone()),
+            // The argument is the beginning of the files' names.
+            Some(rest) => {
+                let stem = base.file_name()?.to_str()?;
+                if stem.contains(['#', '*']) {
+                    return None;
+                }
+                wanted.find.push(format!("{stem}{rest}"));
+                wanted.directory = match base.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+                    Some(_) | None => PathBuf::from("."),
+                };
+            }
+        }
+    }
+    Some(wanted)
+}
+
+/// Where the program is told to write.
+pub(crate) fn directory(
+    arguments: &Arguments<'_>,
+    entry: &Entry,
+    launch: &LaunchEnvironment<'_>,
+) -> Option<String> {
+    let typed = entry
+        .resume
+        .directory
+        .iter()
+        .find_map(|name| arguments.value_of(name))
+        .filter(|value| !value.is_empty());
+    if let Some(typed) = typed {
+        return Some(typed.to_string());
+    }
+    let file = super::file::of_command(arguments, entry, launch)?;
+    entry
+        .file
+        .directory
+        .iter()
+        .find_map(|key| match file.scalar(key) {
+            Lookup::Found(value) => Some(value.text),
+            Lookup::Absent | Lookup::Unclear(_) => None,
+        })
+}

@@ -1,0 +1,208 @@
+//! The config files of training programs: a setting found by its dotted name, with the bytes that it
+//! stands in, so that an edited copy differs in those bytes alone and keeps comments and layout.
+//!
+//! Text in, places out; where files lie is not known here. What is written in a way that is not
+//! surely understood is said to be unclear, and is never edited.
+
+mod json;
+mod python;
+mod tables;
+mod yaml;
+
+use super::argument::{Arguments, Name, is_like};
+use super::environment::{ConfigFile, LaunchEnvironment};
+use super::program::Entry;
+use super::recognition::arguments_of;
+use crate::command::CommandLine;
+use std::path::PathBuf;
+
+/// A word of a command that names a config file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The word.
+    pub at: usize,
+    /// The first byte of the name in it.
+    pub from: usize,
+    /// The name, as typed.
+    pub name: PathBuf,
+}
+
+/// A setting in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Its dotted name; parts of a list are numbered.
+    pub name: String,
+    /// Its first byte, quotes left out.
+    pub from: usize,
+    /// The byte after its last.
+    pub to: usize,
+    /// Whether it is one plain value that may be replaced.
+    pub is_plain: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Its settings, in order.
+    pub all: Vec<Setting>,
+    /// Whether something else may set what is not here (a merge, an include).
+    pub may_hide: bool,
+}
+
+/// What became of looking a setting up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// It is there, in one place.
+    Found(FoundValue),
+    /// It is not there.
+    Absent,
+    /// It cannot be told, and this is why.
+    Unclear(String),
+}
+
+/// A value found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundValue {
+    /// Its dotted name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Its first byte.
+    pub from: usize,
+    /// The byte after its last.
+    pub to: usize,
+}
+
+impl ConfigFile {
+    /// The file's last name, for the eye.
+    pub(crate) fn shown(&self) -> String {
+        self.name
+            .file_name()
+            .unwrap_or(self.name.as_os_str())
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    fn settings(&self) -> Result<Settings, String> {
+        let extension = self.name.extension().and_then(|e| e.to_str()).unwrap_or("");
+        match extension {
+            "yaml" | "yml" => yaml::settings(&self.text),
+            "json" => json::settings(&self.text),
+            "toml" => tables::settings(&self.text),
+            "py" => python::settings(&self.text),
+            _ => Err("its kind is not known".into()),
+        }
+    }
+
+    /// Looks a setting up by its dotted name, in which `*` stands for anything.
+    pub(crate) fn scalar(&self, name: &str) -> Lookup {
+        let unclear = |why: String| Lookup::Unclear(format!("{} in {}: {why}", name, self.shown()));
+        let settings = match self.settings() {
+            Ok(settings) => settings,
+            Err(why) => return unclear(why),
+        };
+        let named: Vec<&Setting> = settings
+            .all
+            .iter()
+            .filter(|s| is_like(&s.name, name))
+            .collect();
+        match named.as_slice() {
+            [] if settings.may_hide => unclear("another file may set it".into()),
+            [] => Lookup::Absent,
+            [one] if one.is_plain => match self.text.get(one.from..one.to) {
+                Some(text) => Lookup::Found(FoundValue {
+                    name: one.name.clone(),
+                    text: text.to_string(),
+                    from: one.from,
+                    to: one.to,
+                }),
+                None => unclear("it is no text".into()),
+            },
+            [_] => unclear("it is no plain value".into()),
+            [_, _, ..] => unclear("it is there more than once".into()),
+        }
+    }
+}
+
+/// The files that a command names and whose content decides on its remedies.
+pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec<NamedFile> {
+    let recognised = super::recognition::recognise(command, launch);
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let specs: Vec<&str> = match recognised.known {
+        Some(entry) => entry.file.named.iter().map(String::as_str).collect(),
+        None => DEEPSPEED.to_vec(),
+    };
+    let with_deepspeed = specs.iter().chain(&DEEPSPEED);
+    let mut files: Vec<NamedFile> = with_deepspeed
+        .flat_map(|spec| named_by(&arguments, spec))
+        .collect();
+    files.sort_by_key(|file| (file.at, file.from));
+    files.dedup();
+    files
+}
+
+/// How programs name the file of DeepSpeed's engine.
+pub(crate) const DEEPSPEED: [&str; 3] = ["--deepspeed_config", "--deepspeed", "--ds_config"];
+
+fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
+    let file = |at: usize, from: usize, text: &str| NamedFile {
+        at,
+        from,
+        name: PathBuf::from(text),
+    };
+    if spec.contains('*') {
+        let tokens = arguments.tokens.iter().enumerate();
+        return tokens
+            .filter(|(k, token)| {
+                !token.is_option()
+                    && !token.text.contains('=')
+                    && arguments.is_positional(*k)
+                    && is_like(token.text, spec)
+            })
+            .map(|(_, token)| file(token.at, token.from, token.text))
+            .collect();
+    }
+    let hits = arguments.find(Name::new(spec));
+    let values = hits.iter().filter_map(|hit| hit.value);
+    values
+        .filter(|value| value.text.contains('.'))
+        .map(|value| file(value.at, value.from, value.text))
+        .collect()
+}
+
+/// The file of a known program that says what its command does not: the one that is named, or none
+/// where several are.
+pub(crate) fn of_command<'c>(
+    arguments: &Arguments<'_>,
+    entry: &Entry,
+    launch: &LaunchEnvironment<'c>,
+) -> Option<&'c ConfigFile> {
+    let named: Vec<NamedFile> = entry
+        .file
+        .named
+        .iter()
+        .flat_map(|spec| named_by(arguments, spec))
+        .collect();
+    let [one] = named.as_slice() else { return None };
+    launch
+        .files
+        .iter()
+        .find(|file| (file.at, file.from, &file.name) == (one.at, one.from, &one.name))
+}
+
+/// DeepSpeed's file, where the command names one and it was read.
+pub(crate) fn of_deepspeed<'c>(
+    arguments: &Arguments<'_>,
+    launch: &LaunchEnvironment<'c>,
+) -> Option<&'c ConfigFile> {
+    DEEPSPEED
+        .iter()
+        .flat_map(|spec| named_by(arguments, spec))
+        .find_map(|named| {
+            let files = &mut launch.files.iter();
+            files.find(|file| (file.at, file.from) == (named.at, named.from))
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Whether a command is one of several parts of a job. The parts must agree on what they run, so a
+//! change of one alone is no relaunch on a key but a command to copy.
+
+use super::argument::text;
+use super::environment::LaunchEnvironment;
+use super::launcher::Anatomy;
+use crate::command::{CommandLine, Word};
+
+/// Variables that say on how many machines a job runs.
+const NODES: [&str; 4] = ["NNODES", "NUM_NODES", "PET_NNODES", "MLP_WORKER_NUM"];
+
+/// Variables that say which of them this is.
+const NODE: [&str; 5] = [
+    "NODE_RANK",
+    "MACHINE_RANK",
+    "GROUP_RANK",
+    "PET_NODE_RANK",
+    "MLP_ROLE_INDEX",
+];
+
+/// Variables by which MPI's launchers tell a process how many there are.
+const MPI: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
+
+/// The steps of SLURM that are a batch script and an interactive shell (`slurm.h`): what runs there
+/// is no task of a job but may start one.
+const NO_TASK: [&str; 2] = ["4294967291", "4294967290"];
+
+/// What says so, or nothing where the command is the whole job.
+pub(crate) fn part_of_a_job(
+    command: &CommandLine,
+    anatomy: &Anatomy,
+    launch: &LaunchEnvironment<'_>,
+) -> Option<String> {
+    if let Some(part) = anatomy.launchers.iter().find_map(|l| l.part_of.clone()) {
+        return Some(part);
+    }
+    let said = |name: &str| -> Option<String> {
+        let in_words = anatomy.assignments.iter().rev().find_map(|at| {
+            let (key, value) = text(&command.argv[*at]).split_once('=')?;
+            (key == name).then(|| value.to_string())
+        });
+        in_words
+            .or_else(|| {
+                command
+                    .env_value(name)
+                    .and_then(Word::as_str)
+                    .map(str::to_string)
+            })
+            .or_else(|| launch.inherited_value(name).map(str::to_string))
+    };
+    let number = |name: &str| -> Option<u32> {
+        // `1:4` of torchrun's elastic launch: the most.
+        said(name)?.trim().rsplit(':').next()?.parse().ok()
+    };
+    let shown = |name: &str| format!("{name}={}", said(name).unwrap_or_default());
+    let more_than = |least: u32, names: &[&str]| {
+        names
+            .iter()
+            .find(|name| number(name).is_some_and(|n| n > least))
+            .map(|name| shown(name))
+    };
+    let task_of_slurm = || {
+        let step = said("SLURM_STEP_ID")?;
+        let counts = step.parse::<u32>().is_ok() && !NO_TASK.contains(&step.as_str());
+        counts.then(|| more_than(1, &["SLURM_STEP_NUM_TASKS"]))?
+    };
+    let rank = || {
+        said("RANK").or_else(|| said("LOCAL_RANK"))?;
+        more_than(1, &["WORLD_SIZE"])
+    };
+    more_than(1, &NODES)
+        .or_else(|| more_than(0, &NODE))
+        .or_else(task_of_slurm)
+        .or_else(|| more_than(1, &MPI))
+        .or_else(rank)
+}

@@ -1,0 +1,461 @@
+//! What stands before the program: environment words, launchers, the interpreter. Their options are
+//! never the program's.
+//!
+//! Which launchers there are is data (`launchers.toml`). Knows nothing of batches, precisions or
+//! what the program is.
+
+use super::argument::text;
+use crate::command::Word;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// What follows a launcher's options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Then {
+    Python,
+    Command,
+    Recipe,
+    Image,
+    Remote,
+}
+
+/// What an option is that the data does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unknown {
+    Value,
+    Flag,
+}
+
+/// One launcher as `launchers.toml` describes it; the words are explained there.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grammar {
+    words: Vec<Vec<String>>,
+    #[serde(default)]
+    modules: Vec<String>,
+    then: Then,
+    unknown: Unknown,
+    #[serde(default)]
+    flags: Vec<String>,
+    #[serde(default)]
+    values: Vec<String>,
+    #[serde(default)]
+    pairs: Vec<String>,
+    #[serde(default)]
+    skip: usize,
+    #[serde(default)]
+    module: Vec<String>,
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    each: Vec<String>,
+    #[serde(default)]
+    nodes: Vec<String>,
+    #[serde(default)]
+    node: Vec<String>,
+    #[serde(default)]
+    env: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Grammars {
+    launcher: Vec<Grammar>,
+}
+
+fn grammars() -> &'static [Grammar] {
+    static GRAMMARS: OnceLock<Vec<Grammar>> = OnceLock::new();
+    GRAMMARS.get_or_init(|| {
+        toml::from_str::<Grammars>(include_str!("launchers.toml"))
+            .expect("launchers.toml is part of the binary and read by a test")
+            .launcher
+    })
+}
+
+/// A launcher in a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Launcher {
+    /// Its name: `torchrun`, `accelerate launch`.
+    pub name: String,
+    /// Its words and options.
+    #[serde(skip)]
+    pub words: Range<usize>,
+    /// Where its options begin.
+    #[serde(skip)]
+    pub options: usize,
+    /// How many processes it starts on this machine, where its options say so in a number.
+    pub processes: Option<u32>,
+    /// Why this command is one of several parts of a job, where it is.
+    #[serde(skip)]
+    pub part_of: Option<String>,
+    /// How the environment gets to what it starts.
+    #[serde(skip)]
+    pub environment: Passage,
+}
+
+/// How an environment variable reaches what a launcher starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// It is inherited.
+    Inherited,
+    /// It must be named in an option (`docker run -e`).
+    Option(&'static str),
+    /// It does not.
+    Cut,
+}
+
+/// What the launchers start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A Python file, by path or URL.
+    Script,
+    /// `python -m NAME`.
+    Module,
+    /// `python -c CODE`.
+    Code,
+    /// Any other executable: a console script, `make`.
+    Executable,
+    /// A shell script.
+    ShellScript,
+    /// A command in a string for a shell: never edited.
+    ShellString,
+    /// The entry point of a container image.
+    Image,
+    /// Something that runs elsewhere.
+    Remote,
+    /// There is no program.
+    Missing,
+}
+
+/// A command taken apart, up to its program's own arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anatomy {
+    /// Places of `NAME=VALUE` words, in front or after `env`.
+    pub assignments: Vec<usize>,
+    /// The launchers, outermost first.
+    pub launchers: Vec<Launcher>,
+    /// The place of the word that is the Python interpreter, or the launcher that brings it.
+    pub interpreter: Option<usize>,
+    /// What is started.
+    pub kind: Kind,
+    /// The word that names it; the length of the command where there is none.
+    pub program: usize,
+    /// The program's own arguments.
+    pub arguments: Range<usize>,
+}
+
+/// Takes a command apart.
+pub(crate) fn take_apart(words: &[Word]) -> Anatomy {
+    Reader {
+        words,
+        found: Anatomy {
+            assignments: Vec::new(),
+            launchers: Vec::new(),
+            interpreter: None,
+            kind: Kind::Missing,
+            program: words.len(),
+            arguments: words.len()..words.len(),
+        },
+    }
+    .read()
+}
+
+/// The last part of a path or URL.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+struct Reader<'a> {
+    words: &'a [Word],
+    found: Anatomy,
+}
+
+impl Reader<'_> {
+    fn text(&self, at: usize) -> Option<&str> {
+        self.words.get(at).map(text)
+    }
+
+    fn read(mut self) -> Anatomy {
+        let mut at = 0;
+        let mut assignments_may_stand = true;
+        while at < self.words.len() {
+            while assignments_may_stand && self.text(at).is_some_and(is_assignment) {
+                self.found.assignments.push(at);
+                at += 1;
+            }
+            assignments_may_stand = false;
+            let Some(word) = self.text(at) else { break };
+            let name = file_name(word).to_string();
+            if is_python(&name) {
+                match self.python(at) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+            } else if is_shell(&name) {
+                self.shell(at);
+                break;
+            } else if let Some((grammar, words)) = launcher_at(self.words, at) {
+                assignments_may_stand = name == "env";
+                match self.launcher(grammar, at, at + words) {
+                    Some(next) => at = next,
+                    None => break,
+                }
+            } else {
+                let kind = if name.ends_with(".py") {
+                    Kind::Script
+                } else if name.ends_with(".sh") || name.ends_with(".bash") {
+                    Kind::ShellScript
+                } else {
+                    Kind::Executable
+                };
+                self.program(kind, at);
+                break;
+            }
+        }
+        self.found
+    }
+
+    /// The program is the word at `at`; its arguments follow, up to a bare `--`.
+    fn program(&mut self, kind: Kind, at: usize) {
+        if at >= self.words.len() {
+            return;
+        }
+        let from = at + 1;
+        let to = (from..self.words.len())
+            .find(|k| self.text(*k) == Some("--"))
+            .unwrap_or(self.words.len());
+        self.found.kind = kind;
+        self.found.program = at;
+        self.found.arguments = from..to;
+    }
+
+    /// `python` at `at`; answers where to go on where a launcher's module hands over to a command.
+    fn python(&mut self, at: usize) -> Option<usize> {
+        self.found.interpreter = Some(at);
+        let mut k = at + 1;
+        while let Some(word) = self.text(k) {
+            match word {
+                "-m" => return self.module(k),
+                "-c" => {
+                    self.program(Kind::Code, k + 1);
+                    // Code may look at its arguments in any way.
+                    self.found.arguments = self.words.len()..self.words.len();
+                    return None;
+                }
+                "-X" | "-W" | "--check-hash-based-pycs" => k += 2,
+                _ if word.starts_with('-') && word.len() > 1 => k += 1,
+                _ => break,
+            }
+        }
+        self.program(Kind::Script, k);
+        None
+    }
+
+    /// `-m` at `k`.
+    fn module(&mut self, k: usize) -> Option<usize> {
+        let module = self.text(k + 1)?.to_string();
+        match grammars().iter().find(|g| g.modules.contains(&module)) {
+            Some(grammar) => self.launcher(grammar, k + 1, k + 2),
+            None => {
+                self.program(Kind::Module, k + 1);
+                None
+            }
+        }
+    }
+
+    fn shell(&mut self, at: usize) {
+        let mut k = at + 1;
+        while let Some(word) = self.text(k) {
+            if !word.starts_with('-') && !word.starts_with('+') {
+                break;
+            }
+            if !word.starts_with("--") && word.contains('c') {
+                self.program(Kind::ShellString, k + 1);
+                self.found.arguments = self.words.len()..self.words.len();
+                return;
+            }
+            k += if matches!(word, "-o" | "-O" | "+O" | "--rcfile" | "--init-file") {
+                2
+            } else {
+                1
+            };
+        }
+        self.program(Kind::ShellScript, k);
+    }
+
+    /// A launcher whose name is at `at` and whose options begin at `options`.
+    fn launcher(&mut self, grammar: &'static Grammar, at: usize, options: usize) -> Option<usize> {
+        let mut processes = None;
+        let mut part_of = None;
+        let mut starts_module = false;
+        let mut starts_command = false;
+        let mut k = options;
+        while let Some(word) = self.text(k) {
+            if word == "--" {
+                k += 1;
+                break;
+            }
+            if !word.starts_with('-') || word == "-" && !grammar.flags.iter().any(|f| f == "-") {
+                break;
+            }
+            let (name, glued) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
+            let is = |list: &[String]| list.iter().any(|option| option == name);
+            if is(&grammar.module) {
+                starts_module = true;
+                k += 1;
+                break;
+            }
+            starts_command |= is(&grammar.command);
+            // `-itd`: several switches in one word.
+            let is_switches = !name.starts_with("--")
+                && name.len() > 2
+                && name[1..].chars().all(|letter| {
+                    grammar.flags.iter().any(|flag| {
+                        flag.strip_prefix('-')
+                            .is_some_and(|f| f.chars().eq([letter]))
+                    })
+                });
+            let width =
+                if glued.is_some() || is_switches || is(&grammar.flags) || is(&grammar.command) {
+                    1
+                } else if is(&grammar.pairs) {
+                    3
+                } else if is(&grammar.values) {
+                    2
+                } else {
+                    match grammar.unknown {
+                        Unknown::Flag => 1,
+                        // `-n8`, `-N2`: a letter and its value in one word.
+                        Unknown::Value
+                            if !name.starts_with("--")
+                                && name.get(2..).is_some_and(|v| {
+                                    !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit())
+                                }) =>
+                        {
+                            1
+                        }
+                        Unknown::Value => 2,
+                    }
+                };
+            let value = match glued {
+                Some(value) => Some(value),
+                None if width == 2 => self.text(k + 1),
+                None => None,
+            };
+            if is(&grammar.each) {
+                processes = value.and_then(|v| v.parse().ok());
+            }
+            if is(&grammar.nodes) && value.is_some_and(|v| most_nodes(v) != Some(1)) {
+                part_of = Some(format!("{name} {}", value.unwrap_or_default()));
+            }
+            if is(&grammar.node) && value.is_some_and(|v| v != "0") {
+                part_of = Some(format!("{name} {}", value.unwrap_or_default()));
+            }
+            k += width;
+        }
+        k = (k + grammar.skip).min(self.words.len());
+        let called = (at..options).map(|w| file_name(self.text(w).unwrap_or_default()));
+        self.found.launchers.push(Launcher {
+            name: called.collect::<Vec<_>>().join(" "),
+            words: at..k,
+            options,
+            processes,
+            part_of,
+            environment: match grammar.env.as_deref() {
+                None => Passage::Inherited,
+                Some("none") => Passage::Cut,
+                Some(option) => Passage::Option(option),
+            },
+        });
+        match grammar.then {
+            _ if starts_module => {
+                self.found.interpreter.get_or_insert(at);
+                self.program(Kind::Module, k);
+                None
+            }
+            Then::Command => Some(k),
+            Then::Python if starts_command => Some(k),
+            Then::Python => {
+                self.found.interpreter.get_or_insert(at);
+                // `accelerate launch python train.py` and the like are seen.
+                if self.text(k).is_some_and(|w| is_python(file_name(w))) {
+                    return Some(k);
+                }
+                self.program(Kind::Script, k);
+                None
+            }
+            Then::Recipe => {
+                self.found.interpreter.get_or_insert(at);
+                self.program(Kind::Executable, k);
+                None
+            }
+            Then::Image => match self.text(k + 1) {
+                Some(word) if !word.starts_with('-') => {
+                    if let Some(launcher) = self.found.launchers.last_mut() {
+                        launcher.words.end = k + 1;
+                    }
+                    Some(k + 1)
+                }
+                _ => {
+                    self.program(Kind::Image, k);
+                    None
+                }
+            },
+            Then::Remote => {
+                self.program(Kind::Remote, at);
+                self.found.arguments = self.words.len()..self.words.len();
+                None
+            }
+        }
+    }
+}
+
+/// How many machines `--nnodes 2`, `1:4`, `1` mean at the most.
+fn most_nodes(value: &str) -> Option<u32> {
+    value.rsplit(':').next()?.parse().ok()
+}
+
+fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Grammar, usize)> {
+    let is_called = |call: &[String]| {
+        call.iter().enumerate().all(|(k, part)| {
+            words.get(at + k).map(text).is_some_and(|word| {
+                let word = if k == 0 { file_name(word) } else { word };
+                word == part
+            })
+        })
+    };
+    grammars()
+        .iter()
+        .flat_map(|grammar| grammar.words.iter().map(move |call| (grammar, call)))
+        .filter(|(_, call)| is_called(call))
+        .map(|(grammar, call)| (grammar, call.len()))
+        .max_by_key(|(_, length)| *length)
+}
+
+/// `NAME=VALUE`, as a shell and `env` take it.
+pub(crate) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    })
+}
+
+fn is_python(name: &str) -> bool {
+    ["python", "pypy"].iter().any(|stem| {
+        name.strip_prefix(stem).is_some_and(|rest| {
+            rest.bytes()
+                .all(|b| b.is_ascii_digit() || b == b'.' || b == b't')
+        })
+    })
+}
+
+fn is_shell(name: &str) -> bool {
+    matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish")
+}

@@ -1,0 +1,387 @@
+//! Known training programs, as data: what they call their batch, how they count accumulation, how
+//! they are told a precision. `programs.toml` holds the entries and explains their words; entries of
+//! a user have the same shape and go before them.
+//!
+//! Here they are only read and recognised; what follows from an entry is the remedies' business.
+
+mod settings;
+
+use settings::yes;
+pub use settings::{
+    Accumulation, Batch, InFile, Place, Precision, Recompute, Resume, Resumes, Rule, Scope, Unsaid,
+};
+
+use super::argument::{Arguments, Name, is_like};
+use super::launcher::{Anatomy, Kind, file_name};
+use serde::Deserialize;
+use std::sync::OnceLock;
+
+/// One program.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its name, for the eye.
+    pub name: String,
+    #[serde(default)]
+    sure_scripts: Vec<String>,
+    #[serde(default)]
+    scripts: Vec<String>,
+    #[serde(default)]
+    modules: Vec<String>,
+    #[serde(default)]
+    consoles: Vec<String>,
+    #[serde(default)]
+    launchers: Vec<String>,
+    #[serde(default)]
+    any: Vec<String>,
+    #[serde(default = "one")]
+    least: usize,
+    #[serde(default)]
+    telling: Vec<String>,
+    #[serde(default)]
+    least_telling: usize,
+    #[serde(default)]
+    equals_only: bool,
+    #[serde(default)]
+    all: Vec<String>,
+    #[serde(default)]
+    none: Vec<String>,
+    #[serde(default)]
+    valued: Vec<(String, String)>,
+    #[serde(default)]
+    positional: Vec<String>,
+    #[serde(default)]
+    alone: bool,
+    #[serde(default)]
+    priority: i32,
+    /// Words of which one must stand among the arguments, or this is no training.
+    #[serde(default)]
+    pub trains_with: Vec<String>,
+    /// Arguments that mean that it only evaluates.
+    #[serde(default)]
+    pub evaluates_with: Vec<String>,
+    /// Why nothing is offered for this program at all.
+    #[serde(default)]
+    pub refuse: Option<String>,
+    /// Arguments, or `*.yaml` for positional words, that name a file which may set what the
+    /// command does not.
+    #[serde(default)]
+    pub config: Vec<String>,
+    /// Whether it takes abbreviated options, as argparse does.
+    #[serde(default = "yes")]
+    pub abbreviates: bool,
+    /// Options that look like one of those named here but are not.
+    #[serde(default)]
+    pub look_alikes: Vec<String>,
+    /// Options whose value is itself a list of arguments; where there are any, the batch and the
+    /// precision stand in such a value and nowhere else.
+    #[serde(default)]
+    pub nested: Vec<String>,
+    /// What separates the arguments in such a value.
+    #[serde(default = "space")]
+    pub separator: char,
+    /// Its batch argument.
+    #[serde(default)]
+    pub batch: Batch,
+    /// How it accumulates gradients.
+    #[serde(default)]
+    pub accumulation: Accumulation,
+    /// How it is told a precision.
+    #[serde(default)]
+    pub precision: Precision,
+    /// How it is told to recompute activations.
+    #[serde(default)]
+    pub recompute: Recompute,
+    /// How it resumes.
+    #[serde(default)]
+    pub resume: Resume,
+    /// What its config file says of all that.
+    #[serde(default)]
+    pub file: InFile,
+    /// Arguments that say how many processes load its data.
+    #[serde(default)]
+    pub workers: Vec<String>,
+    /// Arguments that choose its device by an ordinal, in the program's own way.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// The file that the entry is from, where it is not one of the binary's.
+    #[serde(skip)]
+    pub source: Option<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn space() -> char {
+    ' '
+}
+
+/// The entries that are known.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Catalogue {
+    #[serde(rename = "program", default)]
+    programs: Vec<Entry>,
+}
+
+impl Catalogue {
+    /// The entries in the binary.
+    pub fn built_in() -> &'static Catalogue {
+        static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
+        CATALOGUE.get_or_init(|| {
+            Catalogue::read(include_str!("programs.toml"))
+                .expect("programs.toml is part of the binary and read by a test")
+        })
+    }
+
+    /// Entries from text, in the words of `programs.toml`; the error says line and key.
+    pub fn read(text: &str) -> Result<Catalogue, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The entries of a user's file, which may hold other settings too. `source` is its name for the
+    /// eye; the error is one line with place and mend.
+    pub fn of_user(text: &str, source: &str) -> Result<Catalogue, String> {
+        let mut catalogue: Catalogue = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| {
+                1 + text.get(..span.start).unwrap_or("").matches('\n').count()
+            });
+            let what = error.message().replace('\n', "; ");
+            format!("{source}:{line}: {what}; going on without this file's programs")
+        })?;
+        for entry in &mut catalogue.programs {
+            if !entry.can_be_recognised() {
+                return Err(format!(
+                    "{source}: nothing says how the program \"{}\" is recognised (scripts, modules, \
+                     consoles, launchers); going on without this file's programs",
+                    entry.name
+                ));
+            }
+            entry.source = Some(source.to_string());
+        }
+        Ok(catalogue)
+    }
+
+    /// The entry that a command is of; none where no entry fits, or two fit equally well.
+    pub(crate) fn entry(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<&Entry> {
+        let mut best: Option<(i32, &Entry)> = None;
+        let mut tied = false;
+        for entry in &self.programs {
+            let Some(score) = entry.score(anatomy, seen) else {
+                continue;
+            };
+            match best {
+                Some((of_best, _)) if score < of_best => {}
+                Some((of_best, _)) if score == of_best => tied = true,
+                _ => (best, tied) = (Some((score, entry)), false),
+            }
+        }
+        best.filter(|_| !tied).map(|(_, entry)| entry)
+    }
+
+    /// The names of the entries.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().map(|entry| entry.name.as_str())
+    }
+}
+
+/// What an entry is compared with.
+pub(crate) struct Seen<'a> {
+    /// The word that names the program.
+    pub program: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Arguments<'a>,
+}
+
+/// How much of an entry's shape a command has.
+struct Shape {
+    points: usize,
+    telling: usize,
+}
+
+/// What an argument counts for that hardly any other program has.
+const TELLING_WEIGHT: usize = 3;
+
+impl Entry {
+    fn can_be_recognised(&self) -> bool {
+        let names = [
+            &self.sure_scripts,
+            &self.scripts,
+            &self.modules,
+            &self.consoles,
+            &self.launchers,
+        ];
+        self.alone || names.iter().any(|names| !names.is_empty())
+    }
+
+    /// How well a command fits, or nothing where it does not.
+    fn score(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<i32> {
+        let of_shape = self.shape(seen)?;
+        let is_script = matches!(anatomy.kind, Kind::Script | Kind::ShellScript);
+        let by_path = |patterns: &[String]| {
+            is_script
+                && patterns.iter().any(|pattern| {
+                    if pattern.contains('/') {
+                        is_like(&format!("/{}", seen.program), &format!("*/{pattern}"))
+                    } else {
+                        is_like(file_name(seen.program), pattern)
+                    }
+                })
+        };
+        let is_any = |names: &[String], name: &str| names.iter().any(|n| is_like(name, n));
+        let by_name = by_path(&self.sure_scripts)
+            || anatomy.kind == Kind::Module && is_any(&self.modules, seen.program)
+            || anatomy.kind == Kind::Executable && is_any(&self.consoles, file_name(seen.program))
+            || anatomy
+                .launchers
+                .iter()
+                .any(|launcher| is_any(&self.launchers, &launcher.name));
+        let has_shape = !(self.any.is_empty()
+            && self.telling.is_empty()
+            && self.all.is_empty()
+            && self.valued.is_empty()
+            && self.positional.is_empty());
+        let nothing_to_count = self.any.is_empty() && self.telling.is_empty();
+        let enough = nothing_to_count
+            || of_shape.points >= self.least && of_shape.telling >= self.least_telling;
+        let base = if by_name {
+            100
+        } else if by_path(&self.scripts)
+            && (has_shape && enough || self.is_of_user_alone(has_shape))
+        {
+            50
+        } else if self.alone && has_shape && enough {
+            20
+        } else {
+            return None;
+        };
+        Some(base + self.priority + of_shape.points.min(9) as i32)
+    }
+
+    /// A user who names a script and no shape means every command with that script.
+    fn is_of_user_alone(&self, has_shape: bool) -> bool {
+        self.source.is_some() && !has_shape
+    }
+
+    /// How much of the shape is there; nothing where a condition fails.
+    fn shape(&self, seen: &Seen<'_>) -> Option<Shape> {
+        let arguments = seen.arguments;
+        let has = |spec: &String| arguments.has(Name::new(spec));
+        let count = |specs: &[String]| specs.iter().filter(|spec| has(spec)).count();
+        let is_any_of =
+            |text: &str, patterns: &str| patterns.split('|').any(|pattern| is_like(text, pattern));
+        let valued = self.valued.iter().all(|(spec, patterns)| {
+            arguments
+                .value_of(spec)
+                .is_some_and(|value| is_any_of(value, patterns))
+        });
+        let positional = self.positional.iter().all(|patterns| {
+            let mut tokens = arguments.tokens.iter().enumerate();
+            tokens.any(|(k, token)| {
+                !token.is_option() && arguments.is_positional(k) && is_any_of(token.text, patterns)
+            })
+        });
+        let spelled = !self.equals_only
+            || arguments
+                .tokens
+                .iter()
+                .all(|token| !token.is_option() || token.text.contains('='));
+        let fits = self.all.iter().all(has)
+            && !self.none.iter().any(has)
+            && valued
+            && positional
+            && spelled;
+        fits.then(|| {
+            let telling = count(&self.telling);
+            Shape {
+                points: TELLING_WEIGHT * telling + count(&self.any),
+                telling,
+            }
+        })
+    }
+
+    /// Whether the command names a config file that may say more.
+    pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
+        self.config.iter().any(|spec| {
+            if spec.contains('*') {
+                arguments
+                    .tokens
+                    .iter()
+                    .any(|token| !token.is_option() && is_like(token.text, spec))
+            } else {
+                arguments.has(Name::new(spec))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_in_the_binary_can_be_read_and_say_what_they_must() {
+        let catalogue = Catalogue::built_in();
+        let mut names: Vec<&str> = catalogue.names().collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count, "two entries have one name");
+        for entry in &catalogue.programs {
+            let precision = &entry.precision;
+            let recompute = &entry.recompute;
+            assert!(
+                recompute.unsaid != Unsaid::Off || !recompute.add.is_empty(),
+                "{}: no recomputation to add",
+                entry.name
+            );
+            let resume = &entry.resume;
+            assert!(
+                resume.rule != Resumes::Told || !resume.add.is_empty() && !resume.find.is_empty(),
+                "{}: it resumes, but not how",
+                entry.name
+            );
+            assert!(
+                precision.unsaid != Unsaid::Off || !precision.bf16.is_empty(),
+                "{}: nothing to add",
+                entry.name
+            );
+            let counts =
+                entry.accumulation.rule != Rule::None && entry.accumulation.rule != Rule::Implicit;
+            assert!(
+                !counts || !entry.accumulation.names.is_empty(),
+                "{}: accumulation has no name",
+                entry.name
+            );
+            for spec in entry.batch.names.iter().chain(&entry.accumulation.names) {
+                assert!(
+                    !matches!(Name::new(spec), Name::Pair(body) if !body.contains('.')),
+                    "{}: {spec}",
+                    entry.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_of_a_user_has_the_same_words_and_mistakes_are_named() {
+        let own = "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nany = [\"--n\"]\n[program.batch]\nnames = [\"--n\"]\n";
+        assert_eq!(
+            Catalogue::read(own).unwrap().names().collect::<Vec<_>>(),
+            ["mine"]
+        );
+        let wrong =
+            Catalogue::read("[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n").unwrap_err();
+        assert!(wrong.contains("script"), "{wrong}");
+        for (text, said) in [
+            (
+                "theme = 1\n[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n",
+                "oomph.toml:4: unknown field `script`",
+            ),
+            ("[[program]]\nname = \"mine\"\n", "\"mine\" is recognised"),
+        ] {
+            let wrong = Catalogue::of_user(text, "oomph.toml").unwrap_err();
+            assert!(wrong.contains(said) && !wrong.contains('\n'), "{wrong}");
+        }
+    }
+}

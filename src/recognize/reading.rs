@@ -1,0 +1,181 @@
+//! What of a command the memory depends on: how many samples a device takes at once, whether
+//! gradients are kept through a forward, and everything else as one text, by which two commands are
+//! known as the same program with another batch.
+
+use super::argument::{Arguments, Hit, Name};
+use super::batch;
+use super::environment::LaunchEnvironment;
+use super::family;
+use super::recognition::{Recognised, arguments_of, opened, recognise};
+use crate::command::{CommandLine, Word};
+
+/// A command as the memory model sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Samples (or whatever the argument counts) that a device takes at once; 1 where the command
+    /// does not say it, so that such commands are compared with their like alone.
+    pub at_once: u64,
+    /// Micro-batches of a step; 1 where the command says none.
+    pub accumulation: u64,
+    /// Whether the command says a batch at all.
+    pub says_batch: bool,
+    /// The rest of the command.
+    pub likeness: String,
+}
+
+impl Reading {
+    /// Reads a command; variables that were typed before it count as well, but those that only
+    /// tell the allocator how to hold what it holds.
+    pub fn of(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Reading {
+        let recognised = recognise(command, launch);
+        let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
+        // What a device takes at once may be the batch divided by something.
+        let at_once = batch::smaller(command, &recognised, launch, 0.5).map(|smaller| smaller.from);
+        let arguments = arguments_of(command, &recognised.anatomy);
+        let arguments = match recognised.known {
+            Some(entry) => opened(arguments, entry).ok(),
+            None => Some(arguments),
+        };
+        let (batches, steps) = arguments
+            .as_ref()
+            .map(|arguments| hits(arguments, &recognised))
+            .unwrap_or_default();
+        let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
+        Reading {
+            at_once: at_once.ok().or(said).unwrap_or(1).max(1),
+            accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
+            says_batch: said.is_some(),
+            likeness: likeness(command, arguments.as_ref(), &batches, &steps),
+        }
+    }
+
+    /// Whether gradients are there while a forward runs.
+    pub fn keeps_gradients(&self) -> bool {
+        self.accumulation > 1
+    }
+}
+
+/// Where the batch and the accumulation stand.
+fn hits<'a>(
+    arguments: &Arguments<'a>,
+    recognised: &Recognised<'_>,
+) -> (Vec<Hit<'a>>, Vec<Hit<'a>>) {
+    let named = |names: &[String]| -> Vec<Hit<'a>> {
+        names
+            .iter()
+            .flat_map(|name| arguments.find(Name::new(name)))
+            .collect()
+    };
+    match recognised.known {
+        Some(entry) => (named(&entry.batch.names), named(&entry.accumulation.names)),
+        None => (
+            family::batches(arguments)
+                .into_iter()
+                .map(|(_, hit)| hit)
+                .collect(),
+            family::accumulations(arguments),
+        ),
+    }
+}
+
+/// The command with its batch's value blotted out and its accumulation left out (a remedy may have
+/// added it).
+fn likeness(
+    command: &CommandLine,
+    arguments: Option<&Arguments<'_>>,
+    batches: &[Hit<'_>],
+    steps: &[Hit<'_>],
+) -> String {
+    let mut words: Vec<Option<String>> = command
+        .argv
+        .iter()
+        .map(|word| Some(word.to_string_lossy()))
+        .collect();
+    if let Some(arguments) = arguments {
+        for hit in batches {
+            if let Some(value) = hit.value
+                && let Some(Some(word)) = words.get_mut(value.at)
+                && word.get(value.from..value.from + value.text.len()) == Some(value.text)
+            {
+                word.replace_range(value.from..value.from + value.text.len(), "#");
+            }
+        }
+        for hit in steps.iter().filter(|_| !arguments.nested) {
+            for token in &arguments.tokens[hit.token..hit.end().min(arguments.tokens.len())] {
+                words[token.at] = None;
+            }
+        }
+    }
+    let mut text = String::new();
+    for change in &command.env {
+        let name = change.name.to_string_lossy();
+        if !only_for_the_allocator(&name) && family::batch_level(&name).is_none() {
+            let value = change.value.as_ref().map(Word::to_string_lossy);
+            text.push_str(&format!("{name}={}\u{1f}", value.unwrap_or_default()));
+        }
+    }
+    for word in words.into_iter().flatten() {
+        text.push_str(&word);
+        text.push('\u{1f}');
+    }
+    text
+}
+
+/// What a device holds of tensors does not depend on these.
+fn only_for_the_allocator(name: &str) -> bool {
+    matches!(name, "PYTORCH_CUDA_ALLOC_CONF" | "PYTORCH_ALLOC_CONF")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Reading {
+        let mut words = text.split(' ').map(Word::from).peekable();
+        let mut command = CommandLine {
+            argv: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        };
+        if let Some((name, value)) = words.peek().and_then(|word| word.as_str()?.split_once('=')) {
+            let (name, value) = (name.to_string(), Word::from(value));
+            command.set_env(&name, Some(value));
+            words.next();
+        }
+        command.argv = words.collect();
+        Reading::of(&command, &LaunchEnvironment::default())
+    }
+
+    #[test]
+    fn the_batch_and_the_accumulation_are_read() {
+        for (text, at_once, accumulation) in [
+            ("python t.py --batch-size 64", 64, 1),
+            ("python t.py --batch-size=64 --grad-accum 4", 64, 4),
+            ("python t.py --lr 0.1", 1, 1),
+            ("python t.py --batch-size 1", 1, 1),
+        ] {
+            let reading = read(text);
+            assert_eq!(
+                (reading.at_once, reading.accumulation),
+                (at_once, accumulation),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_same_program_is_known_with_another_batch() {
+        let like = |a: &str, b: &str| read(a).likeness == read(b).likeness;
+        assert!(like(
+            "python t.py --batch-size 64 --lr 1",
+            "python t.py --batch-size 32 --grad-accum 2 --lr 1"
+        ));
+        assert!(like(
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python t.py -b 8",
+            "python t.py -b 8"
+        ));
+        assert!(!like("python t.py -b 8 --lr 1", "python t.py -b 8 --lr 2"));
+        assert!(!like("python t.py -b 8", "python t.py -b 8 --amp"));
+        assert!(!like("A=1 python t.py -b 8", "python t.py -b 8"));
+    }
+}

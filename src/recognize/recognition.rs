@@ -1,0 +1,229 @@
+//! What a command is: its launchers, its program, the entry that knows it, its arguments.
+
+use super::argument::{Arguments, Name, text};
+use super::environment::LaunchEnvironment;
+use super::job::part_of_a_job;
+use super::launcher::{Anatomy, Kind, Launcher, Passage, file_name, take_apart};
+use super::program::{Catalogue, Entry, Seen};
+use crate::command::CommandLine;
+
+/// A command as far as it was understood.
+#[derive(Debug, Clone)]
+pub struct Recognised<'c> {
+    /// Its launchers, program and where the program's arguments are.
+    pub anatomy: Anatomy,
+    /// The entry that knows the program.
+    pub known: Option<&'c Entry>,
+    /// Why no remedy changes the program's arguments, where none does.
+    pub closed: Option<String>,
+    /// Why a relaunch is no key but a command to copy: this is one part of a job.
+    pub part_of_a_job: Option<String>,
+}
+
+/// Takes a command apart and looks the program up, among the user's own entries first.
+pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> Recognised<'c> {
+    let anatomy = take_apart(&command.argv);
+    let arguments = arguments_of(command, &anatomy);
+    let program = command.argv.get(anatomy.program).map_or("", text);
+    let seen = Seen {
+        program,
+        arguments: &arguments,
+    };
+    let known = match anatomy.kind {
+        Kind::Script | Kind::Module | Kind::Executable | Kind::ShellScript | Kind::Image => {
+            let own = launch.own.iter();
+            own.chain([Catalogue::built_in()])
+                .find_map(|catalogue| catalogue.entry(&anatomy, &seen))
+        }
+        Kind::Code | Kind::ShellString | Kind::Remote | Kind::Missing => None,
+    };
+    let closed = closed(&anatomy, program, &arguments, known);
+    let part_of_a_job = part_of_a_job(command, &anatomy, launch);
+    Recognised {
+        anatomy,
+        known,
+        closed,
+        part_of_a_job,
+    }
+}
+
+impl Recognised<'_> {
+    /// The launchers, outermost first.
+    pub fn launchers(&self) -> &[Launcher] {
+        &self.anatomy.launchers
+    }
+
+    /// The place of the word that Python is started with: the interpreter, a launcher or a console
+    /// script. None where it is in a container, on another machine or inside a shell script.
+    pub fn python_word(&self) -> Option<usize> {
+        let elsewhere = |launcher: &Launcher| matches!(launcher.environment, Passage::Option(_));
+        if self.anatomy.launchers.iter().any(elsewhere) {
+            return None;
+        }
+        match self.anatomy.kind {
+            Kind::Script | Kind::Module | Kind::Code | Kind::Executable => {
+                Some(self.anatomy.interpreter.unwrap_or(self.anatomy.program))
+            }
+            Kind::ShellScript | Kind::ShellString | Kind::Image | Kind::Remote | Kind::Missing => {
+                None
+            }
+        }
+    }
+
+    /// How many processes the launchers start on this machine, where they say it.
+    pub(crate) fn processes(&self) -> Option<u32> {
+        self.anatomy
+            .launchers
+            .iter()
+            .rev()
+            .find_map(|l| l.processes)
+    }
+}
+
+/// The program's arguments as they stand in the command.
+pub(crate) fn arguments_of<'a>(command: &'a CommandLine, anatomy: &Anatomy) -> Arguments<'a> {
+    let range = anatomy.arguments.clone();
+    Arguments::of_words(&command.argv[range.clone()], range.start)
+}
+
+/// The arguments among which batch and precision stand: the program's words, or what is inside one
+/// of them. An error says why they cannot be read.
+pub(crate) fn opened<'a>(arguments: Arguments<'a>, entry: &Entry) -> Result<Arguments<'a>, String> {
+    if entry.nested.is_empty() {
+        return Ok(arguments);
+    }
+    let hits: Vec<_> = entry
+        .nested
+        .iter()
+        .flat_map(|option| arguments.find(Name::new(option)))
+        .collect();
+    match hits.as_slice() {
+        [] => Err(format!("there is no {} in the command", entry.nested[0])),
+        [hit] => hit
+            .value
+            .and_then(|value| Arguments::inside(value, entry.separator))
+            .filter(|inside| !inside.tokens.is_empty())
+            .ok_or_else(|| format!("what is inside {} cannot be told apart", hit.name)),
+        [one, two, ..] => Err(format!("{} and {} are both there", one.name, two.name)),
+    }
+}
+
+/// Names of scripts that measure or use a model rather than train one.
+const NO_TRAINING: [&str; 16] = [
+    "eval",
+    "evaluate",
+    "evaluation",
+    "val",
+    "validate",
+    "test",
+    "infer",
+    "inference",
+    "predict",
+    "generate",
+    "sample",
+    "export",
+    "benchmark",
+    "serve",
+    "detect",
+    "demo",
+];
+
+/// Bare switches with which training scripts only evaluate.
+const ONLY_EVALUATES: [&str; 9] = [
+    "--eval",
+    "--eval-only",
+    "--evaluate",
+    "--evaluate-only",
+    "--test-only",
+    "--only-eval",
+    "--only-test",
+    "--inference-only",
+    "--validate-only",
+];
+
+fn closed(
+    anatomy: &Anatomy,
+    program: &str,
+    arguments: &Arguments<'_>,
+    known: Option<&Entry>,
+) -> Option<String> {
+    match anatomy.kind {
+        Kind::Missing => return Some("there is no program in this command".into()),
+        Kind::Code => return Some("the program is a piece of code in the command".into()),
+        Kind::ShellString => {
+            return Some("the command is one string for a shell; its words are not edited".into());
+        }
+        Kind::Remote => {
+            return Some(format!(
+                "{} starts it on another machine",
+                file_name(program)
+            ));
+        }
+        Kind::Script | Kind::Module | Kind::Executable | Kind::ShellScript | Kind::Image => {}
+    }
+    let name = file_name(program);
+    if name.contains("submitit")
+        || program.contains("dinov2/run/")
+        || program.starts_with("dinov2.run.")
+    {
+        return Some(format!(
+            "{name} submits jobs to a cluster; it does not train here"
+        ));
+    }
+    if let Some(entry) = known {
+        if let Some(reason) = &entry.refuse {
+            return Some(reason.clone());
+        }
+        let says = |word: &String| arguments.tokens.iter().any(|t| t.text == word);
+        if !entry.trains_with.is_empty() && !entry.trains_with.iter().any(says) {
+            return Some(format!("{} is not asked to train here", entry.name));
+        }
+        if let Some(option) = entry.evaluates_with.iter().find(|o| is_on(arguments, o)) {
+            return Some(format!("{option}: it only evaluates"));
+        }
+        return None;
+    }
+    if name == "make" || name == "just" || name == "ninja" {
+        return Some(format!("what {name} starts cannot be told from here"));
+    }
+    let stem = name.strip_suffix(".py").unwrap_or(name);
+    let stem = stem.rsplit('.').next().unwrap_or(stem);
+    if NO_TRAINING.contains(&stem) {
+        return Some(format!("{name} looks like no training"));
+    }
+    ONLY_EVALUATES
+        .iter()
+        .find(|option| is_on(arguments, option))
+        .map(|option| format!("{option}: it only evaluates"))
+}
+
+/// Whether a switch is there and not switched off.
+fn is_on(arguments: &Arguments<'_>, option: &str) -> bool {
+    arguments
+        .find(Name::new(option))
+        .iter()
+        .any(|hit| !hit.value.is_some_and(|v| is_off(v.text)))
+}
+
+/// Values that mean "no" or full precision.
+pub(crate) fn is_off(value: &str) -> bool {
+    matches!(
+        value.to_ascii_lowercase().as_str(),
+        "no" | "none"
+            | "off"
+            | "false"
+            | "f"
+            | "n"
+            | "0"
+            | "null"
+            | "fp32"
+            | "float32"
+            | "float"
+            | "32"
+            | "32-true"
+            | "full"
+            | "single"
+            | "o0"
+            | "amp_fp32"
+    )
+}

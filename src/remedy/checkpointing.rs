@@ -1,0 +1,69 @@
+//! Activation checkpointing by argument: activations are computed again in backward instead of being
+//! kept. The same numbers for more time.
+
+use super::inputs::RemedyInputs;
+use super::switch::{Switch, shown, turn_on};
+use crate::command::CommandLine;
+use crate::recognize::draft::Draft;
+use crate::recognize::family::{self, Said};
+use crate::recognize::recognition::{Recognised, arguments_of};
+
+/// The edits that switch it on, or why there are none.
+pub(super) fn recompute(
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    inputs: &RemedyInputs<'_>,
+) -> Result<Draft, String> {
+    if let Some(reason) = &recognised.closed {
+        return Err(reason.clone());
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    if let Some(entry) = recognised.known {
+        let recompute = &entry.recompute;
+        let switch = Switch {
+            what: "activation checkpointing",
+            unsaid: recompute.unsaid,
+            note: recompute.note.as_deref(),
+            on: &recompute.on,
+            valued: &recompute.valued,
+            off: &recompute.off,
+            words: match recompute.add.as_slice() {
+                [] => Err("how it is switched on in this program is not known"),
+                words => Ok(words),
+            },
+            place: recompute.place,
+            spaced: recompute.spaced,
+            of_launcher: None,
+            means_off: is_no,
+            in_file: &entry.file.recompute,
+            inputs,
+        };
+        return turn_on(switch, command, recognised, entry, arguments);
+    }
+    let mut draft = Draft::default();
+    match family::recomputation(&arguments) {
+        Said::On(hit) => Err(format!("already on: {}", shown(&hit))),
+        Said::Unclear(hit) => Err(format!(
+            "what {} takes in this program is not known",
+            hit.name
+        )),
+        Said::Off(off) => {
+            match (off.with, off.hit.value) {
+                (Some(with), Some(value)) => draft.set(off.hit.name, value, with),
+                _ => draft.remove(&arguments, &off.hit, false),
+            }
+            Ok(draft)
+        }
+        Said::Nothing => {
+            Err("no argument for activation checkpointing is known for this program".into())
+        }
+    }
+}
+
+/// Values with which nothing is recomputed. (`full` is all of it, of a precision it is the opposite.)
+fn is_no(value: &str) -> bool {
+    matches!(
+        value.to_ascii_lowercase().as_str(),
+        "no" | "none" | "off" | "false" | "f" | "n" | "0" | "null"
+    )
+}

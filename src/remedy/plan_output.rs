@@ -1,0 +1,127 @@
+//! What was recognised in a command and every remedy's edited command, as JSON for other programs.
+//!
+//! The words are the caller's own and come back unmasked: they are there to be run.
+
+use super::inputs::RemedyInputs;
+use super::offer::remedies;
+use super::plan::{Availability, Plan, Remedy};
+use crate::command::{CommandLine, Word};
+use crate::recognize::Edit;
+use crate::recognize::batch::batch_of;
+use crate::recognize::recognition::recognise;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// `{"program", "launcher", "batch", "remedies"}`. Variables that were typed before the command are
+/// the first words of each `argv`; what a remedy sets beside them is in its `env`.
+pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
+    let recognised = recognise(command, &inputs.launch);
+    let batch = batch_of(command, &recognised);
+    let program = command.argv.get(recognised.anatomy.program);
+    json!({
+        "program": {
+            "word": program.map(word),
+            "kind": recognised.anatomy.kind,
+            "known": recognised.known.map(|entry| entry.name.as_str()),
+            "entry_from": recognised.known.and_then(|entry| entry.source.as_deref()),
+        },
+        "launcher": recognised.launchers().iter().map(|l| l.name.as_str()).collect::<Vec<_>>(),
+        "torch": inputs.launch.torch,
+        "batch": batch.map(|batch| json!({
+            "value": batch.value,
+            "scope": batch.scope,
+            "arg": batch.argument,
+        })),
+        "remedies": remedies(command, inputs)
+            .iter()
+            .map(|remedy| in_json(command, remedy))
+            .collect::<Vec<_>>(),
+    })
+}
+
+fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
+    let edited = Plan::of(command, &[remedy]).command;
+    let reason = match &remedy.availability {
+        Availability::Offered => None,
+        Availability::NotOffered(reason) => Some(reason.as_str()),
+    };
+    let typed = |name: &str| command.env.iter().any(|change| change.name == *name);
+    let env: serde_json::Map<String, Value> = remedy
+        .edits
+        .iter()
+        .filter_map(|edit| match edit {
+            Edit::Env { name, value } => {
+                Some((name.clone(), value.as_ref().map_or(Value::Null, word)))
+            }
+            Edit::Replace { .. }
+            | Edit::Splice { .. }
+            | Edit::Insert { .. }
+            | Edit::Remove { .. }
+            | Edit::Patch(_) => None,
+        })
+        .collect();
+    let patches: Vec<String> = remedy
+        .edits
+        .iter()
+        .filter_map(|edit| match edit {
+            Edit::Patch(patch) => Some(patch.to_string()),
+            Edit::Replace { .. }
+            | Edit::Splice { .. }
+            | Edit::Insert { .. }
+            | Edit::Remove { .. }
+            | Edit::Env { .. } => None,
+        })
+        .collect();
+    let mut argv: Vec<Value> = edited
+        .env
+        .iter()
+        .filter(|change| change.name.as_str().is_none_or(typed))
+        .filter_map(|change| Some(assignment(&change.name, change.value.as_ref()?)))
+        .collect();
+    argv.extend(edited.argv.iter().map(word));
+    json!({
+        "id": remedy.id,
+        "available": remedy.is_offered(),
+        "reason": reason,
+        "argv": argv,
+        "env": env,
+        "patches": patches,
+        "title": remedy.title,
+        "changes": remedy.changes,
+        "effect": remedy.expectation.words,
+        "cost": remedy.cost,
+    })
+}
+
+fn assignment(name: &Word, value: &Word) -> Value {
+    let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    word(&Word(OsString::from_vec(bytes)))
+}
+
+/// Where a byte that is no UTF-8 is kept in a string until it is written: the last private plane,
+/// at the offset that Python's surrogate escapes have in theirs.
+const KEPT: u32 = 0x10_DC00;
+
+fn word(word: &Word) -> Value {
+    let mut text = String::new();
+    for chunk in word.as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        let kept = |byte: &u8| char::from_u32(KEPT + u32::from(*byte));
+        text.extend(chunk.invalid().iter().filter_map(kept));
+    }
+    Value::String(text)
+}
+
+/// The outline as text. Bytes that are no UTF-8 are written as Python reads them: as lone
+/// surrogates, `\udc80` to `\udcff`, which no Rust string can hold.
+pub fn plan_text(outline: &Value) -> String {
+    let mut text = String::new();
+    for c in format!("{outline:#}").chars() {
+        match (c as u32).checked_sub(KEPT) {
+            Some(byte @ 0x80..=0xff) => text.push_str(&format!("\\udc{byte:02x}")),
+            _ => text.push(c),
+        }
+    }
+    text
+}
