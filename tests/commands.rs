@@ -17,7 +17,8 @@ mod properties;
 
 use corpus::{Record, command, records};
 use oomph::command::{CommandLine, Word};
-use oomph::remedy::alloc_conf::Inherited;
+use oomph::recognize::alloc_conf::Inherited;
+use oomph::recognize::*;
 use oomph::remedy::*;
 use std::path::Path;
 
@@ -52,12 +53,12 @@ fn expected(line: &str, value: &str) -> Vec<String> {
 struct Case<'a> {
     record: &'a Record,
     before: CommandLine,
-    context: Context<'a>,
+    inputs: RemedyInputs<'a>,
 }
 
 impl Case<'_> {
     fn remedy(&self, id: RemedyId) -> Remedy {
-        let all = remedies(&self.before, &self.context);
+        let all = remedies(&self.before, &self.inputs);
         let found = all.into_iter().find(|remedy| remedy.id == id);
         found.unwrap_or_else(|| panic!("{id:?} for {}", self.record.line))
     }
@@ -113,7 +114,7 @@ fn remedy_of(key: &str) -> Option<RemedyId> {
 /// What is wrong with a record.
 fn objections(record: &Record) -> Vec<String> {
     let before = command(&record.line);
-    let files: Vec<ConfigFile> = named_files(&before, &Context::default())
+    let files: Vec<ConfigFile> = named_files(&before, &LaunchEnvironment::default())
         .into_iter()
         .filter_map(|named| {
             let has_name = |file: &&(String, String)| Path::new(&file.0) == named.name;
@@ -131,23 +132,26 @@ fn objections(record: &Record) -> Vec<String> {
         path: path.into(),
         number: Some(50),
     });
-    let mut context = Context {
-        files: &files,
-        copies: Some((Path::new("/s"), 2)),
-        environment: &environment,
-        checkpoint: checkpoint.as_ref(),
+    let mut inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            files: &files,
+            copies: Some((Path::new("/s"), 2)),
+            environment: &environment,
+            checkpoint: checkpoint.as_ref(),
+            ..LaunchEnvironment::default()
+        },
         bf16: record.value("bf16").map(|value| value != "no"),
-        ..Context::default()
+        ..RemedyInputs::default()
     };
     if let Some(scale) = record.value("scale") {
-        context.batch_scale = scale.parse().expect("a scale");
+        inputs.batch_scale = scale.parse().expect("a scale");
     }
     let case = Case {
         record,
         before: before.clone(),
-        context: context.clone(),
+        inputs: inputs.clone(),
     };
-    let recognised = || recognise(&before, &context);
+    let recognised = || recognise(&before, &inputs.launch);
     let mut latest = None;
     let mut wrong = Vec::new();
     for (key, value) in &record.expected {
@@ -163,7 +167,7 @@ fn objections(record: &Record) -> Vec<String> {
                 case.differs(&Plan::of(&before, &[remedy]).command, value)
             }
             "all" => {
-                let all = remedies(&before, &context);
+                let all = remedies(&before, &inputs);
                 let chosen: Vec<&Remedy> = all.iter().collect();
                 // Allocator settings stand in front of the command; this is of its own words.
                 let mut after = Plan::of(&before, &chosen).command;
@@ -245,7 +249,7 @@ fn settings_of_the_user_go_where_the_training_sees_them() {
 
 #[test]
 fn checkpoints_are_looked_for_where_the_program_writes_them() {
-    let wanted = |line: &str| checkpoints_wanted(&command(line), &Context::default());
+    let wanted = |line: &str| checkpoints_wanted(&command(line), &LaunchEnvironment::default());
     let trainer = wanted("python run_mlm.py --output_dir o/x").unwrap();
     assert_eq!(
         (trainer.directory.as_path(), trainer.named),
@@ -269,13 +273,16 @@ fn checkpoints_are_looked_for_where_the_program_writes_them() {
 fn entries_of_the_user_go_before_the_built_in_ones() {
     let text = "theme = \"dark\"\n[[program]]\nname = \"our trainer\"\nscripts = [\"run_mlm.py\"]\n[program.batch]\nnames = [\"--n\"]\n[program.accumulation]\nrule = \"flag\"\nnames = [\"--times\"]\ndefault = 1\n";
     let own = [Catalogue::of_user(text, "oomph.toml").unwrap()];
-    let context = Context {
-        own: &own,
-        ..Context::default()
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            own: &own,
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
     };
     let offered = |line: &str| {
         let before = command(line);
-        let all = remedies(&before, &context);
+        let all = remedies(&before, &inputs);
         let batch = all.iter().find(|remedy| remedy.id == RemedyId::Batch);
         let batch = batch.expect("a batch");
         assert_eq!(batch.availability, Availability::Offered);
@@ -283,7 +290,7 @@ fn entries_of_the_user_go_before_the_built_in_ones() {
     };
     let line = "python run_mlm.py --n 8 --per_device_train_batch_size 4";
     let before = command(line);
-    let entry = recognise(&before, &context).known.unwrap();
+    let entry = recognise(&before, &inputs.launch).known.unwrap();
     assert_eq!(
         (entry.name.as_str(), entry.source.as_deref()),
         ("our trainer", Some("oomph.toml"))

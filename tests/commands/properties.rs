@@ -2,7 +2,8 @@
 //! undone it gives the command as it was, and no words make the remedies fail.
 
 use oomph::command::{CommandLine, EnvChange, Word};
-use oomph::remedy::{Context, Edit, Plan, Remedy, plan_json, plan_text, remedies};
+use oomph::recognize::LaunchEnvironment;
+use oomph::remedy::{Edit, Plan, Remedy, RemedyInputs, plan_json, plan_text, remedies};
 use proptest::prelude::*;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -178,8 +179,8 @@ proptest! {
         mask in 1u16..256,
         scale in prop::sample::select(vec![0.5, 0.25, 0.75, 0.9, 0.001]),
     ) {
-        let context = Context { batch_scale: scale, torch: Some("2.11.0"), ..Context::default() };
-        let all = remedies(&before, &context);
+        let inputs = RemedyInputs { launch: LaunchEnvironment { torch: Some("2.11.0"), ..LaunchEnvironment::default() }, batch_scale: scale, ..RemedyInputs::default() };
+        let all = remedies(&before, &inputs);
         let chosen: Vec<&Remedy> = all
             .iter()
             .enumerate()
@@ -209,7 +210,7 @@ proptest! {
 
     #[test]
     fn the_order_of_choosing_does_not_matter(before in command()) {
-        let all = remedies(&before, &Context::default());
+        let all = remedies(&before, &RemedyInputs::default());
         let forwards: Vec<&Remedy> = all.iter().collect();
         let backwards: Vec<&Remedy> = all.iter().rev().collect();
         prop_assert_eq!(Plan::of(&before, &forwards), Plan::of(&before, &backwards));
@@ -218,7 +219,7 @@ proptest! {
 
     #[test]
     fn an_outline_is_json_whatever_the_words(before in command()) {
-        let text = plan_text(&plan_json(&before, &Context::default()));
+        let text = plan_text(&plan_json(&before, &RemedyInputs::default()));
         // A Rust parser refuses lone surrogates, which Python reads; without them it is JSON.
         let plain: String = text.replace("\\udc", "\\u00");
         prop_assert!(serde_json::from_str::<serde_json::Value>(&plain).is_ok(), "{}", text);
