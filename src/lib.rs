@@ -14,9 +14,9 @@
 //! | [`event`] | everything that can happen; one line of a recording | units, command, oom's report |
 //! | [`state`] | what is known so far: a fold of events | event, oom's report, units, command |
 //! | [`recognize`] | what a command is, and where its knobs are | event, units, command |
-//! | [`forecast`] | what a run will need | state, recognize and below |
-//! | [`diagnosis`] | state to findings: one cause, one file | forecast, state and below |
-//! | [`remedy`] | what can be changed, and whether it is worth it | diagnosis, forecast, recognize and below |
+//! | [`forecast`] | what a run will need | state and below, recognize |
+//! | [`diagnosis`] | state to findings: one cause, one file | forecast and below |
+//! | [`remedy`] | what can be changed, and whether it is worth it | diagnosis and below |
 //! | [`probe`] | the Python that runs inside the training | nothing but units, command |
 //! | [`collect`] | sources of events: NVML, the probe's socket | event, oom, command, units |
 //! | [`supervise`] | the keeper process and the front's handle on it | event, oom, command, units |
