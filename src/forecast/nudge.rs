@@ -10,7 +10,7 @@ use super::target::{Allocator, Target};
 use super::treatment::Treatment;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, Reading};
-use crate::state::{RunOutcome, RankState, State};
+use crate::state::{RankState, RunOutcome, State};
 use crate::units::Bytes;
 use std::fmt;
 

@@ -13,7 +13,7 @@ use crate::event::{Event, Exit, Level, NvmlState, StopRequested, What};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
-use crate::state::{RunOutcome, Run};
+use crate::state::{Run, RunOutcome};
 use crate::supervise::{KeeperOrder, Launch};
 use crate::ui;
 use crate::units::{Bytes, Moment, Pid, Uuid};
