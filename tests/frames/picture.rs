@@ -1,5 +1,5 @@
-//! README's picture: the real frame of a session that ran out of memory and was relaunched. It is
-//! compared with what is drawn now, so that it cannot go stale.
+//! README's picture: real frames of a session that ran out of memory and was relaunched on one key.
+//! They are compared with what is drawn now, so that the picture cannot go stale.
 
 use crate::frames::cases::CASES;
 use crate::frames::{draw, svg};
@@ -9,12 +9,30 @@ use std::path::Path;
 #[test]
 fn the_picture_in_the_readme_is_the_screen() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/screen.svg");
-    let case = CASES.iter().find(|case| case.name == "second-run").unwrap();
-    let (story, view) = case.staged(Theme::full(), 120, 29);
-    let buf = draw(&story, &view, 120, 29);
-    let picture = svg::render(
-        &buf,
-        "oomph watching the second run of a training after an out-of-memory",
+    let shot = |name: &str, seconds, caption| {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        let (story, view) = case.staged(Theme::full(), 120, 33);
+        svg::Shot {
+            buf: draw(&story, &view, 120, 33),
+            seconds,
+            caption,
+        }
+    };
+    let picture = svg::animate(
+        &[
+            shot(
+                "oom-capacity",
+                7,
+                "Memory runs out: why, and what will help",
+            ),
+            shot("gate", 2, "[b] relaunch with half the batch, accumulated"),
+            shot(
+                "second-run",
+                6,
+                "It runs, with the memory that was predicted",
+            ),
+        ],
+        "A training runs out of memory, oomph names the cause, one key relaunches it, and it runs",
     );
     if std::env::var_os("OOMPH_UPDATE_PICTURES").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -20,25 +20,99 @@ const ANSI: [&str; 16] = [
 
 /// The picture of a buffer.
 pub fn render(buf: &Buffer, title: &str) -> String {
-    let area = buf.area;
-    let width = f64::from(area.width) * CELL_W + 2.0 * PAD;
-    let height = f64::from(area.height) * CELL_H + 2.0 * PAD;
-    let mut svg = String::new();
-    let _ = writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1} {height:.1}" role="img" aria-label="{title}" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" fill="{TEXT}" xml:space="preserve">"#
-    );
-    let _ = writeln!(
-        svg,
-        r#"<rect width="100%" height="100%" rx="10" fill="{GROUND}"/>"#
-    );
-    for y in 0..area.height {
-        backgrounds(&mut svg, buf, y);
-        blocks(&mut svg, buf, y);
-        text(&mut svg, buf, y);
+    let mut svg = head(buf, 0.0, title);
+    body(&mut svg, buf);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// One screen of an animation.
+pub struct Shot {
+    pub buf: Buffer,
+    pub seconds: u32,
+    /// What happens, below the screen; a word in square brackets is drawn as a key.
+    pub caption: &'static str,
+}
+
+/// Height of the line below the screen.
+const CAPTION: f64 = 34.0;
+
+/// Screens of one size after each other, without end. By style sheets alone: a picture in a README
+/// runs no scripts. Where nothing moves, the first screen is seen.
+pub fn animate(shots: &[Shot], title: &str) -> String {
+    let total: u32 = shots.iter().map(|shot| shot.seconds).sum();
+    let mut svg = head(&shots[0].buf, CAPTION, title);
+    svg.push_str("<style>");
+    let mut begins = 0;
+    for (n, shot) in shots.iter().enumerate() {
+        let percent = |seconds: u32| f64::from(seconds) * 100.0 / f64::from(total);
+        let (from, to) = (percent(begins), percent(begins + shot.seconds));
+        let _ = write!(
+            svg,
+            "@keyframes k{n}{{0%{{opacity:{}}}",
+            u8::from(begins == 0)
+        );
+        if begins > 0 {
+            let _ = write!(svg, "{from:.2}%{{opacity:1}}");
+        }
+        let _ = write!(svg, "{to:.2}%{{opacity:0}}100%{{opacity:0}}}}");
+        let _ = write!(svg, ".s{n}{{animation:k{n} {total}s step-end infinite}}");
+        begins += shot.seconds;
+    }
+    svg.push_str("@media (prefers-reduced-motion:reduce){g{animation:none!important}}</style>\n");
+    for (n, shot) in shots.iter().enumerate() {
+        let opacity = u8::from(n == 0);
+        let _ = writeln!(svg, r#"<g class="s{n}" opacity="{opacity}">"#);
+        body(&mut svg, &shot.buf);
+        caption(&mut svg, &shot.buf, shot.caption);
+        svg.push_str("</g>\n");
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+fn caption(svg: &mut String, buf: &Buffer, words: &str) {
+    let top = PAD + f64::from(buf.area.height) * CELL_H + CAPTION - 26.0;
+    let (key, words) = match words
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((key, rest)) => (Some(key), rest.trim_start()),
+        None => (None, words),
+    };
+    let mut x = PAD + CELL_W;
+    if let Some(key) = key {
+        let _ = writeln!(
+            svg,
+            r##"<rect x="{x:.1}" y="{top:.1}" width="26" height="26" rx="5" fill="#f0c95a"/><text x="{:.1}" y="{:.1}" font-size="17" font-weight="bold" fill="{GROUND}" text-anchor="middle">{key}</text>"##,
+            x + 13.0,
+            top + 19.0
+        );
+        x += 38.0;
+    }
+    let _ = writeln!(
+        svg,
+        r##"<text x="{x:.1}" y="{:.1}" font-size="17" font-weight="bold" fill="#f0c95a">{words}</text>"##,
+        top + 19.0
+    );
+}
+
+fn head(buf: &Buffer, below: f64, title: &str) -> String {
+    let width = f64::from(buf.area.width) * CELL_W + 2.0 * PAD;
+    let height = f64::from(buf.area.height) * CELL_H + 2.0 * PAD + below;
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1} {height:.1}" role="img" aria-label="{title}" font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" fill="{TEXT}" xml:space="preserve">
+<rect width="100%" height="100%" rx="10" fill="{GROUND}"/>
+"#
+    )
+}
+
+fn body(svg: &mut String, buf: &Buffer) {
+    for y in 0..buf.area.height {
+        backgrounds(svg, buf, y);
+        blocks(svg, buf, y);
+        text(svg, buf, y);
+    }
 }
 
 fn cell(buf: &Buffer, x: u16, y: u16) -> &Cell {
