@@ -289,7 +289,7 @@ fn devices_that_come_and_go_are_followed() {
         What::Note(note) => Some(note.text),
         _ => None,
     });
-    assert!(note.contains("GPU 1 cannot be watched"), "{note}");
+    assert!(note.contains("cannot read GPU 1"), "{note}");
     watched.reading_where(|reading| reading.uuid == Uuid::new("c"));
 }
 

@@ -74,7 +74,7 @@ pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> NvmlWatch
     });
     if let Err(error) = spawn("nvml", move || poll::run(&options, &pulse, &outbox)) {
         failed_outbox.say(NvmlState::Unavailable {
-            reason: format!("NVML is not asked: its thread cannot be started ({error})"),
+            reason: format!("NVML is off: cannot start its thread ({error})"),
         });
     }
     watch

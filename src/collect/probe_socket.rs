@@ -48,7 +48,7 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{}: a socket's path has at most {LONGEST_PATH} bytes, this one has {}; set XDG_RUNTIME_DIR or TMPDIR to a shorter one",
+                "{}: a socket's path can have at most {LONGEST_PATH} bytes, this one has {}; set XDG_RUNTIME_DIR or TMPDIR to a shorter directory",
                 path.display(),
                 path.as_os_str().as_bytes().len()
             ),
@@ -57,7 +57,7 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     let about = |error: io::Error| {
         io::Error::new(
             error.kind(),
-            format!("{}: cannot listen there: {error}", path.display()),
+            format!("cannot listen on {}: {error}", path.display()),
         )
     };
     remove_stale(path).map_err(about)?;
@@ -182,12 +182,12 @@ impl RejectionNotes {
         let (said, text) = match refusal {
             RejectedPeer::OtherUser(uid) => (
                 &mut self.other_user,
-                format!("a process of another user ({uid}) was refused at the probe's socket"),
+                format!("rejected a process of another user ({uid}) at the probe's socket"),
             ),
             RejectedPeer::TooMany => (
                 &mut self.too_many,
                 format!(
-                    "more than {MOST_CONNECTIONS} processes report at a time: the rest is not shown"
+                    "more than {MOST_CONNECTIONS} processes report memory at the same time: the rest are not shown"
                 ),
             ),
             RejectedPeer::NoCredentials => return None,

@@ -27,7 +27,7 @@ pub fn read(path: &Path, settings: &mut UserSettings) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => settings
             .problems
-            .push(format!("{}: {error}; going on without it", path.display())),
+            .push(format!("{}: {error}; ignoring it", path.display())),
     }
 }
 
@@ -40,7 +40,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST {
-        return Err(io::Error::other("longer than a mebibyte"));
+        return Err(io::Error::other("longer than 1 MiB"));
     }
     Ok(text)
 }
@@ -51,7 +51,7 @@ fn take(path: &Path, text: String, settings: &mut UserSettings) {
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             settings.problems.push(format!(
-                "{}:{line}: {}; going on without this file",
+                "{}:{line}: {}; ignoring this file",
                 path.display(),
                 error.message().replace('\n', "; ")
             ));
@@ -122,7 +122,7 @@ mod tests {
                 panic!("{text:?}: {:?}", settings.problems);
             };
             assert!(problem.contains(said), "{problem}");
-            assert!(problem.ends_with("; going on without this file"));
+            assert!(problem.ends_with("; ignoring this file"));
             assert!(!problem.contains('\n'), "{problem}");
             assert_eq!(settings.theme, None);
         }

@@ -4,13 +4,8 @@
 //! a real one would. It knows nothing of events or files.
 
 use crate::units::{Bytes, Moment};
-use std::time::Duration;
 
 const DAY: f64 = 86_400.0;
-
-/// How fast a saved-up burst may be spent: within about this long. Most trainings end within
-/// hours, and their recordings are the better for it.
-const HORIZON: f64 = 2.0 * 3_600.0;
 
 /// A share of what a recording may grow by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +59,6 @@ impl Allowance {
             self.left -= cost.0 as f64;
         }
         enough
-    }
-
-    /// Whether `cost` for what happened in `span` is within the pace at which this should be spent:
-    /// what comes back, and a part of what was saved.
-    pub(super) fn is_in_pace(&mut self, cost: Bytes, span: Duration, now: Moment) -> bool {
-        let left = self.left(now).0 as f64;
-        let pace = self.per_second() + left / HORIZON;
-        cost.0 as f64 <= left.min(pace * span.as_secs_f64())
     }
 }
 

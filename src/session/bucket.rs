@@ -1,15 +1,15 @@
 //! The smallest, the largest and the last reading of each stream since the bucket was opened:
 //! real readings, so that a thinned recording needs no kind of event of its own.
 
-use super::fidelity::Stream;
+use super::fidelity::ReadingStream;
 use super::line::RecordLine;
 use crate::units::{Bytes, Moment};
 use std::collections::HashMap;
 
 /// A bucket of readings that is still open.
 #[derive(Debug, Default)]
-pub(super) struct Bucket {
-    streams: HashMap<Stream, Extremes>,
+pub(super) struct ReadingBucket {
+    streams: HashMap<ReadingStream, Extremes>,
     opened: Option<Moment>,
     cost: u64,
 }
@@ -38,7 +38,7 @@ impl Extremes {
     }
 }
 
-impl Bucket {
+impl ReadingBucket {
     /// When its first reading came.
     pub(super) fn opened(&self) -> Option<Moment> {
         self.opened
@@ -53,7 +53,7 @@ impl Bucket {
     /// away (`false`): thousands of short-lived processes must not fill our memory.
     pub(super) fn take(
         &mut self,
-        stream: Stream,
+        stream: ReadingStream,
         value: u64,
         line: &RecordLine,
         most: Bytes,
@@ -103,7 +103,7 @@ impl Bucket {
     /// Its lines in order of time; the bucket is empty afterwards.
     pub(super) fn close(&mut self) -> Vec<RecordLine> {
         let lines = self.lines();
-        *self = Bucket::default();
+        *self = ReadingBucket::default();
         lines
     }
 }
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn the_extremes_and_the_last_stay() {
-        let mut bucket = Bucket::default();
+        let mut bucket = ReadingBucket::default();
         for (at, value) in [(1, 5), (2, 9), (3, 1), (4, 6), (5, 7)] {
             assert!(bucket.take(
-                Stream::Sample(Pid(1), 0),
+                ReadingStream::Sample(Pid(1), 0),
                 value,
                 &line(at, value),
                 Bytes(1 << 20)
@@ -147,17 +147,22 @@ mod tests {
 
     #[test]
     fn one_reading_is_kept_once() {
-        let mut bucket = Bucket::default();
-        bucket.take(Stream::Sample(Pid(1), 0), 5, &line(1, 5), Bytes(1 << 20));
+        let mut bucket = ReadingBucket::default();
+        bucket.take(
+            ReadingStream::Sample(Pid(1), 0),
+            5,
+            &line(1, 5),
+            Bytes(1 << 20),
+        );
         assert_eq!(bucket.close().len(), 1);
     }
 
     #[test]
     fn a_full_bucket_keeps_the_streams_it_has() {
-        let mut bucket = Bucket::default();
+        let mut bucket = ReadingBucket::default();
         let most = Bytes(1);
-        assert!(bucket.take(Stream::Sample(Pid(1), 0), 5, &line(1, 5), most));
-        assert!(!bucket.take(Stream::Sample(Pid(2), 0), 5, &line(2, 5), most));
-        assert!(bucket.take(Stream::Sample(Pid(1), 0), 6, &line(3, 6), most));
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 5, &line(1, 5), most));
+        assert!(!bucket.take(ReadingStream::Sample(Pid(2), 0), 5, &line(2, 5), most));
+        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 6, &line(3, 6), most));
     }
 }

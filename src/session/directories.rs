@@ -48,7 +48,7 @@ impl Directories {
             notes.push("this session is not recorded".into());
         }
         if runtime_base.is_none() {
-            notes.push("the probe is not used: there is no place for its socket".into());
+            notes.push("the probe is off: there is no directory for its socket".into());
         }
         let parents: Vec<&Path> = [&sessions, &runtime_base]
             .into_iter()
@@ -63,7 +63,9 @@ impl Directories {
                 notes,
             },
             Err(reason) => {
-                notes.push(format!("{reason}: not recorded, and without the probe"));
+                notes.push(format!(
+                    "{reason}: this session is not recorded, and the probe is off"
+                ));
                 Directories {
                     id: format!("{stem}-{}", std::process::id()),
                     state: None,
@@ -113,7 +115,7 @@ fn sessions(places: &[BaseDir], notes: &mut Vec<String>) -> Option<PathBuf> {
     match make_all(&sessions) {
         Ok(()) => Some(sessions),
         Err(error) => {
-            notes.push(format!("{} cannot be made: {error}", sessions.display()));
+            notes.push(format!("cannot create {}: {error}", sessions.display()));
             None
         }
     }
@@ -134,7 +136,7 @@ fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Opt
         }
     });
     if let (Some(base), Some(last)) = (&had, refused.last_mut()) {
-        last.push_str(&format!("; {} is used instead", base.display()));
+        last.push_str(&format!("; using {} instead", base.display()));
     }
     notes.append(&mut refused);
     had
@@ -173,10 +175,12 @@ fn make_in_all(stem: &str, parents: &[&Path]) -> Result<String, String> {
             let _ = fs::remove_dir(dir);
         }
         if error.kind() != io::ErrorKind::AlreadyExists {
-            return Err(format!("{} cannot be made: {error}", dir.display()));
+            return Err(format!("cannot create {}: {error}", dir.display()));
         }
     }
-    Err(format!("{SAME_SECOND} sessions have the name {stem}"))
+    Err(format!(
+        "there are already {SAME_SECOND} sessions named {stem}"
+    ))
 }
 
 /// The program's name as part of a file name: `python3`, `train.py`, `torchrun`.
@@ -263,7 +267,7 @@ mod tests {
         let session = create(dir.path());
         assert_eq!(session.notes.len(), 2, "{:?}", session.notes);
         assert!(session.notes[0].contains("home/.local/state/oomph cannot be used: "));
-        assert!(session.notes[0].contains(" is used instead"));
+        assert!(session.notes[0].contains("; using "));
         assert!(session.state.unwrap().is_dir());
         assert!(session.runtime.unwrap().is_dir());
     }

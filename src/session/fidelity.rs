@@ -17,14 +17,14 @@ pub(super) enum Fidelity {
     /// As it came, within the share of what happens now and then.
     Exact,
     /// One of a stream of readings, of which the smallest, the largest and the last are kept.
-    Thinned(Stream, u64),
+    Thinned(ReadingStream, u64),
     /// Not at all: a kind that this version cannot write.
     Nothing,
 }
 
 /// What readings are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Stream {
+pub(super) enum ReadingStream {
     Sample(Pid, u32),
     Step(Pid, u32),
     Device(Uuid),
@@ -51,15 +51,15 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Dropped(_) => Fidelity::Exact,
         What::Device(reading) if reading.lost.is_some() => Fidelity::Exact,
         What::Device(reading) => Fidelity::Thinned(
-            Stream::Device(reading.uuid.clone()),
+            ReadingStream::Device(reading.uuid.clone()),
             reading.used.unwrap_or_default().0,
         ),
         What::Sample(sample) => Fidelity::Thinned(
-            Stream::Sample(sample.pid, sample.device),
+            ReadingStream::Sample(sample.pid, sample.device),
             sample.allocated.0,
         ),
         What::Step(step) => Fidelity::Thinned(
-            Stream::Step(step.pid, step.device),
+            ReadingStream::Step(step.pid, step.device),
             step.after.peak.max(step.before.peak).0,
         ),
         What::Unknown => Fidelity::Nothing,

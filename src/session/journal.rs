@@ -1,91 +1,53 @@
-//! Which lines of which events go where: the recording without its files.
+//! Which lines a recording gets of which events; the files are the writer's business.
 //!
-//! Exact events go to the recording at once. Readings go at full rate to the *recent* generations
-//! beside it, and thinned to the recording itself whenever their bucket closes; at an out-of-memory
-//! the last minute of them goes there in full as well. All time here is the events' own.
+//! Exact events are written at once. Readings are thinned: of each stream the smallest, the largest
+//! and the last one of a bucket are written when the bucket closes. The last minute of them is
+//! also kept in memory at full rate, and written at an out-of-memory and at a clean end. All time
+//! here is the events' own.
 
 use super::allowance::Allowance;
-use super::bucket::Bucket;
-use super::fidelity::{Fidelity, Stream, fidelity};
+use super::bucket::ReadingBucket;
+use super::fidelity::{Fidelity, ReadingStream, fidelity};
 use super::limits::Limits;
 use super::line::RecordLine;
-use crate::event::{Event, Level, Note, What};
+use crate::event::{Event, Level, Note, SessionStarted, Started, What};
 use crate::units::{Bytes, Moment, clock_face};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often at most the recording says that something did not fit into its share.
+/// How often at most the recording mentions events that its limits had no room for.
 const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
 
-/// Lines for the disk, of one event or of several.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    /// For the recording.
-    pub main: Vec<RecordLine>,
-    /// Begin a new recent generation before `recent` is written.
-    pub rotate: bool,
-    /// For the recent generation.
-    pub recent: Vec<RecordLine>,
-    /// Not to be held back for a larger write.
-    pub urgent: bool,
-}
-
-impl Batch {
-    pub(super) fn is_empty(&self) -> bool {
-        self.main.is_empty() && self.recent.is_empty() && !self.rotate
-    }
-
-    pub(super) fn cost(&self) -> Bytes {
-        self.main
-            .iter()
-            .chain(&self.recent)
-            .map(RecordLine::cost)
-            .sum()
-    }
-}
-
-/// The recording's book-keeping.
+/// Turns events into the lines that are to be written.
 #[derive(Debug)]
 pub(super) struct Journal {
     limits: Limits,
-    thinned: Allowance,
     oom: Allowance,
-    around_oom: Allowance,
     exact: Allowance,
     now: Moment,
-    bucket: Bucket,
-    generation: Generation,
+    bucket: ReadingBucket,
     last_minute: VecDeque<RecordLine>,
     last_minute_cost: u64,
     full_rate_until: Option<Moment>,
     overflow: Overflow,
 }
 
-#[derive(Debug, Default)]
-struct Generation {
-    began: Moment,
-    cost: u64,
-}
-
-/// Events that their share had no room for.
+/// Events that the limits had no room for.
 #[derive(Debug, Default)]
 struct Overflow {
     events: u64,
     since: Moment,
-    said: Option<Moment>,
+    told: Option<Moment>,
 }
 
 impl Journal {
     pub(super) fn new(limits: Limits) -> Journal {
         Journal {
             limits,
-            thinned: Allowance::full(limits.thinned),
             oom: Allowance::full(limits.oom),
-            around_oom: Allowance::full(limits.around_oom),
             exact: Allowance::full(limits.exact),
             now: Moment::ZERO,
-            bucket: Bucket::default(),
-            generation: Generation::default(),
+            bucket: ReadingBucket::default(),
             last_minute: VecDeque::new(),
             last_minute_cost: 0,
             full_rate_until: None,
@@ -93,54 +55,49 @@ impl Journal {
         }
     }
 
-    /// What `event` puts on the disk. Fails where it cannot be written as JSON; nothing else of the
-    /// recording is touched by that.
-    pub(super) fn accept(&mut self, event: &Event) -> Result<Batch, serde_json::Error> {
+    /// The lines that are to be written now that `event` has happened.
+    pub(super) fn accept(&mut self, event: &Event) -> Result<Vec<RecordLine>, serde_json::Error> {
         let kept = fidelity(&event.what);
-        let mut batch = Batch::default();
-        if kept == Fidelity::Nothing {
-            return Ok(batch);
-        }
-        let line = match stored(&event.what) {
-            Some(what) => RecordLine::of(&Event { at: event.at, what }, kept == Fidelity::Vital)?,
-            None => RecordLine::of(event, matches!(kept, Fidelity::Vital | Fidelity::Oom))?,
+        let vital = matches!(kept, Fidelity::Vital | Fidelity::Oom);
+        let line = match without_secrets(&event.what) {
+            Some(what) => RecordLine::of(&Event { at: event.at, what }, vital)?,
+            None => RecordLine::of(event, vital)?,
         };
         self.now = self.now.max(event.at);
+        let mut lines = Vec::new();
         match kept {
-            Fidelity::Vital => batch.main.push(line),
-            Fidelity::Oom => self.take_oom(line, &mut batch),
-            Fidelity::Exact if self.exact.spend(line.cost(), self.now) => batch.main.push(line),
-            Fidelity::Exact => self.overflow(1),
-            Fidelity::Thinned(stream, value) => self.take_reading(stream, value, line, &mut batch),
+            Fidelity::Vital => lines.push(line),
+            Fidelity::Oom => self.take_oom(line, &mut lines),
+            Fidelity::Exact if self.exact.spend(line.cost(), self.now) => lines.push(line),
+            Fidelity::Exact => self.count_overflow(),
+            Fidelity::Thinned(stream, value) => self.take_reading(stream, value, line, &mut lines),
             Fidelity::Nothing => {}
         }
-        batch.urgent = !batch.main.is_empty();
-        self.close_bucket_in_pace(&mut batch);
-        self.tell_overflow(&mut batch);
-        Ok(batch)
+        if self.bucket_is_due() {
+            lines.extend(self.bucket.close());
+        }
+        lines.extend(self.tell_overflow());
+        Ok(lines)
     }
 
     /// What is still to be written when the session ends.
-    pub(super) fn finish(&mut self) -> Batch {
-        let mut batch = Batch {
-            main: self.bucket.close(),
-            urgent: true,
-            ..Batch::default()
-        };
-        self.overflow.said = None;
-        self.tell_overflow(&mut batch);
-        batch
+    pub(super) fn finish(&mut self) -> Vec<RecordLine> {
+        let mut lines = self.bucket.close();
+        lines.extend(std::mem::take(&mut self.last_minute));
+        self.overflow.told = None;
+        lines.extend(self.tell_overflow());
+        lines
     }
 
-    fn take_oom(&mut self, line: RecordLine, batch: &mut Batch) {
+    fn take_oom(&mut self, line: RecordLine, lines: &mut Vec<RecordLine>) {
         if !self.oom.spend(line.cost(), self.now) {
-            return self.overflow(1);
+            return self.count_overflow();
         }
         let at = line.at;
-        // The record itself first: should we be cut off, it is the line that counts.
-        batch.main.push(line);
+        // The record itself first: should the file be cut off, it is the line that counts.
+        lines.push(line);
         self.full_rate_until = self.full_rate_until.max(Some(at + self.limits.after_oom));
-        let mut room = self.around_oom.left(self.now).0;
+        let mut room = self.room_around_oom();
         let newest_that_fit = self.last_minute.iter().rev().take_while(|line| {
             let fits = line.cost().0 <= room;
             room = room.saturating_sub(line.cost().0);
@@ -148,28 +105,39 @@ impl Journal {
         });
         let before: Vec<RecordLine> = newest_that_fit.cloned().collect();
         let cost: Bytes = before.iter().map(RecordLine::cost).sum();
-        if self.around_oom.spend(cost, self.now) {
-            batch.main.extend(before.into_iter().rev());
+        if self.oom.spend(cost, self.now) {
+            lines.extend(before.into_iter().rev());
         }
         // Written once: the next out-of-memory adds only what came after this one.
         self.last_minute.clear();
         self.last_minute_cost = 0;
     }
 
-    fn take_reading(&mut self, stream: Stream, value: u64, line: RecordLine, batch: &mut Batch) {
-        if self.full_rate_until >= Some(line.at) && self.around_oom.spend(line.cost(), self.now) {
-            batch.main.push(line);
-            return;
+    /// What may be spent on readings around an out-of-memory: a part is left for the records.
+    fn room_around_oom(&mut self) -> u64 {
+        let reserved = self.limits.oom_records.0;
+        self.oom.left(self.now).0.saturating_sub(reserved)
+    }
+
+    fn take_reading(
+        &mut self,
+        stream: ReadingStream,
+        value: u64,
+        line: RecordLine,
+        lines: &mut Vec<RecordLine>,
+    ) {
+        if self.full_rate_until >= Some(line.at)
+            && self.room_around_oom() >= line.cost().0
+            && self.oom.spend(line.cost(), self.now)
+        {
+            return lines.push(line);
         }
         self.remember(line.clone());
-        self.rotate_if_full(batch);
-        self.generation.cost += line.cost().0;
-        batch.recent.push(line.clone());
         if !self
             .bucket
             .take(stream, value, &line, self.limits.bucket_held)
         {
-            self.overflow(1);
+            self.count_overflow();
         }
     }
 
@@ -186,62 +154,42 @@ impl Journal {
         }
     }
 
-    fn rotate_if_full(&mut self, batch: &mut Batch) {
-        let full = self.generation.cost >= self.limits.generation.0;
-        let old = self.now.since(self.generation.began) >= self.limits.generation_span;
-        if full || (old && self.generation.cost > 0) {
-            // What the given-up generation held of the open bucket must not be lost with it.
-            batch.rotate = true;
-            batch.recent = self.bucket.lines();
-            self.generation = Generation {
-                began: self.now,
-                cost: batch.recent.iter().map(|line| line.cost().0).sum(),
-            };
-        }
+    /// A bucket is open for as long as its lines take at the rate at which the recording may grow:
+    /// more ranks make longer buckets, and never a larger file.
+    fn bucket_is_due(&self) -> bool {
+        self.bucket.opened().is_some_and(|opened| {
+            let span = self.now.since(opened);
+            let rate = self.limits.thinned_rate(self.now);
+            span >= self.limits.bucket && self.bucket.cost().0 as f64 <= rate * span.as_secs_f64()
+        })
     }
 
-    fn close_bucket_in_pace(&mut self, batch: &mut Batch) {
-        let Some(opened) = self.bucket.opened() else {
-            return;
-        };
-        let (span, cost) = (self.now.since(opened), self.bucket.cost());
-        if span >= self.limits.bucket
-            && self.thinned.is_in_pace(cost, span, self.now)
-            && self.thinned.spend(cost, self.now)
-        {
-            batch.main.extend(self.bucket.close());
-        }
-    }
-
-    fn overflow(&mut self, events: u64) {
+    fn count_overflow(&mut self) {
         if self.overflow.events == 0 {
             self.overflow.since = self.now;
         }
-        self.overflow.events += events;
+        self.overflow.events += 1;
     }
 
-    fn tell_overflow(&mut self, batch: &mut Batch) {
-        let rested = |said: Moment| self.now.since(said) >= BETWEEN_OVERFLOWS;
-        if self.overflow.events == 0 || !self.overflow.said.is_none_or(rested) {
-            return;
+    fn tell_overflow(&mut self) -> Option<RecordLine> {
+        let lately = |told: Moment| self.now.since(told) < BETWEEN_OVERFLOWS;
+        if self.overflow.events == 0 || self.overflow.told.is_some_and(lately) {
+            return None;
         }
         let text = format!(
-            "{} events since {} were not recorded: more than the recording's share for their kind",
+            "{} events since {} were not recorded: they exceed the recording's size limit for their kind",
             self.overflow.events,
             clock_face(self.overflow.since.since(Moment::ZERO)),
         );
-        if let Ok(line) = RecordLine::of(&warning(self.now, text), true) {
-            batch.main.push(line);
-        }
         self.overflow = Overflow {
-            events: 0,
-            since: self.now,
-            said: Some(self.now),
+            told: Some(self.now),
+            ..Overflow::default()
         };
+        RecordLine::of(&warning(self.now, text), true).ok()
     }
 }
 
-/// A note of ours as an event.
+/// A note of the recording's own.
 pub(super) fn warning(at: Moment, text: String) -> Event {
     Event {
         at,
@@ -252,37 +200,17 @@ pub(super) fn warning(at: Moment, text: String) -> Event {
     }
 }
 
-/// The event as it may be stored, where that differs from the event: secrets are masked here once
-/// more, so that no caller can forget it.
-fn stored(what: &What) -> Option<What> {
-    match what {
-        What::SessionStarted(started) => {
-            let mut started = started.clone();
-            started.command = started.command.without_secrets();
-            Some(What::SessionStarted(started))
-        }
-        What::Started(started) => {
-            let mut started = started.clone();
-            started.command = started.command.without_secrets();
-            Some(What::Started(started))
-        }
-        What::SpawnFailed(_)
-        | What::Exited(_)
-        | What::Nvml(_)
-        | What::Device(_)
-        | What::Hello(_)
-        | What::Sample(_)
-        | What::Step(_)
-        | What::Structure(_)
-        | What::Patchable(_)
-        | What::Patch(_)
-        | What::Oom(_)
-        | What::ProbeGone(_)
-        | What::OomText(_)
-        | What::Epoch(_)
-        | What::StopRequested(_)
-        | What::Note(_)
-        | What::Dropped(_)
-        | What::Unknown => None,
+/// The event with its command's secrets masked, where it has a command. Callers mask them too; here
+/// it cannot be forgotten.
+fn without_secrets(what: &What) -> Option<What> {
+    let mut masked = match what {
+        What::SessionStarted(_) | What::Started(_) => what.clone(),
+        _ => return None,
+    };
+    if let What::SessionStarted(SessionStarted { command, .. })
+    | What::Started(Started { command, .. }) = &mut masked
+    {
+        *command = command.without_secrets();
     }
+    Some(masked)
 }

@@ -1,29 +1,30 @@
-//! What a recording may cost. The shares are laid out so that the first day of a session, the
-//! dearest, stays under 50 MB whatever the number of ranks; a test adds them up.
+//! What a recording may cost. The figures are chosen so that the first day of a session, the
+//! largest, stays under 50 MB whatever the number of ranks; a test adds them up.
 
 use super::allowance::Share;
-use crate::units::Bytes;
+use crate::units::{Bytes, Moment};
 use std::time::Duration;
 
 const MB: u64 = 1_000_000;
 
+/// Most trainings end within hours: their readings are thinned less.
+const FIRST_HOURS: Moment = Moment(2 * 3_600 * 1_000_000);
+
 /// Bounds of one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For readings thinned with age.
-    pub thinned: Share,
-    /// For the records of out-of-memory themselves: a program that catches one in every step must
+    /// Bytes a second for thinned readings in the first two hours, …
+    pub thinned_at_first: u32,
+    /// … and after them.
+    pub thinned_later: u32,
+    /// For out-of-memory and the readings around it: a program that catches one in every step must
     /// not fill the disk.
     pub oom: Share,
-    /// For the readings at full rate around an out-of-memory.
-    pub around_oom: Share,
+    /// What of that is for the records alone.
+    pub oom_records: Bytes,
     /// For what happens now and then: processes that come and go, notes, the structure of memory.
     pub exact: Share,
-    /// How much each of the two generations of the last minutes may hold.
-    pub generation: Bytes,
-    /// How long a generation may be written to before the older one is given up.
-    pub generation_span: Duration,
-    /// How long before an out-of-memory readings are kept at full rate, …
+    /// How long before an out-of-memory, or the end, readings are kept at full rate, …
     pub before_oom: Duration,
     /// … how many bytes of them are held in memory for that, …
     pub before_oom_held: Bytes,
@@ -35,27 +36,31 @@ pub struct Limits {
     pub bucket_held: Bytes,
 }
 
+impl Limits {
+    /// Bytes a second that thinned readings may cost at `now`.
+    pub(super) fn thinned_rate(&self, now: Moment) -> f64 {
+        f64::from(if now < FIRST_HOURS {
+            self.thinned_at_first
+        } else {
+            self.thinned_later
+        })
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            thinned: Share {
-                burst: Bytes(8 * MB),
-                per_day: Bytes(14 * MB),
-            },
+            thinned_at_first: 1_200,
+            thinned_later: 200,
             oom: Share {
-                burst: Bytes(3 * MB),
-                per_day: Bytes(3 * MB),
+                burst: Bytes(9 * MB),
+                per_day: Bytes(7 * MB),
             },
-            around_oom: Share {
-                burst: Bytes(6 * MB),
-                per_day: Bytes(4 * MB),
-            },
+            oom_records: Bytes(3 * MB),
             exact: Share {
                 burst: Bytes(2 * MB),
                 per_day: Bytes(2 * MB),
             },
-            generation: Bytes(3 * MB),
-            generation_span: Duration::from_secs(300),
             before_oom: Duration::from_secs(60),
             before_oom_held: Bytes(2 * MB),
             after_oom: Duration::from_secs(10),
@@ -72,12 +77,12 @@ mod tests {
     #[test]
     fn the_dearest_day_stays_under_fifty_megabytes() {
         let limits = Limits::default();
-        let written: u64 = [limits.thinned, limits.oom, limits.around_oom, limits.exact]
-            .map(|share| share.most_in_a_day().0)
-            .iter()
-            .sum();
-        // Both generations end in the file at a clean end; each begins with the open bucket.
-        let recent = 2 * (limits.generation.0 + limits.bucket_held.0);
-        assert!(written + recent <= 50 * MB, "{written} + {recent}");
+        let at_first = u64::from(limits.thinned_at_first) * 2 * 3_600;
+        let later = u64::from(limits.thinned_later) * 22 * 3_600;
+        let exact = limits.oom.most_in_a_day().0 + limits.exact.most_in_a_day().0;
+        // The bucket that is open and the last minute are written at the end.
+        let at_end = limits.bucket_held.0 + limits.before_oom_held.0;
+        let most = at_first + later + exact + at_end;
+        assert!(most <= 50 * MB, "{most}");
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn make_or_take(path: &Path) -> Result<(), String> {
         let others_may_rename = meta.mode() & WRITE_FOR_OTHERS != 0 && meta.mode() & STICKY == 0;
         let foreign = meta.uid() != geteuid().as_raw() && meta.uid() != 0;
         if others_may_rename || foreign {
-            return Err(format!("{} can be changed by others", parent.display()));
+            return Err(format!("other users can write to {}", parent.display()));
         }
     }
     match make_new(path) {
@@ -51,14 +51,14 @@ pub(super) fn make_or_take(path: &Path) -> Result<(), String> {
     }
     let meta = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !meta.is_dir() {
-        return Err("it is there and no directory".into());
+        return Err("it exists and is not a directory".into());
     }
     if meta.uid() != geteuid().as_raw() {
         return Err(format!("it belongs to user {}", meta.uid()));
     }
     if meta.mode() & GROUP_AND_OTHERS != 0 {
         return Err(format!(
-            "others may enter it (mode {:o}, it should be 700)",
+            "other users can enter it (mode {:o}, should be 700)",
             meta.mode() & 0o777
         ));
     }
@@ -87,11 +87,11 @@ mod tests {
 
         let link = dir.path().join("link");
         symlink(&target, &link).unwrap();
-        assert!(make_or_take(&link).unwrap_err().contains("no directory"));
+        assert!(make_or_take(&link).unwrap_err().contains("not a directory"));
 
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(make_or_take(&file).unwrap_err().contains("no directory"));
+        assert!(make_or_take(&file).unwrap_err().contains("not a directory"));
 
         let open = dir.path().join("open");
         make_new(&open).unwrap();
@@ -102,7 +102,11 @@ mod tests {
         make_new(&anybodys).unwrap();
         fs::set_permissions(&anybodys, fs::Permissions::from_mode(0o777)).unwrap();
         let inside = anybodys.join("oomph");
-        assert!(make_or_take(&inside).unwrap_err().contains("by others"));
+        assert!(
+            make_or_take(&inside)
+                .unwrap_err()
+                .contains("other users can write")
+        );
         fs::set_permissions(&anybodys, fs::Permissions::from_mode(0o1777)).unwrap();
         make_or_take(&inside).unwrap();
     }

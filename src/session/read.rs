@@ -1,12 +1,11 @@
 //! Reading a recording back: every event once, in the order in which they happened, whatever state
 //! the files are in.
 //!
-//! A front that was killed leaves its recent generations beside the recording and perhaps half a
-//! line at the end; a disk may leave worse. Nothing of that ends the reading.
+//! A front that was killed may leave half a line at the end, and one of an earlier version its last
+//! minutes in two files beside the recording; a disk may leave worse. None of that ends the reading.
 
 use super::fidelity::{Fidelity, fidelity};
 use super::index::{IndexedLine, LONGEST_LINE, index};
-use super::writer::generations;
 use crate::event::{Event, What};
 use crate::units::Moment;
 use std::fmt;
@@ -40,7 +39,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Corrupt { path, line, reason } => {
-                write!(f, "{}:{line}: no event: {reason}", path.display())
+                write!(f, "{}:{line}: not an event: {reason}", path.display())
             }
             ReadError::Unreadable { path, error } => {
                 write!(f, "cannot read {}: {error}", path.display())
@@ -68,8 +67,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
         File::open(&main).map_err(|error| unreadable(&main, error))?,
         main.clone(),
     )];
-    for recent in generations(&main) {
-        // Usually there is none: a clean end takes them in.
+    for recent in left_by_earlier_versions(&main) {
         if let Ok(file) = File::open(&recent) {
             files.push((file, recent));
         }
@@ -88,13 +86,23 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     })
 }
 
+/// Where versions before this one kept the last minutes at full rate until a clean end.
+fn left_by_earlier_versions(recording: &Path) -> [PathBuf; 2] {
+    [".recent-0", ".recent-1"].map(|suffix| {
+        let mut name = recording.as_os_str().to_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    })
+}
+
 /// The events of a recording.
 #[derive(Debug)]
 pub struct Events {
     files: Vec<(File, PathBuf)>,
     entries: std::vec::IntoIter<IndexedLine>,
     at: Moment,
-    /// The readings at `at` so far: the same reading may stand in several files.
+    /// The readings at `at` so far: a reading may have been written twice, as one of its bucket and as one
+    /// of the last minute.
     readings: Vec<What>,
 }
 

@@ -4,8 +4,8 @@
 use super::journal::{Journal, warning};
 use super::limits::Limits;
 use super::line::RecordLine;
-use super::sink::{Sink, open_to_append};
-use super::writer::{Order, Shared, Writer, bring_home, generations};
+use super::sink::{RecordingSink, open_to_append};
+use super::writer::{Shared, WriterOrder, write_lines};
 use crate::event::{Event, Level, Note};
 use crate::units::{Bytes, Moment};
 use anyhow::{Context, Result, bail};
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 /// What may wait for a slow disk, in orders …
@@ -51,7 +51,7 @@ pub struct Recorder {
 struct Open {
     path: PathBuf,
     journal: Journal,
-    orders: SyncSender<Order>,
+    orders: SyncSender<WriterOrder>,
     dropped: u64,
 }
 
@@ -83,43 +83,38 @@ impl Recorder {
         let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
         if !special && fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
             bail!(
-                "{} is there already: name another file, or remove it",
+                "{} already exists: name another file, or remove it",
                 path.display()
             );
         }
         let file = open_to_append(path, false)
             .with_context(|| format!("cannot record to {}", path.display()))?;
         Recorder::start(
-            Sink::new(path.to_owned(), file, options.retry),
-            !special,
+            RecordingSink::new(path.to_owned(), file, options.retry),
             options,
         )
     }
 
-    /// Goes on with the recording of a front that is gone: what it left beside the recording is
-    /// taken in first.
+    /// Goes on with the recording of a front that is gone, which may have left half a line.
     pub fn resume(path: &Path, options: RecorderOptions) -> Result<Recorder> {
         let file = fs::OpenOptions::new()
             .append(true)
             .open(path)
-            .with_context(|| format!("cannot go on recording to {}", path.display()))?;
-        let mut sink = Sink::new(path.to_owned(), file, options.retry);
+            .with_context(|| format!("cannot continue the recording {}", path.display()))?;
+        let mut sink = RecordingSink::new(path.to_owned(), file, options.retry);
         sink.end_line();
-        bring_home(&mut sink, &generations(path));
-        Recorder::start(sink, true, options)
+        Recorder::start(sink, options)
     }
 
-    fn start(main: Sink, beside: bool, options: RecorderOptions) -> Result<Recorder> {
+    fn start(sink: RecordingSink, options: RecorderOptions) -> Result<Recorder> {
         let shared = Arc::new(Shared::default());
-        let path = main.path().to_owned();
+        let path = sink.path().to_owned();
         let (orders, received) = sync_channel(QUEUE);
         let writer_shared = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("recording".into())
-            .spawn(move || {
-                Writer::new(main, beside, options.retry, writer_shared).run(&received);
-            })
-            .context("cannot start the thread that records")?;
+            .spawn(move || write_lines(sink, &received, &writer_shared, options.retry))
+            .context("cannot start the recording thread")?;
         Ok(Recorder {
             open: Some(Open {
                 path,
@@ -139,11 +134,11 @@ impl Recorder {
     /// Records an event. Never fails, never waits; what goes wrong is told by [`Recorder::note`].
     pub fn write(&mut self, event: &Event) {
         let Some(open) = &mut self.open else { return };
-        let batch = match open.journal.accept(event) {
-            Ok(batch) if batch.is_empty() => return,
-            Ok(mut batch) => {
-                batch.main.extend(open.gap_line(event.at));
-                batch
+        let lines = match open.journal.accept(event) {
+            Ok(lines) if lines.is_empty() => return,
+            Ok(mut lines) => {
+                lines.extend(open.gap_line(event.at));
+                lines
             }
             Err(error) => {
                 self.shared.say(
@@ -153,19 +148,12 @@ impl Recorder {
                 return;
             }
         };
-        let cost = batch.cost().0;
-        let counts = batch.main.iter().any(|line| line.vital);
-        let room = QUEUE_BYTES.0 * if counts { 2 } else { 1 };
+        let cost = cost(&lines);
+        let vital = lines.iter().any(|line| line.vital);
+        let room = QUEUE_BYTES.0 * if vital { 2 } else { 1 };
         let queued = self.shared.queued.fetch_add(cost, Ordering::Relaxed);
-        let lines = (batch.main.len() + batch.recent.len()) as u64;
-        let sent = if queued + cost > room {
-            false
-        } else {
-            match open.orders.try_send(Order::Write(batch)) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-            }
-        };
+        let events = lines.len() as u64;
+        let sent = queued + cost <= room && open.orders.try_send(WriterOrder::Write(lines)).is_ok();
         if sent {
             open.dropped = 0;
             return;
@@ -175,12 +163,12 @@ impl Recorder {
             self.shared.say(
                 Level::Warning,
                 format!(
-                    "{} takes too long to write to: events are not being recorded",
+                    "writing to {} is too slow: events are not being recorded",
                     open.path.display()
                 ),
             );
         }
-        open.dropped += lines;
+        open.dropped += events;
     }
 
     /// Something that the user should know of the recording, once.
@@ -195,13 +183,17 @@ impl Recorder {
             return true;
         };
         let last = open.journal.finish();
-        self.shared
-            .queued
-            .fetch_add(last.cost().0, Ordering::Relaxed);
+        self.shared.queued.fetch_add(cost(&last), Ordering::Relaxed);
         let (done, ended) = sync_channel(1);
-        open.orders.try_send(Order::Finish(last, done)).is_ok()
+        open.orders
+            .try_send(WriterOrder::Finish(last, done))
+            .is_ok()
             && ended.recv_timeout(patience).is_ok()
     }
+}
+
+fn cost(lines: &[RecordLine]) -> u64 {
+    lines.iter().map(|line| line.cost().0).sum()
 }
 
 /// A loop that panics still leaves what it had written so far.

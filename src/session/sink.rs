@@ -40,20 +40,20 @@ fn ends_in_half_a_line(path: &Path) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// What a flush did to the file's standing.
+/// Whether the file can be written to, where a flush changed that.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SinkHealth {
     /// As before.
     Unchanged,
     /// It has begun to fail, with this error.
     Failed(String),
     /// It can be written to again.
-    Recovered(Gap),
+    Recovered(RecordingGap),
 }
 
 /// What a file missed while it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(super) struct RecordingGap {
     pub from: Moment,
     pub to: Moment,
     pub events: u64,
@@ -63,26 +63,26 @@ pub(super) struct Gap {
 
 /// A file and what waits for it.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct RecordingSink {
     path: PathBuf,
     file: Option<File>,
     waiting: Vec<RecordLine>,
     waiting_cost: u64,
-    failure: Option<Failure>,
+    failure: Option<SinkFailure>,
     retry: Duration,
     /// The file ends in the middle of a line.
     torn: bool,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct SinkFailure {
     tried: Instant,
-    gap: Gap,
+    gap: RecordingGap,
 }
 
-impl Sink {
-    pub(super) fn new(path: PathBuf, file: File, retry: Duration) -> Sink {
-        Sink {
+impl RecordingSink {
+    pub(super) fn new(path: PathBuf, file: File, retry: Duration) -> RecordingSink {
+        RecordingSink {
             path,
             file: Some(file),
             waiting: Vec::new(),
@@ -108,31 +108,27 @@ impl Sink {
         }
     }
 
-    pub(super) fn waiting(&self) -> Bytes {
-        Bytes(self.waiting_cost)
-    }
-
     pub(super) fn is_failing(&self) -> bool {
         self.failure.is_some()
     }
 
     /// Writes what waits. While the file fails, tries again when its time has come, or at once
-    /// where this is the last chance (`now_or_never`).
-    pub(super) fn flush(&mut self, now_or_never: bool) -> Standing {
+    /// where this is the last chance (`last_chance`).
+    pub(super) fn flush(&mut self, last_chance: bool) -> SinkHealth {
         let due = self
             .failure
             .as_ref()
             .is_none_or(|failure| failure.tried.elapsed() >= self.retry);
-        if !due && !now_or_never {
-            return Standing::Unchanged;
+        if !due && !last_chance {
+            return SinkHealth::Unchanged;
         }
         if self.waiting.is_empty() && self.failure.is_none() {
-            return Standing::Unchanged;
+            return SinkHealth::Unchanged;
         }
         match self.write_waiting() {
             Ok(()) => match self.failure.take() {
-                Some(failure) => Standing::Recovered(failure.gap),
-                None => Standing::Unchanged,
+                Some(failure) => SinkHealth::Recovered(failure.gap),
+                None => SinkHealth::Unchanged,
             },
             Err(error) => self.fail(&error),
         }
@@ -144,19 +140,6 @@ impl Sink {
             // A file that cannot be synchronised (a pipe, /dev/null) has nothing to lose by it.
             let _ = file.sync_data();
         }
-    }
-
-    /// Appends the whole of another file, lines already written.
-    pub(super) fn append_file(&mut self, other: &Path) -> io::Result<()> {
-        let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else {
-            return Err(io::Error::other("the recording is not being written"));
-        };
-        if self.torn {
-            file.write_all(b"\n")?;
-            self.torn = false;
-        }
-        self.torn = ends_in_half_a_line(other)?;
-        io::copy(&mut File::open(other)?, file).map(drop)
     }
 
     /// Makes sure that what comes next begins a line: somebody else may have left half of one.
@@ -216,12 +199,12 @@ impl Sink {
         }
     }
 
-    fn fail(&mut self, error: &io::Error) -> Standing {
+    fn fail(&mut self, error: &io::Error) -> SinkHealth {
         let first = self.failure.is_none();
         let at = self.waiting.first().map_or(Moment::ZERO, |line| line.at);
-        let failure = self.failure.get_or_insert_with(|| Failure {
+        let failure = self.failure.get_or_insert_with(|| SinkFailure {
             tried: Instant::now(),
-            gap: Gap {
+            gap: RecordingGap {
                 from: at,
                 to: at,
                 events: 0,
@@ -232,14 +215,14 @@ impl Sink {
         failure.tried = Instant::now();
         self.give_up_waiting();
         if first {
-            Standing::Failed(error.to_string())
+            SinkHealth::Failed(error.to_string())
         } else {
-            Standing::Unchanged
+            SinkHealth::Unchanged
         }
     }
 
     fn give_up_waiting(&mut self) {
-        let Some(Failure { gap, .. }) = &mut self.failure else {
+        let Some(SinkFailure { gap, .. }) = &mut self.failure else {
             return;
         };
         let mut held = 0;
@@ -284,23 +267,23 @@ mod tests {
         let mut reader = File::options().read(true).write(true).open(&path).unwrap();
         let file = open_to_append(&path, false).unwrap();
         fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        let mut sink = Sink::new(path, file, Duration::from_secs(3_600));
+        let mut sink = RecordingSink::new(path, file, Duration::from_secs(3_600));
         let vital = |at| at % 2 == 0;
         sink.push((0..100).map(|at| line(at, vital(at))));
-        let Standing::Failed(reason) = sink.flush(false) else {
+        let SinkHealth::Failed(reason) = sink.flush(false) else {
             panic!("the pipe takes less than that");
         };
         assert!(!reason.is_empty() && sink.is_failing());
         assert_eq!(
             sink.flush(false),
-            Standing::Unchanged,
+            SinkHealth::Unchanged,
             "not before its time"
         );
 
         let mut text = vec![0; 1 << 20];
         let n = reader.read(&mut text).unwrap();
         let mut text = text[..n].to_vec();
-        let Standing::Recovered(gap) = sink.flush(true) else {
+        let SinkHealth::Recovered(gap) = sink.flush(true) else {
             panic!("there is room again");
         };
         let mut rest = vec![0; 1 << 20];

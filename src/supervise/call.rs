@@ -21,7 +21,7 @@ pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
     if peer.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("it is a session of user {}", peer.uid()),
+            format!("the session belongs to user {}", peer.uid()),
         ));
     }
     socket.write_all(&wire::call(call))?;

@@ -64,7 +64,9 @@ impl Keeper {
         // The link leads to this binary even where its file was replaced by a newer one.
         let itself = match std::fs::exists("/proc/self/exe") {
             Ok(true) => "/proc/self/exe".into(),
-            Ok(false) | Err(_) => std::env::current_exe().context("oomph cannot find itself")?,
+            Ok(false) | Err(_) => {
+                std::env::current_exe().context("oomph cannot find its own binary")?
+            }
         };
         let mut command = Command::new(itself);
         command.arg0("oomph");
@@ -80,7 +82,7 @@ impl Keeper {
         setup: &Setup,
         line: Option<LineSettings>,
     ) -> anyhow::Result<(Keeper, Reports)> {
-        let (ours, theirs) = Socket::pair().context("no socket for the keeper")?;
+        let (ours, theirs) = Socket::pair().context("cannot create a socket for the keeper")?;
         let number = theirs.as_raw_fd();
         command.arg(super::KEEPER_WORD).arg(number.to_string());
         // SAFETY: two system calls, both async-signal-safe.
@@ -99,7 +101,7 @@ impl Keeper {
         let child = {
             // Blocked until the keeper takes them from a descriptor: no signal can end it between.
             let _quiet = Blocked::all();
-            command.spawn().context("the keeper could not be started")?
+            command.spawn().context("cannot start the keeper")?
         };
         drop(theirs);
         let hello = wire::hello(&FirstMessage {
@@ -114,7 +116,7 @@ impl Keeper {
         // A first message of some hundred bytes always fits into a fresh socket.
         (&ours)
             .write_all(&hello)
-            .context("the keeper ended at once")?;
+            .context("the keeper exited immediately")?;
         Keeper::over(ours, Pid(child.id() as i32))
     }
 
@@ -122,8 +124,7 @@ impl Keeper {
     fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
         socket.set_nonblocking(true)?;
         let link = Arc::new(KeeperLink {
-            socket: UnixStream::from_std(socket)
-                .context("no event loop for the keeper's socket")?,
+            socket: UnixStream::from_std(socket).context("cannot watch the keeper's socket")?,
             waiting: Mutex::new(VecDeque::new()),
             more: Notify::new(),
         });
@@ -159,9 +160,7 @@ impl Keeper {
         // SAFETY: only asks whether the descriptor is open, and then nobody else here owns it.
         let socket = unsafe {
             if number <= 2 || libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) != 0 {
-                return Err(io::Error::other(
-                    "it is started by oomph itself, not by hand",
-                ));
+                return Err(io::Error::other("only oomph itself starts this"));
             }
             Socket::from_raw_fd(number)
         };

@@ -56,7 +56,7 @@ pub fn main() -> ! {
         Err(error) => {
             // Nothing runs yet, and the front tells the user in its own way; this is for those
             // who start a keeper by hand.
-            let _ = writeln!(io::stderr(), "oomph: the keeper could not begin: {error}");
+            let _ = writeln!(io::stderr(), "oomph: the keeper could not start: {error}");
             OUR_FAILURE
         }
     };
@@ -98,7 +98,7 @@ fn begin() -> io::Result<KeeperLoop> {
 
 /// The socket to the front, whose number is our only argument. It must not reach the trainer.
 fn socket() -> io::Result<OwnedFd> {
-    let usage = || io::Error::other("it is started by oomph itself, not by hand");
+    let usage = || io::Error::other("only oomph itself starts this");
     let number: RawFd = std::env::args()
         .nth(2)
         .and_then(|text| text.parse().ok())
@@ -127,7 +127,7 @@ fn first_message(socket: impl AsFd) -> io::Result<(FirstMessage, Decoder)> {
             Ok(None) => {}
             Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown))
             | Err(_) => {
-                return Err(io::Error::other("the first message is none of oomph's"));
+                return Err(io::Error::other("the first message is not from oomph"));
             }
         }
         let n = nix::unistd::read(&socket, &mut chunk)?;

@@ -13,7 +13,7 @@ pub struct Setup {
     pub log: Option<PathBuf>,
     /// Where output that is meant for the user's terminal goes.
     pub io: Io,
-    /// The grace periods. [`KeeperTimeouts::default`] is what users get; tests run scaled.
+    /// How long to wait for what. Tests divide the timeouts.
     pub timing: KeeperTimeouts,
     /// Whether signals from outside are passed on, once there is no front to decide.
     pub forwarding: Forwarding,
@@ -95,7 +95,7 @@ impl Default for KeeperTimeouts {
 }
 
 impl KeeperTimeouts {
-    /// The graces `divisor` times shorter; what depends on the machine's speed stays.
+    /// Divide the timeouts by `divisor` (tests); those that depend on the machine's speed stay.
     pub fn scaled(divisor: u32) -> KeeperTimeouts {
         let whole = KeeperTimeouts::default();
         let divisor = divisor.max(1);

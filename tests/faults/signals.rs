@@ -216,7 +216,7 @@ fn fault_25_ten_terms_are_one() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     training.wait_count(SIGTERM, 1);
-    training.wait_note("the program has it already");
+    training.wait_note("the program already has it");
     finish_with_count(&mut training, SIGTERM, 1);
 }
 

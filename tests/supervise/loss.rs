@@ -132,7 +132,7 @@ fn a_log_is_never_the_programs_own_file() {
         _ => None,
     });
     assert!(
-        note.contains("no log") && note.contains("loop.output.log is there already"),
+        note.contains("not logged") && note.contains("loop.output.log already exists"),
         "{note}"
     );
     std::fs::write(directory.path().join("go"), "").unwrap();

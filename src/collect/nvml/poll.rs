@@ -189,7 +189,7 @@ impl<'a, 'nvml> Round<'a, 'nvml> {
                     let known = before.extract_if(.., |old| old.device.index == index);
                     self.devices.extend(known);
                 }
-                Err(error) => outbox.note(format!("GPU {index} cannot be watched: {error}")),
+                Err(error) => outbox.note(format!("cannot read GPU {index}: {error}")),
             }
         }
         for old in before {

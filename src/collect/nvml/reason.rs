@@ -9,7 +9,7 @@ pub(super) fn reason(error: &NvmlError) -> String {
         NvmlError::LibloadingError(error) => missing(&error.to_string()),
         NvmlError::LibraryNotFound => missing("a library that it needs is missing"),
         NvmlError::FailedToLoadSymbol(symbol) => format!(
-            "NVML is too old or no NVML at all ({symbol}): is libnvidia-ml.so.1 the driver's?"
+            "this NVML is too old, or not NVML at all ({symbol}): is libnvidia-ml.so.1 the driver's?"
         ),
         NvmlError::DriverNotLoaded => {
             "the NVIDIA driver is not loaded: load it (modprobe nvidia), \

@@ -74,12 +74,12 @@ impl Connection {
             } else {
                 match tokio::time::timeout_at(hello_until, read).await {
                     Ok(read) => read,
-                    Err(_) => return End::Malformed("said no hello"),
+                    Err(_) => return End::Malformed("did not say hello"),
                 }
             };
             match read {
                 Ok(0) if unread.is_empty() => return End::Closed,
-                Ok(0) => return End::Malformed("ended in the middle of a line"),
+                Ok(0) => return End::Malformed("stopped in the middle of a line"),
                 Ok(_) => {}
                 Err(error) => return End::Broken(error.to_string()),
             }
@@ -94,19 +94,19 @@ impl Connection {
             unread.drain(..start);
             searched = unread.len();
             if searched > LONGEST_LINE {
-                return End::Malformed("sent a line without an end");
+                return End::Malformed("sent a line that is too long");
             }
         }
     }
 
     async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
         let Some(event) = line::read(bytes, self.peer, self.clock) else {
-            return Err(End::Malformed("sent a line that is no event"));
+            return Err(End::Malformed("sent a line that is not an event"));
         };
         match (&event.what, self.greeted) {
             (What::Hello(hello), None) => self.greeted = Some(hello.pid),
             (What::Hello(_), Some(_)) => return Err(End::Malformed("said hello twice")),
-            (_, None) => return Err(End::Malformed("said no hello")),
+            (_, None) => return Err(End::Malformed("did not say hello")),
             (_, Some(_)) => {}
         }
         match event.what {

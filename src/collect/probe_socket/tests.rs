@@ -162,7 +162,7 @@ async fn a_line_of_a_gibibyte_is_stopped_at_the_bound() {
     };
     assert_eq!(
         gone.reason.as_deref(),
-        Some("it sent a line without an end")
+        Some("it sent a line that is too long")
     );
 }
 

@@ -58,7 +58,9 @@ impl OutputFanout {
             match Log::start(path, PART, hello.timing.log_retry) {
                 Ok(log) => Some(log),
                 Err(error) => {
-                    viewer.report(KeeperReport::Note(format!("no log is kept: {error}")));
+                    viewer.report(KeeperReport::Note(format!(
+                        "the output is not logged: {error}"
+                    )));
                     None
                 }
             }
@@ -197,9 +199,9 @@ impl OutputFanout {
         };
         if let Some(why) = why {
             self.note(match why.kind() {
-                io::ErrorKind::AlreadyExists => format!("no log of the output is kept: {why}"),
+                io::ErrorKind::AlreadyExists => format!("the output is not logged: {why}"),
                 _ => format!(
-                    "the log cannot be written ({why}); tried again later, the training goes on"
+                    "cannot write the output log ({why}); oomph will try again, the training continues"
                 ),
             });
         }

@@ -7,7 +7,8 @@ use super::spawn::{self, Blueprint, Spawned};
 use super::stdio::{Route, StdioPlan};
 use super::tail::FollowedFile;
 use crate::event::Exit;
-use crate::supervise::resolve::{self, Missing};
+use crate::supervise::Missing;
+use crate::supervise::resolve;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{Io, Launch, OutputStream, RunStage, RunStatus, Size};
 use crate::units::{Pid, RunNumber};
@@ -144,7 +145,7 @@ impl Failed {
         let mend = match errno {
             libc::EAGAIN => "; too many processes: see ulimit -u",
             libc::EMFILE | libc::ENFILE => "; too many open files: see ulimit -n",
-            libc::ENOMEM => "; the machine's memory is used up",
+            libc::ENOMEM => "; the machine is out of memory",
             _ => "",
         };
         Failed {
@@ -197,7 +198,7 @@ impl TrainerRun {
                     Ok(pty) => Some(pty),
                     Err(errno) => {
                         note = Some(format!(
-                            "no pseudo-terminal could be had ({}); the program runs without one",
+                            "cannot open a pseudo-terminal ({}); the program runs without one",
                             errno.desc()
                         ));
                         plan = plan.without_terminal(hello.io);
@@ -231,7 +232,7 @@ impl TrainerRun {
                 }
                 Route::Pipe(stream) => {
                     if !ends.iter().any(|(other, _)| *other == stream) {
-                        let no_pipe = |errno| ours("no pipe", errno);
+                        let no_pipe = |errno| ours("cannot create a pipe", errno);
                         let (fd, writing) = descriptor::pipe().map_err(no_pipe)?;
                         descriptor::set_nonblocking(&fd).map_err(no_pipe)?;
                         pipes.push(Pipe {
@@ -264,12 +265,21 @@ impl TrainerRun {
             .filter_map(|word| CString::new(word.as_bytes()).ok())
             .collect();
         if argv.len() != command.argv.len() {
-            return Err(Failed::ours("an argument holds a NUL", libc::EINVAL, &path));
+            return Err(Failed::ours(
+                "an argument contains a NUL byte",
+                libc::EINVAL,
+                &path,
+            ));
         }
         let words = argv.iter().flat_map(|word| word.to_bytes_with_nul());
         let words: Vec<u8> = words.copied().collect();
-        let c_path = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| Failed::ours("a path holds a NUL", libc::EINVAL, &path))?;
+        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+            Failed::ours(
+                "the program's path contains a NUL byte",
+                libc::EINVAL,
+                &path,
+            )
+        })?;
         let inherited = hello.inherited;
         let Spawned {
             words: pipe,
@@ -290,7 +300,7 @@ impl TrainerRun {
         })
         .map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            Failed::ours("no process for the command", errno, &path)
+            Failed::ours("cannot create a process for the command", errno, &path)
         })?;
         Ok(Begun {
             run: TrainerRun {

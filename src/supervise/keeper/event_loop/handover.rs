@@ -91,7 +91,7 @@ impl KeeperLoop {
         match Callers::listen(Path::new(&path.0)) {
             Ok(callers) => self.callers = Some(callers),
             Err(error) => self.fanout.note(format!(
-                "nobody can attach to this session: {} cannot be listened at ({error})",
+                "nobody can attach to this session: cannot listen on {} ({error})",
                 path.to_string_lossy()
             )),
         }

@@ -1,11 +1,11 @@
 //! From an order to a running program, or to the words for why there is none.
 
 use super::KeeperLoop;
+use crate::supervise::Missing;
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::{Begun, Failed, Stage, TrainerRun};
 use crate::supervise::keeper::spawn::{self, SpawnStep};
 use crate::supervise::keeper::tree::Process;
-use crate::supervise::resolve::Missing;
 use crate::supervise::{KeeperReport, Launch, RunStage};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
@@ -103,20 +103,23 @@ impl KeeperLoop {
                     SpawnStep::Directory => Failed {
                         status: 126,
                         ..Failed::ours(
-                            &format!("{}: cannot go there", run.cwd.display()),
+                            &format!("{}: cannot change to this directory", run.cwd.display()),
                             errno,
                             &run.cwd,
                         )
                     },
                     SpawnStep::Setup => {
-                        Failed::ours("no terminal for the command", errno, &run.path)
+                        Failed::ours("cannot set up a terminal for the command", errno, &run.path)
                     }
                 };
                 self.drop_failed(index, failed);
             }
             (None, None) => {
-                let failed =
-                    Failed::ours("the process ended before its program", libc::EIO, &run.path);
+                let failed = Failed::ours(
+                    "the process ended before it could start the program",
+                    libc::EIO,
+                    &run.path,
+                );
                 self.drop_failed(index, failed);
             }
         }

@@ -91,7 +91,7 @@ impl KeeperLoop {
             if *lost >= told.saturating_mul(2) {
                 *told = *lost;
                 self.fanout.note(format!(
-                    "the program does not read its terminal: {lost} bytes of keys were dropped"
+                    "the program does not read its terminal: {lost} bytes of key input were dropped"
                 ));
             }
         } else {

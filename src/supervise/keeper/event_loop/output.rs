@@ -104,10 +104,10 @@ impl KeeperLoop {
                         self.fanout.record(tail.stream, bytes, last);
                     }
                     TailRead::Skipped(bytes) => self.fanout.note(format!(
-                        "the program's output file grows faster than it can be followed: {bytes} bytes were passed over here, the file has them"
+                        "the program's output file grows faster than oomph can read it: {bytes} bytes were skipped here; the file has them"
                     )),
                     TailRead::CutOff => self.fanout.note(
-                        "the program's output file was cut off; followed from its new beginning"
+                        "the program's output file was truncated; following it from its new start"
                             .into(),
                     ),
                     TailRead::Nothing => break,

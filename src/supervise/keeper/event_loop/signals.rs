@@ -125,17 +125,17 @@ impl KeeperLoop {
             return;
         }
         let Some(pid) = run.pid() else {
-            return self
-                .fanout
-                .note(format!("signal {signal} not passed on: nothing runs"));
+            return self.fanout.note(format!(
+                "signal {signal} was not passed on: nothing is running"
+            ));
         };
         match signal {
             // torchrun raises anew on each, also inside the shutdown that the first began.
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                 if run.forwarded.contains(&signal) {
-                    return self
-                        .fanout
-                        .note(format!("signal {signal} again; the program has it already"));
+                    return self.fanout.note(format!(
+                        "signal {signal} came again; the program already has it"
+                    ));
                 }
                 run.forwarded.push(signal);
                 tree::kill(pid, signal);
@@ -171,11 +171,11 @@ impl KeeperLoop {
                     .collect();
                 if handlers.is_empty() {
                     self.fanout.note(format!(
-                        "signal {signal} not passed on: nothing in the program handles it, and it would end it"
+                        "signal {signal} was not passed on: no process handles it, and it would end the program"
                     ));
                 } else {
                     self.fanout.note(format!(
-                        "signal {signal} passed on to {} processes below, for the command itself would die of it",
+                        "signal {signal} was passed on to {} child processes: the command itself does not handle it and would be killed",
                         handlers.len()
                     ));
                 }

@@ -28,7 +28,7 @@ fn identity(about: &Metadata) -> Identity {
 }
 
 fn taken(path: &Path) -> io::Error {
-    let text = format!("{} is there already", path.display());
+    let text = format!("{} already exists", path.display());
     io::Error::new(io::ErrorKind::AlreadyExists, text)
 }
 

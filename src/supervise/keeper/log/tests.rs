@@ -1,0 +1,138 @@
+//! The log on disks that are slow, full or taken.
+
+use super::parts::older;
+use super::*;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn log(path: &Path, part: u64, retry: Duration) -> Log {
+    Log::start(path.to_path_buf(), part, retry).unwrap()
+}
+
+#[test]
+fn parts_follow_one_another_and_nothing_is_lost_between_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("output.log");
+    let log = log(&path, 1000, Duration::ZERO);
+    let bytes: Vec<u8> = (0..1500u32).map(|n| (n % 251) as u8).collect();
+    for piece in bytes.chunks(70) {
+        log.push(piece);
+    }
+    log.close(Duration::from_secs(10));
+    let mut whole = std::fs::read(older(&path)).unwrap();
+    assert_eq!(whole.len(), 1000);
+    whole.extend(std::fs::read(&path).unwrap());
+    assert_eq!(whole, bytes);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_counted_and_taken_up_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("not/yet/output.log");
+    let log = log(&path, PART, Duration::ZERO);
+    let mut lost = 0;
+    log.push(b"first");
+    log.nudge();
+    // The thread opens the file in its own time.
+    let mut error = None;
+    while lost == 0 {
+        let (bytes, why) = log.losses();
+        lost += bytes;
+        error = error.or(why);
+        std::thread::yield_now();
+    }
+    assert_eq!((lost, error.unwrap().kind()), (5, io::ErrorKind::NotFound));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    log.push(b"second");
+    log.close(Duration::from_secs(10));
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        format!("{}second", marker(5))
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_means_no_log_and_a_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("output.log");
+    let refused = |path: &Path, part| {
+        let log = log(path, part, Duration::ZERO);
+        log.push(&[b'x'; 100]);
+        log.nudge();
+        let why = loop {
+            if let (_, Some(why)) = log.losses() {
+                break why;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
+        log.push(b"more");
+        assert_eq!(
+            log.losses().0,
+            0,
+            "nothing is missing where nothing is kept"
+        );
+        log.close(Duration::from_secs(10));
+    };
+    for content in ["", "precious"] {
+        std::fs::write(&path, content).unwrap();
+        refused(&path, PART);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+    }
+    // Neither a device, nor what a link leads to.
+    refused(Path::new("/dev/null"), PART);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(directory.path().join("new"), &link).unwrap();
+    refused(&link, PART);
+    assert!(!directory.path().join("new").exists());
+    // The older part's name.
+    let path = directory.path().join("other");
+    std::fs::write(older(&path), "precious").unwrap();
+    refused(&path, 50);
+    assert_eq!(std::fs::read_to_string(older(&path)).unwrap(), "precious");
+    assert_eq!(std::fs::read(&path).unwrap(), [b'x'; 50]);
+}
+
+/// 53: a pipe that nobody reads stands in for a disk that never answers.
+#[test]
+fn a_write_that_blocks_for_ever_holds_up_nothing() {
+    let (reading, writing) = nix::unistd::pipe().unwrap();
+    let parts = LogParts::on(File::from(writing), "/dev/null/no".into(), PART);
+    let log = Log::of(parts, Duration::ZERO).unwrap();
+    let mut lost = 0;
+    for _ in 0..1000 {
+        log.push(&[b'x'; 10_000]);
+        log.nudge();
+        lost += log.losses().0;
+    }
+    assert!(lost > 10_000_000 - 2 * CAPACITY as u64, "{lost}");
+    log.close(Duration::from_millis(10));
+    // Now the thread's write fails, and it goes on.
+    drop(reading);
+}
+
+#[test]
+fn a_full_ring_leaves_a_counted_gap_in_its_place() {
+    let mut state = State {
+        ring: VecDeque::new(),
+        in_hand: false,
+        gap: 0,
+        unreported: 0,
+        failed: None,
+        error: None,
+        refused: false,
+        closing: false,
+    };
+    state.take(&vec![b'a'; CAPACITY - 10]);
+    state.take(b"this is too much");
+    assert_eq!((state.gap, state.unreported), (16, 16));
+    state.take(b"s");
+    assert_eq!(state.gap, 17, "the line that says so does not fit yet");
+    state.ring.clear();
+    state.take(b"after");
+    let left: Vec<u8> = state.ring.iter().copied().collect();
+    assert_eq!(left, [marker(17).as_bytes(), b"after"].concat());
+}
