@@ -42,7 +42,7 @@ fn fault_51_a_disk_that_is_full_and_then_is_not() {
     // Full from the middle of the first thousand lines on.
     limit_files(training.keeper(), 30_000);
     training.make("one");
-    training.wait_note("the log cannot be written");
+    training.wait_note("cannot write the output log");
     training.wait_note("unlogged: Bytes(");
     training.file("1");
     limit_files(training.keeper(), nix::libc::RLIM_INFINITY);

@@ -116,7 +116,7 @@ fn fault_22_usr1_spares_who_would_die_of_it() {
     wait_until("the rank has it", PATIENCE, || {
         training.file("rank-count-10") == "1\n"
     });
-    training.wait_note("passed on to 1 processes below");
+    training.wait_note("child processes (1)");
     training.go();
     training.finish(SUCCESS);
     assert_eq!(training.file("rank-count-10"), "1\n");

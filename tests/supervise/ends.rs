@@ -118,7 +118,7 @@ fn what_cannot_be_executed_is_told_from_what_is_not_there() {
             &binary,
             libc::ENOEXEC,
             126,
-            "not a program this machine can run",
+            "not a program that this machine can run",
         ),
     ] {
         let outcome = stage.run(&[program]);

@@ -137,7 +137,7 @@ fn usr1_goes_to_who_handles_it_and_to_nobody_else() {
         KeeperReport::Exited { .. } => panic!("it was killed by it"),
         _ => None,
     });
-    assert!(note.contains("nothing in the program handles it"), "{note}");
+    assert!(note.contains("no process handles it"), "{note}");
     stage.order(KeeperOrder::Kill);
     stage.swept();
     // A rank in a session of its own that handles it, below an agent that does not.

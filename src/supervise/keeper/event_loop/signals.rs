@@ -175,7 +175,7 @@ impl KeeperLoop {
                     ));
                 } else {
                     self.fanout.note(format!(
-                        "signal {signal} was passed on to {} child processes: the command itself does not handle it and would be killed",
+                        "signal {signal} was passed on to its child processes ({}): the command itself does not handle it and would be killed",
                         handlers.len()
                     ));
                 }
