@@ -1,43 +1,41 @@
-//! Out-of-memory in text: a scanner over a byte stream, one file per family of wording.
+//! Out-of-memory in text: a scanner over a byte stream.
 //!
-//! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes.
+//! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes. What
+//! is recognised is one table, `wordings.toml`: a new wording is a row of it.
 //!
 //! ```text
-//! bytes ─ lines ─ plain ─ prefix ─ messages ─────────────── seen ─ reports
-//!         (words) (escapes) (ranks)    │ joins wrapped lines
-//!                                      ├ cuda · mps · cuda_runtime · cublas_cudnn · nccl
-//!                                      ├ nvml_assert · libraries · jax_tf · host
-//!                                      └ not_oom
+//! bytes ─ lines ──── sanitize ─ prefix ─ messages ─ dedup ─ reports
+//!         prefilter  (escapes)  (ranks)  joins wrapped lines
+//!           │                              │
+//!           └──────── wordings.toml ───────┴ table, template; allocator · mps · nccl · tensor
 //! ```
 
-mod cublas_cudnn;
-mod cuda;
-mod cuda_runtime;
+mod aftermath;
+mod allocator;
+mod compact;
+mod dedup;
 #[cfg(test)]
 mod fixture;
-mod host;
-mod jax_tf;
+mod handled;
 mod kind;
-mod libraries;
 mod lines;
 mod messages;
 mod mps;
 mod nccl;
-mod not_oom;
-mod nvml_assert;
-mod plain;
+mod prefilter;
 mod prefix;
 mod report;
+mod sanitize;
 mod scanner;
-mod seen;
-mod signs;
-mod squeezed;
+mod table;
+mod template;
+mod tensor;
 mod transcript;
 mod wording;
 
 pub use kind::{OomKind, OomKindSpec, OomSource};
-pub(crate) use plain::strip_escapes;
 pub(crate) use prefix::pieces;
 pub use report::{OomOutcome, OomReport, OtherProcess};
+pub(crate) use sanitize::strip_escapes;
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

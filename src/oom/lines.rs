@@ -5,10 +5,9 @@
 //! escape sequence that may hide one, is assembled. Where lines begin and are cut depends on the
 //! stream alone, never on its chunks.
 
-use super::plain::strip_escapes;
+use super::prefilter::WORDS;
+use super::sanitize::strip_escapes;
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
-use regex::bytes::Regex;
-use std::sync::LazyLock;
 
 /// A line that grows beyond this is read in parts: memory stays flat on an endless one.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -21,73 +20,9 @@ const LONGEST_MESSAGE: usize = 4096;
 /// before is kept.
 const LEAD: usize = 256;
 
-/// One of these is in every message. More than one wording's share: `ut of memory` is most.
-static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-    let words = [
-        "ut of memory",
-        "ut Of Memory",
-        "T_OF_MEMORY",
-        "Tried to allocate",
-        "torch.OutOfMemoryError",
-        "torch.cuda.OutOfMemoryError",
-        "xceed allowed memory",
-        "rrorOutOfMemory",
-        "OUT_OF_DEVICE_MEMORY",
-        "cudaErrorMemoryAllocation",
-        "STATUS_ALLOC_FAILED",
-        "ALLOCATION_FAILED",
-        "valid cuDNN algorithm",
-        "NVML_SUCCESS ==",
-        "NCCL WARN",
-        "Cuda failure",
-        "No available memory",
-        "KV cache is needed",
-        "is less than desired GPU",
-        "RESOURCE_EXHAUSTED",
-        "Resource exhausted",
-        "OOM when alloc",
-        "Dst tensor is not",
-        "failed to allocate memory",
-        "DataLoader worker",
-        "Unexpected bus error",
-        "DefaultCPUAllocator",
-        "MemoryError",
-        "annot allocate memory",
-        "unable to write to file",
-        "std::bad_alloc",
-        "oom-kill",
-        "oom_kill event",
-        "OOMKilled",
-        "running low on memory",
-        "exitcode",
-        "xit code",
-        "xit status",
-        "exited with",
-        "return code =",
-        "ChildFailedError",
-        "CANCELLED AT",
-        "SIGKILL",
-        "by signal 9",
-        " killed  ",
-        "TERM_MEMLIMIT",
-        "job killed",
-        "Killed",
-        "memory limit",
-        "memory pressure",
-        "code 137",
-        "code: 137",
-        "status 137",
-        "status -9",
-        "code = -9",
-        "Traceback (most",
-    ];
-    let pattern: Vec<String> = words.iter().map(|word| regex::escape(word)).collect();
-    Regex::new(&pattern.join("|")).expect("literals make a valid expression")
-});
-
 /// A line, or a part of a very long one, without its end and without escapes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
+pub(super) struct RawLine<'a> {
     /// The text.
     pub(super) bytes: &'a [u8],
     /// Its number in the stream, from 1; a carriage return begins no new number.
@@ -99,16 +34,16 @@ pub(super) struct Line<'a> {
 }
 
 /// Who reads the lines.
-pub(super) trait Reader {
+pub(super) trait LineReader {
     /// Whether lines without one of the words are wanted as well, for now.
     fn wants_every_line(&self) -> bool;
     /// Takes a line.
-    fn read(&mut self, line: Line<'_>);
+    fn read(&mut self, line: RawLine<'_>);
 }
 
 /// The state between two chunks: never more than one line and the end of the one before.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     /// Line ends seen.
     ended: u64,
     /// The beginning of a line whose end has not come.
@@ -119,9 +54,9 @@ pub(super) struct Lines {
     stripped: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the stream's next chunk.
-    pub(super) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn Reader) {
+    pub(super) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn LineReader) {
         if !self.begun.is_empty() {
             let Some(end) = line_end(chunk) else {
                 return self.begin(chunk, reader);
@@ -137,7 +72,7 @@ impl Lines {
     }
 
     /// The stream has ended, and with it its last line.
-    pub(super) fn finish(&mut self, reader: &mut dyn Reader) {
+    pub(super) fn finish(&mut self, reader: &mut dyn LineReader) {
         let line = std::mem::take(&mut self.begun);
         let previous = std::mem::take(&mut self.previous);
         self.offer(&line, self.ended + 1, &previous, reader);
@@ -148,7 +83,7 @@ impl Lines {
     }
 
     /// Keeps the beginning of a line; what is too long of it is read at once.
-    fn begin(&mut self, mut bytes: &[u8], reader: &mut dyn Reader) {
+    fn begin(&mut self, mut bytes: &[u8], reader: &mut dyn LineReader) {
         while !bytes.is_empty() {
             let room = (LONGEST_LINE - self.begun.len()).min(bytes.len());
             self.begun.extend_from_slice(&bytes[..room]);
@@ -167,7 +102,7 @@ impl Lines {
     }
 
     /// Reads the promising lines among whole ones.
-    fn search(&mut self, whole: &[u8], reader: &mut dyn Reader) {
+    fn search(&mut self, whole: &[u8], reader: &mut dyn LineReader) {
         let mut at = 0;
         let mut counted = 0;
         let (mut word, mut escape) = (0, 0);
@@ -206,7 +141,7 @@ impl Lines {
     }
 
     /// Reads the line `whole[start..end]`, in parts where it is too long for one.
-    fn read_whole(&mut self, whole: &[u8], start: usize, end: usize, reader: &mut dyn Reader) {
+    fn read_whole(&mut self, whole: &[u8], start: usize, end: usize, reader: &mut dyn LineReader) {
         let mut line = &whole[start..end];
         let kept = std::mem::take(&mut self.previous);
         let before = last_line(&whole[..start]);
@@ -226,7 +161,7 @@ impl Lines {
     }
 
     /// Shows the reader a line if it is promising, or if the reader wants all.
-    fn offer(&mut self, raw: &[u8], number: u64, previous: &[u8], reader: &mut dyn Reader) {
+    fn offer(&mut self, raw: &[u8], number: u64, previous: &[u8], reader: &mut dyn LineReader) {
         let bytes = if memchr(0x1b, raw).is_some() {
             self.stripped.clear();
             strip_escapes(raw, &mut self.stripped);
@@ -236,7 +171,7 @@ impl Lines {
         };
         let promising = WORDS.is_match(bytes);
         if promising || reader.wants_every_line() {
-            reader.read(Line {
+            reader.read(RawLine {
                 bytes,
                 number,
                 previous,
@@ -290,11 +225,11 @@ mod tests {
         lines: Vec<(u64, String, String)>,
     }
 
-    impl Reader for Kept {
+    impl LineReader for Kept {
         fn wants_every_line(&self) -> bool {
             self.all
         }
-        fn read(&mut self, line: Line<'_>) {
+        fn read(&mut self, line: RawLine<'_>) {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             self.lines
                 .push((line.number, text(line.bytes), text(line.previous)));
@@ -306,7 +241,7 @@ mod tests {
             all,
             ..Kept::default()
         };
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         for chunk in stream.chunks(chunk) {
             lines.feed(chunk, &mut kept);
         }
@@ -371,7 +306,7 @@ mod tests {
     #[test]
     fn memory_stays_flat_on_an_endless_line() {
         let mut kept = Kept::default();
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         for _ in 0..2_000 {
             lines.feed(&[b'x'; 4096], &mut kept);
         }

@@ -1,19 +1,16 @@
 //! From lines to messages: asks the families, joins what was wrapped, drops what was seen.
 
+use super::compact::find;
+use super::dedup::RecentReports;
 use super::kind::OomKind;
-use super::lines::Line;
-use super::plain::{readable, strip_escapes};
+use super::lines::RawLine;
 use super::prefix::{behind_shared_prefix, pieces};
 use super::report::{OomOutcome, OomReport};
-use super::seen::Seen;
-use super::squeezed::find;
-use super::wording::{Form, Found, More, Text};
-use super::{
-    cublas_cudnn, cuda, cuda_runtime, host, jax_tf, libraries, mps, nccl, not_oom, nvml_assert,
-};
+use super::sanitize::{readable, strip_escapes};
+use super::table::{Earlier, WordingTable};
+use super::wording::{CompactLine, Continuation, MessageForm, OomReading};
+use super::{allocator, handled, mps, nccl, tensor};
 use crate::units::Rank;
-use regex::Regex;
-use std::sync::LazyLock;
 
 /// Lines that a wrapped message can have; narrower than 40 columns nobody wraps.
 const MOST_LINES: u32 = 24;
@@ -39,29 +36,11 @@ const LONGEST_TRACEBACK_LINES: u64 = 2_000;
 /// How far NCCL's reason may be above the allocation that it refused.
 const NCCL_REASON_LINES: u64 = 20;
 
-/// One of these is in every message, squeezed: asked before the families are, each of which has
-/// many wordings. Case is left aside, as the runtime's wordings leave it.
-static HEADS: LazyLock<Regex> = LazyLock::new(|| {
-    let heads = [
-        cuda::heads(),
-        vec![mps::HEAD, nvml_assert::HEAD],
-        nccl::heads(),
-        cublas_cudnn::heads(),
-        libraries::heads(),
-        jax_tf::heads(),
-        cuda_runtime::heads(),
-        host::heads(),
-    ];
-    let escaped: Vec<String> = heads.concat().into_iter().map(regex::escape).collect();
-    let heads = escaped.join("|");
-    Regex::new(&format!("(?i-u){heads}|{}", host::SHELL_KILLED)).expect("escaped words are valid")
-});
-
 /// A message read, and what stood around it.
 #[derive(Debug)]
-pub(super) struct Message<'a> {
+pub(super) struct OomMessage<'a> {
     pub(super) report: OomReport,
-    pub(super) form: Form,
+    pub(super) form: MessageForm,
     /// Whether a traceback's head was above it.
     pub(super) after_traceback: bool,
     /// The line that it ended in.
@@ -69,21 +48,21 @@ pub(super) struct Message<'a> {
 }
 
 /// Who wants the messages.
-pub(super) trait Sink {
+pub(super) trait MessageSink {
     /// Whether it wants the lines between as well.
     fn wants_lines(&self) -> bool;
     /// Takes a message.
-    fn message(&mut self, message: Message<'_>);
+    fn message(&mut self, message: OomMessage<'_>);
     /// Takes a line, or a rank's piece of one, that is part of no message.
-    fn line(&mut self, rank: Option<Rank>, number: u64, text: &Text);
+    fn line(&mut self, rank: Option<Rank>, number: u64, text: &CompactLine);
 }
 
 /// What is known between two lines.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
+pub(super) struct MessageAssembler {
     unfinished: Vec<Unfinished>,
-    beginning: Option<Beginning>,
-    seen: Seen,
+    beginning: Option<PossibleStart>,
+    seen: RecentReports,
     traceback: Option<u64>,
     device_ran_out: bool,
     nccl_failed_otherwise: Option<u64>,
@@ -96,8 +75,8 @@ struct Unfinished {
     number: u64,
     plain: String,
     previous: String,
-    found: Found,
-    more: More,
+    found: OomReading,
+    more: Continuation,
     lines: u32,
     between: u32,
     after_traceback: bool,
@@ -105,7 +84,7 @@ struct Unfinished {
 
 /// A line that has one of the words and is no message: it may be the first of a wrapped one.
 #[derive(Debug)]
-struct Beginning {
+struct PossibleStart {
     rank: Option<Rank>,
     number: u64,
     plain: String,
@@ -113,14 +92,14 @@ struct Beginning {
     lines: u32,
 }
 
-impl Messages {
+impl MessageAssembler {
     /// Whether a message waits for its next line.
     pub(super) fn are_unfinished(&self) -> bool {
         !self.unfinished.is_empty() || self.beginning.is_some()
     }
 
     /// Takes a line.
-    pub(super) fn read(&mut self, line: Line<'_>, sink: &mut dyn Sink) {
+    pub(super) fn read(&mut self, line: RawLine<'_>, sink: &mut dyn MessageSink) {
         let plain = readable(line.bytes);
         let before = if line.promising {
             let mut before = Vec::with_capacity(line.previous.len());
@@ -132,7 +111,7 @@ impl Messages {
         let mut previous = pieces(&before).last().map_or("", |piece| piece.text);
         for piece in pieces(&plain) {
             if !piece.text.trim().is_empty() {
-                let text = Text::new(piece.text.to_owned(), previous);
+                let text = CompactLine::new(piece.text.to_owned(), previous);
                 self.read_piece(piece.rank, line.number, text, line.promising, sink);
             }
             previous = "";
@@ -140,7 +119,7 @@ impl Messages {
     }
 
     /// No more lines come, or none for a while: what is unfinished is all there is.
-    pub(super) fn finish(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn finish(&mut self, sink: &mut dyn MessageSink) {
         for unfinished in std::mem::take(&mut self.unfinished) {
             self.close(unfinished, sink);
         }
@@ -150,9 +129,9 @@ impl Messages {
         &mut self,
         rank: Option<Rank>,
         number: u64,
-        text: Text,
+        text: CompactLine,
         promising: bool,
-        sink: &mut dyn Sink,
+        sink: &mut dyn MessageSink,
     ) {
         if self.join(rank, &text, sink) {
             return;
@@ -163,20 +142,20 @@ impl Messages {
             }
             return;
         }
-        if text.squeezed.contains("Traceback(mostrecentcalllast)") {
+        if text.compact.contains("Traceback(mostrecentcalllast)") {
             self.traceback = Some(number);
         }
         if nccl::failed_otherwise(&text) {
             self.nccl_failed_otherwise = Some(number);
         }
         let text = with_wrapped_head(text);
-        let mut found = self.ask_families(&text, number);
+        let mut found = self.read_alone(&text, number);
         let last = found.pop();
         if last.is_none() && !self.complete(rank, number, &text, sink) {
             sink.line(rank, number, &text);
             let is_head_of_traceback = self.traceback == Some(number);
             if self.beginning.is_none() && !is_head_of_traceback {
-                self.beginning = Some(Beginning {
+                self.beginning = Some(PossibleStart {
                     rank,
                     number,
                     plain: text.plain.clone(),
@@ -199,9 +178,9 @@ impl Messages {
         &mut self,
         rank: Option<Rank>,
         number: u64,
-        message: Found,
-        text: Text,
-        sink: &mut dyn Sink,
+        message: OomReading,
+        text: CompactLine,
+        sink: &mut dyn MessageSink,
     ) {
         let after_traceback = self.is_after_traceback(number);
         let Some(more) = message.more else {
@@ -236,15 +215,15 @@ impl Messages {
         &mut self,
         rank: Option<Rank>,
         number: u64,
-        text: &Text,
-        sink: &mut dyn Sink,
+        text: &CompactLine,
+        sink: &mut dyn MessageSink,
     ) -> bool {
         let Some(mut beginning) = self.beginning.take() else {
             return false;
         };
         // A line that has a message's words by itself and was refused is an echo of the source;
         // behind other lines it would no longer look like one.
-        let is_refused = HEADS.is_match(&text.squeezed);
+        let is_refused = WordingTable::get().may_match(text);
         if is_refused || beginning.rank != rank && rank.is_some() {
             return false;
         }
@@ -252,11 +231,11 @@ impl Messages {
         beginning.plain.push('\n');
         beginning.plain.push_str(line);
         beginning.lines += 1;
-        let joined = Text {
+        let joined = CompactLine {
             previous: beginning.previous.clone(),
-            ..Text::new(beginning.plain.clone(), "")
+            ..CompactLine::new(beginning.plain.clone(), "")
         };
-        let Some(message) = self.ask_families(&joined, number).pop() else {
+        let Some(message) = self.read_alone(&joined, number).pop() else {
             let more = beginning.lines < MOST_LINES_OTHER && beginning.plain.len() < LONGEST_JOINED;
             self.beginning = Some(beginning).filter(|_| more);
             return false;
@@ -266,38 +245,20 @@ impl Messages {
         true
     }
 
-    /// The messages in a line that begins none of its own with those unfinished.
-    fn ask_families(&self, text: &Text, number: u64) -> Vec<Found> {
-        if !HEADS.is_match(&text.squeezed) {
-            return Vec::new();
-        }
-        let mut found = cuda::read(text);
-        if !found.is_empty() {
-            return found;
-        }
-        let one = mps::read(text)
-            .or_else(|| nvml_assert::read(text))
-            .or_else(|| nccl::read(text).filter(|message| self.is_nccl_shortage(message, number)))
-            .or_else(|| cublas_cudnn::read(text))
-            .or_else(|| libraries::read(text))
-            .or_else(|| jax_tf::read(text))
-            .or_else(|| cuda_runtime::read(text))
-            .or_else(|| host::read(text))
-            .or_else(|| host::read_killed(text).filter(|_| !self.device_ran_out));
-        found.extend(one.filter(|_| !not_oom::is_none(text)));
-        found
-    }
-
-    fn is_nccl_shortage(&self, message: &Found, number: u64) -> bool {
-        let otherwise = self
-            .nccl_failed_otherwise
-            .is_some_and(|line| number - line <= NCCL_REASON_LINES);
-        !(nccl::is_refusal(message) && otherwise)
+    /// The messages in a line by itself.
+    fn read_alone(&self, text: &CompactLine, number: u64) -> Vec<OomReading> {
+        let earlier = Earlier {
+            gpu_ran_out: self.device_ran_out,
+            nccl_failed_otherwise: self
+                .nccl_failed_otherwise
+                .is_some_and(|line| number - line <= NCCL_REASON_LINES),
+        };
+        WordingTable::get().read(text, earlier)
     }
 
     /// Joins `text` to the unfinished message that it goes on from, if it does; lets those end
     /// that cannot go on any more.
-    fn join(&mut self, rank: Option<Rank>, text: &Text, sink: &mut dyn Sink) -> bool {
+    fn join(&mut self, rank: Option<Rank>, text: &CompactLine, sink: &mut dyn MessageSink) -> bool {
         if self.unfinished.is_empty() {
             return false;
         }
@@ -325,9 +286,11 @@ impl Messages {
         for mut unfinished in std::mem::take(&mut self.unfinished) {
             unfinished.between += 1;
             let others = match unfinished.more {
-                More::Allocator => unfinished.rank != rank && unfinished.between <= MOST_BETWEEN,
+                Continuation::Allocator => {
+                    unfinished.rank != rank && unfinished.between <= MOST_BETWEEN
+                }
                 // NCCL prefixes its lines itself; the next one is there or there is none.
-                More::Nccl | More::Tensor => false,
+                Continuation::Nccl | Continuation::Tensor => false,
             };
             if others { &mut waiting } else { &mut ended }.push(unfinished);
         }
@@ -338,7 +301,7 @@ impl Messages {
         false
     }
 
-    fn close(&mut self, unfinished: Unfinished, sink: &mut dyn Sink) {
+    fn close(&mut self, unfinished: Unfinished, sink: &mut dyn MessageSink) {
         let Unfinished {
             rank,
             number,
@@ -346,9 +309,9 @@ impl Messages {
             after_traceback,
             ..
         } = unfinished;
-        if unfinished.more != More::Allocator || cuda::stands_alone(&found) {
-            let text = Text {
-                squeezed: super::squeezed::squeeze(&unfinished.plain),
+        if unfinished.more != Continuation::Allocator || allocator::stands_alone(&found) {
+            let text = CompactLine {
+                compact: super::compact::squeeze(&unfinished.plain),
                 plain: unfinished.plain,
                 previous: unfinished.previous,
             };
@@ -360,22 +323,22 @@ impl Messages {
         &mut self,
         rank: Option<Rank>,
         number: u64,
-        found: Found,
+        found: OomReading,
         after_traceback: bool,
-        text: &Text,
-        sink: &mut dyn Sink,
+        text: &CompactLine,
+        sink: &mut dyn MessageSink,
     ) {
         let mut report = OomReport {
             rank,
             line: number,
             ..found.report
         };
-        if not_oom::is_handled(&text.squeezed) || not_oom::is_trial(&text.previous) {
+        if handled::is_handled(&text.compact) || handled::is_trial(&text.previous) {
             report.outcome = OomOutcome::Caught;
         }
         self.device_ran_out |= report.kind != OomKind::HostOom;
         if !self.seen.repeats(&report) {
-            sink.message(Message {
+            sink.message(OomMessage {
                 report,
                 form: found.form,
                 after_traceback,
@@ -387,11 +350,11 @@ impl Messages {
 
 /// The line, joined to the end of the one before where the message's head itself was wrapped:
 /// `… CUDA out` / `of memory. Tried to allocate …`.
-fn with_wrapped_head(text: Text) -> Text {
+fn with_wrapped_head(text: CompactLine) -> CompactLine {
     let goes_on =
-        find(&text.squeezed, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());
-    if goes_on && !text.previous.is_empty() && cuda::read(&text).is_empty() {
-        Text::new(format!("{}{}", text.previous, text.plain), "")
+        find(&text.compact, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());
+    if goes_on && !text.previous.is_empty() && allocator::read_any(&text).is_none() {
+        CompactLine::new(format!("{}{}", text.previous, text.plain), "")
     } else {
         text
     }
@@ -399,21 +362,21 @@ fn with_wrapped_head(text: Text) -> Text {
 
 impl Unfinished {
     /// Takes the message's next line; says whether more can come.
-    fn append(&mut self, text: &Text) -> bool {
+    fn append(&mut self, text: &CompactLine) -> bool {
         let line = behind_shared_prefix(&self.plain, &text.plain);
         self.plain.push('\n');
         self.plain.push_str(line);
         self.lines += 1;
-        let joined = Text::new(self.plain.clone(), "");
+        let joined = CompactLine::new(self.plain.clone(), "");
         let read = match self.more {
-            More::Allocator => cuda::read(&joined).pop().or_else(|| mps::read(&joined)),
-            More::Nccl => nccl::read(&joined),
-            More::Tensor => jax_tf::read(&joined),
+            Continuation::Allocator => allocator::read_any(&joined).or_else(|| mps::read(&joined)),
+            Continuation::Nccl => nccl::read(&joined),
+            Continuation::Tensor => tensor::read(&joined),
         };
         let most_lines = match self.more {
-            More::Allocator => MOST_LINES,
-            More::Nccl => MOST_LINES_NCCL,
-            More::Tensor => MOST_LINES_OTHER,
+            Continuation::Allocator => MOST_LINES,
+            Continuation::Nccl => MOST_LINES_NCCL,
+            Continuation::Tensor => MOST_LINES_OTHER,
         };
         if let Some(read) = read {
             self.found = read;

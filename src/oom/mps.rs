@@ -1,31 +1,31 @@
 //! PyTorch on Apple's GPUs.
 
+use super::compact::{find, size_after};
 use super::kind::OomKind;
-use super::squeezed::{find, size_after};
-use super::wording::{Form, Found, More, Text, form_at, is_prose};
+use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
 
 /// MPSAllocator.mm, 1.12 to 2.15. Units are `MB`/`GB` until about 2.7 and `MiB`/`GiB` after,
 /// powers of two both; the watermark's parts vanish when its ratio is 0.
-pub(super) const HEAD: &str = "MPSbackendoutofmemory";
+const HEAD: &str = "MPSbackendoutofmemory";
 
 /// The message in `text`.
-pub(super) fn read(text: &Text) -> Option<Found> {
-    let at = find(&text.squeezed, HEAD)?;
+pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
+    let at = find(&text.compact, HEAD)?;
     let form = form_at(text, at)?;
     let end = at + HEAD.len();
-    let clause = &text.squeezed[end..];
-    let mut found = Found::whole(OomKind::MpsOom, form);
+    let clause = &text.compact[end..];
+    let mut found = OomReading::whole(OomKind::MpsOom, form);
     let report = &mut found.report;
     report.requested = size_after(clause, "Triedtoallocate");
     report.allocated = size_after(clause, "MPSallocated:");
     report.limit = size_after(clause, "maxallowed:");
-    if report.requested.is_none() && (form == Form::Logged || is_prose(text, at, end)) {
+    if report.requested.is_none() && (form == MessageForm::Logged || is_prose(text, at, end)) {
         return None;
     }
     let finished = ["privatepool", "sharedpool"]
         .iter()
         .any(|pool| clause.contains(pool));
-    found.more = (!finished).then_some(More::Allocator);
+    found.more = (!finished).then_some(Continuation::Allocator);
     Some(found)
 }
 

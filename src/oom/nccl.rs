@@ -1,9 +1,9 @@
 //! NCCL, whose buffers lie outside PyTorch's allocator.
 
+use super::compact::{find, number_at_start, size_after};
 use super::kind::OomKind;
 use super::report::OomReport;
-use super::squeezed::{find, number_at_start, size_after};
-use super::wording::{Form, Found, More, Text, form_at};
+use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at};
 
 /// checks.h: `Cuda failure 'out of memory'` (2.18), `Cuda failure 2 'out of memory'` (later).
 const FAILURES: [&str; 2] = ["Cudafailure'outofmemory'", "Cudafailure2'outofmemory'"];
@@ -11,62 +11,55 @@ const FAILURES: [&str; 2] = ["Cudafailure'outofmemory'", "Cudafailure2'outofmemo
 /// alloc.h: `Failed to CUDA calloc %ld bytes`, `malloc`, `host alloc`, `calloc async`.
 const REFUSED: &str = "FailedtoCUDA";
 
-/// One of these is in every message of the family.
-pub(super) fn heads() -> Vec<&'static str> {
-    vec![FAILURES[0], FAILURES[1], REFUSED]
-}
-
 /// The message in `text`: NCCL's own warnings, or the last error that PyTorch's
 /// `DistBackendError` repeats.
-pub(super) fn read(text: &Text) -> Option<Found> {
-    let warning = text.squeezed.contains("NCCLWARN");
-    let failure = FAILURES
-        .iter()
-        .find_map(|words| find(&text.squeezed, words));
-    let refused = find(&text.squeezed, REFUSED).filter(|_| warning);
+pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
+    let warning = text.compact.contains("NCCLWARN");
+    let failure = FAILURES.iter().find_map(|words| find(&text.compact, words));
+    let refused = find(&text.compact, REFUSED).filter(|_| warning);
     let at = failure.or(refused)?;
     let form = form_at(text, at)?;
     let requested = refused.and_then(|at| {
-        let clause = &text.squeezed[at..];
+        let clause = &text.compact[at..];
         ["async", "calloc", "malloc", "hostalloc"]
             .iter()
             .find_map(|verb| size_after(clause, verb))
     });
-    Some(Found {
+    Some(OomReading {
         report: OomReport {
             kind: OomKind::Nccl,
-            device: device(&text.squeezed),
+            device: device(&text.compact),
             requested,
             ..OomReport::default()
         },
         form,
-        more: (warning && requested.is_none()).then_some(More::Nccl),
+        more: (warning && requested.is_none()).then_some(Continuation::Nccl),
     })
 }
 
 /// `host:pid:tid [3] …`: the device in brackets.
-fn device(squeezed: &str) -> Option<u32> {
-    squeezed.match_indices('[').find_map(|(at, _)| {
-        let thread = squeezed[..at].trim_end_matches(|c: char| c.is_ascii_digit());
+fn device(compact: &str) -> Option<u32> {
+    compact.match_indices('[').find_map(|(at, _)| {
+        let thread = compact[..at].trim_end_matches(|c: char| c.is_ascii_digit());
         let after_thread = thread.len() < at && thread.ends_with(':');
-        let (device, after) = number_at_start(&squeezed[at + 1..])?;
+        let (device, after) = number_at_start(&compact[at + 1..])?;
         (after_thread && after.starts_with(']')).then_some(device)
     })
 }
 
 /// Whether the line is a CUDA failure of NCCL with another reason: the refused allocation that it
 /// reports next is then no shortage (`Cuda failure 1 'invalid argument'`).
-pub(super) fn failed_otherwise(text: &Text) -> bool {
-    let reason = find(&text.squeezed, "Cudafailure").map(|at| &text.squeezed[at..]);
+pub(super) fn failed_otherwise(text: &CompactLine) -> bool {
+    let reason = find(&text.compact, "Cudafailure").map(|at| &text.compact[at..]);
     reason
         .is_some_and(|reason| reason.matches('\'').count() > 1 && !reason.contains("'outofmemory'"))
 }
 
 /// Whether `found` is nothing but a refused allocation, whose reason the line before says.
-pub(super) fn is_refusal(found: &Found) -> bool {
+pub(super) fn is_refusal(found: &OomReading) -> bool {
     found.report.kind == OomKind::Nccl
         && found.report.requested.is_some()
-        && found.form == Form::Logged
+        && found.form == MessageForm::Logged
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ const LONGEST_PREFIX: usize = 200;
 
 /// A line's text, or a part of it, and the rank that printed it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct RankedText<'a> {
     /// The rank, where a prefix says one.
     pub(crate) rank: Option<Rank>,
     /// The text behind the rank's marker.
@@ -16,7 +16,7 @@ pub(crate) struct Piece<'a> {
 
 /// `line` in pieces, one for each rank marker in it: under `torchrun --tee` the chunks of two
 /// ranks can be glued without a line end (`94.70it/s][default1]:…`, tried with torch 2.15).
-pub(crate) fn pieces(line: &str) -> Vec<Piece<'_>> {
+pub(crate) fn pieces(line: &str) -> Vec<RankedText<'_>> {
     let mut pieces = Vec::with_capacity(1);
     let mut rank = rank_in_prefix(line);
     let mut begin = 0;
@@ -31,13 +31,13 @@ pub(crate) fn pieces(line: &str) -> Vec<Piece<'_>> {
         let is_prefix =
             begin == 0 && before.len() <= LONGEST_PREFIX && before.ends_with(char::is_whitespace);
         if !before.is_empty() && !is_prefix {
-            pieces.push(Piece { rank, text: before });
+            pieces.push(RankedText { rank, text: before });
         }
         rank = Some(marked);
         begin = at + length;
         from = begin;
     }
-    pieces.push(Piece {
+    pieces.push(RankedText {
         rank,
         text: &line[begin..],
     });

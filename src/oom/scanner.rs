@@ -1,10 +1,10 @@
 //! The one scanner: bytes in, out-of-memory reports out. The live output and `oomph explain` use
 //! the same.
 
-use super::lines::{Line, Lines, Reader};
-use super::messages::{Message, Messages, Sink};
+use super::lines::{LineReader, LineSplitter, RawLine};
+use super::messages::{MessageAssembler, MessageSink, OomMessage};
 use super::report::OomReport;
-use super::wording::Text;
+use super::wording::CompactLine;
 use crate::units::Rank;
 
 /// Finds out-of-memory messages in a byte stream, however it is cut into chunks.
@@ -16,8 +16,8 @@ use crate::units::Rank;
 /// [`explain`](super::explain).
 #[derive(Debug, Default)]
 pub struct Scanner {
-    lines: Lines,
-    messages: Messages,
+    lines: LineSplitter,
+    messages: MessageAssembler,
 }
 
 impl Scanner {
@@ -44,12 +44,12 @@ impl Scanner {
         self.messages.finish(&mut Reports(found));
     }
 
-    pub(super) fn feed_into(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+    pub(super) fn feed_into(&mut self, bytes: &[u8], sink: &mut dyn MessageSink) {
         let Scanner { lines, messages } = self;
         lines.feed(bytes, &mut Joined { messages, sink });
     }
 
-    pub(super) fn finish_into(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn finish_into(&mut self, sink: &mut dyn MessageSink) {
         let Scanner { lines, messages } = self;
         lines.finish(&mut Joined { messages, sink });
         self.messages.finish(sink);
@@ -58,16 +58,16 @@ impl Scanner {
 
 /// Lines read by the messages on behalf of a sink.
 struct Joined<'a> {
-    messages: &'a mut Messages,
-    sink: &'a mut dyn Sink,
+    messages: &'a mut MessageAssembler,
+    sink: &'a mut dyn MessageSink,
 }
 
-impl Reader for Joined<'_> {
+impl LineReader for Joined<'_> {
     fn wants_every_line(&self) -> bool {
         self.messages.are_unfinished() || self.sink.wants_lines()
     }
 
-    fn read(&mut self, line: Line<'_>) {
+    fn read(&mut self, line: RawLine<'_>) {
         self.messages.read(line, self.sink);
     }
 }
@@ -75,16 +75,16 @@ impl Reader for Joined<'_> {
 /// The sink of a live stream.
 struct Reports<'a>(&'a mut dyn FnMut(OomReport));
 
-impl Sink for Reports<'_> {
+impl MessageSink for Reports<'_> {
     fn wants_lines(&self) -> bool {
         false
     }
 
-    fn message(&mut self, message: Message<'_>) {
+    fn message(&mut self, message: OomMessage<'_>) {
         (self.0)(message.report);
     }
 
-    fn line(&mut self, _rank: Option<Rank>, _number: u64, _text: &Text) {}
+    fn line(&mut self, _rank: Option<Rank>, _number: u64, _text: &CompactLine) {}
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! The words alone never prove that a program died of them; many catch the error and go on. What
 //! comes after tells: an exit status, progress, or nothing at all behind the traceback.
 
+use super::aftermath::{self, ProgressCounter, SurvivalSign};
 use super::kind::OomKind;
-use super::messages::{Message, Sink};
+use super::messages::{MessageSink, OomMessage};
 use super::report::{OomOutcome, OomReport};
 use super::scanner::Scanner;
-use super::signs::{self, Counter, Sign};
-use super::wording::{Form, Text};
+use super::wording::{CompactLine, MessageForm};
 use crate::units::Rank;
 
 /// Reports kept of one text. A log with more is a program that catches them by the thousand.
@@ -21,7 +21,7 @@ const HANDLED_WITHIN_LINES: u64 = 20;
 #[derive(Debug, Default)]
 pub struct Transcript {
     scanner: Scanner,
-    aftermath: Aftermath,
+    aftermath: OutcomeTracker,
 }
 
 impl Transcript {
@@ -55,17 +55,17 @@ const NEAR_LINES: u64 = 20_000;
 
 /// What the lines after each message have said so far.
 #[derive(Debug, Default)]
-struct Aftermath {
+struct OutcomeTracker {
     /// Lines since the last message.
     lines: u64,
-    cases: Vec<Case>,
+    cases: Vec<TrackedOom>,
     /// Counters seen since the first message, by rank of the line and word.
-    counters: Vec<(Option<Rank>, Counter)>,
+    counters: Vec<(Option<Rank>, ProgressCounter)>,
 }
 
 /// One message and what followed.
 #[derive(Debug)]
-struct Case {
+struct TrackedOom {
     report: OomReport,
     /// The last line of a traceback.
     is_uncaught_form: bool,
@@ -83,21 +83,21 @@ struct Case {
     output: bool,
 }
 
-impl Sink for Aftermath {
+impl MessageSink for OutcomeTracker {
     fn wants_lines(&self) -> bool {
         !self.cases.is_empty() && self.lines < NEAR_LINES
     }
 
-    fn message(&mut self, message: Message<'_>) {
+    fn message(&mut self, message: OomMessage<'_>) {
         self.lines = 0;
         if self.cases.len() == MOST_REPORTS {
             return;
         }
         let (before, after) = around(message.text);
         let rank = message.report.rank;
-        let is_exception = message.form == Form::Exception;
+        let is_exception = message.form == MessageForm::Exception;
         self.count(rank, before);
-        self.cases.push(Case {
+        self.cases.push(TrackedOom {
             is_uncaught_form: is_exception && message.after_traceback,
             // NCCL has no other level for what it dies of.
             is_warning: !is_exception && message.report.kind != OomKind::Nccl && is_warning(before),
@@ -111,13 +111,13 @@ impl Sink for Aftermath {
         self.count(rank, after);
     }
 
-    fn line(&mut self, rank: Option<Rank>, number: u64, text: &Text) {
+    fn line(&mut self, rank: Option<Rank>, number: u64, text: &CompactLine) {
         if self.cases.is_empty() {
             return;
         }
         self.lines += 1;
-        let sign = signs::read(text);
-        if let Sign::Progress(_) = sign {
+        let sign = aftermath::read(text);
+        if let SurvivalSign::Progress(_) = sign {
             return self.count(rank, &text.plain);
         }
         for case in &mut self.cases {
@@ -129,10 +129,10 @@ impl Sink for Aftermath {
     }
 }
 
-impl Aftermath {
+impl OutcomeTracker {
     /// Notes a counter in `text`, and who of its rank has seen it rise.
     fn count(&mut self, rank: Option<Rank>, text: &str) {
-        let Some(counter) = signs::counter(text) else {
+        let Some(counter) = aftermath::counter(text) else {
             return;
         };
         let known = self
@@ -144,7 +144,7 @@ impl Aftermath {
                 let known = std::mem::replace(&mut self.counters[at].1, counter);
                 let rose = counter.at > known.at;
                 if rose {
-                    let same_rank = |case: &&mut Case| case.report.rank == rank;
+                    let same_rank = |case: &&mut TrackedOom| case.report.rank == rank;
                     for case in self.cases.iter_mut().filter(same_rank) {
                         case.rises += 1;
                     }
@@ -156,35 +156,35 @@ impl Aftermath {
     }
 
     fn settle(self) -> Vec<OomReport> {
-        let mut reports: Vec<OomReport> = self.cases.into_iter().map(Case::settle).collect();
+        let mut reports: Vec<OomReport> = self.cases.into_iter().map(TrackedOom::settle).collect();
         reports.sort_by_key(|report| report.line);
         reports
     }
 }
 
-impl Case {
-    fn take(&mut self, sign: Sign, number: u64) {
+impl TrackedOom {
+    fn take(&mut self, sign: SurvivalSign, number: u64) {
         match sign {
-            Sign::Handled => {
+            SurvivalSign::Handled => {
                 if number - self.report.line.min(number) <= HANDLED_WITHIN_LINES
                     && self.report.outcome == OomOutcome::Unknown
                 {
                     self.report.outcome = OomOutcome::Caught;
                 }
             }
-            Sign::EndedBadly => self.ended_badly |= !self.other_exception,
-            Sign::EndedWell => {
+            SurvivalSign::EndedBadly => self.ended_badly |= !self.other_exception,
+            SurvivalSign::EndedWell => {
                 if self.report.outcome == OomOutcome::Unknown && !self.ended_badly {
                     self.report.outcome = OomOutcome::Caught;
                 }
             }
-            Sign::OtherException => {
+            SurvivalSign::OtherException => {
                 self.other_exception |= !self.chained;
                 self.chained = false;
             }
-            Sign::Chain => self.chained = true,
-            Sign::Progress(_) | Sign::Nothing => {}
-            Sign::Output => self.output = true,
+            SurvivalSign::Chain => self.chained = true,
+            SurvivalSign::Progress(_) | SurvivalSign::Nothing => {}
+            SurvivalSign::Output => self.output = true,
         }
     }
 

@@ -1,48 +1,53 @@
 //! What every family of wordings shares: the text it is shown, what it answers, and where in a
 //! line a message may stand.
 
+use super::compact::squeeze;
 use super::kind::OomKind;
 use super::report::OomReport;
-use super::squeezed::squeeze;
 
 /// One line (or a wrapped message's lines together), ready to be read.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct CompactLine {
     /// As a person reads it.
     pub(super) plain: String,
     /// Without white space: wordings are looked for here.
-    pub(super) squeezed: String,
-    /// The end of the line before, squeezed: a call or a word that the line goes on from.
+    pub(super) compact: String,
+    /// The end of the line before, compact: a call or a word that the line goes on from.
     pub(super) previous: String,
 }
 
-impl Text {
-    pub(super) fn new(plain: String, previous: &str) -> Text {
-        Text {
-            squeezed: squeeze(&plain),
+impl CompactLine {
+    pub(super) fn new(plain: String, previous: &str) -> CompactLine {
+        CompactLine {
+            compact: squeeze(&plain),
             previous: squeeze(previous),
             plain,
         }
     }
 
+    /// Whether `words`, written with spaces, are in it.
+    pub(super) fn has(&self, words: &str) -> bool {
+        self.compact.contains(&squeeze(words))
+    }
+
     /// Whether one of `words` is in it: asked before the many wordings of a family are.
     pub(super) fn has_any(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.squeezed.contains(word))
+        words.iter().any(|word| self.compact.contains(word))
     }
 }
 
 /// A message that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct OomReading {
     pub(super) report: OomReport,
-    pub(super) form: Form,
+    pub(super) form: MessageForm,
     /// Whether more of it may follow on the next lines.
-    pub(super) more: Option<More>,
+    pub(super) more: Option<Continuation>,
 }
 
-impl Found {
-    pub(super) fn whole(kind: OomKind, form: Form) -> Found {
-        Found {
+impl OomReading {
+    pub(super) fn whole(kind: OomKind, form: MessageForm) -> OomReading {
+        OomReading {
             report: OomReport {
                 kind,
                 ..OomReport::default()
@@ -55,7 +60,7 @@ impl Found {
 
 /// How a message stands in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum MessageForm {
     /// `Class: message`, the last line of a traceback.
     Exception,
     /// `Class('message')`.
@@ -66,7 +71,7 @@ pub(super) enum Form {
 
 /// What the next lines of an unfinished message look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum More {
+pub(super) enum Continuation {
     /// Clauses of a caching allocator's message.
     Allocator,
     /// NCCL's second warning, with the size.
@@ -75,9 +80,9 @@ pub(super) enum More {
     Tensor,
 }
 
-impl More {
+impl Continuation {
     /// Whether `line` can be the next line of such a message.
-    pub(super) fn takes(self, line: &Text) -> bool {
+    pub(super) fn takes(self, line: &CompactLine) -> bool {
         /// Words of the allocators' templates; a wrapped line of forty columns has one.
         const CLAUSES: [&str; 24] = [
             "GiB",
@@ -109,23 +114,23 @@ impl More {
         const BEGINNINGS: [&str; 4] = ["Traceback(", "File\"", "Theabove", "During"];
         /// Another message of an allocator.
         const HEADS: [&str; 3] = ["CUDAoutof", "HIPoutof", "XPUoutof"];
-        let has = |words: &[&str]| words.iter().any(|word| line.squeezed.contains(word));
+        let has = |words: &[&str]| words.iter().any(|word| line.compact.contains(word));
         match self {
-            More::Allocator => {
+            Continuation::Allocator => {
                 has(&CLAUSES)
                     && !has(&HEADS)
-                    && !BEGINNINGS.iter().any(|b| line.squeezed.starts_with(b))
+                    && !BEGINNINGS.iter().any(|b| line.compact.starts_with(b))
             }
-            More::Nccl => has(&["NCCL", "bytes"]),
-            More::Tensor => has(&["type", "job:", "task:", "device:", "allocator"]),
+            Continuation::Nccl => has(&["NCCL", "bytes"]),
+            Continuation::Tensor => has(&["type", "job:", "task:", "device:", "allocator"]),
         }
     }
 }
 
-/// How the message that begins at `at` (in squeezed text) stands in its line; `None` where the
+/// How the message that begins at `at` (in compact text) stands in its line; `None` where the
 /// line is not the message but speaks of it: the echo of a source line, a comment.
-pub(super) fn form_at(text: &Text, at: usize) -> Option<Form> {
-    let before = &text.squeezed[..at];
+pub(super) fn form_at(text: &CompactLine, at: usize) -> Option<MessageForm> {
+    let before = &text.compact[..at];
     let open = before.trim_end_matches(['"', '\'', '`', '*', '\\']);
     let quoted = open.len() < before.len();
     if before.starts_with('#') && !before.starts_with("##") {
@@ -154,14 +159,14 @@ pub(super) fn form_at(text: &Text, at: usize) -> Option<Form> {
     }
     let class = open.strip_suffix(':').unwrap_or(open);
     Some(if class.len() < open.len() && ends_with_class(class) {
-        Form::Exception
+        MessageForm::Exception
     } else {
-        Form::Logged
+        MessageForm::Logged
     })
 }
 
 /// `call("message")` is a repr where `call` is an exception's class, and source where it is not.
-fn form_of_argument(call: &str, quoted: bool) -> Option<Form> {
+fn form_of_argument(call: &str, quoted: bool) -> Option<MessageForm> {
     let name_from = call
         .rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')
         .map_or(0, |at| {
@@ -172,10 +177,10 @@ fn form_of_argument(call: &str, quoted: bool) -> Option<Form> {
     let bound = before.ends_with('=') && name_is_source(before);
     match () {
         () if raised || bound => None,
-        () if name.is_empty() => Some(Form::Logged),
-        () if ends_with_class(name) => Some(Form::Quoted),
+        () if name.is_empty() => Some(MessageForm::Logged),
+        () if ends_with_class(name) => Some(MessageForm::Quoted),
         () if quoted => None,
-        () => Some(Form::Logged),
+        () => Some(MessageForm::Logged),
     }
 }
 
@@ -194,7 +199,7 @@ fn ends_with_class(text: &str) -> bool {
 /// Whether the line tells people about such messages rather than being one.
 ///
 /// Asked only of messages without figures of the device: nobody writes those in prose.
-pub(super) fn is_prose(text: &Text, at: usize, end: usize) -> bool {
+pub(super) fn is_prose(text: &CompactLine, at: usize, end: usize) -> bool {
     /// What people write around the words in READMEs, hints and changelogs.
     const BEFORE: [&str; 21] = [
         "ifyou",
@@ -227,8 +232,8 @@ pub(super) fn is_prose(text: &Text, at: usize, end: usize) -> bool {
         "condition",
         "situation",
     ];
-    let before = text.squeezed[..at].to_lowercase();
-    let after = text.squeezed[end..].trim_start_matches(['"', '\'', '`', ')', '*']);
+    let before = text.compact[..at].to_lowercase();
+    let after = text.compact[end..].trim_start_matches(['"', '\'', '`', ')', '*']);
     let after = after.get(..12).unwrap_or(after).to_lowercase();
     BEFORE.iter().any(|word| before.contains(word))
         || AFTER.iter().any(|word| after.starts_with(word))

@@ -1,13 +1,13 @@
 //! What lines after a message say about whether the program survived it.
 
-use super::not_oom::is_handled;
-use super::wording::Text;
+use super::handled::is_handled;
+use super::wording::CompactLine;
 use regex::Regex;
 use std::sync::LazyLock;
 
 /// What one line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum SurvivalSign {
     /// The program says that it goes on.
     Handled,
     /// A process of the program ended badly, as its launcher or shell reports.
@@ -19,7 +19,7 @@ pub(super) enum Sign {
     /// Python's words between an exception and the one that it led to.
     Chain,
     /// A counter of the training stands at this number.
-    Progress(Counter),
+    Progress(ProgressCounter),
     /// Part of a traceback, an after-effect of the end, or decoration: says nothing.
     Nothing,
     /// Other output.
@@ -28,7 +28,7 @@ pub(super) enum Sign {
 
 /// A counter that training programs print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counter {
+pub(super) struct ProgressCounter {
     /// Which of the words it stood behind; bars have a number of their own.
     pub(super) of: u8,
     /// Where it stands.
@@ -36,51 +36,63 @@ pub(super) struct Counter {
 }
 
 /// What the line says.
-pub(super) fn read(text: &Text) -> Sign {
-    let squeezed = &text.squeezed;
-    if let Some(ours) = squeezed.strip_prefix("oomph:") {
+pub(super) fn read(text: &CompactLine) -> SurvivalSign {
+    let compact = &text.compact;
+    if let Some(ours) = compact.strip_prefix("oomph:") {
         // Our own last words (report/text.rs): said when a program has died of it, and only then.
         return match ours.starts_with("outofmemory:") {
-            true => Sign::EndedBadly,
-            false => Sign::Nothing,
+            true => SurvivalSign::EndedBadly,
+            false => SurvivalSign::Nothing,
         };
     }
-    if is_handled(squeezed) {
-        return Sign::Handled;
+    if is_handled(compact) {
+        return SurvivalSign::Handled;
     }
     if text.has_any(&["xit", "XIT"])
-        && let Some(status) = exit_status(&squeezed.to_ascii_lowercase())
+        && let Some(status) = exit_status(&compact.to_ascii_lowercase())
     {
         return match status {
             // torchrun ends the ranks that are left with SIGTERM: collateral, no sign.
-            -15 => Sign::Nothing,
-            0 => Sign::EndedWell,
-            _ => Sign::EndedBadly,
+            -15 => SurvivalSign::Nothing,
+            0 => SurvivalSign::EndedWell,
+            _ => SurvivalSign::EndedBadly,
         };
     }
     if text.has_any(&["ChildFailedError", "CANCELLEDAT"]) {
-        return Sign::EndedBadly;
+        return SurvivalSign::EndedBadly;
     }
     let chain = [
         "Duringhandlingoftheaboveexception",
         "Theaboveexceptionwasthedirectcause",
     ]
     .iter()
-    .any(|words| squeezed.starts_with(words));
+    .any(|words| compact.starts_with(words));
     if chain {
-        return Sign::Chain;
+        return SurvivalSign::Chain;
     }
     if let Some(counter) = counter(&text.plain) {
-        return Sign::Progress(counter);
+        return SurvivalSign::Progress(counter);
     }
     match text.plain.trim_end() {
-        line if is_exception(line) => Sign::OtherException,
-        line if is_after_effect(line, squeezed) => Sign::Nothing,
-        _ => Sign::Output,
+        line if is_exception(line) => SurvivalSign::OtherException,
+        line if is_after_effect(line, compact) => SurvivalSign::Nothing,
+        _ => SurvivalSign::Output,
     }
 }
 
-/// The exit status that a launcher, a shell or an IDE reports; in lower case, squeezed.
+/// What the raw output is searched for on behalf of this file.
+pub(super) const FIND: [&str; 8] = [
+    "exitcode",
+    "xit code",
+    "xit status",
+    "exited with",
+    "return code =",
+    "ChildFailedError",
+    "CANCELLED AT",
+    "Traceback (most",
+];
+
+/// The exit status that a launcher, a shell or an IDE reports; in lower case, compact.
 fn exit_status(line: &str) -> Option<i32> {
     const WORDS: [&str; 11] = [
         // torch/distributed/elastic: `failed (exitcode: 1) local_rank: 0`, `exitcode  : 1 (pid: …)`.
@@ -123,12 +135,12 @@ static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The first counter in a line.
-pub(super) fn counter(plain: &str) -> Option<Counter> {
+pub(super) fn counter(plain: &str) -> Option<ProgressCounter> {
     // Most lines have none, and finding that out is cheaper than taking one apart.
     let found = COUNTERS.captures(COUNTERS.find(plain)?.as_str())?;
     let number = |group: usize| found.get(group)?.as_str().parse().ok();
     match found.get(2) {
-        None => Some(Counter {
+        None => Some(ProgressCounter {
             of: 0,
             at: number(1)?,
         }),
@@ -136,7 +148,7 @@ pub(super) fn counter(plain: &str) -> Option<Counter> {
             let of = COUNTED
                 .iter()
                 .position(|known| known.eq_ignore_ascii_case(word.as_str()))?;
-            Some(Counter {
+            Some(ProgressCounter {
                 of: of as u8 + 1,
                 at: number(3)?,
             })
@@ -157,7 +169,7 @@ fn is_exception(line: &str) -> bool {
 }
 
 /// What a dying program prints beside its traceback.
-fn is_after_effect(line: &str, squeezed: &str) -> bool {
+fn is_after_effect(line: &str, compact: &str) -> bool {
     const BEGINNINGS: [&str; 22] = [
         "Traceback(",
         "[W",
@@ -195,16 +207,16 @@ fn is_after_effect(line: &str, squeezed: &str) -> bool {
         "MemoryManagement",
     ];
     line.starts_with([' ', '\t', '=', '-', '*', '~', '^', '|', '╭', '│', '╰', '`'])
-        || BEGINNINGS.iter().any(|words| squeezed.starts_with(words))
-        || ANYWHERE.iter().any(|words| squeezed.contains(words))
+        || BEGINNINGS.iter().any(|words| compact.starts_with(words))
+        || ANYWHERE.iter().any(|words| compact.contains(words))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sign(line: &str) -> Sign {
-        read(&Text::new(line.to_owned(), ""))
+    fn sign(line: &str) -> SurvivalSign {
+        read(&CompactLine::new(line.to_owned(), ""))
     }
 
     #[test]
@@ -212,31 +224,34 @@ mod tests {
         let cases = [
             (
                 "E ...api:failed (exitcode: 1) local_rank: 0 (pid: 71) of binary: /usr/bin/python",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
-            ("  exitcode  : 1 (pid: 71)", Sign::EndedBadly),
-            ("  exitcode  : -15 (pid: 72)", Sign::Nothing),
-            ("Process finished with exit code 0", Sign::EndedWell),
-            ("Process finished with exit code 1", Sign::EndedBadly),
+            ("  exitcode  : 1 (pid: 71)", SurvivalSign::EndedBadly),
+            ("  exitcode  : -15 (pid: 72)", SurvivalSign::Nothing),
+            ("Process finished with exit code 0", SurvivalSign::EndedWell),
+            (
+                "Process finished with exit code 1",
+                SurvivalSign::EndedBadly,
+            ),
             (
                 "##[error]Process completed with exit code 137.",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
             (
                 "[launch.py:3:sigkill_handler] ['python'] exits with return code = 1",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
             (
                 "subprocess.CalledProcessError: Command '['x']' returned non-zero exit status 1.",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
             (
                 "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
             (
                 "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02 ***",
-                Sign::EndedBadly,
+                SurvivalSign::EndedBadly,
             ),
         ];
         for (line, expected) in cases {
@@ -266,17 +281,17 @@ mod tests {
     #[test]
     fn tracebacks_say_nothing_and_output_does() {
         let cases = [
-            ("    loss.backward()", Sign::Nothing),
-            ("Traceback (most recent call last):", Sign::Nothing),
+            ("    loss.backward()", SurvivalSign::Nothing),
+            ("Traceback (most recent call last):", SurvivalSign::Nothing),
             (
                 "During handling of the above exception, another exception occurred:",
-                Sign::Chain,
+                SurvivalSign::Chain,
             ),
-            ("ValueError: cannot reshape", Sign::OtherException),
-            ("KeyboardInterrupt", Sign::OtherException),
-            ("wandb: run ended", Sign::Nothing),
-            ("Saved the mesh", Sign::Output),
-            ("skipping batch 3", Sign::Handled),
+            ("ValueError: cannot reshape", SurvivalSign::OtherException),
+            ("KeyboardInterrupt", SurvivalSign::OtherException),
+            ("wandb: run ended", SurvivalSign::Nothing),
+            ("Saved the mesh", SurvivalSign::Output),
+            ("skipping batch 3", SurvivalSign::Handled),
         ];
         for (line, expected) in cases {
             assert_eq!(sign(line), expected, "{line}");

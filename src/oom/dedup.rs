@@ -12,11 +12,11 @@ const MOST: usize = 128;
 
 /// The messages reported lately.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RecentReports {
     reports: VecDeque<OomReport>,
 }
 
-impl Seen {
+impl RecentReports {
     /// Whether `report` repeats a message; remembers it either way.
     pub(super) fn repeats(&mut self, report: &OomReport) -> bool {
         let known = self.reports.iter_mut().find(|known| {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_same_figures_are_one_message() {
-        let mut seen = Seen::default();
+        let mut seen = RecentReports::default();
         assert!(!seen.repeats(&report(1, None, Some(20))));
         assert!(seen.repeats(&report(2, None, Some(20))));
         assert!(
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn two_ranks_are_two_messages() {
-        let mut seen = Seen::default();
+        let mut seen = RecentReports::default();
         assert!(!seen.repeats(&report(1, Some(0), Some(20))));
         assert!(!seen.repeats(&report(2, Some(1), Some(20))));
         assert!(seen.repeats(&report(3, Some(1), Some(20))));
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn long_after_it_is_another_event() {
-        let mut seen = Seen::default();
+        let mut seen = RecentReports::default();
         assert!(!seen.repeats(&report(1, None, Some(20))));
         assert!(seen.repeats(&report(900, None, Some(20))));
         assert!(seen.repeats(&report(1_800, None, Some(20))));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut seen = Seen::default();
+        let mut seen = RecentReports::default();
         for size in 0..10_000 {
             seen.repeats(&report(1, None, Some(size)));
         }

@@ -1,47 +1,25 @@
 //! PyTorch's caching allocators: CUDA, HIP and XPU share one template, in all its versions.
 
+use super::compact::{find, number_after, number_at_start, size_after, size_at_start, size_before};
 use super::kind::OomKind;
 use super::report::{OomReport, OtherProcess};
-use super::squeezed::{
-    find, number_after, number_at_start, size_after, size_at_start, size_before,
-};
-use super::wording::{Form, Found, More, Text, form_at, is_prose};
+use super::table::WordingTable;
+use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
 use crate::units::{Bytes, Pid};
 
 /// A line that is all messages is still read in bounded time.
 const MOST_MESSAGES_IN_A_LINE: usize = 16;
 
-/// The head of each allocator's message, squeezed.
-///
-/// `CUDA out of memory.` since torch 1.0 (pull request 13751); the HIP build's sources are
-/// translated from CUDA's, names included; XPU has its own copy since 2.4.
-const HEADS: [(&str, OomKind); 3] = [
-    ("CUDAoutofmemory", OomKind::CudaOom),
-    ("HIPoutofmemory", OomKind::HipOom),
-    ("XPUoutofmemory", OomKind::XpuOom),
-];
-
 /// `backend:cudaMallocAsync` has a text of its own (CUDAMallocAsyncAllocator.cpp, 2.0 to 2.15).
 const ASYNC_HEAD: &str = "Allocationondevice";
 const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
-/// One of these is in every message of the family.
-pub(super) fn heads() -> Vec<&'static str> {
-    let mut heads = vec![
-        ASYNC_WORDS,
-        "torch.OutOfMemoryError",
-        "torch.cuda.OutOfMemoryError",
-    ];
-    heads.extend(HEADS.iter().map(|(head, _)| head));
-    heads
-}
-
-/// The messages in `text`.
-pub(super) fn read(text: &Text) -> Vec<Found> {
-    let mut heads: Vec<(usize, usize, OomKind)> = HEADS
-        .iter()
-        .flat_map(|&(head, kind)| {
-            text.squeezed
+/// The messages in `text`, which are several where the output of two ranks was glued.
+pub(super) fn read(text: &CompactLine) -> Vec<OomReading> {
+    let mut heads: Vec<(usize, usize, OomKind)> = WordingTable::get()
+        .allocators()
+        .flat_map(|(head, kind)| {
+            text.compact
                 .match_indices(head)
                 .take(MOST_MESSAGES_IN_A_LINE)
                 .map(move |(at, _)| (at, at + head.len(), kind))
@@ -52,22 +30,25 @@ pub(super) fn read(text: &Text) -> Vec<Found> {
     for (index, &(at, end, kind)) in heads.iter().enumerate() {
         let until = heads
             .get(index + 1)
-            .map_or(text.squeezed.len(), |&(next, _, _)| next);
+            .map_or(text.compact.len(), |&(next, _, _)| next);
         let Some(form) = form_at(text, at) else {
             continue;
         };
-        let body = &text.squeezed[end..until];
+        let body = &text.compact[end..until];
         if let Some(message) = read_body(body, kind, form)
             && (message.report.device.is_some() || !is_prose(text, at, end))
         {
             found.push(message);
         }
     }
-    found.extend(read_async(text));
-    if found.is_empty() {
-        found.extend(read_class(text));
-    }
     found
+}
+
+/// The last message of any of the family's in `text`.
+pub(super) fn read_any(text: &CompactLine) -> Option<OomReading> {
+    let last = read(text).pop();
+    last.or_else(|| read_async(text))
+        .or_else(|| read_class(text))
 }
 
 /// The class by its public names: 2.4 (pull request 121702), 1.13 (83146).
@@ -75,38 +56,34 @@ const CLASSES: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryErr
 
 /// A class that says it alone, whatever its message: `torch.OutOfMemoryError: Allocation on device`
 /// as ComfyUI shortens it, a framework's own words, or a head that was wrapped.
-fn read_class(text: &Text) -> Option<Found> {
-    if CLASSES.contains(&text.plain.trim()) {
-        // An exception without a message is printed as its class alone.
-        return Some(Found::whole(OomKind::CudaOom, Form::Exception));
-    }
+pub(super) fn read_class(text: &CompactLine) -> Option<OomReading> {
     let (at, end) = CLASSES.iter().find_map(|class| {
-        let at = find(&text.squeezed, &format!("{class}:"))?;
+        let at = find(&text.compact, &format!("{class}:"))?;
         Some((at, at + class.len() + 1))
     })?;
-    let before = &text.squeezed[..at];
+    let before = &text.compact[..at];
     // `except torch.OutOfMemoryError:` and other source; a message that was read and refused.
     let source =
         before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '(' | '\'' | '"'));
-    let refused = HEADS
-        .iter()
-        .any(|(head, _)| text.squeezed[end..].contains(head));
-    if source || refused || form_at(text, end)? != Form::Exception {
+    let refused = WordingTable::get()
+        .allocators()
+        .any(|(head, _)| text.compact[end..].contains(head));
+    if source || refused || form_at(text, end)? != MessageForm::Exception {
         return None;
     }
-    Some(Found {
+    Some(OomReading {
         report: OomReport {
-            device: number_after(&text.squeezed[end..], ASYNC_HEAD),
+            device: number_after(&text.compact[end..], ASYNC_HEAD),
             ..OomReport::default()
         },
-        form: Form::Exception,
-        more: Some(More::Allocator),
+        form: MessageForm::Exception,
+        more: Some(Continuation::Allocator),
     })
 }
 
 /// What follows the head.
-fn read_body(body: &str, kind: OomKind, form: Form) -> Option<Found> {
-    let mut found = Found::whole(kind, form);
+fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading> {
+    let mut found = OomReading::whole(kind, form);
     let clause = body.trim_start_matches(['.', ',', ':']);
     let report = &mut found.report;
     if clause.starts_with("Triedtoallocatemorethan1EB") {
@@ -116,7 +93,10 @@ fn read_body(body: &str, kind: OomKind, form: Form) -> Option<Found> {
     if let Some(after) = clause.strip_prefix("Allocationwaspreemptivelyrejected") {
         // Pull request 179473 (2.12): the fraction would be passed; no "Tried to allocate".
         report.requested = size_after(after, "Requestedsize:");
-        found.more = report.requested.is_none().then_some(More::Allocator);
+        found.more = report
+            .requested
+            .is_none()
+            .then_some(Continuation::Allocator);
         return Some(found);
     }
     if !clause.starts_with("Triedtoallocate") {
@@ -127,7 +107,7 @@ fn read_body(body: &str, kind: OomKind, form: Form) -> Option<Found> {
         let cut = ["Triedtoallocate", "Allocationwaspreemptivelyrejected"]
             .iter()
             .any(|next| next.starts_with(clause));
-        found.more = Some(More::Allocator);
+        found.more = Some(Continuation::Allocator);
         return (ended || cut).then_some(found);
     }
     report.requested = size_after(clause, "Triedtoallocate");
@@ -143,7 +123,7 @@ fn read_body(body: &str, kind: OomKind, form: Form) -> Option<Found> {
     ]
     .iter()
     .any(|last| clause.contains(last));
-    found.more = (!finished).then_some(More::Allocator);
+    found.more = (!finished).then_some(Continuation::Allocator);
     Some(found)
 }
 
@@ -204,12 +184,13 @@ fn other_processes(clause: &str) -> Vec<OtherProcess> {
         .collect()
 }
 
-fn read_async(text: &Text) -> Option<Found> {
-    let words = find(&text.squeezed, ASYNC_WORDS)?;
-    let at = text.squeezed[..words].rfind(ASYNC_HEAD)?;
+/// `Allocation on device 0 would exceed allowed memory. (out of memory)`, and a line a figure.
+pub(super) fn read_async(text: &CompactLine) -> Option<OomReading> {
+    let words = find(&text.compact, ASYNC_WORDS)?;
+    let at = text.compact[..words].rfind(ASYNC_HEAD)?;
     let form = form_at(text, at)?;
-    let clause = &text.squeezed[at..];
-    let mut found = Found::whole(OomKind::CudaOom, form);
+    let clause = &text.compact[at..];
+    let mut found = OomReading::whole(OomKind::CudaOom, form);
     let report = &mut found.report;
     report.device = number_after(clause, ASYNC_HEAD);
     report.allocated = size_after(clause, "Currentlyallocated:");
@@ -222,13 +203,13 @@ fn read_async(text: &Text) -> Option<Found> {
     let ended = clause
         .find(limit)
         .is_some_and(|at| size_at_start(&clause[at + limit.len()..]).is_some());
-    found.more = (!ended).then_some(More::Allocator);
+    found.more = (!ended).then_some(Continuation::Allocator);
     Some(found)
 }
 
 /// Whether a message that nothing followed is one: a line that merely ends in the words is not.
-pub(super) fn stands_alone(found: &Found) -> bool {
-    found.form != Form::Logged || figures(&found.report) > 0
+pub(super) fn stands_alone(found: &OomReading) -> bool {
+    found.form != MessageForm::Logged || figures(&found.report) > 0
 }
 
 fn figures(report: &OomReport) -> usize {

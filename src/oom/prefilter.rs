@@ -1,0 +1,29 @@
+//! The words that the raw output is searched for: only a line with one of them is read.
+
+use super::aftermath;
+use super::table::WordingTable;
+use regex::bytes::Regex;
+use std::sync::LazyLock;
+
+/// One of these is in every message, and in every line that says what became of the program.
+pub(super) static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern: Vec<String> = words().into_iter().map(regex::escape).collect();
+    Regex::new(&pattern.join("|")).expect("literals make a valid expression")
+});
+
+/// The fewest that will do: of two words of which one is in the other, the shorter.
+pub(super) fn words() -> Vec<&'static str> {
+    let rows = WordingTable::get().wordings.iter();
+    let mut words: Vec<&str> = rows
+        .flat_map(|row| row.find.iter().map(String::as_str))
+        .chain(aftermath::FIND)
+        .collect();
+    words.sort_by_key(|word| word.len());
+    let mut fewest: Vec<&str> = Vec::new();
+    for word in words {
+        if !fewest.iter().any(|shorter| word.contains(shorter)) {
+            fewest.push(word);
+        }
+    }
+    fewest
+}

@@ -1,0 +1,224 @@
+//! The table of wordings, `wordings.toml`, and how a line is read by it. The search of the raw
+//! output, the gate before a line is read, and the tests follow from its rows.
+
+use super::allocator;
+use super::kind::OomKind;
+use super::report::OomOutcome;
+use super::template::Template;
+use super::wording::{CompactLine, MessageForm, OomReading, form_at, is_prose};
+use super::{mps, nccl, tensor};
+use regex::Regex;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// One row.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wording {
+    pub(super) kind: OomKind,
+    #[serde(default = "most_find")]
+    pub(super) find: Vec<String>,
+    pub(super) text: Vec<Template>,
+    #[serde(default)]
+    also: Vec<Template>,
+    #[serde(default)]
+    before: Vec<String>,
+    #[serde(default)]
+    without: Vec<String>,
+    #[serde(default)]
+    any_case: bool,
+    #[serde(default)]
+    outcome: OomOutcome,
+    #[serde(default)]
+    suspicion: bool,
+    #[serde(default)]
+    pub(super) reader: WordingReader,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests"))]
+    #[serde(default)]
+    pub(super) example: String,
+}
+
+/// What reads a line that has a row's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WordingReader {
+    #[default]
+    Template,
+    Allocator,
+    AsyncAllocator,
+    AllocatorClass,
+    Mps,
+    Nccl,
+    Tensor,
+}
+
+/// What came earlier in the stream and decides how a line is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Earlier {
+    pub(super) gpu_ran_out: bool,
+    /// NCCL's last failure had another reason than memory.
+    pub(super) nccl_failed_otherwise: bool,
+}
+
+fn most_find() -> Vec<String> {
+    vec!["ut of memory".into()]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WordingTable {
+    #[serde(rename = "wording")]
+    pub(super) wordings: Vec<Wording>,
+    not_oom: BTreeMap<String, Vec<Template>>,
+    #[serde(skip)]
+    gate: Option<Regex>,
+}
+
+static TABLE: LazyLock<WordingTable> = LazyLock::new(|| {
+    let mut table: WordingTable =
+        toml::from_str(include_str!("wordings.toml")).expect("wordings.toml is valid");
+    for wording in table.wordings.iter_mut().filter(|row| row.any_case) {
+        wording.text.iter_mut().for_each(Template::ignore_case);
+    }
+    let gates: Vec<String> = table.texts().map(Template::gate).collect();
+    let gate = format!("(?i-u){}", gates.join("|"));
+    table.gate = Some(Regex::new(&gate).expect("escaped words are a valid expression"));
+    table
+});
+
+impl WordingTable {
+    pub(super) fn get() -> &'static WordingTable {
+        &TABLE
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &Template> {
+        self.wordings.iter().flat_map(|wording| &wording.text)
+    }
+
+    /// The words and kinds of PyTorch's allocators.
+    pub(super) fn allocators(&self) -> impl Iterator<Item = (&str, OomKind)> {
+        let rows = self.wordings.iter();
+        rows.filter(|row| row.reader == WordingReader::Allocator)
+            .flat_map(|row| row.text.iter().map(|text| (text.head(), row.kind)))
+    }
+
+    /// Whether the line may have one of the wordings: asked before all of them are looked for.
+    pub(super) fn may_match(&self, line: &CompactLine) -> bool {
+        let gate = self.gate.as_ref().expect("made with the table");
+        gate.is_match(&line.compact)
+    }
+
+    /// The messages in a line: those of the first row whose words are in it.
+    pub(super) fn read(&self, line: &CompactLine, earlier: Earlier) -> Vec<OomReading> {
+        if !self.may_match(line) {
+            return Vec::new();
+        }
+        let lower = line.compact.to_ascii_lowercase();
+        for wording in &self.wordings {
+            let Some(found) = wording.read(line, &lower, earlier) else {
+                continue;
+            };
+            if found.is_empty() && wording.reader != WordingReader::Template {
+                continue;
+            }
+            let is_none = || {
+                let mut texts = self.not_oom.values().flatten();
+                texts.any(|text| text.find(&line.compact, &lower).is_some())
+            };
+            let is_allocator = wording.reader.is_of_an_allocator();
+            return if is_allocator || !is_none() {
+                found
+            } else {
+                Vec::new()
+            };
+        }
+        Vec::new()
+    }
+}
+
+impl WordingReader {
+    /// Whether PyTorch's own message says it, beyond doubt.
+    fn is_of_an_allocator(self) -> bool {
+        matches!(
+            self,
+            WordingReader::Allocator
+                | WordingReader::AsyncAllocator
+                | WordingReader::AllocatorClass
+        )
+    }
+}
+
+impl Wording {
+    fn read(&self, line: &CompactLine, lower: &str, earlier: Earlier) -> Option<Vec<OomReading>> {
+        if self.suspicion && earlier.gpu_ran_out {
+            return None;
+        }
+        if self.without.iter().any(|words| line.has(words)) {
+            return None;
+        }
+        if self.reader == WordingReader::Template {
+            return Some(self.read_template(line, lower)?.into_iter().collect());
+        }
+        self.text
+            .iter()
+            .find_map(|text| text.find(&line.compact, lower))?;
+        Some(match self.reader {
+            WordingReader::Template => Vec::new(),
+            WordingReader::Allocator => allocator::read(line),
+            WordingReader::AsyncAllocator => allocator::read_async(line).into_iter().collect(),
+            WordingReader::AllocatorClass => allocator::read_class(line).into_iter().collect(),
+            WordingReader::Mps => mps::read(line).into_iter().collect(),
+            WordingReader::Tensor => tensor::read(line).into_iter().collect(),
+            WordingReader::Nccl => nccl::read(line)
+                .filter(|found| !(earlier.nccl_failed_otherwise && nccl::is_refusal(found)))
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    /// `None` where the words are not in the line; no reading where the line only speaks of them.
+    fn read_template(&self, line: &CompactLine, lower: &str) -> Option<Option<OomReading>> {
+        let (text, found) = self
+            .text
+            .iter()
+            .find_map(|text| Some((text, text.find(&line.compact, lower)?)))?;
+        let before = &lower[..found.start];
+        if !self.before.is_empty() && !self.before.iter().any(|words| before.contains(words)) {
+            return None;
+        }
+        let Some(form) = form_at(line, found.start) else {
+            return Some(None);
+        };
+        if !text.has_figures() && is_prose(line, found.start, found.end) {
+            return Some(None);
+        }
+        let mut report = found.figures;
+        report.kind = self.kind;
+        report.outcome = match self.suspicion {
+            // The launcher's, or the shell's, own word that the process has ended.
+            true => OomOutcome::Fatal,
+            false => self.outcome,
+        };
+        for also in self
+            .also
+            .iter()
+            .filter_map(|also| also.find(&line.compact, lower))
+        {
+            report.limit = report.limit.or(also.figures.limit);
+            report.device = report.device.or(also.figures.device);
+        }
+        let form = match text.is_whole_line() && text.head().ends_with("Error") {
+            true => MessageForm::Exception,
+            false => form,
+        };
+        Some(Some(OomReading {
+            report,
+            form,
+            more: None,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
