@@ -27,7 +27,7 @@ pub struct FirstMessage {
     pub log: Option<Word>,
     /// Where the terminal's output goes.
     pub io: Io,
-    /// The graces.
+    /// How long the keeper waits for what.
     pub timing: KeeperTimeouts,
     /// Whether signals are passed on when there is no front.
     #[serde(default)]

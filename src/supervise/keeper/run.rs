@@ -26,9 +26,7 @@ pub const MOST_KEYS: usize = 64 << 10;
 
 /// A run, from its launch until nobody holds what it was given any more.
 pub struct TrainerRun {
-    /// Its number.
     pub number: RunNumber,
-    /// How far it has come.
     pub stage: Stage,
     /// Its pseudo-terminal, until nobody is on the other side.
     pub terminal: Option<Terminal>,
@@ -36,13 +34,11 @@ pub struct TrainerRun {
     pub pipes: Vec<Pipe>,
     /// The user's files that it writes to.
     pub tails: Vec<FollowedFile>,
-    /// Keys for its terminal.
     pub keys: VecDeque<u8>,
     /// Keys that it never took, and how many of them were told of.
     pub lost_keys: (usize, usize),
     /// The program and where it runs, to explain a failure.
     pub path: PathBuf,
-    /// Its working directory.
     pub cwd: PathBuf,
     /// Whether its environment makes it a rank of something larger.
     pub ranked: bool,
@@ -88,7 +84,6 @@ pub enum Stage {
     Running(i32),
     /// It was reaped; its output is being taken out.
     Draining {
-        /// How it ended.
         exit: Exit,
         /// When, or when we could last read.
         since: Instant,
@@ -110,7 +105,6 @@ pub enum Stop {
 
 /// A pseudo-terminal and who holds its session.
 pub struct Terminal {
-    /// The terminal.
     pub pty: Pty,
     /// The holder of its session, to be ended when the terminal is given up.
     pub holder: Option<i32>,
@@ -118,9 +112,7 @@ pub struct Terminal {
 
 /// The reading end of a pipe that the trainer writes to.
 pub struct Pipe {
-    /// Which of its streams.
     pub stream: OutputStream,
-    /// Our end.
     pub fd: OwnedFd,
     /// Whether nobody writes to it any more.
     pub ended: bool,
@@ -170,9 +162,7 @@ impl From<Missing> for Failed {
 
 /// A run that is on its way, and what the user should know of it.
 pub struct Begun {
-    /// The run.
     pub run: TrainerRun,
-    /// A line for the user.
     pub note: Option<String>,
 }
 
