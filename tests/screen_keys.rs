@@ -7,10 +7,10 @@ mod calm;
 mod stage;
 mod trials;
 
-use oomph::ui::keymap::{self, Mode};
+use oomph::ui::keymap::{self, InputMode};
 
 /// Presses every key of a mode, each in a session of its own.
-fn press_all(mode: Mode) {
+fn press_all(mode: InputMode) {
     let bindings: Vec<_> = keymap::bindings(mode).collect();
     assert!(!bindings.is_empty());
     for binding in bindings {
@@ -22,37 +22,37 @@ fn press_all(mode: Mode) {
 
 #[test]
 fn watching() {
-    press_all(Mode::Watching);
+    press_all(InputMode::Watching);
 }
 
 #[test]
 fn out_of_memory() {
-    press_all(Mode::Oom);
+    press_all(InputMode::Oom);
 }
 
 #[test]
 fn editing() {
-    press_all(Mode::Editing);
+    press_all(InputMode::Editing);
 }
 
 #[test]
 fn questions() {
-    press_all(Mode::Quitting);
-    press_all(Mode::Stopping);
+    press_all(InputMode::Quitting);
+    press_all(InputMode::Stopping);
 }
 
 #[test]
 fn helping() {
-    press_all(Mode::Helping);
+    press_all(InputMode::Helping);
 }
 
 #[test]
 fn reading_the_output() {
-    press_all(Mode::Searching);
-    press_all(Mode::Selecting);
+    press_all(InputMode::Searching);
+    press_all(InputMode::Selecting);
 }
 
 #[test]
 fn typing() {
-    press_all(Mode::Typing);
+    press_all(InputMode::Typing);
 }

@@ -27,7 +27,7 @@ use super::pen::{Pen, columns};
 use super::theme::{Theme, Tone};
 use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
 use crate::units::{Bytes, Moment, Uuid};
-use plot::Stroke;
+use plot::{Plot, Stroke};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use scale::Scale;
@@ -57,7 +57,7 @@ impl Height {
 pub const RECENT: Duration = Duration::from_secs(5);
 
 /// An earlier run's curve: the hue that no other curve of the chart has.
-pub const COMPARED: Tone = Tone::Foreign;
+pub const COMPARED: Tone = Tone::OtherProcesses;
 
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
@@ -192,28 +192,33 @@ pub fn draw(
     });
     let top = top_of(device, &curves, choice.height);
     let scale = Scale::with_top(top, plot.height);
-
-    draw_curves(buf, plot, theme, &scale, &curves);
+    let mut drawn = Plot {
+        buf,
+        area: plot,
+        theme,
+        scale,
+    };
+    draw_curves(&mut drawn, &curves);
     if let Some(overlay) = &laid_over {
-        let (tone, stroke) = (COMPARED, Stroke::Dashed);
-        plot::line(buf, plot, theme, &scale, &overlay.columns, tone, stroke);
+        drawn.line(&overlay.columns, COMPARED, Stroke::Dashed);
     }
     let rules = rules_of(state, device, top);
     for rule in &rules {
         let from = rule.since.map_or(0, |since| known.first_column(since));
-        let over = Rect {
-            x: plot.x + from.min(plot.width),
-            width: plot.width - from.min(plot.width),
-            ..plot
-        };
-        let (tone, glyph) = (rule.tone(), rule.glyph(theme));
-        plot::rule(buf, over, theme, &scale, rule.at, tone, glyph);
+        drawn.rule(from, rule.at, rule.tone(), rule.glyph(theme));
     }
     let epochs = epochs::shown(state, &known);
     epochs::draw_names(buf, plot, theme, &epochs, &known);
     marks::draw(buf, plot, theme, state, device, &known);
     if let Some(column) = cursor {
-        plot::cursor(buf, plot, theme, column);
+        let area = plot;
+        Plot {
+            buf,
+            area,
+            theme,
+            scale,
+        }
+        .cursor(column);
     }
     let beside = Rect {
         width: axis::BYTES_WIDTH,
@@ -268,7 +273,7 @@ impl Overlay {
 
 /// What a rule stands at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum RuleKind {
     Capacity,
     Limit,
     Predicted,
@@ -277,7 +282,7 @@ enum Mark {
 /// A rule of the chart.
 struct Rule {
     at: Bytes,
-    mark: Mark,
+    mark: RuleKind,
     /// From when on it holds; `None` for always.
     since: Option<Moment>,
 }
@@ -285,24 +290,24 @@ struct Rule {
 impl Rule {
     fn name(&self) -> &'static str {
         match self.mark {
-            Mark::Capacity => "capacity",
-            Mark::Limit => "limit",
-            Mark::Predicted => "predicted",
+            RuleKind::Capacity => "capacity",
+            RuleKind::Limit => "limit",
+            RuleKind::Predicted => "predicted",
         }
     }
 
     fn tone(&self) -> Tone {
         match self.mark {
-            Mark::Capacity => Tone::Capacity,
-            Mark::Limit => Tone::Limit,
-            Mark::Predicted => Tone::Predicted,
+            RuleKind::Capacity => Tone::Capacity,
+            RuleKind::Limit => Tone::Limit,
+            RuleKind::Predicted => Tone::Predicted,
         }
     }
 
     fn glyph(&self, theme: &Theme) -> &'static str {
         match self.mark {
-            Mark::Capacity | Mark::Limit => theme.glyphs.dots,
-            Mark::Predicted => theme.glyphs.sparse_dots,
+            RuleKind::Capacity | RuleKind::Limit => theme.glyphs.dots,
+            RuleKind::Predicted => theme.glyphs.sparse_dots,
         }
     }
 }
@@ -317,9 +322,9 @@ fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
     let predicted = run.and_then(|run| run.predicted_peak);
     let begun = run.map(|run| run.started);
     [
-        (device.capacity, Mark::Capacity, None),
-        (device.limit, Mark::Limit, None),
-        (predicted, Mark::Predicted, begun),
+        (device.capacity, RuleKind::Capacity, None),
+        (device.limit, RuleKind::Limit, None),
+        (predicted, RuleKind::Predicted, begun),
     ]
     .into_iter()
     .filter_map(|(at, mark, since)| {
@@ -339,32 +344,14 @@ fn top_of(device: &DeviceState, curves: &Curves, height: Height) -> Bytes {
     }
 }
 
-fn draw_curves(buf: &mut Buffer, plot: Rect, theme: &Theme, scale: &Scale, curves: &Curves) {
+fn draw_curves(plot: &mut Plot, curves: &Curves) {
     if curves.knows_the_allocator() {
-        let tones = (Tone::Allocated, Tone::AllocatedBand);
-        plot::area(buf, plot, theme, scale, &curves.allocated, tones);
-        plot::line(
-            buf,
-            plot,
-            theme,
-            scale,
-            &curves.used,
-            Tone::Used,
-            Stroke::Dashed,
-        );
-        plot::line(
-            buf,
-            plot,
-            theme,
-            scale,
-            &curves.reserved,
-            Tone::Reserved,
-            Stroke::Solid,
-        );
+        plot.fill_below(&curves.allocated, Tone::Allocated, Tone::AllocatedBand);
+        plot.line(&curves.used, Tone::Used, Stroke::Dashed);
+        plot.line(&curves.reserved, Tone::Reserved, Stroke::Solid);
     } else {
         // Without the allocator's figures the device's own are what there is to see.
-        let tones = (Tone::NonPytorch, Tone::Free);
-        plot::area(buf, plot, theme, scale, &curves.used, tones);
+        plot.fill_below(&curves.used, Tone::NonPytorch, Tone::Free);
     }
 }
 
@@ -373,8 +360,8 @@ pub fn draw_nothing(buf: &mut Buffer, area: Rect, theme: &Theme, lines: &[&str])
     let first = area.height.saturating_sub(lines.len() as u16) / 2;
     for (row, line) in (first..).zip(lines) {
         let indent = area.width.saturating_sub(columns(line)) / 2;
-        Pen::new(buf, area, row)
+        Pen::new(buf, theme, area, row)
             .skip(indent)
-            .cut(line, area.width, theme, theme.style(Tone::Dim));
+            .rest(line, Tone::Dim);
     }
 }

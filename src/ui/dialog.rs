@@ -6,7 +6,7 @@ pub use oom::{Details, OomDialog};
 
 use super::action::Scroll;
 use super::editor::Editor;
-use super::keymap::{self, Mode};
+use super::keymap::{self, InputMode};
 
 /// What is open over the panes.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +45,10 @@ impl HelpDialog {
         self.over
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> InputMode {
         match self.over {
-            Some(_) => Mode::Oom,
-            None => Mode::Watching,
+            Some(_) => InputMode::Oom,
+            None => InputMode::Watching,
         }
     }
 

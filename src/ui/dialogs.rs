@@ -21,25 +21,14 @@ pub fn draw(
     dialog: &Dialog,
 ) -> Option<Position> {
     match dialog {
-        Dialog::Oom(dialog) => {
-            oom::draw(buf, area, &view.theme, dialog, scene);
-            None
-        }
-        Dialog::Edit(editor) => edit::draw(buf, area, &view.theme, editor, scene),
-        Dialog::Quit => {
-            question::draw_quit(buf, area, view, scene);
-            None
-        }
-        Dialog::Stop => {
-            question::draw_stop(buf, area, view, scene);
-            None
-        }
-        Dialog::Search(text) => search::draw(buf, area, view, text),
-        Dialog::Help(help) => {
-            help::draw(buf, area, view, scene, help);
-            None
-        }
+        Dialog::Edit(editor) => return edit::draw(buf, area, &view.theme, editor, scene),
+        Dialog::Search(text) => return search::draw(buf, area, view, text),
+        Dialog::Oom(dialog) => oom::draw(buf, area, &view.theme, dialog, scene),
+        Dialog::Quit => question::draw_quit(buf, area, view, scene),
+        Dialog::Stop => question::draw_stop(buf, area, view, scene),
+        Dialog::Help(help) => help::draw(buf, area, view, scene, help),
     }
+    None
 }
 
 /// The width of a dialog that wants so much: all of the screen where a margin of a few columns

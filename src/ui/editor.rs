@@ -134,7 +134,7 @@ impl Editor {
 /// Reads a command that was shown by [`CommandLine::shown`] and edited.
 fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
     let words = shlex::split(text)
-        .ok_or("A quote is open: close it, or put a backslash before it.".to_string())?;
+        .ok_or("Unclosed quote: close it, or escape it with a backslash.".to_string())?;
     let mut words = words.into_iter().peekable();
     let mut env = Vec::new();
     // `shown` begins with `env`, and has `-u NAME`, where the command removes a variable.
@@ -144,7 +144,7 @@ fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
         if let Some(setting) = words.next_if(|word| is_setting(word)) {
             env.push(setting_of(&setting));
         } else if removes && words.next_if(|word| word == "-u").is_some() {
-            let name = words.next().ok_or("-u wants a variable's name.")?;
+            let name = words.next().ok_or("-u needs the name of a variable.")?;
             env.push(EnvChange {
                 name: Word::from(name),
                 value: None,
@@ -155,7 +155,7 @@ fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
     }
     let argv: Vec<Word> = words.map(Word::from).collect();
     if argv.is_empty() {
-        return Err("There is no command left: type one, or go back with Esc.".to_string());
+        return Err("There is no command left: type one, or press Esc to go back.".to_string());
     }
     Ok(CommandLine {
         argv,

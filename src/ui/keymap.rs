@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// What keys mean depends on what is in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum InputMode {
     /// The panes.
     Watching,
     /// The dialog of an out-of-memory.
@@ -113,7 +113,7 @@ impl Key {
 /// One line of the table.
 pub struct Binding {
     /// In which mode.
-    pub mode: Mode,
+    pub mode: InputMode,
     /// Its keys; the first is the one that the footer shows.
     pub keys: &'static [Key],
     /// What they mean.
@@ -125,7 +125,7 @@ pub struct Binding {
 }
 
 const fn bind(
-    mode: Mode,
+    mode: InputMode,
     keys: &'static [Key],
     action: Action,
     short: &'static str,
@@ -142,7 +142,7 @@ const fn bind(
 
 /// What a key may mean in a mode: one thing, or one while a recording is played and another
 /// otherwise, of which the one that is available counts.
-pub fn actions(mode: Mode, event: &KeyEvent) -> impl Iterator<Item = Action> + use<> {
+pub fn actions(mode: InputMode, event: &KeyEvent) -> impl Iterator<Item = Action> + use<> {
     let key = Key::of(event);
     bindings(mode)
         .filter(move |binding| key.is_some_and(|key| binding.keys.contains(&key)))
@@ -150,7 +150,7 @@ pub fn actions(mode: Mode, event: &KeyEvent) -> impl Iterator<Item = Action> + u
 }
 
 /// The lines of a mode, in order.
-pub fn bindings(mode: Mode) -> impl Iterator<Item = &'static Binding> {
+pub fn bindings(mode: InputMode) -> impl Iterator<Item = &'static Binding> {
     TABLE.iter().filter(move |binding| binding.mode == mode)
 }
 
@@ -166,14 +166,14 @@ pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
 pub fn plain_text() -> String {
     let mut text = String::new();
     for (mode, title) in [
-        (Mode::Watching, "Watching"),
-        (Mode::Oom, "Out of memory"),
-        (Mode::Editing, "Editing the command"),
-        (Mode::Quitting, "Quitting"),
-        (Mode::Stopping, "Stopping"),
-        (Mode::Searching, "Searching the output"),
-        (Mode::Selecting, "Selecting rows of the output"),
-        (Mode::Typing, "Typing to the training"),
+        (InputMode::Watching, "Watching"),
+        (InputMode::Oom, "Out of memory"),
+        (InputMode::Editing, "Editing the command"),
+        (InputMode::Quitting, "Quitting"),
+        (InputMode::Stopping, "Stopping"),
+        (InputMode::Searching, "Searching the output"),
+        (InputMode::Selecting, "Selecting rows of the output"),
+        (InputMode::Typing, "Typing to the training"),
     ] {
         let _ = writeln!(text, "\n{title}");
         for binding in bindings(mode) {
@@ -218,11 +218,11 @@ mod tests {
     fn escape_backs_out_of_everything_that_is_open() {
         let escape = Key::code(KeyCode::Esc).event();
         for mode in [
-            Mode::Oom,
-            Mode::Editing,
-            Mode::Quitting,
-            Mode::Stopping,
-            Mode::Helping,
+            InputMode::Oom,
+            InputMode::Editing,
+            InputMode::Quitting,
+            InputMode::Stopping,
+            InputMode::Helping,
         ] {
             assert_eq!(
                 actions(mode, &escape).next(),
@@ -246,7 +246,10 @@ mod tests {
     #[test]
     fn control_and_a_bracket_come_as_a_digit() {
         let digit = KeyEvent::new(KeyCode::Char('5'), KeyModifiers::CONTROL);
-        assert_eq!(actions(Mode::Typing, &digit).next(), Some(Action::Back));
+        assert_eq!(
+            actions(InputMode::Typing, &digit).next(),
+            Some(Action::Back)
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Layout {
         tabs
     }
 
-    /// Rows of the pane below its title.
+    /// RowCutter of the pane below its title.
     pub fn pane_rows(&self) -> usize {
         self.pane
             .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
@@ -72,11 +72,11 @@ impl Layout {
 }
 
 /// Cuts rows off a rectangle, from above or below.
-struct Rows {
+struct RowCutter {
     rest: Rect,
 }
 
-impl Rows {
+impl RowCutter {
     fn top(&mut self, height: u16) -> Rect {
         let height = height.min(self.rest.height);
         let taken = Rect {
@@ -102,7 +102,7 @@ impl Rows {
 /// Shares the screen out.
 pub fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        let mut rows = Rows { rest: area };
+        let mut rows = RowCutter { rest: area };
         let line = rows.top(1);
         return Layout {
             line: Some(line),
@@ -111,7 +111,7 @@ pub fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
             ..Layout::default()
         };
     }
-    let mut rows = Rows { rest: area };
+    let mut rows = RowCutter { rest: area };
     let header = rows.top(1);
     let footer = rows.bottom(1);
     let body = rows.rest;
@@ -137,7 +137,7 @@ pub fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
 }
 
 fn one_column(body: Rect) -> Layout {
-    let mut rows = Rows { rest: body };
+    let mut rows = RowCutter { rest: body };
     let chart = rows.top((body.height * 11 / 20).max(5));
     let bar = rows.top(1);
     let headroom = rows.top(1);
@@ -163,16 +163,16 @@ fn two_columns(body: Rect, state: &State) -> Layout {
         ..body
     };
     let mut placed = Vec::new();
-    let mut place = |pane: Pane, rows: &mut Rows| {
+    let mut place = |pane: Pane, rows: &mut RowCutter| {
         let height = (pane.spec().own_rows)(state, body.height, rows.rest.height);
         placed.push((pane, rows.top(height)));
     };
-    let mut rows = Rows { rest: left };
+    let mut rows = RowCutter { rest: left };
     place(Pane::Memory, &mut rows);
     let headroom = rows.top(1);
     place(Pane::Devices, &mut rows);
     let pane = rows.rest;
-    let mut rows = Rows { rest: side };
+    let mut rows = RowCutter { rest: side };
     for pane in Pane::BESIDE {
         place(pane, &mut rows);
     }
@@ -187,7 +187,7 @@ fn two_columns(body: Rect, state: &State) -> Layout {
 }
 
 fn chart_alone(body: Rect, child: Rect) -> Layout {
-    let mut rows = Rows { rest: body };
+    let mut rows = RowCutter { rest: body };
     let headroom = rows.bottom(1);
     let bar = rows.bottom(1);
     Layout {
@@ -199,7 +199,7 @@ fn chart_alone(body: Rect, child: Rect) -> Layout {
     }
 }
 
-/// Rows and columns of the program's terminal: the pane without its title.
+/// RowCutter and columns of the program's terminal: the pane without its title.
 pub fn child_size(layout: &Layout) -> (u16, u16) {
     (
         layout.child.height.saturating_sub(1).max(2),

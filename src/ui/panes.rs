@@ -32,7 +32,7 @@ pub struct PaneSpec {
     pub gains_from_width: bool,
     /// What scrolling moves in it.
     pub scrolling: Scrolling,
-    draw: fn(&mut Buffer, Rect, &View, &Scene, ListScroll),
+    draw: Draw,
 }
 
 /// What scrolling moves in a pane.
@@ -59,77 +59,73 @@ const HEIGHT_FOR_DEVICES: u16 = 32;
 /// From this height on the allocator stands between memory and runs.
 const HEIGHT_FOR_ALLOCATOR: u16 = 36;
 
+type Draw = fn(&mut Buffer, Rect, &View, &Scene, ListScroll);
+
+impl PaneSpec {
+    /// A pane with nothing but a title and what is in it, below the chart.
+    fn plain(title: &'static str, draw: Draw) -> PaneSpec {
+        PaneSpec {
+            title,
+            subtitle: |_, _| None,
+            own_rows: |_, _, _| 0,
+            gains_from_width: false,
+            scrolling: Scrolling::Nothing,
+            draw,
+        }
+    }
+}
+
 impl Pane {
     /// Its row of the table.
-    pub fn spec(self) -> &'static PaneSpec {
+    pub fn spec(self) -> PaneSpec {
         match self {
-            Pane::Memory => &PaneSpec {
-                title: "chart",
-                subtitle: |_, _| None,
+            Pane::Memory => PaneSpec {
                 own_rows: |_, screen, _| (screen * 9 / 20).max(7),
-                gains_from_width: false,
-                scrolling: Scrolling::Nothing,
-                draw: memory::draw,
+                ..PaneSpec::plain("chart", memory::draw)
             },
-            Pane::Breakdown => &PaneSpec {
-                title: "memory",
+            Pane::Breakdown => PaneSpec {
                 subtitle: |view, state| Some(breakdown::moment_words(view, state)),
                 own_rows: |_, _, _| breakdown::HEIGHT + 1,
-                gains_from_width: false,
-                scrolling: Scrolling::Nothing,
-                draw: breakdown::draw,
+                ..PaneSpec::plain("memory", breakdown::draw)
             },
-            Pane::Output => &PaneSpec {
-                title: "output",
-                subtitle: |_, _| None,
-                own_rows: |_, _, _| 0,
+            Pane::Output => PaneSpec {
                 gains_from_width: true,
                 scrolling: Scrolling::Output,
-                draw: output::draw,
+                ..PaneSpec::plain("output", output::draw)
             },
-            Pane::Devices => &PaneSpec {
-                title: "devices",
-                subtitle: |_, _| None,
+            Pane::Devices => PaneSpec {
                 own_rows: |state, screen, _| match devices::length(state) {
                     rows if rows > 1 && screen >= HEIGHT_FOR_DEVICES => rows.min(9) as u16 + 2,
                     _ => 0,
                 },
-                gains_from_width: false,
                 scrolling: Scrolling::Devices,
-                draw: devices::draw,
+                ..PaneSpec::plain("devices", devices::draw)
             },
-            Pane::Runs => &PaneSpec {
-                title: "runs",
-                subtitle: |_, _| None,
+            Pane::Runs => PaneSpec {
                 own_rows: |_, _, rest| (rest * 2 / 5).max(5),
                 gains_from_width: true,
                 scrolling: Scrolling::List {
                     length: |scene| scene.state.runs.len(),
                     shown: runs::shown,
                 },
-                draw: runs::draw,
+                ..PaneSpec::plain("runs", runs::draw)
             },
-            Pane::Events => &PaneSpec {
-                title: "events",
-                subtitle: |_, _| None,
+            Pane::Events => PaneSpec {
                 own_rows: |_, _, rest| rest,
                 gains_from_width: true,
                 scrolling: Scrolling::List {
                     length: events::length,
                     shown: |area| area.height.into(),
                 },
-                draw: events::draw,
+                ..PaneSpec::plain("events", events::draw)
             },
-            Pane::Allocator => &PaneSpec {
-                title: "allocator",
+            Pane::Allocator => PaneSpec {
                 subtitle: |view, state| Some((allocator::rank_name(view, state)?, Tone::Dim)),
                 own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
                     true => allocator::HEIGHT + 1,
                     false => 0,
                 },
-                gains_from_width: false,
-                scrolling: Scrolling::Nothing,
-                draw: allocator::draw,
+                ..PaneSpec::plain("allocator", allocator::draw)
             },
         }
     }

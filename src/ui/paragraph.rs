@@ -57,10 +57,9 @@ impl StyledLine {
 
     /// Draws it on a row.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
-        let mut pen = Pen::new(buf, area, row);
+        let mut pen = Pen::new(buf, theme, area, row);
         for (text, tone) in &self.0 {
-            let room = pen.room();
-            pen.cut(text, room, theme, theme.style(*tone));
+            pen.rest(text, *tone);
         }
     }
 }
@@ -97,46 +96,43 @@ pub fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
 
 /// A text of several tones wrapped into lines, after a label, indented below it.
 pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
-    let indent = columns(label);
-    let mut lines = vec![StyledLine::of(label, Tone::Dim)];
-    let mut used = indent;
-    for (text, tone) in parts {
-        for word in text.split_inclusive(' ') {
-            let wide = columns(word.trim_end());
-            if used + wide > width && used > indent {
-                lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
-                used = indent;
-                if word.trim().is_empty() {
-                    continue;
-                }
-            }
-            let text = word.trim_end();
-            if let Some(line) = lines.last_mut() {
-                // A space of its own: at the end of a line it may fall off.
-                line.push(text, *tone).push(&word[text.len()..], *tone);
-            }
-            used += columns(word);
-        }
-    }
-    lines
+    let words = parts
+        .iter()
+        .flat_map(|(text, tone)| text.split_inclusive(' ').map(|word| (word, *tone)));
+    unbroken(label, words, width)
 }
 
 /// A difference wrapped into lines, after some words of its own, indented below them.
-pub fn difference(label: &str, pieces: &[DiffWord], width: u16) -> Vec<StyledLine> {
+pub fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
+    let words = words
+        .iter()
+        .flat_map(|word| [(word.text.as_str(), word.fate.tone()), (" ", Tone::Text)]);
+    unbroken(label, words, width)
+}
+
+/// Pieces that are not broken themselves, wrapped into lines.
+fn unbroken<'t>(
+    label: &str,
+    pieces: impl Iterator<Item = (&'t str, Tone)>,
+    width: u16,
+) -> Vec<StyledLine> {
     let indent = columns(label);
     let mut lines = vec![StyledLine::of(label, Tone::Dim)];
     let mut used = indent;
-    for piece in pieces {
-        let wide = columns(&piece.text) + 1;
-        if used + wide > width && used > indent {
+    for (piece, tone) in pieces {
+        let text = piece.trim_end();
+        if used + columns(text) > width && used > indent {
             lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
             used = indent;
         }
-        if let Some(line) = lines.last_mut() {
-            line.push(piece.text.as_str(), piece.fate.tone())
-                .push(" ", Tone::Text);
+        if used == indent && text.is_empty() {
+            continue;
         }
-        used += wide;
+        if let Some(line) = lines.last_mut() {
+            // A space of its own: at the end of a line it may fall off.
+            line.push(text, tone).push(&piece[text.len()..], tone);
+        }
+        used += columns(piece);
     }
     lines
 }

@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 /// A place on a row that moves on with what is written.
 pub struct Pen<'b> {
     buf: &'b mut Buffer,
+    theme: Theme,
     x: u16,
     y: u16,
     end: u16,
@@ -17,22 +18,23 @@ pub struct Pen<'b> {
 
 impl<'b> Pen<'b> {
     /// At the left end of row `row` of `area`.
-    pub fn new(buf: &'b mut Buffer, area: Rect, row: u16) -> Pen<'b> {
+    pub fn new(buf: &'b mut Buffer, theme: &Theme, area: Rect, row: u16) -> Pen<'b> {
         let area = Rect {
             y: area.y.saturating_add(row),
             height: u16::from(row < area.height),
             ..area
         }
         .intersection(buf.area);
+        let end = match area.height {
+            0 => area.x,
+            _ => area.right(),
+        };
         Pen {
             buf,
+            theme: *theme,
             x: area.x,
             y: area.y,
-            end: if area.height == 0 {
-                area.x
-            } else {
-                area.right()
-            },
+            end,
         }
     }
 
@@ -47,31 +49,39 @@ impl<'b> Pen<'b> {
     }
 
     /// Writes; what does not fit is left out.
-    pub fn text(&mut self, text: &str, style: Style) -> &mut Self {
-        let room = self.room();
+    pub fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
+        self.styled(text, self.theme.style(tone))
+    }
+
+    /// Writes in a style of its own.
+    pub fn styled(&mut self, text: &str, style: Style) -> &mut Self {
+        let room = usize::from(self.room());
         if room > 0 && !text.is_empty() {
-            self.x = self
-                .buf
-                .set_stringn(self.x, self.y, text, usize::from(room), style)
-                .0;
+            (self.x, _) = self.buf.set_stringn(self.x, self.y, text, room, style);
         }
         self
     }
 
     /// Writes, cut with an ellipsis where it is wider than `width`.
-    pub fn cut(&mut self, text: &str, width: u16, theme: &Theme, style: Style) -> &mut Self {
+    pub fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
         let width = width.min(self.room());
         if columns(text) <= width {
-            return self.text(text, style);
+            return self.text(text, tone);
         }
+        let ellipsis = self.theme.glyphs.ellipsis;
         let end = self.x + width;
-        let stop = end.saturating_sub(columns(theme.glyphs.ellipsis));
+        let stop = end.saturating_sub(columns(ellipsis));
         let whole_row = std::mem::replace(&mut self.end, stop.max(self.x));
-        self.text(text, style);
+        self.text(text, tone);
         self.end = whole_row.min(end);
-        self.text(theme.glyphs.ellipsis, style);
+        self.text(ellipsis, tone);
         self.end = whole_row;
         self
+    }
+
+    /// Writes on the rest of the row, cut with an ellipsis where it is wider.
+    pub fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
+        self.cut(text, self.room(), tone)
     }
 
     /// Goes to `columns` from the left end of what is left.
@@ -87,12 +97,9 @@ impl<'b> Pen<'b> {
     }
 
     /// Fills the rest of the row with a glyph.
-    pub fn fill(&mut self, glyph: &str, style: Style) -> &mut Self {
-        while self.x < self.end {
-            if let Some(cell) = self.buf.cell_mut((self.x, self.y)) {
-                cell.set_symbol(glyph).set_style(style);
-            }
-            self.x += 1;
+    pub fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
+        while self.room() > 0 {
+            self.text(glyph, tone);
         }
         self
     }
@@ -105,13 +112,12 @@ pub fn columns(text: &str) -> u16 {
 
 /// A pane's head: `─ title ─────────`, drawn on the first row; the rest is the pane.
 pub fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)]) -> Rect {
-    let rule = theme.style(Tone::Faint);
-    let mut pen = Pen::new(buf, area, 0);
-    pen.text(theme.glyphs.line, rule).text(" ", rule);
+    let mut pen = Pen::new(buf, theme, area, 0);
+    pen.text(theme.glyphs.line, Tone::Faint).skip(1);
     for (text, tone) in title {
-        pen.text(text, theme.style(*tone));
+        pen.text(text, *tone);
     }
-    pen.text(" ", rule).fill(theme.glyphs.line, rule);
+    pen.skip(1).fill(theme.glyphs.line, Tone::Faint);
     Rect {
         y: area.y.saturating_add(1),
         height: area.height.saturating_sub(1),
@@ -133,29 +139,27 @@ pub fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Ton
         return area;
     }
     let [top_left, top_right, bottom_left, bottom_right, across, down] = theme.glyphs.frame;
-    let rule = theme.style(tone);
     let last = area.height - 1;
-    let mut pen = Pen::new(buf, area, 0);
-    pen.text(top_left, rule).text(across, rule);
-    pen.text(" ", rule)
-        .cut(title, area.width.saturating_sub(6), theme, rule)
-        .text(" ", rule);
-    pen.fill(across, rule);
-    Pen::new(buf, area, last)
-        .text(bottom_left, rule)
-        .fill(across, rule);
-    for (x, y, glyph) in [
-        (area.right() - 1, area.top(), top_right),
-        (area.right() - 1, area.top() + last, bottom_right),
-    ] {
-        if let Some(cell) = buf.cell_mut((x, y)) {
-            cell.set_symbol(glyph).set_style(rule);
-        }
-    }
-    for y in area.top() + 1..area.top() + last {
-        for x in [area.left(), area.right() - 1] {
-            if let Some(cell) = buf.cell_mut((x, y)) {
-                cell.set_symbol(down).set_style(rule);
+    let right = area.right() - 1;
+    Pen::new(buf, theme, area, 0)
+        .text(top_left, tone)
+        .text(across, tone)
+        .skip(1)
+        .cut(title, area.width.saturating_sub(6), tone)
+        .skip(1)
+        .fill(across, tone);
+    Pen::new(buf, theme, area, last)
+        .text(bottom_left, tone)
+        .fill(across, tone);
+    for row in 0..=last {
+        let (left_glyph, right_glyph) = match row {
+            0 => (top_left, top_right),
+            row if row == last => (bottom_left, bottom_right),
+            _ => (down, down),
+        };
+        for (x, glyph) in [(area.left(), left_glyph), (right, right_glyph)] {
+            if let Some(cell) = buf.cell_mut((x, area.y + row)) {
+                cell.set_symbol(glyph).set_style(theme.style(tone));
             }
         }
     }
@@ -226,10 +230,10 @@ mod tests {
         ] {
             for row in [0, 1, 8] {
                 let theme = Theme::full();
-                Pen::new(&mut buf, area, row)
-                    .cut("some long text", 3, &theme, Style::new())
-                    .text("日本", Style::new())
-                    .fill("x", Style::new());
+                Pen::new(&mut buf, &theme, area, row)
+                    .cut("some long text", 3, Tone::Text)
+                    .text("日本", Tone::Text)
+                    .fill("x", Tone::Text);
                 boxed(&mut buf, area, &theme, "title", Tone::Text);
                 head(&mut buf, area, &theme, &[("title", Tone::Text)]);
             }
@@ -240,9 +244,9 @@ mod tests {
     fn a_cut_says_so() {
         let mut buf = Buffer::empty(Rect::new(0, 0, 6, 1));
         let theme = Theme::full();
-        Pen::new(&mut buf, Rect::new(0, 0, 6, 1), 0)
-            .cut("python", 4, &theme, Style::new())
-            .text("!", Style::new());
+        Pen::new(&mut buf, &theme, Rect::new(0, 0, 6, 1), 0)
+            .cut("python", 4, Tone::Text)
+            .text("!", Tone::Text);
         assert_eq!(buf, Buffer::with_lines(["pyt…! "]));
     }
 }

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Mode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
+/// InputMode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
 const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
 const END_FRAME: &[u8] = b"\x1b[?2026l";
 

@@ -27,13 +27,13 @@ pub enum Tone {
     Faint,
     /// What the eye is to find first.
     Strong,
-    /// Keys that can be pressed, the name of the house, the selected thing.
+    /// Keys that can be pressed, the program's name, the selected thing.
     Accent,
     /// Live tensors: the one strong hue.
     Allocated,
     /// Between the least and the most allocated of a column.
     AllocatedBand,
-    /// Held by the caching allocator.
+    /// Reserved by the caching allocator.
     Reserved,
     /// In use on the device.
     Used,
@@ -49,7 +49,7 @@ pub enum Tone {
     Warning,
     /// It works, it fits.
     Good,
-    /// Parameters, in the make-up.
+    /// Parameters, in the breakdown.
     Parameters,
     /// Gradients.
     Gradients,
@@ -58,11 +58,11 @@ pub enum Tone {
     /// Activations and the rest.
     Activations,
     /// Reserved but unallocated.
-    Unallocated,
+    Cached,
     /// The training's memory outside PyTorch.
     NonPytorch,
     /// Other processes.
-    Foreign,
+    OtherProcesses,
     /// Free.
     Free,
 }

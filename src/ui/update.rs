@@ -10,7 +10,7 @@ use super::available::{is_available, layout_of};
 use super::chart::{self, Move};
 use super::dialog::{Dialog, OomDialog};
 use super::dialogs;
-use super::keymap::{self, Mode};
+use super::keymap::{self, InputMode};
 use super::layout;
 use super::scene::Scene;
 use super::typing;
@@ -64,8 +64,8 @@ impl View {
             self.keyboard = Keyboard::Oomph;
         }
         let asks =
-            self.mode() != Mode::Editing && scene.replay.is_none() && scene.waiting.is_none();
-        if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
+            self.mode() != InputMode::Editing && scene.replay.is_none() && scene.waiting.is_none();
+        if run.outcome() == Outcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
@@ -86,14 +86,14 @@ impl View {
         }
         let may_relaunch = is_available(self, Action::Relaunch, scene);
         match (mode, &mut self.dialog) {
-            (Mode::Typing, _) => {
+            (InputMode::Typing, _) => {
                 let application = self.output.screen().application_cursor();
                 let bytes = typing::bytes(&key, application);
                 return (!bytes.is_empty()).then_some(Effect::Input(bytes));
             }
-            (Mode::Editing, Some(Dialog::Edit(editor))) => editor.key(&key),
-            (Mode::Searching, _) => output::type_search(self, &key),
-            (Mode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
+            (InputMode::Editing, Some(Dialog::Edit(editor))) => editor.key(&key),
+            (InputMode::Searching, _) => output::type_search(self, &key),
+            (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 return dialog.remedy_key(&key, scene);
             }
             (_, _) => {}
@@ -104,12 +104,12 @@ impl View {
     /// Takes pasted text.
     pub fn paste(&mut self, text: &str) -> Option<Effect> {
         match (self.mode(), &mut self.dialog) {
-            (Mode::Typing, _) => {
+            (InputMode::Typing, _) => {
                 let bracketed = self.output.screen().bracketed_paste();
                 return Some(Effect::Input(typing::pasted(text, bracketed)));
             }
-            (Mode::Editing, Some(Dialog::Edit(editor))) => editor.paste(text),
-            (Mode::Searching, _) => output::paste_search(self, text),
+            (InputMode::Editing, Some(Dialog::Edit(editor))) => editor.paste(text),
+            (InputMode::Searching, _) => output::paste_search(self, text),
             (_, _) => {}
         }
         None

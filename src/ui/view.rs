@@ -4,7 +4,7 @@
 use super::chart::{Height, TimeView};
 use super::child::ChildScreen;
 use super::dialog::Dialog;
-use super::keymap::Mode;
+use super::keymap::InputMode;
 use super::list::ListScroll;
 use super::pane::Pane;
 use super::theme::Theme;
@@ -113,17 +113,17 @@ impl View {
     }
 
     /// What keys mean at the moment.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> InputMode {
         match (&self.dialog, self.keyboard) {
-            (Some(Dialog::Oom(_)), _) => Mode::Oom,
-            (Some(Dialog::Edit(_)), _) => Mode::Editing,
-            (Some(Dialog::Quit), _) => Mode::Quitting,
-            (Some(Dialog::Stop), _) => Mode::Stopping,
-            (Some(Dialog::Help(_)), _) => Mode::Helping,
-            (Some(Dialog::Search(_)), _) => Mode::Searching,
-            (None, Keyboard::Selection) => Mode::Selecting,
-            (None, Keyboard::Training) => Mode::Typing,
-            (None, Keyboard::Oomph) => Mode::Watching,
+            (Some(Dialog::Oom(_)), _) => InputMode::Oom,
+            (Some(Dialog::Edit(_)), _) => InputMode::Editing,
+            (Some(Dialog::Quit), _) => InputMode::Quitting,
+            (Some(Dialog::Stop), _) => InputMode::Stopping,
+            (Some(Dialog::Help(_)), _) => InputMode::Helping,
+            (Some(Dialog::Search(_)), _) => InputMode::Searching,
+            (None, Keyboard::Selection) => InputMode::Selecting,
+            (None, Keyboard::Training) => InputMode::Typing,
+            (None, Keyboard::Oomph) => InputMode::Watching,
         }
     }
 

@@ -6,8 +6,8 @@ use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome};
 /// Whether the training is what the program alone would make of it.
 pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
     match patching {
-        Patching::Asked => ("patches asked for", Tone::Warning),
-        Patching::Applied => ("patched inside", Tone::Warning),
+        Patching::Asked => ("patches requested", Tone::Warning),
+        Patching::Applied => ("patched at runtime", Tone::Warning),
         Patching::Declined => ("not patched", Tone::Warning),
     }
 }

@@ -3,7 +3,7 @@
 use crate::frames::cases::CASES;
 use crate::frames::story::Story;
 use oomph::remedy::{Availability, Edit, RemedyId};
-use oomph::ui::keymap::{self, Mode};
+use oomph::ui::keymap::{self, InputMode};
 use oomph::ui::theme::UNICODE;
 use oomph::ui::{Action, Effect, ReplayControl, Theme, View};
 use ratatui::crossterm::event::{
@@ -25,18 +25,18 @@ fn control(story: &Story, view: &mut View, c: char) -> Option<Effect> {
 }
 
 /// Which case shows which mode.
-const MODES: [(&str, Mode); 11] = [
-    ("steady", Mode::Watching),
-    ("eight-ranks", Mode::Watching),
-    ("waiting", Mode::Watching),
-    ("oom-capacity", Mode::Oom),
-    ("edit", Mode::Editing),
-    ("quit", Mode::Quitting),
-    ("stop", Mode::Stopping),
-    ("help", Mode::Helping),
-    ("typing", Mode::Typing),
-    ("searching", Mode::Searching),
-    ("selecting", Mode::Selecting),
+const MODES: [(&str, InputMode); 11] = [
+    ("steady", InputMode::Watching),
+    ("eight-ranks", InputMode::Watching),
+    ("waiting", InputMode::Watching),
+    ("oom-capacity", InputMode::Oom),
+    ("edit", InputMode::Editing),
+    ("quit", InputMode::Quitting),
+    ("stop", InputMode::Stopping),
+    ("help", InputMode::Helping),
+    ("typing", InputMode::Typing),
+    ("searching", InputMode::Searching),
+    ("selecting", InputMode::Selecting),
 ];
 
 /// Keys that may find nothing to move: at the end of a list, or of time.
@@ -167,9 +167,9 @@ fn control_c_reaches_a_training_that_runs_once() {
         Some(Effect::Input(vec![3]))
     );
     assert_eq!(control(&story, &mut view, ']'), None);
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
     let (story, mut view) = staged("hanging");
-    assert_eq!(view.mode(), Mode::Oom);
+    assert_eq!(view.mode(), InputMode::Oom);
     assert_eq!(control(&story, &mut view, 'c'), Some(Effect::Interrupt));
     let (story, mut view) = staged("oom-capacity");
     assert_eq!(
@@ -195,7 +195,7 @@ fn an_edited_command_is_what_is_relaunched() {
     assert_eq!(remedies, [RemedyId::Batch]);
     let words = command.unwrap().argv;
     assert_eq!(words.last().unwrap(), &"--amp");
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
 }
 
 #[test]
@@ -204,36 +204,36 @@ fn a_command_that_cannot_be_read_is_not_relaunched() {
     press(&story, &mut view, KeyCode::Char('v'));
     press(&story, &mut view, KeyCode::Char('"'));
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
-    assert_eq!(view.mode(), Mode::Editing);
+    assert_eq!(view.mode(), InputMode::Editing);
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
-    assert!(text.contains("A quote is open"), "{text}");
+    assert!(text.contains("Unclosed quote"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
-    assert_eq!(view.mode(), Mode::Oom, "back where it came from");
+    assert_eq!(view.mode(), InputMode::Oom, "back where it came from");
 }
 
 #[test]
 fn the_dialog_opens_once_and_a_new_run_closes_it() {
     let (mut story, mut view) = staged("oom-capacity");
-    assert_eq!(view.mode(), Mode::Oom);
+    assert_eq!(view.mode(), InputMode::Oom);
     press(&story, &mut view, KeyCode::Esc);
     story.scene(|scene| view.sync(scene));
-    assert_eq!(view.mode(), Mode::Watching, "not again unasked");
+    assert_eq!(view.mode(), InputMode::Watching, "not again unasked");
     press(&story, &mut view, KeyCode::Char('o'));
-    assert_eq!(view.mode(), Mode::Oom);
+    assert_eq!(view.mode(), InputMode::Oom);
     story.start();
     story.scene(|scene| view.sync(scene));
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
 }
 
 #[test]
 fn escape_leaves_the_details_before_it_leaves_the_dialog() {
     let (story, mut view) = staged("oom-details");
     press(&story, &mut view, KeyCode::Esc);
-    assert_eq!(view.mode(), Mode::Oom);
+    assert_eq!(view.mode(), InputMode::Oom);
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
-    assert!(!text.contains("where it was asked for"), "{text}");
+    assert!(!text.contains("where the allocation failed"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn the_dialog_has_a_help_of_its_own() {
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
     assert!(text.contains("combine the selected remedy"), "{text}");
     press(&story, &mut view, KeyCode::Esc);
-    assert_eq!(view.mode(), Mode::Oom, "back where it came from");
+    assert_eq!(view.mode(), InputMode::Oom, "back where it came from");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     assert!(text.contains("see output.log beside it"), "{text}");
     press(&story, &mut view, KeyCode::Char('?'));
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
-    for words in ["collecting", "interrupt", "relaunch"] {
+    for words in ["recording continues", "interrupt", "relaunch"] {
         assert!(!text.contains(words), "{words} in\n{text}");
     }
 }
@@ -327,9 +327,9 @@ fn a_text_is_looked_for_as_it_is_typed() {
     assert!(footer(&story, &view).contains("/e 7  1 of 11"));
     type_in(&story, &mut view, &[Char('x'), Backspace, Char('7')]);
     assert!(footer(&story, &view).contains("/e 77  1 of 1"));
-    assert_eq!(view.mode(), Mode::Searching);
+    assert_eq!(view.mode(), InputMode::Searching);
     type_in(&story, &mut view, &[Backspace, Enter, Char('n')]);
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
     let line = footer(&story, &view);
     for words in ["/e 7  2 of 11", "n older", "N newer", "Esc end search"] {
         assert!(line.contains(words), "{words} in {line}");
@@ -343,7 +343,10 @@ fn a_text_is_looked_for_as_it_is_typed() {
         "nothing to go to"
     );
     type_in(&story, &mut view, &[Char('/'), Char('z'), Esc]);
-    assert_eq!((view.mode(), view.output.scrolled()), (Mode::Watching, 0));
+    assert_eq!(
+        (view.mode(), view.output.scrolled()),
+        (InputMode::Watching, 0)
+    );
 }
 
 #[test]
@@ -362,7 +365,7 @@ fn rows_of_the_output_are_selected_and_copied() {
         press(&story, &mut view, KeyCode::Char('y')),
         Some(Effect::Copy("line 97\nline 98\nline 99\n".into()))
     );
-    assert_eq!(view.mode(), Mode::Watching);
+    assert_eq!(view.mode(), InputMode::Watching);
 }
 
 #[test]
@@ -391,7 +394,7 @@ fn a_recording_that_is_played_can_be_steered_and_nothing_else() {
     }
     for key in ['r', 'K', 'i'] {
         assert_eq!(press(&story, &mut view, KeyCode::Char(key)), None);
-        assert_eq!(view.mode(), Mode::Watching, "{key}");
+        assert_eq!(view.mode(), InputMode::Watching, "{key}");
     }
     let quit = control(&story, &mut view, 'c');
     assert!(matches!(quit, Some(Effect::Quit { .. })));
@@ -471,7 +474,7 @@ fn dragging_over_the_output_selects_its_rows() {
         };
         story.scene(|scene| view.mouse(event, scene));
     }
-    assert_eq!(view.mode(), Mode::Selecting);
+    assert_eq!(view.mode(), InputMode::Selecting);
     let selected = view.output.selected_text().unwrap();
     assert!(
         selected.starts_with("epoch 1") && selected.lines().count() == 2,

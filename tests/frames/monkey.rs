@@ -3,7 +3,7 @@
 
 use crate::frames::cases::CASES;
 use crate::frames::draw;
-use oomph::ui::keymap::Mode;
+use oomph::ui::keymap::InputMode;
 use oomph::ui::{Effect, Theme};
 use proptest::prelude::*;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -55,9 +55,9 @@ proptest! {
             let effect = story.scene(|scene| view.key(key, scene));
             // What ends or starts something is asked for in a dialog, or by a key that says so.
             match &effect {
-                Some(Effect::Kill | Effect::Stop) => prop_assert_eq!(mode, Mode::Stopping),
+                Some(Effect::Kill | Effect::Stop) => prop_assert_eq!(mode, InputMode::Stopping),
                 Some(Effect::Relaunch { .. }) => {
-                    prop_assert!(matches!(mode, Mode::Oom | Mode::Editing));
+                    prop_assert!(matches!(mode, InputMode::Oom | InputMode::Editing));
                 }
                 Some(_) | None => {}
             }
@@ -68,10 +68,10 @@ proptest! {
         }
         for key in [KeyCode::Esc; 3] {
             let key = KeyEvent::new(key, KeyModifiers::NONE);
-            if view.mode() != Mode::Typing {
+            if view.mode() != InputMode::Typing {
                 story.scene(|scene| view.key(key, scene));
             }
         }
-        prop_assert!(matches!(view.mode(), Mode::Watching | Mode::Typing));
+        prop_assert!(matches!(view.mode(), InputMode::Watching | InputMode::Typing));
     }
 }

@@ -5,7 +5,7 @@ use crate::screen_keys::stage::{DIALOG, Session, Stage};
 use oomph::event::Exit;
 use oomph::ui::Action;
 use oomph::ui::Move;
-use oomph::ui::keymap::{Key, Mode};
+use oomph::ui::keymap::{InputMode, Key};
 
 /// One key's trial: where it is pressed, what comes before it, what is to follow.
 pub struct Trial {
@@ -200,21 +200,21 @@ fn points_at(screen: &str, words: &str) -> bool {
 }
 
 /// What a key of this mode with this action is to do. An action without a trial fails here.
-pub fn of(mode: Mode, action: Action) -> Trial {
+pub fn of(mode: InputMode, action: Action) -> Trial {
     match mode {
-        Mode::Watching => watching(action),
-        Mode::Oom => out_of_memory(action),
-        Mode::Editing => editing(action),
-        Mode::Quitting => question(action, "q", QUIT),
-        Mode::Stopping => question(action, "K", STOP),
-        Mode::Helping => helping(action),
-        Mode::Searching => finding(action),
-        Mode::Selecting => selecting(action),
-        Mode::Typing => typing(action),
+        InputMode::Watching => watching(action),
+        InputMode::Oom => out_of_memory(action),
+        InputMode::Editing => editing(action),
+        InputMode::Quitting => question(action, "q", QUIT),
+        InputMode::Stopping => question(action, "K", STOP),
+        InputMode::Helping => helping(action),
+        InputMode::Searching => finding(action),
+        InputMode::Selecting => selecting(action),
+        InputMode::Typing => typing(action),
     }
 }
 
-fn without(mode: Mode, action: Action) -> ! {
+fn without(mode: InputMode, action: Action) -> ! {
     panic!("{action:?} has a key in {mode:?} and no trial: write one")
 }
 
@@ -306,7 +306,7 @@ fn watching(action: Action) -> Trial {
         Action::PlayOrPause => trial(Stage::Replay, vec![], Text("‖ replay")),
         Action::Faster => trial(Stage::Replay, vec![], Text("replay x2")),
         Action::Slower => trial(Stage::Replay, vec![], Text("replay x0.5")),
-        action => without(Mode::Watching, action),
+        action => without(InputMode::Watching, action),
     }
 }
 
@@ -341,7 +341,7 @@ fn out_of_memory(action: Action) -> Trial {
         Action::Suspend => oom(vec![], Stopped),
         Action::Redraw => oom(vec![], Sent("oomph")),
         Action::Quit | Action::Interrupt => oom(vec![], Ends(|exit| exit == Exit::Code(1))),
-        action => without(Mode::Oom, action),
+        action => without(InputMode::Oom, action),
     }
 }
 
@@ -350,7 +350,7 @@ fn editing(action: Action) -> Trial {
     match action {
         Action::Relaunch => edit(Text("this fits")),
         Action::Back => edit(Text(DIALOG)),
-        action => without(Mode::Editing, action),
+        action => without(InputMode::Editing, action),
     }
 }
 
@@ -362,7 +362,7 @@ fn question(action: Action, opens: &str, words: &'static str) -> Trial {
         Action::Back if words == QUIT => asked(Gone(QUIT)),
         Action::Back => asked(Gone(STOP)),
         Action::Interrupt => asked(Interrupted),
-        action => without(Mode::Quitting, action),
+        action => without(InputMode::Quitting, action),
     }
 }
 
@@ -380,7 +380,7 @@ fn helping(action: Action) -> Trial {
             ..live(vec![("?", Text(FIRST)), ("j", Gone(FIRST))], Text(FIRST))
         },
         Action::Interrupt => live(vec![("?", Text(FIRST))], Interrupted),
-        action => without(Mode::Helping, action),
+        action => without(InputMode::Helping, action),
     }
 }
 
@@ -392,7 +392,7 @@ fn finding(action: Action) -> Trial {
     match action {
         Action::KeepSearch => found(Text("n older")),
         Action::Back => found(Gone("/row-11")),
-        action => without(Mode::Searching, action),
+        action => without(InputMode::Searching, action),
     }
 }
 
@@ -420,13 +420,13 @@ fn selecting(action: Action) -> Trial {
         Action::ToEnd => more(Screen(|screen| (1..4).contains(&selected(screen)))),
         Action::Back => begun(Gone("1 row selected")),
         Action::Interrupt => begun(Interrupted),
-        action => without(Mode::Selecting, action),
+        action => without(InputMode::Selecting, action),
     }
 }
 
 fn typing(action: Action) -> Trial {
     match action {
         Action::Back => live(vec![("i", Text(TO_TRAINING))], Gone(TO_TRAINING)),
-        action => without(Mode::Typing, action),
+        action => without(InputMode::Typing, action),
     }
 }

@@ -1,7 +1,7 @@
 //! The two axes: GiB on the left, time below.
 
 use super::scale::{Scale, tick_label};
-use super::window::Window;
+use super::window::{DAY, HOUR, MIN, Window};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use crate::units::{Moment, clock_face};
@@ -20,22 +20,22 @@ const STEPS: [u64; 22] = [
     10,
     15,
     30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1_800,
-    3_600,
-    7_200,
-    3 * 3_600,
-    6 * 3_600,
-    12 * 3_600,
-    86_400,
-    2 * 86_400,
-    7 * 86_400,
-    28 * 86_400,
-    91 * 86_400,
+    MIN,
+    2 * MIN,
+    5 * MIN,
+    10 * MIN,
+    15 * MIN,
+    30 * MIN,
+    HOUR,
+    2 * HOUR,
+    3 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    28 * DAY,
+    91 * DAY,
 ];
 
 /// A number of the time axis has at least this many columns to itself.
@@ -43,19 +43,19 @@ const COLUMNS_PER_TICK: u64 = 12;
 
 /// Draws the axis of bytes; `area` is its columns beside the plot's rows.
 pub fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
-    let rule = theme.style(Tone::Faint);
+    let rule = Tone::Faint;
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {
-        Pen::new(buf, area, row)
+        Pen::new(buf, theme, area, row)
             .skip(last)
             .text(theme.glyphs.axis, rule);
     }
     for (at, row) in scale.ticks() {
         let label = tick_label(at);
         let pad = last.saturating_sub(columns(&label) + 1);
-        let mut pen = Pen::new(buf, area, row);
+        let mut pen = Pen::new(buf, theme, area, row);
         pen.skip(pad)
-            .text(&label, theme.style(Tone::Dim))
+            .text(&label, Tone::Dim)
             .to(area.x + last)
             .text(theme.glyphs.axis_tick, rule);
     }
@@ -64,9 +64,9 @@ pub fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
 /// Draws the time axis on one row: `└── 1:00 ────── 2:00 ──`, each number centred on its instant.
 /// `area` begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
 pub fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
-    let rule = theme.style(Tone::Faint);
+    let rule = Tone::Faint;
     let origin = BYTES_WIDTH - 1;
-    Pen::new(buf, area, 0)
+    Pen::new(buf, theme, area, 0)
         .skip(origin)
         .text(theme.glyphs.origin, rule)
         .fill(theme.glyphs.line, rule);
@@ -84,10 +84,10 @@ pub fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
             continue;
         }
         free_from = x + width + 1;
-        Pen::new(buf, area, 0)
+        Pen::new(buf, theme, area, 0)
             .to(x)
             .text(" ", rule)
-            .text(&label, theme.style(Tone::Dim))
+            .text(&label, Tone::Dim)
             .text(" ", rule);
     }
 }

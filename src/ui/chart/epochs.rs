@@ -14,16 +14,16 @@ const COLUMNS_PER_MARK: u64 = 8;
 
 /// A mark that is shown: on which column, counted from the session's beginning, and its name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct EpochTick {
     column: u64,
     name: String,
 }
 
 /// Those of all epochs that are shown at the window's scale, outside it too: which ones depends on
 /// nothing that changes while the chart scrolls.
-pub fn shown(state: &State, window: &Window) -> Vec<Shown> {
+pub fn shown(state: &State, window: &Window) -> Vec<EpochTick> {
     let column_us = window.column_us().max(1);
-    let mut shown: Vec<Shown> = Vec::new();
+    let mut shown: Vec<EpochTick> = Vec::new();
     let mut free_from = 0;
     for run in &state.runs {
         let step = step(run.epochs.marks(), column_us);
@@ -32,7 +32,7 @@ pub fn shown(state: &State, window: &Window) -> Vec<Shown> {
             if column >= free_from {
                 let name = format!("e{}", mark.number);
                 free_from = column + u64::from(columns(&name)) + 1;
-                shown.push(Shown { column, name });
+                shown.push(EpochTick { column, name });
             }
         }
     }
@@ -65,7 +65,7 @@ pub fn round_numbers() -> impl Iterator<Item = u64> {
 }
 
 /// Their columns in the window, where they have one, and their names.
-fn in_window<'a>(shown: &'a [Shown], window: &Window) -> impl Iterator<Item = (u16, &'a str)> {
+fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item = (u16, &'a str)> {
     let first = window.from.0 / window.column_us().max(1);
     let end = u64::from(window.columns);
     shown.iter().filter_map(move |mark| {
@@ -75,12 +75,17 @@ fn in_window<'a>(shown: &'a [Shown], window: &Window) -> impl Iterator<Item = (u
 }
 
 /// Draws the names on the plot's first row, where nothing but a rule is.
-pub fn draw_names(buf: &mut Buffer, plot: Rect, theme: &Theme, shown: &[Shown], window: &Window) {
+pub fn draw_names(
+    buf: &mut Buffer,
+    plot: Rect,
+    theme: &Theme,
+    shown: &[EpochTick],
+    window: &Window,
+) {
     // A row that is one of two belongs to the curves.
     if plot.height < 4 {
         return;
     }
-    let style = theme.style(Tone::Dim);
     for (column, name) in in_window(shown, window) {
         let from = plot.x + column;
         let to = from + columns(name);
@@ -89,13 +94,19 @@ pub fn draw_names(buf: &mut Buffer, plot: Rect, theme: &Theme, shown: &[Shown], 
             cell.is_some_and(|cell| [" ", theme.glyphs.dots].contains(&cell.symbol()))
         };
         if to <= plot.right() && (from..to).all(is_free) {
-            Pen::new(buf, plot, 0).to(from).text(name, style);
+            Pen::new(buf, theme, plot, 0).to(from).text(name, Tone::Dim);
         }
     }
 }
 
 /// Draws the ticks on the axis of time, which is there already, beside its numbers.
-pub fn draw_ticks(buf: &mut Buffer, axis: Rect, theme: &Theme, shown: &[Shown], window: &Window) {
+pub fn draw_ticks(
+    buf: &mut Buffer,
+    axis: Rect,
+    theme: &Theme,
+    shown: &[EpochTick],
+    window: &Window,
+) {
     for (column, _) in in_window(shown, window) {
         let at = (axis.x + BYTES_WIDTH + column, axis.y);
         if let Some(cell) = buf

@@ -57,11 +57,11 @@ pub fn draw(
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
     for (label, row) in labels.iter().zip(apart(&wished, area.height)) {
-        Pen::new(buf, area, row)
+        Pen::new(buf, theme, area, row)
             .skip(1)
-            .text(&format!("{:<9}", label.name), theme.style(label.tone))
-            .text(" ", theme.style(Tone::Dim))
-            .text(&figures.column(Some(label.at)), theme.style(Tone::Text));
+            .text(&format!("{:<9}", label.name), label.tone)
+            .text(" ", Tone::Dim)
+            .text(&figures.column(Some(label.at)), Tone::Text);
     }
 }
 

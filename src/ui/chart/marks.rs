@@ -6,7 +6,6 @@ use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 /// Draws the marks of a device over its curves.
 pub fn draw(
@@ -27,7 +26,7 @@ pub fn draw(
             let elsewhere = oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid);
             if let Some(column) = window.column(oom.at).filter(|_| !elsewhere) {
                 let (tone, words) = if oom.caught {
-                    (Tone::Warning, "caught")
+                    (Tone::Warning, "OOM caught")
                 } else {
                     (Tone::Wrong, "out of memory")
                 };
@@ -47,7 +46,15 @@ fn relaunch(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, name: &str
         }
     }
     let bottom = plot.height.saturating_sub(1);
-    words(buf, plot, theme, &[bottom, 2, 0], column + 1, name, style);
+    words(
+        buf,
+        plot,
+        theme,
+        &[bottom, 2, 0],
+        column + 1,
+        name,
+        Tone::Dim,
+    );
 }
 
 fn out_of_memory(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, tone: Tone, name: &str) {
@@ -57,7 +64,7 @@ fn out_of_memory(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16, tone:
     if let Some(cell) = buf.cell_mut((plot.x + column, plot.top() + row)) {
         cell.set_symbol(theme.glyphs.cross).set_style(style);
     }
-    words(buf, plot, theme, &[row], column + 2, name, style);
+    words(buf, plot, theme, &[row], column + 2, name, tone);
 }
 
 /// Writes beside a mark, on the first of these rows where no curve is in the way.
@@ -68,7 +75,7 @@ fn words(
     rows: &[u16],
     column: u16,
     text: &str,
-    style: Style,
+    tone: Tone,
 ) {
     let from = plot.x + column;
     let to = from + columns(text);
@@ -83,7 +90,7 @@ fn words(
         })
     });
     if let Some(row) = free {
-        Pen::new(buf, plot, *row).to(from).text(text, style);
+        Pen::new(buf, theme, plot, *row).to(from).text(text, tone);
     }
 }
 

@@ -12,31 +12,116 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Fills the area below a quantity.
-pub fn area(
-    buf: &mut Buffer,
-    plot: Rect,
-    theme: &Theme,
-    scale: &Scale,
-    columns: &[Option<SeriesBucket>],
-    (solid, band): (Tone, Tone),
-) {
-    let look = AreaLook::of(theme, solid, band);
-    for (x, bucket) in (plot.left()..plot.right()).zip(columns) {
-        let Some(bucket) = bucket else { continue };
-        let (least, most) = (scale.eighths(bucket.min), scale.eighths(bucket.max));
-        for row in 0..plot.height.min(scale.rows()) {
-            let below = u32::from(row) * 8;
-            if below >= most {
-                break;
-            }
-            let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
-            let y = plot.bottom() - 1 - row;
-            if let Some(cell) = buf.cell_mut((x, y)) {
-                let (glyph, style) = look.cell(of_row(least), of_row(most));
-                cell.set_symbol(glyph).set_style(style);
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stroke {
+    /// Solid, with risers where it changes its row.
+    Solid,
+    /// Dashed, without risers.
+    Dashed,
+}
+
+/// Where the curves are drawn.
+pub struct Plot<'p> {
+    /// The screen.
+    pub buf: &'p mut Buffer,
+    /// The curves' part of it.
+    pub area: Rect,
+    /// Its looks.
+    pub theme: &'p Theme,
+    /// On which row an amount lies.
+    pub scale: Scale,
+}
+
+impl Plot<'_> {
+    /// Fills the area below a quantity.
+    pub fn fill_below(&mut self, columns: &[Option<Bucket>], solid: Tone, band: Tone) {
+        let look = AreaLook::of(self.theme, solid, band);
+        let scale = &self.scale;
+        for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
+            let Some(bucket) = bucket else { continue };
+            let (least, most) = (scale.eighths(bucket.min), scale.eighths(bucket.max));
+            for row in 0..self.area.height.min(scale.rows()) {
+                let below = u32::from(row) * 8;
+                if below >= most {
+                    break;
+                }
+                let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
+                let y = self.area.bottom() - 1 - row;
+                if let Some(cell) = self.buf.cell_mut((x, y)) {
+                    let (glyph, style) = look.cell(of_row(least), of_row(most));
+                    cell.set_symbol(glyph).set_style(style);
+                }
             }
         }
+    }
+
+    /// Draws a quantity as a line through the most of each column.
+    pub fn line(&mut self, columns: &[Option<Bucket>], tone: Tone, stroke: Stroke) {
+        let glyphs = self.theme.glyphs;
+        let mut before: Option<u16> = None;
+        for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
+            let row = bucket.map(|bucket| self.scale.row(bucket.max));
+            match (stroke, before, row) {
+                (_, _, None) => {}
+                (Stroke::Dashed, _, Some(row)) => self.over(x, row, glyphs.dashes, tone),
+                (Stroke::Solid, Some(was), Some(row)) if was != row => {
+                    let [down_from, up_from, from_above, from_below] = glyphs.corners;
+                    let (start, end) = match was < row {
+                        true => (down_from, from_above),
+                        false => (up_from, from_below),
+                    };
+                    self.over(x, was, start, tone);
+                    for between in was.min(row) + 1..was.max(row) {
+                        self.over(x, between, glyphs.riser, tone);
+                    }
+                    self.over(x, row, end, tone);
+                }
+                (Stroke::Solid, _, Some(row)) => self.over(x, row, glyphs.line, tone),
+            }
+            before = row;
+        }
+    }
+
+    /// Draws a rule from a column on, behind everything that is there.
+    pub fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
+        let y = self.area.top() + self.scale.row(at);
+        if y >= self.area.bottom() {
+            return;
+        }
+        for x in self.area.left() + from.min(self.area.width)..self.area.right() {
+            if let Some(cell) = self.buf.cell_mut((x, y))
+                && cell.symbol() == " "
+            {
+                cell.set_symbol(glyph).set_style(self.theme.style(tone));
+            }
+        }
+    }
+
+    /// The cursor: a line down the column.
+    pub fn cursor(&mut self, column: u16) {
+        for row in 0..self.area.height {
+            let riser = self.theme.glyphs.riser;
+            self.over(self.area.x + column, row, riser, Tone::Accent);
+        }
+    }
+
+    /// A line's cell over what is there: over a full cell of the area on the area's colour. A cell
+    /// that is filled in part gives way: the line lies above what it is drawn over.
+    fn over(&mut self, x: u16, row: u16, glyph: &str, tone: Tone) {
+        let y = self.area.top() + row;
+        let Some(cell) = self.buf.cell_mut((x, y)).filter(|_| y < self.area.bottom()) else {
+            return;
+        };
+        let mut eighths = self.theme.glyphs.eighths.iter();
+        let ground = match eighths.position(|eighth| *eighth == cell.symbol()) {
+            Some(8) => cell.fg,
+            Some(_) | None => cell.bg,
+        };
+        cell.reset();
+        cell.set_symbol(glyph)
+            .set_style(self.theme.style(tone))
+            .set_bg(ground);
     }
 }
 
@@ -79,113 +164,4 @@ impl AreaLook<'_> {
             },
         }
     }
-}
-
-/// How a line is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stroke {
-    /// Solid, with risers where it changes its row.
-    Solid,
-    /// Dashed, without risers.
-    Dashed,
-}
-
-/// Draws a quantity as a line through the most of each column. `ground` is the area it may cross:
-/// there it is drawn on the area's colour, so that it cuts no hole.
-pub fn line(
-    buf: &mut Buffer,
-    plot: Rect,
-    theme: &Theme,
-    scale: &Scale,
-    columns: &[Option<SeriesBucket>],
-    tone: Tone,
-    stroke: Stroke,
-) {
-    let style = theme.style(tone);
-    let glyphs = theme.glyphs;
-    let mut before: Option<u16> = None;
-    for (x, bucket) in (plot.left()..plot.right()).zip(columns) {
-        let row = bucket.map(|bucket| scale.row(bucket.max));
-        match (stroke, before, row) {
-            (_, _, None) => {}
-            (Stroke::Dashed, _, Some(row)) => over(buf, plot, theme, x, row, glyphs.dashes, style),
-            (Stroke::Solid, Some(was), Some(row)) if was != row => {
-                let [down_from, up_from, from_above, from_below] = glyphs.corners;
-                let (start, end) = if was < row {
-                    (down_from, from_above)
-                } else {
-                    (up_from, from_below)
-                };
-                over(buf, plot, theme, x, was, start, style);
-                for between in was.min(row) + 1..was.max(row) {
-                    over(buf, plot, theme, x, between, glyphs.riser, style);
-                }
-                over(buf, plot, theme, x, row, end, style);
-            }
-            (Stroke::Solid, _, Some(row)) => over(buf, plot, theme, x, row, glyphs.line, style),
-        }
-        before = row;
-    }
-}
-
-/// Draws a rule across the whole plot, behind everything that is there.
-pub fn rule(
-    buf: &mut Buffer,
-    plot: Rect,
-    theme: &Theme,
-    scale: &Scale,
-    at: Bytes,
-    tone: Tone,
-    glyph: &str,
-) {
-    let y = plot.top() + scale.row(at);
-    if y >= plot.bottom() {
-        return;
-    }
-    for x in plot.left()..plot.right() {
-        if let Some(cell) = buf.cell_mut((x, y))
-            && cell.symbol() == " "
-        {
-            cell.set_symbol(glyph).set_style(theme.style(tone));
-        }
-    }
-}
-
-/// The cursor: a line down the column, where nothing but background is.
-pub fn cursor(buf: &mut Buffer, plot: Rect, theme: &Theme, column: u16) {
-    let style = theme.style(Tone::Accent);
-    for row in 0..plot.height {
-        over(
-            buf,
-            plot,
-            theme,
-            plot.x + column,
-            row,
-            theme.glyphs.riser,
-            style,
-        );
-    }
-}
-
-/// A line's cell over what is there: over a full cell of the area on the area's colour. A cell that
-/// is filled in part gives way: the line lies above what it is drawn over.
-fn over(buf: &mut Buffer, plot: Rect, theme: &Theme, x: u16, row: u16, glyph: &str, style: Style) {
-    let y = plot.top() + row;
-    if y >= plot.bottom() {
-        return;
-    }
-    let Some(cell) = buf.cell_mut((x, y)) else {
-        return;
-    };
-    let filled = theme
-        .glyphs
-        .eighths
-        .iter()
-        .position(|eighth| *eighth == cell.symbol());
-    let ground = match filled {
-        Some(8) => cell.fg,
-        Some(_) | None => cell.bg,
-    };
-    cell.reset();
-    cell.set_symbol(glyph).set_style(style).set_bg(ground);
 }

@@ -8,23 +8,27 @@ use std::time::Duration;
 const SPANS: [u64; 18] = [
     10,
     30,
-    60,
-    2 * 60,
-    5 * 60,
-    10 * 60,
-    20 * 60,
-    30 * 60,
-    3_600,
-    2 * 3_600,
-    4 * 3_600,
-    8 * 3_600,
-    86_400,
-    2 * 86_400,
-    7 * 86_400,
-    28 * 86_400,
-    91 * 86_400,
-    364 * 86_400,
+    MIN,
+    2 * MIN,
+    5 * MIN,
+    10 * MIN,
+    20 * MIN,
+    30 * MIN,
+    HOUR,
+    2 * HOUR,
+    4 * HOUR,
+    8 * HOUR,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    28 * DAY,
+    91 * DAY,
+    364 * DAY,
 ];
+
+pub(super) const MIN: u64 = 60;
+pub(super) const HOUR: u64 = 60 * MIN;
+pub(super) const DAY: u64 = 24 * HOUR;
 
 /// Unasked, the chart shows at least this much …
 const SHORTEST_UNASKED: u64 = 60;

@@ -42,18 +42,17 @@ fn is_offered(remedy: &Remedy) -> bool {
 impl OomDialog {
     /// With the best remedy selected: the first that is expected to fit, or else the first at all.
     pub fn of(run: RunNumber, remedies: &[Remedy]) -> OomDialog {
-        let fitting = remedies
-            .iter()
-            .position(|remedy| is_offered(remedy) && remedy.expectation.fits == Some(true));
-        let possible = || {
+        let offered = |fits: &dyn Fn(Option<bool>) -> bool| {
             remedies
                 .iter()
-                .position(|remedy| is_offered(remedy) && remedy.expectation.fits.is_none())
+                .position(|remedy| is_offered(remedy) && fits(remedy.expectation.fits))
         };
-        let first = || remedies.iter().position(is_offered);
+        let best = offered(&|fits| fits == Some(true))
+            .or_else(|| offered(&|fits| fits.is_none()))
+            .or_else(|| offered(&|_| true));
         OomDialog {
             run,
-            selected: fitting.or_else(possible).or_else(first).unwrap_or(0),
+            selected: best.unwrap_or(0),
             chosen: Vec::new(),
             details: Details::Brief,
         }

@@ -28,10 +28,10 @@ pub fn draw(
     let run = scene.state.run();
     let title = match run.filter(|run| run.outcome() == RunOutcome::Running) {
         Some(run) => format!(
-            "relaunch{}run {} is stopped first",
-            theme.glyphs.separator, run.number
+            "Relaunch with this command (stops run {} first)",
+            run.number
         ),
-        None => "relaunch with this command".to_string(),
+        None => "Relaunch with this command".to_string(),
     };
     let rect = place(area, width, height);
     let inside = boxed(buf, rect, theme, &title, Tone::Accent);
@@ -61,14 +61,14 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
     };
     let (Some(now), Some(edited)) = (now, edited) else {
         return vec![StyledLine::of(
-            "a quote is open, or there is no command",
+            "an unclosed quote, or no command",
             Tone::Dim,
         )];
     };
     let (before, after) = (now.without_secrets(), edited.without_secrets());
     let changes = crate::command::difference(&before, &after);
     if changes.is_empty() {
-        return vec![StyledLine::of("the same command as before", Tone::Dim)];
+        return vec![StyledLine::of("the command is unchanged", Tone::Dim)];
     }
     let pieces = difference::brief(theme, Some(&before), &changes);
     paragraph::difference("changes  ", &pieces, width)

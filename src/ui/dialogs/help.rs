@@ -14,6 +14,12 @@ use ratatui::layout::Rect;
 /// Columns of the keys.
 const KEYS: u16 = 14;
 
+/// Columns of one list of keys.
+const WIDTH: u16 = 72;
+
+/// Columns of each of two lists beside each other, where one would be too long for the screen.
+const HALF: u16 = 57;
+
 /// Draws the help.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
     let theme = &view.theme;
@@ -21,28 +27,43 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &Hel
         .filter(|binding| is_listed(view, binding.action, scene))
         .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
         .collect();
-    let rect = place(area, width_within(area, 76), lines.len() as u16 + 2);
+    let fits = lines.len() + 4 <= usize::from(area.height);
+    let (wanted, lists) = match !fits && area.width >= 2 * HALF + 4 {
+        true => (2 * HALF, 2),
+        false => (WIDTH, 1),
+    };
+    let rows = lines.len().div_ceil(lists);
+    let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
     let inside = boxed(buf, rect, theme, "keys", Tone::Accent);
     let height = usize::from(inside.height);
     // Where not all fit, the last row says so.
-    let most = match lines.len() > height {
-        true => lines.len() + 1 - height,
+    let most = match rows > height {
+        true => rows + 1 - height,
         false => 0,
     };
     let first = help.scrolled.min(most);
-    let shown = lines.iter().skip(first);
-    let rows = inside.height.saturating_sub(u16::from(most > 0));
+    let shown = height.min(rows).saturating_sub(usize::from(most > 0));
     if most > 0 {
         let [up, down, ..] = theme.glyphs.arrow_keys;
-        let below = lines.len().saturating_sub(first + usize::from(rows));
+        let below = rows.saturating_sub(first + shown);
         let more = format!("{up} {first} above  {down} {below} below");
-        Pen::new(buf, inside, rows).text(&more, theme.style(Tone::Dim));
+        Pen::new(buf, theme, inside, shown as u16).text(&more, Tone::Dim);
     }
-    for (row, (keys, words)) in (0..rows).zip(shown) {
-        let mut pen = Pen::new(buf, inside, row);
-        pen.cut(keys, KEYS - 1, theme, theme.style(Tone::Accent))
-            .to(inside.x + KEYS);
-        let room = pen.room();
-        pen.cut(words, room, theme, theme.style(Tone::Text));
+    for (list, lines) in (0..).zip(lines.chunks(rows.max(1))) {
+        let column = Rect {
+            x: inside.x + list * HALF,
+            width: inside.width.saturating_sub(list * HALF),
+            ..inside
+        };
+        for (row, (keys, words)) in (0..).zip(lines.iter().skip(first).take(shown)) {
+            let words_room = match lists {
+                2 => HALF - KEYS - 2,
+                _ => column.width.saturating_sub(KEYS),
+            };
+            Pen::new(buf, theme, column, row)
+                .cut(keys, KEYS - 1, Tone::Accent)
+                .to(column.x + KEYS)
+                .cut(words, words_room, Tone::Text);
+        }
     }
 }

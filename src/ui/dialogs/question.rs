@@ -2,7 +2,7 @@
 
 use super::place;
 use crate::ui::available::is_available;
-use crate::ui::keymap::{self, Binding, Mode};
+use crate::ui::keymap::{self, Binding, InputMode};
 use crate::ui::pen::{Pen, boxed, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -17,18 +17,25 @@ pub fn draw_quit(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         area,
         view,
         scene,
-        Mode::Quitting,
-        "quit? the training is running",
+        InputMode::Quitting,
+        "Quit? The training is still running",
     );
 }
 
 /// "Stop the training?"
 pub fn draw_stop(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    draw(buf, area, view, scene, Mode::Stopping, "stop the training?");
+    draw(
+        buf,
+        area,
+        view,
+        scene,
+        InputMode::Stopping,
+        "Stop the training?",
+    );
 }
 
 /// The answers are the mode's keys.
-fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, title: &str) {
+fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: InputMode, title: &str) {
     let theme = &view.theme;
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
         keymap::bindings(mode)
@@ -57,9 +64,8 @@ fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: Mode, ti
     let inside = boxed(buf, rect, theme, title, Tone::Accent);
     let first = u16::from(inside.height > answers.len() as u16);
     for (row, (key, words)) in (first..).zip(answers.iter()) {
-        let mut pen = Pen::new(buf, inside, row);
-        pen.text(key, theme.style(Tone::Accent)).to(inside.x + 6);
-        let room = pen.room();
-        pen.cut(words, room, theme, theme.style(Tone::Text));
+        let mut pen = Pen::new(buf, theme, inside, row);
+        pen.text(key, Tone::Accent).to(inside.x + 6);
+        pen.rest(words, Tone::Text);
     }
 }

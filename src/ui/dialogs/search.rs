@@ -15,27 +15,25 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, text: &str) -> Option<Pos
         height: area.height.min(1),
         ..area
     };
-    Pen::new(buf, line, 0).fill(" ", theme.style(Tone::Text));
-    let mut pen = Pen::new(buf, line, 0);
-    pen.skip(1)
-        .text("/", theme.style(Tone::Accent))
-        .text(text, theme.style(Tone::Strong));
+    Pen::new(buf, theme, line, 0).fill(" ", Tone::Text);
+    let mut pen = Pen::new(buf, theme, line, 0);
+    pen.skip(1).text("/", Tone::Accent).text(text, Tone::Strong);
     let cursor = Position::new(pen.x(), line.y);
     let (words, tone) = found(&view.output, text);
     pen.skip(2)
-        .text(&words, theme.style(tone))
+        .text(&words, tone)
         .skip(2)
-        .text("Enter", theme.style(Tone::Accent))
-        .text(" keep  ", theme.style(Tone::Dim))
-        .text("Esc", theme.style(Tone::Accent))
-        .text(" back", theme.style(Tone::Dim));
+        .text("Enter", Tone::Accent)
+        .text(" keep  ", Tone::Dim)
+        .text("Esc", Tone::Accent)
+        .text(" back", Tone::Dim);
     line.contains(cursor).then_some(cursor)
 }
 
 /// How many rows have it.
 fn found(output: &ChildScreen, text: &str) -> (String, Tone) {
     match output.search() {
-        _ if text.is_empty() => ("text to search in the output".into(), Tone::Dim),
+        _ if text.is_empty() => ("type to search the output".into(), Tone::Dim),
         Some((_, place, of)) if of > 0 => (format!("{place} of {of}"), Tone::Text),
         Some(_) | None => ("not found".into(), Tone::Warning),
     }

@@ -21,7 +21,8 @@ use ratatui::layout::Rect;
 pub const HEIGHT: u16 = 10;
 
 /// One part.
-pub struct Part {
+#[derive(Clone, Copy)]
+pub struct BreakdownPart {
     /// Its name.
     pub name: &'static str,
     /// Its name where there is little room.
@@ -40,98 +41,28 @@ pub struct Part {
 
 /// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
 /// then what is not PyTorch's, then what is free.
-pub fn parts(make_up: &Breakdown) -> [Part; 8] {
-    let full: fn(&Glyphs) -> &'static str = |glyphs| glyphs.full;
-    let shade: fn(&Glyphs) -> &'static str = |glyphs| glyphs.shade;
-    let dense: fn(&Glyphs) -> &'static str = |glyphs| glyphs.dense_shade;
-    let part = |name, short, tone, fill, letter, says, bytes| Part {
-        name,
-        short,
-        tone,
-        fill,
-        letter,
-        says,
-        bytes,
-    };
+#[rustfmt::skip]
+pub fn parts(of: &MakeUp) -> [BreakdownPart; 8] {
+    type Fill = fn(&Glyphs) -> &'static str;
+    const FULL: Fill = |glyphs| glyphs.full;
+    const SHADE: Fill = |glyphs| glyphs.shade;
+    const DENSE: Fill = |glyphs| glyphs.dense_shade;
     // While no optimizer was seen, all that is allocated is in the rest: it has no other name yet.
-    let (rest, rest_short) = match make_up.parameters {
-        Some(_) => ("activations, rest", "activations"),
+    let (rest, rest_short) = match of.parameters {
+        Some(_) => ("activations + other", "activations"),
         None => ("allocated", "allocated"),
     };
     [
-        part(
-            "parameters",
-            "params",
-            Tone::Parameters,
-            full,
-            "P",
-            "what the optimizers update",
-            make_up.parameters,
-        ),
-        part(
-            "gradients",
-            "grads",
-            Tone::Gradients,
-            full,
-            "G",
-            "kept until they are set to none or zero",
-            make_up.gradients,
-        ),
-        part(
-            "optimizer state",
-            "optim",
-            Tone::OptimizerState,
-            full,
-            "O",
-            "what the optimizers keep for themselves",
-            make_up.optimizer_state,
-        ),
-        part(
-            rest,
-            rest_short,
-            Tone::Activations,
-            full,
-            "A",
-            "kept for backward, grows with the batch; inputs, buffers",
-            make_up.activations_and_other,
-        ),
-        part(
-            "unallocated",
-            "unalloc",
-            Tone::Unallocated,
-            shade,
-            "u",
-            "reserved by PyTorch, in no tensor",
-            make_up.cached,
-        ),
-        part(
-            "non-PyTorch",
-            "other",
-            Tone::NonPytorch,
-            dense,
-            "n",
-            "CUDA's context, cuDNN, cuBLAS, NCCL, other libraries",
-            make_up.non_pytorch,
-        ),
-        part(
-            "foreign",
-            "foreign",
-            Tone::Foreign,
-            full,
-            "f",
-            "no other process",
-            make_up.other_processes,
-        ),
-        part(
-            "free",
-            "free",
-            Tone::Free,
-            shade,
-            ".",
-            "nobody's",
-            make_up.free,
-        ),
+        ("parameters", "params", Tone::Parameters, FULL, "P", "the tensors that the optimizer updates", of.parameters),
+        ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
+        ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
+        (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_rest),
+        ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.unallocated),
+        ("non-PyTorch", "non-torch", Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
+        ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.foreign),
+        ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
+    .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
 }
 
 /// Of which moment the parts are.
@@ -188,7 +119,7 @@ pub fn moment_words(view: &View, state: &State) -> (String, Tone) {
 }
 
 /// Columns of a name, with the coloured cell before it.
-const NAME: u16 = 21;
+const NAME: u16 = 22;
 
 /// Columns of a figure, with the space after it.
 const FIGURE: u16 = 7;
@@ -235,39 +166,33 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScr
             ..area
         }
         .intersection(area);
-        let mut pen = Pen::new(buf, column, (n % rows) as u16);
+        let mut pen = Pen::new(buf, theme, column, (n % rows) as u16);
         draw_part(&mut pen, theme, part, figures, whole, column);
         if halved {
             continue;
         }
         if area.width >= ROOM_FOR_WORDS {
-            let words = words(part, state, device);
-            let room = pen.room();
-            pen.cut(&words, room, theme, theme.style(Tone::Dim));
-        } else {
-            let room = pen.room().saturating_sub(1);
-            if room < ROOM_FOR_BAR {
-                continue;
-            }
+            pen.rest(&words(part, state, device), Tone::Dim);
+        } else if pen.room() > ROOM_FOR_BAR {
+            let room = pen.room() - 1;
             draw_share(&mut pen, theme, part, whole, room);
         }
     }
     let row = rows as u16;
     if let Some(capacity) = device.capacity {
-        let style = theme.style(Tone::Dim);
-        Pen::new(buf, area, row)
+        let capacity = format!("{} GiB", figures.column(Some(capacity)));
+        Pen::new(buf, theme, area, row)
             .skip(2)
-            .text("capacity", style)
+            .text("capacity", Tone::Dim)
             .to(area.x + NAME)
-            .text(&figures.column(Some(capacity)), style)
-            .text(" GiB", style);
+            .text(&capacity, Tone::Dim);
     }
 }
 
 fn draw_part(
     pen: &mut Pen,
     theme: &Theme,
-    part: &Part,
+    part: &BreakdownPart,
     figures: Figures,
     whole: Bytes,
     area: Rect,
@@ -278,27 +203,32 @@ fn draw_part(
     let share = share.map_or("    ".to_string(), |share| {
         format!("{:>3.0}%", share.min(1.0) * 100.0)
     });
-    pen.text((part.fill)(theme.glyphs), theme.style(part.tone))
+    pen.text((part.fill)(theme.glyphs), part.tone)
         .skip(1)
-        .cut(part.name, NAME - 3, theme, theme.style(tone))
+        .cut(part.name, NAME - 3, tone)
         .to(area.x + NAME)
-        .text(&figures.column(part.bytes), theme.style(tone))
+        .text(&figures.column(part.bytes), tone)
         .to(area.x + NAME + FIGURE - 1)
-        .text(&share, theme.style(Tone::Dim))
+        .text(&share, Tone::Dim)
         .skip(2);
 }
 
 /// What a part is, for who does not know it; of other processes, which.
-fn words(part: &Part, state: &State, device: &DeviceState) -> String {
+fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     if part.bytes.is_none() {
         return String::from("unknown");
     }
-    let others = match part.tone == Tone::Foreign {
-        true => device.other_processes(state).unwrap_or_default(),
+    let others = match part.tone == Tone::OtherProcesses {
+        true => device.foreign_processes(state).unwrap_or_default(),
         false => Vec::new(),
     };
     if others.is_empty() {
-        return String::from(part.says);
+        let unlisted = part.tone == Tone::OtherProcesses && part.bytes > Some(Bytes::ZERO);
+        return String::from(if unlisted {
+            "not listed by NVML"
+        } else {
+            part.says
+        });
     }
     let names = others.iter().map(|process| match &process.name {
         Some(name) => format!("{name} ({})", process.pid),
@@ -308,21 +238,20 @@ fn words(part: &Part, state: &State, device: &DeviceState) -> String {
 }
 
 /// A part's share of the whole, in eighths of a cell where its glyph has them.
-fn draw_share(pen: &mut Pen, theme: &Theme, part: &Part, whole: Bytes, room: u16) {
+fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, room: u16) {
     let share = part
         .bytes
         .and_then(|bytes| bytes.fraction_of(whole))
         .unwrap_or(0.0)
         .min(1.0);
-    let style = theme.style(part.tone);
     let glyph = (part.fill)(theme.glyphs);
     let eighths = (share * f64::from(room) * 8.0).round() as u16;
     for _ in 0..eighths / 8 {
-        pen.text(glyph, style);
+        pen.text(glyph, part.tone);
     }
     if glyph == theme.glyphs.full {
-        pen.text(theme.glyphs.lefts[usize::from(eighths % 8)], style);
+        pen.text(theme.glyphs.lefts[usize::from(eighths % 8)], part.tone);
     } else if eighths % 8 >= 4 {
-        pen.text(glyph, style);
+        pen.text(glyph, part.tone);
     }
 }

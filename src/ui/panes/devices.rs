@@ -8,6 +8,7 @@ use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::ui::words::ranks_on;
 use crate::units::Bytes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -19,39 +20,35 @@ const WORDS: u16 = 14;
 const ODD: f64 = 1.1;
 
 /// A row: a device, and the rank on it where there is one.
-struct Row<'a> {
+struct DeviceRow<'a> {
     number: usize,
     device: &'a DeviceState,
     rank: Option<&'a RankState>,
 }
 
-fn rows(state: &State) -> impl Iterator<Item = Row<'_>> {
+fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
     state
         .devices
         .iter()
         .enumerate()
         .flat_map(|(number, device)| {
-            let mut ranks = ranks_on(state, device).peekable();
-            let bare = ranks.peek().is_none().then_some(Row {
+            let mut ranks = state
+                .run()
+                .into_iter()
+                .flat_map(move |run| ranks_on(run, device))
+                .peekable();
+            let bare = ranks.peek().is_none().then_some(DeviceRow {
                 number,
                 device,
                 rank: None,
             });
-            let with_ranks = ranks.map(move |rank| Row {
+            let with_ranks = ranks.map(move |rank| DeviceRow {
                 number,
                 device,
                 rank: Some(rank),
             });
             bare.into_iter().chain(with_ranks)
         })
-}
-
-fn ranks_on<'a>(state: &'a State, device: &'a DeviceState) -> impl Iterator<Item = &'a RankState> {
-    state
-        .run()
-        .into_iter()
-        .flat_map(|run| &run.ranks)
-        .filter(|rank| rank.device.as_ref() == Some(&device.uuid))
 }
 
 /// How many rows there are.
@@ -68,52 +65,51 @@ const SPARK: (u16, u16) = (32, 8);
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
-    let heads = theme.style(Tone::Dim);
-    let table = Table {
+    let table = DeviceTable {
         view,
         state,
         used: area.width >= ROOM_FOR_USED,
         median: median_peak(state),
     };
-    let mut pen = Pen::new(buf, area, 0);
-    pen.text("  GPU rank  alloc reserv   peak  ", heads);
+    let mut pen = Pen::new(buf, theme, area, 0);
+    pen.text("  GPU rank  alloc reserv   peak  ", Tone::Dim);
     if table.used {
-        pen.text("  used ", heads);
+        pen.text("  used ", Tone::Dim);
     }
-    pen.text(" free  util  ", heads)
-        .text(theme.glyphs.celsius, heads)
-        .text("    W     step", heads);
+    pen.text(" free  util  ", Tone::Dim)
+        .text(theme.glyphs.celsius, Tone::Dim)
+        .text("    W     step", Tone::Dim);
     if table.spark(&pen).is_some() {
-        pen.skip(2).text("allocated", heads);
+        pen.skip(2).text("allocated", Tone::Dim);
     }
     let shown = usize::from(area.height.saturating_sub(1));
     let selected = rows(state).position(|row| row.number == view.device);
     let most = length(state).saturating_sub(shown);
     let first = selected.unwrap_or(0).saturating_sub(shown / 2).min(most);
     for (place, row) in (1..).zip(rows(state).skip(first).take(shown)) {
-        table.draw_row(Pen::new(buf, area, place), &row);
+        table.draw_row(Pen::new(buf, theme, area, place), &row);
     }
 }
 
 /// What all rows have in common.
-struct Table<'a> {
+struct DeviceTable<'a> {
     view: &'a View,
     state: &'a State,
     used: bool,
     median: Option<Bytes>,
 }
 
-impl Table<'_> {
-    fn draw_row(&self, mut pen: Pen, row: &Row) {
+impl DeviceTable<'_> {
+    fn draw_row(&self, mut pen: Pen, row: &DeviceRow) {
         let theme = &self.view.theme;
         let figures = Figures::of(row.device.capacity);
         let gone = row.rank.is_some_and(|rank| rank.gone.is_some());
-        let text = theme.style(if gone { Tone::Dim } else { Tone::Text });
+        let text = if gone { Tone::Dim } else { Tone::Text };
         let selected = row.number == self.view.device;
         let mark = if selected { theme.glyphs.pointer } else { " " };
         let name = row.rank.and_then(|rank| rank.hello.rank);
         let name = name.map_or("-".to_string(), |rank| rank.to_string());
-        pen.text(mark, theme.style(Tone::Accent))
+        pen.text(mark, Tone::Accent)
             .text(&format!(" {:>3} {name:>4}", row.device.index), text);
         let sample = row.rank.and_then(|rank| rank.sample.as_ref());
         let peak = row.rank.map(|rank| rank.allocated_peak);
@@ -121,19 +117,15 @@ impl Table<'_> {
             .zip(self.median)
             .is_some_and(|(peak, median)| peak > median.scale(ODD));
         let peak_tone = if odd { Tone::Warning } else { Tone::Text };
-        for (bytes, style) in [
-            (
-                sample.map(|(_, s)| s.allocated),
-                theme.style(Tone::Allocated),
-            ),
-            (sample.map(|(_, s)| s.reserved), theme.style(Tone::Reserved)),
-            (peak, theme.style(peak_tone)),
+        for (bytes, tone) in [
+            (sample.map(|(_, s)| s.allocated), Tone::Allocated),
+            (sample.map(|(_, s)| s.reserved), Tone::Reserved),
+            (peak, peak_tone),
         ] {
-            pen.text(&format!("{:>7}", figures.column(bytes)), style);
+            pen.text(&format!("{:>7}", figures.column(bytes)), tone);
         }
         let odd_mark = if odd { theme.glyphs.climb } else { " " };
-        pen.text(odd_mark, theme.style(Tone::Warning))
-            .text(" ", text);
+        pen.text(odd_mark, Tone::Warning).text(" ", text);
         let reading = row.device.fresh(self.state).map(|(_, reading)| reading);
         if self.used {
             let used = figures.column(reading.and_then(|r| r.used));
@@ -171,7 +163,7 @@ impl Table<'_> {
 
     /// What was allocated over the chart's stretch of time, against the capacity; without the
     /// probe, what was used on the device.
-    fn draw_spark(&self, pen: &mut Pen, row: &Row, columns: u16) {
+    fn draw_spark(&self, pen: &mut Pen, row: &DeviceRow, columns: u16) {
         let theme = &self.view.theme;
         let end = pen.x() + columns;
         let window = self.view.time.window(self.state.now, columns);
@@ -187,23 +179,21 @@ impl Table<'_> {
                 let eighths = (share * 8.0).ceil() as usize;
                 theme.glyphs.eighths[eighths.clamp(1, 8)]
             });
-            pen.text(glyph, theme.style(tone));
+            pen.text(glyph, tone);
         }
         pen.to(end);
     }
 
-    fn draw_words(&self, pen: &mut Pen, row: &Row, odd: bool, gone: bool) {
-        let theme = &self.view.theme;
+    fn draw_words(&self, pen: &mut Pen, row: &DeviceRow, odd: bool, gone: bool) {
         let lost = row.device.reading.as_ref();
         let lost = lost.and_then(|(_, reading)| reading.lost.as_deref());
         let (words, tone) = match (lost, gone, odd) {
             (Some(reason), _, _) => (reason, Tone::Wrong),
             (None, true, _) => ("gone", Tone::Warning),
-            (None, false, true) => ("odd one out", Tone::Warning),
+            (None, false, true) => ("above median", Tone::Warning),
             (None, false, false) => return,
         };
-        let room = pen.room().saturating_sub(2);
-        pen.skip(2).cut(words, room, theme, theme.style(tone));
+        pen.skip(2).rest(words, tone);
     }
 }
 

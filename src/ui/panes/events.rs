@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Something that happened.
 #[derive(Clone, Copy)]
-enum Entry<'a> {
+enum LoggedEvent<'a> {
     Recording(&'a Path),
     Started(&'a Run),
     /// The first process of a run initialised CUDA.
@@ -37,36 +37,40 @@ enum Entry<'a> {
 }
 
 /// All that happened, not in order.
-fn entries<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Moment, Entry<'a>)> {
+fn entries<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Moment, LoggedEvent<'a>)> {
     let recording = scene
         .recording
-        .map(|path| (Moment::ZERO, Entry::Recording(path)));
+        .map(|path| (Moment::ZERO, LoggedEvent::Recording(path)));
     let runs = scene.state.runs.iter().flat_map(of_run);
     let notes = scene.state.notes.iter();
-    let notes = notes.map(|(at, note)| (*at, Entry::Note(note)));
+    let notes = notes.map(|(at, note)| (*at, LoggedEvent::Note(note)));
     recording.into_iter().chain(runs).chain(notes)
 }
 
-fn of_run(run: &Run) -> impl Iterator<Item = (Moment, Entry<'_>)> {
+fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     let joined = run.ranks.iter().map(|rank| rank.joined).min();
     let stepped = run.ranks.iter().filter_map(|rank| rank.steps.first).min();
     let once = [
-        Some((run.started, Entry::Started(run))),
-        joined.map(|at| (at, Entry::Joined(run))),
-        stepped.map(|at| (at, Entry::Stepped)),
-        run.stop_requested.map(|at| (at, Entry::StopRequested(run))),
-        run.ended.map(|(at, _)| (at, Entry::Ended(run))),
+        Some((run.started, LoggedEvent::Started(run))),
+        joined.map(|at| (at, LoggedEvent::Joined(run))),
+        stepped.map(|at| (at, LoggedEvent::Stepped)),
+        run.stop_requested
+            .map(|at| (at, LoggedEvent::StopRequested(run))),
+        run.ended.map(|(at, _)| (at, LoggedEvent::Ended(run))),
     ];
     let running = run.ended.is_none();
     let of_ranks = run.ranks.iter().flat_map(move |rank| {
         let gone = rank.gone.filter(|_| running);
-        let gone = gone.map(|at| (at, Entry::ProbeGone(rank)));
+        let gone = gone.map(|at| (at, LoggedEvent::ProbeGone(rank)));
         let retried = rank.retries.iter();
-        let retried = retried.map(move |(at, all)| (*at, Entry::Retried(rank, *all)));
+        let retried = retried.map(move |(at, all)| (*at, LoggedEvent::Retried(rank, *all)));
         retried.chain(gone)
     });
-    let ooms = run.ooms.iter().map(|oom| (oom.at, Entry::OutOfMemory(oom)));
-    let epochs = listed(&run.epochs).map(|mark| (mark.at, Entry::Epoch(mark.number)));
+    let ooms = run
+        .ooms
+        .iter()
+        .map(|oom| (oom.at, LoggedEvent::OutOfMemory(oom)));
+    let epochs = listed(&run.epochs).map(|mark| (mark.at, LoggedEvent::Epoch(mark.number)));
     let once = once.into_iter().flatten();
     once.chain(of_ranks).chain(ooms).chain(epochs)
 }
@@ -81,19 +85,19 @@ fn listed(epochs: &Epochs) -> impl Iterator<Item = &EpochMark> {
     epochs.every(round_numbers().find(few).unwrap_or(1))
 }
 
-impl Entry<'_> {
+impl LoggedEvent<'_> {
     /// Its words, the figure first where there is one: the column may be narrow.
     fn words(self, state: &State) -> (String, Tone) {
         match self {
-            Entry::Recording(path) => (format!("recording to {}", path.display()), Tone::Dim),
-            Entry::Started(run) => {
+            LoggedEvent::Recording(path) => (format!("recording to {}", path.display()), Tone::Dim),
+            LoggedEvent::Started(run) => {
                 let with = match run.remedies.is_empty() {
                     true => String::new(),
                     false => format!(" with {}", run.remedies.join(", ")),
                 };
                 (format!("run {} started{with}", run.number), Tone::Strong)
             }
-            Entry::Joined(run) => {
+            LoggedEvent::Joined(run) => {
                 let torch = run.ranks.first().map_or("", |rank| &rank.hello.torch);
                 let words = match run.ranks.len() {
                     1 => format!("CUDA initialised, torch {torch}"),
@@ -101,32 +105,32 @@ impl Entry<'_> {
                 };
                 (words, Tone::Text)
             }
-            Entry::Stepped => ("first optimizer step ended".to_string(), Tone::Text),
-            Entry::Retried(rank, all) => {
-                let who = match rank.hello.rank {
-                    Some(number) => format!(", rank {number}"),
-                    None => String::new(),
-                };
-                let words = format!("retry{who}: cache given back, {} so far", count(all));
+            LoggedEvent::Stepped => ("first optimizer step done".to_string(), Tone::Text),
+            LoggedEvent::Retried(rank, all) => {
+                let who = rank.hello.rank.map(|number| format!("rank {number} "));
+                let who = who.unwrap_or_default();
+                let times = count(all);
+                let words = format!("{who}retried ({times}×): allocator flushed its cache");
                 (words, Tone::Warning)
             }
-            Entry::ProbeGone(rank) => {
-                let words = format!("the probe in process {} is gone", rank.hello.pid);
+            LoggedEvent::ProbeGone(rank) => {
+                let words = format!("probe in process {} disconnected", rank.hello.pid);
                 (words, Tone::Warning)
             }
-            Entry::OutOfMemory(oom) => {
+            LoggedEvent::OutOfMemory(oom) => {
                 let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-                let place = device.map_or(String::new(), |d| format!(", GPU {}", d.index));
-                let asked = oom.requested();
-                let asked = asked.map_or(String::new(), |bytes| format!(": {bytes} asked"));
+                let place = device.map_or(String::new(), |d| format!(" on GPU {}", d.index));
+                let requested = oom.requested();
+                let requested =
+                    requested.map_or(String::new(), |bytes| format!(": {bytes} requested"));
                 match oom.caught {
-                    true => (format!("OOM caught{place}{asked}"), Tone::Warning),
-                    false => (format!("OOM{place}{asked}"), Tone::Wrong),
+                    true => (format!("OOM caught{place}{requested}"), Tone::Warning),
+                    false => (format!("OOM{place}{requested}"), Tone::Wrong),
                 }
             }
-            Entry::Epoch(number) => (format!("epoch {number}"), Tone::Dim),
-            Entry::StopRequested(run) => (format!("run {} asked to stop", run.number), Tone::Text),
-            Entry::Ended(run) => {
+            LoggedEvent::Epoch(number) => (format!("epoch {number}"), Tone::Dim),
+            LoggedEvent::StopRequested(run) => (format!("stopping run {}", run.number), Tone::Text),
+            LoggedEvent::Ended(run) => {
                 let outcome = run.outcome();
                 let (words, tone) = outcome_words(outcome);
                 let exit = run.ended.map(|(_, exit)| format!(" ({exit})"));
@@ -137,7 +141,7 @@ impl Entry<'_> {
                 let how = how.unwrap_or_default();
                 (format!("run {} ended: {words}{how}", run.number), tone)
             }
-            Entry::Note(note) => {
+            LoggedEvent::Note(note) => {
                 let tone = match note.level {
                     Level::Info => Tone::Text,
                     Level::Warning => Tone::Warning,
@@ -156,16 +160,15 @@ pub fn length(scene: &Scene) -> usize {
 /// Draws the list.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
     let theme = &view.theme;
-    let mut entries: Vec<(Moment, Entry)> = entries(scene).collect();
+    let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);
     let shown = usize::from(area.height);
     let first = list.first(entries.len(), shown);
     for (row, (at, entry)) in (0..).zip(entries.iter().skip(first).take(shown)) {
         let time = clock_face(at.since(Moment::ZERO));
         let (words, tone) = entry.words(scene.state);
-        let mut pen = Pen::new(buf, area, row);
-        pen.text(&format!("{time:>7}  "), theme.style(Tone::Dim));
-        let room = pen.room();
-        pen.cut(&words, room, theme, theme.style(tone));
+        let mut pen = Pen::new(buf, theme, area, row);
+        pen.text(&format!("{time:>7}  "), Tone::Dim);
+        pen.rest(&theme.glyphs.spelled(&words), tone);
     }
 }

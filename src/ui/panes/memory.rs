@@ -52,7 +52,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScr
     if let Some(reason) = &lost {
         title.extend([(separator, Tone::Dim), (reason.as_str(), Tone::Wrong)]);
     }
-    let paused = format!("{} held", theme.glyphs.paused);
+    let paused = format!("{} paused", theme.glyphs.paused);
     if view.time.is_held() {
         title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
     }
@@ -93,18 +93,18 @@ fn reasons(state: &State) -> Vec<String> {
         return lines;
     }
     lines.push(match state.probe() {
-        ProbeState::Off => "The probe is off: allocated and reserved are not known.".to_string(),
+        ProbeState::Off => "The probe is off: allocated and reserved are unknown.".to_string(),
         ProbeState::Waiting => "Waiting for the program to use the GPU.".to_string(),
-        ProbeState::Live(_) => "Waiting for the first figures.".to_string(),
-        ProbeState::Resting(reason) => format!("The probe rests: {reason}."),
-        ProbeState::Lost => "The probe's connection has ended.".to_string(),
+        ProbeState::Live(_) => "Waiting for the first sample.".to_string(),
+        ProbeState::Resting(reason) => format!("The probe is paused: {reason}."),
+        ProbeState::Lost => "The probe has disconnected.".to_string(),
     });
     match &state.nvml {
         Some(NvmlState::Unavailable { reason }) => lines.push(format!("No NVML: {reason}")),
         Some(NvmlState::Off) => lines.push("NVML is off.".to_string()),
-        Some(NvmlState::Stale) => lines.push("NVML has not answered for a while.".to_string()),
+        Some(NvmlState::Stale) => lines.push("NVML is not answering.".to_string()),
         Some(NvmlState::Live { devices: 0, .. }) => {
-            lines.push("NVML shows no device.".to_string());
+            lines.push("NVML lists no GPU.".to_string());
         }
         Some(NvmlState::Live { .. }) | None => {}
     }

@@ -15,9 +15,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScr
     let (theme, child) = (&view.theme, &view.output);
     if scene.replay.is_some() {
         let words = "the output is not in the recording: see output.log beside it";
-        Pen::new(buf, area, 0)
-            .skip(1)
-            .cut(words, area.width, theme, theme.style(Tone::Dim));
+        Pen::new(buf, theme, area, 0).skip(1).rest(words, Tone::Dim);
         return;
     }
     let area = area.intersection(buf.area);

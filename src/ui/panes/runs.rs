@@ -16,8 +16,8 @@ use ratatui::layout::Rect;
 
 /// How a run is shown, by the width that there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// RunOutcome, peak and time, and below it what differs.
+enum RunsShape {
+    /// Outcome, peak and time, and below it what differs.
     Brief,
     /// All figures, and below them what differs.
     Full,
@@ -25,19 +25,19 @@ enum Shape {
     OneRow,
 }
 
-impl Shape {
-    fn of(width: u16) -> Shape {
+impl RunsShape {
+    fn of(width: u16) -> RunsShape {
         match width {
-            110.. => Shape::OneRow,
-            72.. => Shape::Full,
-            _ => Shape::Brief,
+            110.. => RunsShape::OneRow,
+            72.. => RunsShape::Full,
+            _ => RunsShape::Brief,
         }
     }
 
     fn heads(self) -> &'static str {
         match self {
-            Shape::Brief => " #   outcome         peak     time",
-            Shape::Full | Shape::OneRow => {
+            RunsShape::Brief => " #   outcome         peak     time",
+            RunsShape::Full | RunsShape::OneRow => {
                 " #   outcome        batch   peak predicted     time     step    rate"
             }
         }
@@ -45,25 +45,25 @@ impl Shape {
 
     fn rows(self) -> u16 {
         match self {
-            Shape::Brief | Shape::Full => 2,
-            Shape::OneRow => 1,
+            RunsShape::Brief | RunsShape::Full => 2,
+            RunsShape::OneRow => 1,
         }
     }
 }
 
 /// How many of them fit into so many rows and columns.
 pub fn shown(area: Rect) -> usize {
-    usize::from(area.height.saturating_sub(1) / Shape::of(area.width).rows()).max(1)
+    usize::from(area.height.saturating_sub(1) / RunsShape::of(area.width).rows()).max(1)
 }
 
 /// Draws the list, its heads first.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
-    let shape = Shape::of(area.width);
-    let mut heads = Pen::new(buf, area, 0);
-    heads.text(shape.heads(), theme.style(Tone::Dim));
-    if shape == Shape::OneRow {
-        heads.skip(2).text("what differs", theme.style(Tone::Dim));
+    let shape = RunsShape::of(area.width);
+    let mut heads = Pen::new(buf, theme, area, 0);
+    heads.text(shape.heads(), Tone::Dim);
+    if shape == RunsShape::OneRow {
+        heads.skip(2).text("changes", Tone::Dim);
     }
     let shown = shown(area);
     let first = list.first(state.runs.len(), shown);
@@ -71,14 +71,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: List
     for (place, (n, run)) in (0..).zip(runs) {
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
         let row = 1 + place * shape.rows();
-        let mut pen = Pen::new(buf, area, row);
+        let mut pen = Pen::new(buf, theme, area, row);
         draw_standing(&mut pen, theme, run, view.compared == Some(run.number));
         draw_figures(&mut pen, view, state, run, shape);
-        if shape == Shape::OneRow {
+        if shape == RunsShape::OneRow {
             pen.skip(2);
             draw_difference(&mut pen, theme, run, before);
         } else {
-            let mut pen = Pen::new(buf, area, row + 1);
+            let mut pen = Pen::new(buf, theme, area, row + 1);
             pen.skip(5);
             draw_difference(&mut pen, theme, run, before);
         }
@@ -104,31 +104,30 @@ fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     };
     // The curve that is laid over the chart has this hue.
     let number = if compared { COMPARED } else { Tone::Dim };
-    pen.text(&format!("{:>2} ", run.number.0), theme.style(number))
-        .text(mark, theme.style(tone))
-        .text(" ", theme.style(tone));
+    pen.text(&format!("{:>2} ", run.number.0), number)
+        .text(mark, tone)
+        .text(" ", tone);
     let name = pen.x();
-    pen.cut(&words, 14, theme, theme.style(tone)).to(name + 14);
+    pen.cut(&words, 14, tone).to(name + 14);
 }
 
-fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Shape) {
-    let theme = &view.theme;
+fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: RunsShape) {
     let figures = figures_of(state, run);
-    let text = theme.style(Tone::Text);
-    if shape != Shape::Brief {
+    let text = Tone::Text;
+    if shape != RunsShape::Brief {
         let batch = view.batch_of(run.number).map_or("?".to_string(), count);
         pen.text(&format!("{batch:>6}"), text);
     }
     pen.text(&format!("{:>7}", figures.column(run.peak())), text);
-    if shape != Shape::Brief {
+    if shape != RunsShape::Brief {
         let predicted = run.predicted_peak.map(|peak| figures.gib(peak));
         let predicted = predicted.unwrap_or_default();
-        pen.text(&format!("{predicted:>10}"), theme.style(Tone::Predicted));
+        pen.text(&format!("{predicted:>10}"), Tone::Predicted);
     }
     let ended = run.ended.map_or(state.now, |(at, _)| at);
     let time = age(ended.since(run.started));
     pen.text(&format!(" {time:>8}"), text);
-    if shape != Shape::Brief {
+    if shape != RunsShape::Brief {
         let rate = steps_per_second(run).map_or(String::new(), rate);
         pen.text(&format!(" {:>8} {rate:>7}", count(run.steps())), text);
     }
@@ -137,16 +136,13 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Sha
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
     if let Some(patching) = run.patching() {
         let (words, tone) = patching_words(patching);
-        pen.text(words, theme.style(tone)).skip(1);
+        pen.text(words, tone).skip(1);
     }
     if run.changes.is_empty() {
-        let room = pen.room();
-        pen.cut(&run.command.shown(), room, theme, theme.style(Tone::Dim));
+        pen.rest(&run.command.shown(), Tone::Dim);
         return;
     }
     for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {
-        let room = pen.room();
-        pen.cut(&piece.text, room, theme, theme.style(piece.fate.tone()))
-            .skip(1);
+        pen.rest(&piece.text, piece.fate.tone()).skip(1);
     }
 }

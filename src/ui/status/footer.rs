@@ -2,7 +2,7 @@
 
 use crate::ui::action::Action;
 use crate::ui::available::is_listed;
-use crate::ui::keymap::{self, Binding, Mode};
+use crate::ui::keymap::{self, Binding, InputMode};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -14,18 +14,18 @@ use ratatui::layout::Rect;
 /// A question says its answers in its own box.
 fn stays(binding: &Binding) -> bool {
     match (binding.mode, binding.action) {
-        (Mode::Watching, Action::TypeToTraining | Action::Help | Action::Quit) => true,
-        (Mode::Oom, Action::Back | Action::Quit) => true,
+        (InputMode::Watching, Action::TypeToTraining | Action::Help | Action::Quit) => true,
+        (InputMode::Oom, Action::Back | Action::Quit) => true,
         (_, _) => false,
     }
 }
 
 /// What is held on to in the output.
-fn held(view: &View, mode: Mode) -> String {
+fn held(view: &View, mode: InputMode) -> String {
     match (mode, view.output.selected(), view.output.search()) {
-        (Mode::Selecting, Some(1), _) => "1 row selected  ".into(),
-        (Mode::Selecting, Some(rows), _) => format!("{rows} rows selected  "),
-        (Mode::Watching, _, Some((text, place, of))) => format!("/{text}  {place} of {of}  "),
+        (InputMode::Selecting, Some(1), _) => "1 row selected  ".into(),
+        (InputMode::Selecting, Some(rows), _) => format!("{rows} rows selected  "),
+        (InputMode::Watching, _, Some((text, place, of))) => format!("/{text}  {place} of {of}  "),
         (_, _, _) => String::new(),
     }
 }
@@ -49,17 +49,17 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let mut room = area
         .width
         .saturating_sub(1 + columns(&said) + last.iter().map(width).sum::<u16>());
-    let mut pen = Pen::new(buf, area, 0);
-    pen.skip(1).text(&said, theme.style(Tone::Good));
+    let mut pen = Pen::new(buf, theme, area, 0);
+    pen.skip(1).text(&said, Tone::Good);
     let fitting = first.iter().take_while(|entry| {
         let fits = width(entry) <= room;
         room = room.saturating_sub(width(entry));
         fits
     });
     for (key, words) in fitting.chain(&last) {
-        pen.text(key, theme.style(Tone::Accent))
+        pen.text(key, Tone::Accent)
             .skip(1)
-            .text(words, theme.style(Tone::Dim))
+            .text(words, Tone::Dim)
             .skip(2);
     }
 }

@@ -45,8 +45,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         pieces.remove(least);
     }
     let right = total(&pieces);
-    let mut pen = Pen::new(buf, area, 0);
-    pen.text(" oomph ", theme.style(Tone::Accent)).skip(1);
+    let mut pen = Pen::new(buf, theme, area, 0);
+    pen.text(" oomph ", Tone::Accent).skip(1);
     let room = pen.room().saturating_sub(right);
     let command = match scene.state.run() {
         Some(run) => run.command.shown(),
@@ -57,10 +57,10 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
             .map(|session| session.command.shown())
             .unwrap_or_default(),
     };
-    pen.cut(&command, room, theme, theme.style(Tone::Strong));
+    pen.cut(&command, room, Tone::Strong);
     pen.to(area.right().saturating_sub(right));
     for piece in &pieces {
-        pen.skip(2).text(&piece.text, theme.style(piece.tone));
+        pen.skip(2).text(&piece.text, piece.tone);
     }
 }
 
@@ -124,10 +124,8 @@ fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
             Some(("stopping".to_string(), Tone::Warning))
         }
         // Ranks may hang for minutes after one of them has run out of memory.
-        RunOutcome::Running if run.oom().is_some() => {
-            Some(("memory ran out".to_string(), Tone::Wrong))
-        }
-        RunOutcome::Running => None,
+        Outcome::Running if run.oom().is_some() => Some(("out of memory".to_string(), Tone::Wrong)),
+        Outcome::Running => None,
         outcome => Some(outcome_words(outcome)),
     }
 }
@@ -142,7 +140,7 @@ fn probe(theme: &Theme, state: &State) -> (String, Tone) {
         ProbeState::Waiting => (format!("{} probe", glyphs.ring), Tone::Dim),
         ProbeState::Live(1) => (format!("{} probe", glyphs.dot), Tone::Good),
         ProbeState::Live(n) => (format!("{} {n} probes", glyphs.dot), Tone::Good),
-        ProbeState::Resting(_) => (format!("{} probe rests", glyphs.rest), Tone::Warning),
+        ProbeState::Resting(_) => (format!("{} probe paused", glyphs.rest), Tone::Warning),
         ProbeState::Lost => (format!("{} probe lost", glyphs.cross), Tone::Warning),
     }
 }

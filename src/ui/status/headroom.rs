@@ -25,18 +25,18 @@ const WORTH_CUTTING: u16 = 24;
 /// Draws the line.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
-    let mut pen = Pen::new(buf, area, 0);
+    let mut pen = Pen::new(buf, theme, area, 0);
     pen.skip(1);
     if let Some(waiting) = scene.waiting {
-        pen.text(waiting, theme.style(Tone::Accent));
+        pen.text(waiting, Tone::Accent);
         return;
     }
     if view.output.awaits_input() {
         let words = match view.keyboard {
-            Keyboard::Oomph => "the training waits for input: i gives it the keyboard",
-            Keyboard::Selection | Keyboard::Training => "the training waits for input",
+            Keyboard::Oomph => "the training is waiting for input: press i to type",
+            Keyboard::Selection | Keyboard::Training => "the training is waiting for input",
         };
-        pen.text(words, theme.style(Tone::Warning));
+        pen.text(words, Tone::Warning);
         return;
     }
     let Some(device) = view.device(scene.state) else {
@@ -59,8 +59,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         if columns(&text) > room && room < WORTH_CUTTING {
             break;
         }
-        pen.text(separator, theme.style(Tone::Faint))
-            .cut(&text, room, theme, theme.style(tone));
+        pen.text(separator, Tone::Faint)
+            .cut(&theme.glyphs.spelled(&text), room, tone);
     }
 }
 
@@ -73,7 +73,10 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
-        let bound = if room.is_upper_bound { "at most " } else { "" };
+        let (bound, why) = match room.at_most {
+            true => ("≤ ", " (no NVML)"),
+            false => ("", ""),
+        };
         let share = room
             .bytes
             .fraction_of(device.capacity.unwrap_or(Bytes::ZERO));
@@ -86,14 +89,14 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
             (None, Some(capacity)) => format!(" of {}", figures.gib(capacity)),
             (None, None) => String::new(),
         };
-        let words = format!("{bound}{} GiB free{of}", figures.gib(room.bytes));
+        let words = format!("{bound}{} GiB free{of}{why}", figures.gib(room.bytes));
         pieces.push((words, tone));
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
         let seen = device.allocated.current().is_some();
         if let Some(batch) = scene.room_for_batch.filter(|_| seen) {
-            pieces.push((format!("room for batch {}", count(batch)), Tone::Good));
+            pieces.push((format!("batch {} would fit", count(batch)), Tone::Good));
         }
         pieces.extend(climb(theme, state, run, device));
         let retries: u64 = ranks_on(run, device)
@@ -101,14 +104,17 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
             .map(|(_, sample)| sample.alloc_retries)
             .sum();
         if retries > 0 {
-            pieces.push((format!("{} retries", count(retries)), Tone::Warning));
+            pieces.push((
+                format!("{} allocator retries", count(retries)),
+                Tone::Warning,
+            ));
         }
     }
     if state.dropped.samples > 0 {
         let dropped = format!("{} samples dropped", count(state.dropped.samples));
         pieces.push((dropped, Tone::Warning));
     }
-    pieces.extend(sources(state));
+    pieces.extend(sources(state, device));
     pieces
 }
 
@@ -166,7 +172,7 @@ fn pieces_after(
     pieces
 }
 
-/// `23.4 of 24.0 GiB allocated, 312 MiB asked`: what stood against each other when memory ran
+/// `23.4 of 24.0 GiB allocated, 312 MiB requested`: what stood against each other when memory ran
 /// out on this device.
 fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<String> {
     let oom = run.oom()?;
@@ -181,32 +187,33 @@ fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<Stri
     };
     let asked = oom
         .requested()
-        .map_or(String::new(), |bytes| format!(", {bytes} asked"));
+        .map_or(String::new(), |bytes| format!(", {bytes} requested"));
     let allocated = figures.gib(allocated);
     Some(format!("{allocated}{bound} GiB allocated{asked}"))
 }
 
 /// Which of our sources says nothing, and why.
-fn sources(state: &State) -> impl Iterator<Item = (String, Tone)> {
+fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = (String, Tone)> {
     let probe = match state.probe() {
         ProbeState::Live(_) => None,
-        ProbeState::Off => Some(("probe off: allocated is not known".to_string(), Tone::Dim)),
-        ProbeState::Waiting => Some((
-            "waiting for the program to use the GPU".to_string(),
-            Tone::Dim,
-        )),
-        ProbeState::Resting(reason) => Some((format!("probe rests: {reason}"), Tone::Warning)),
+        ProbeState::Off => Some(("probe off: no allocator data".to_string(), Tone::Dim)),
+        ProbeState::Waiting => {
+            let ours = device.make_up(state).non_pytorch;
+            let words = match ours.is_some_and(|bytes| bytes > Bytes::ZERO) {
+                true => "on the GPU without PyTorch: device memory only",
+                false => "waiting for the program to use the GPU",
+            };
+            Some((words.to_string(), Tone::Dim))
+        }
+        ProbeState::Resting(reason) => Some((format!("probe paused: {reason}"), Tone::Warning)),
         ProbeState::Lost => {
-            let words = "probe lost: allocated is not known any more".to_string();
+            let words = "probe lost: no more allocator data".to_string();
             Some((words, Tone::Warning))
         }
     };
     let nvml = match &state.nvml {
         Some(NvmlState::Unavailable { reason }) => Some((format!("no NVML: {reason}"), Tone::Dim)),
-        Some(NvmlState::Stale) => Some((
-            "NVML has not answered for a while".to_string(),
-            Tone::Warning,
-        )),
+        Some(NvmlState::Stale) => Some(("NVML is not answering".to_string(), Tone::Warning)),
         Some(NvmlState::Live { .. } | NvmlState::Off) | None => None,
     };
     probe.into_iter().chain(nvml)
@@ -235,8 +242,5 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let per_step = Bytes(climb.per_step as u64);
     let coming = diagnosis::leak_forecast(state).filter(|coming| coming.device == device.uuid);
     let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
-    Some((
-        format!("{up} floor +{per_step} a step{words}"),
-        Tone::Warning,
-    ))
+    Some((format!("{up} leak +{per_step}/step{words}"), Tone::Warning))
 }

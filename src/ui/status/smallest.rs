@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 /// Draws the line: used of capacity, how the run stands, at which step.
 pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
-    let mut pen = Pen::new(buf, area, 0);
+    let mut pen = Pen::new(buf, theme, area, 0);
     if let Some(device) = view.device(state) {
         let figures = Figures::of(device.capacity);
         let held = device.used.current().or(device.reserved.current());
@@ -20,13 +20,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
         let of = device.capacity.map_or(String::new(), |capacity| {
             format!("/{}", figures.gib(capacity))
         });
-        pen.text(&format!("{held}{of} GiB "), theme.style(Tone::Strong));
+        pen.text(&format!("{held}{of} GiB "), Tone::Strong);
     }
     if let Some(run) = state.run() {
         let (words, tone) = outcome_words(run.outcome());
-        pen.text(&words, theme.style(tone)).text(
-            &format!(" step {}", count(run.steps())),
-            theme.style(Tone::Dim),
-        );
+        pen.text(&words, tone)
+            .text(&format!(" step {}", count(run.steps())), Tone::Dim);
     }
 }

@@ -1,77 +1,93 @@
 //! The characters of the screen: one set for terminals with UTF-8, one of ASCII for the others.
 
-/// Every character that is more than text.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Glyphs {
+/// Makes the struct and the two sets of it from one table: name, type, with UTF-8, in ASCII.
+macro_rules! glyphs {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $unicode:expr, $ascii:expr;)*) => {
+        /// Every character that is more than text.
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct Glyphs {
+            $($(#[$doc])* pub $name: $type,)*
+        }
+
+        /// For terminals with UTF-8. Only characters that are one column wide everywhere and in
+        /// every common monospaced font.
+        pub static UNICODE: Glyphs = Glyphs { $($name: $unicode,)* };
+
+        /// For all others.
+        pub static ASCII: Glyphs = Glyphs { $($name: $ascii,)* };
+    };
+}
+
+glyphs! {
     /// A cell filled from below by 0 to 8 eighths.
-    pub eighths: [&'static str; 9],
+    eighths: [&'static str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"], [" ", "_", "_", ".", "-", "=", "=", "#", "#"];
     /// A cell filled from the left by 0 to 8 eighths.
-    pub lefts: [&'static str; 9],
+    lefts: [&'static str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"], [" ", ":", ":", ":", "#", "#", "#", "#", "#"];
     /// A cell of the band between least and most, where there are no colours.
-    pub band: &'static str,
+    band: &'static str = "▒", ":";
     /// A solid line.
-    pub line: &'static str,
+    line: &'static str = "─", "-";
     /// A solid line going up or down, and its four corners: from the left down, from the left up,
     /// down to the right, up to the right.
-    pub riser: &'static str,
+    riser: &'static str = "│", "|";
     /// `┐ ┘ └ ┌`: the line leaves its row downwards, upwards, arrives from above, from below.
-    pub corners: [&'static str; 4],
+    corners: [&'static str; 4] = ["┐", "┘", "└", "┌"], ["+", "+", "+", "+"];
     /// A line of lesser weight.
-    pub dashes: &'static str,
+    dashes: &'static str = "╌", "~";
     /// A rule.
-    pub dots: &'static str,
+    dots: &'static str = "┈", ".";
     /// The rule of a prediction.
-    pub sparse_dots: &'static str,
+    sparse_dots: &'static str = "·", ".";
     /// A vertical axis.
-    pub axis: &'static str,
+    axis: &'static str = "│", "|";
     /// The axis where a number stands beside it.
-    pub axis_tick: &'static str,
+    axis_tick: &'static str = "┤", "+";
     /// The corner of both axes.
-    pub origin: &'static str,
+    origin: &'static str = "└", "+";
     /// The axis where an epoch begins.
-    pub epoch: &'static str,
+    epoch: &'static str = "┴", "+";
     /// The mark of a relaunch.
-    pub relaunch: &'static str,
+    relaunch: &'static str = "╎", "|";
     /// The mark of what went wrong.
-    pub cross: &'static str,
+    cross: &'static str = "✗", "x";
     /// It is there.
-    pub dot: &'static str,
+    dot: &'static str = "●", "*";
     /// It is not there yet.
-    pub ring: &'static str,
+    ring: &'static str = "○", "o";
     /// It rests.
-    pub rest: &'static str,
+    rest: &'static str = "◌", "-";
     /// From one to another.
-    pub arrow: &'static str,
+    arrow: &'static str = "→", ">";
     /// What was cut.
-    pub ellipsis: &'static str,
+    ellipsis: &'static str = "…", "~";
     /// The selected line.
-    pub pointer: &'static str,
+    pointer: &'static str = "❯", ">";
     /// Chosen together.
-    pub ticked: &'static str,
+    ticked: &'static str = "●", "x";
     /// Could be chosen.
-    pub unticked: &'static str,
+    unticked: &'static str = "○", "-";
     /// Between two facts of one line.
-    pub separator: &'static str,
+    separator: &'static str = " · ", " | ";
     /// A full cell of a bar.
-    pub full: &'static str,
-    /// A cell of what is not allocated.
-    pub shade: &'static str,
+    full: &'static str = "█", "#";
+    /// A cell of what is cached or free.
+    shade: &'static str = "░", ":";
     /// A cell of what is not PyTorch's.
-    pub dense_shade: &'static str,
+    dense_shade: &'static str = "▒", "%";
     /// It climbs.
-    pub climb: &'static str,
+    climb: &'static str = "▲", "^";
     /// Paused.
-    pub paused: &'static str,
+    paused: &'static str = "‖", "||";
     /// Playing.
-    pub playing: &'static str,
+    playing: &'static str = "▶", ">";
     /// The box of a dialog: top left, top right, bottom left, bottom right, horizontal, vertical.
-    pub frame: [&'static str; 6],
+    frame: [&'static str; 6] = ["╭", "╮", "╰", "╯", "─", "│"], ["+", "+", "+", "+", "-", "|"];
     /// Words taken out of a command.
-    pub minus: &'static str,
+    minus: &'static str = "−", "-";
     /// The keys up, down, left, right.
-    pub arrow_keys: [&'static str; 4],
+    arrow_keys: [&'static str; 4] = ["↑", "↓", "←", "→"], ["Up", "Down", "Left", "Right"];
     /// Degrees Celsius.
-    pub celsius: &'static str,
+    celsius: &'static str = "°C", " C";
 }
 
 impl Glyphs {
@@ -88,84 +104,22 @@ impl Glyphs {
             &ASCII
         }
     }
+
+    /// Words that were written for terminals with UTF-8, in these characters.
+    pub fn spelled(&self, text: &str) -> String {
+        if std::ptr::eq(self, &UNICODE) {
+            return text.to_string();
+        }
+        text.replace(UNICODE.arrow, self.arrow)
+            .replace(UNICODE.minus, self.minus)
+            .replace(UNICODE.ellipsis, "...")
+            .replace(['–', '—'], "-")
+            .replace('≥', ">=")
+            .replace('≤', "<=")
+            .replace('±', "+-")
+            .replace('×', "x")
+    }
 }
-
-/// For terminals with UTF-8. Only characters that are one column wide everywhere and in every
-/// common monospaced font.
-pub static UNICODE: Glyphs = Glyphs {
-    eighths: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
-    lefts: [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"],
-    band: "▒",
-    line: "─",
-    riser: "│",
-    corners: ["┐", "┘", "└", "┌"],
-    dashes: "╌",
-    dots: "┈",
-    sparse_dots: "·",
-    axis: "│",
-    axis_tick: "┤",
-    origin: "└",
-    epoch: "┴",
-    relaunch: "╎",
-    cross: "✗",
-    dot: "●",
-    ring: "○",
-    rest: "◌",
-    arrow: "→",
-    ellipsis: "…",
-    pointer: "❯",
-    ticked: "●",
-    unticked: "○",
-    separator: " · ",
-    full: "█",
-    shade: "░",
-    dense_shade: "▒",
-    climb: "▲",
-    paused: "‖",
-    playing: "▶",
-    frame: ["╭", "╮", "╰", "╯", "─", "│"],
-    minus: "−",
-    arrow_keys: ["↑", "↓", "←", "→"],
-    celsius: "°C",
-};
-
-/// For all others.
-pub static ASCII: Glyphs = Glyphs {
-    eighths: [" ", "_", "_", ".", "-", "=", "=", "#", "#"],
-    lefts: [" ", ":", ":", ":", "#", "#", "#", "#", "#"],
-    band: ":",
-    line: "-",
-    riser: "|",
-    corners: ["+", "+", "+", "+"],
-    dashes: "~",
-    dots: ".",
-    sparse_dots: ".",
-    axis: "|",
-    axis_tick: "+",
-    origin: "+",
-    epoch: "+",
-    relaunch: "|",
-    cross: "x",
-    dot: "*",
-    ring: "o",
-    rest: "-",
-    arrow: ">",
-    ellipsis: "~",
-    pointer: ">",
-    ticked: "x",
-    unticked: "-",
-    separator: " | ",
-    full: "#",
-    shade: ":",
-    dense_shade: "%",
-    climb: "^",
-    paused: "||",
-    playing: ">",
-    frame: ["+", "+", "+", "+", "-", "|"],
-    minus: "-",
-    arrow_keys: ["Up", "Down", "Left", "Right"],
-    celsius: " C",
-};
 
 #[cfg(test)]
 mod tests {

@@ -23,10 +23,10 @@ pub(super) const fn look(tone: Tone) -> (Hue, Modifier) {
         Tone::Accent => (hue([0x7fd1ff, 0x005f9e], [0x9fe3ff, 0x00478a], [14, 4]), BOLD),
         Tone::Allocated | Tone::Activations => (BLUE, PLAIN),
         Tone::AllocatedBand => (hue([0x2f78ad, 0x9ccbea], [0x2f8fd0, 0x5090c0], [4, 14]), PLAIN),
-        Tone::Reserved | Tone::Unallocated => (ORANGE, PLAIN),
+        Tone::Reserved | Tone::Cached => (ORANGE, PLAIN),
         Tone::Used => (hue([0xc8d6d0, 0x414133], [0xffffff, 0x000000], [15, 0]), PLAIN),
         Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN),
-        Tone::Limit | Tone::Foreign => (PURPLE, PLAIN),
+        Tone::Limit | Tone::OtherProcesses => (PURPLE, PLAIN),
         Tone::Predicted | Tone::Good => (GREEN, PLAIN),
         Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD),
         Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN),
@@ -69,9 +69,9 @@ pub(super) const fn mono(tone: Tone) -> Modifier {
         | Tone::Gradients
         | Tone::OptimizerState
         | Tone::Activations
-        | Tone::Unallocated
+        | Tone::Cached
         | Tone::NonPytorch
-        | Tone::Foreign => Modifier::empty(),
+        | Tone::OtherProcesses => Modifier::empty(),
     }
 }
 
@@ -90,14 +90,14 @@ mod tests {
         Tone::Predicted,
     ];
     /// As they are stacked.
-    const MAKE_UP: [Tone; 8] = [
+    const BREAKDOWN: [Tone; 8] = [
         Tone::Parameters,
         Tone::Gradients,
         Tone::OptimizerState,
         Tone::Activations,
-        Tone::Unallocated,
+        Tone::Cached,
         Tone::NonPytorch,
-        Tone::Foreign,
+        Tone::OtherProcesses,
         Tone::Free,
     ];
     const VERDICTS: [Tone; 3] = [Tone::Good, Tone::Warning, Tone::Wrong];
@@ -151,8 +151,8 @@ mod tests {
     fn the_colour_blind_tell_apart_what_stands_side_by_side() {
         for theme in themes() {
             pairs(&LINES).for_each(|(one, other)| apart(&theme, one, other, 0.10));
-            pairs(&MAKE_UP).for_each(|(one, other)| apart(&theme, one, other, 0.065));
-            let stacked = MAKE_UP.iter().zip(&MAKE_UP[1..]);
+            pairs(&BREAKDOWN).for_each(|(one, other)| apart(&theme, one, other, 0.065));
+            let stacked = BREAKDOWN.iter().zip(&BREAKDOWN[1..]);
             stacked.for_each(|(one, other)| apart(&theme, *one, *other, 0.12));
             pairs(&VERDICTS).for_each(|(one, other)| apart(&theme, one, other, 0.12));
             apart(&theme, Tone::Allocated, Tone::Wrong, 0.12);
@@ -180,7 +180,7 @@ mod tests {
                 let ratio = contrast(rgb(&theme, tone), ground);
                 assert!(ratio >= text, "{tone:?} on {:?}: {ratio:.1}", theme.ground);
             }
-            for tone in LINES.iter().chain(&MAKE_UP[..7]) {
+            for tone in LINES.iter().chain(&BREAKDOWN[..7]) {
                 let ratio = contrast(rgb(&theme, *tone), ground);
                 assert!(ratio >= drawn, "{tone:?} on {:?}: {ratio:.1}", theme.ground);
             }

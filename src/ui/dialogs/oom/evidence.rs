@@ -1,4 +1,4 @@
-//! The diagnosis as lines: briefly, or with all it rests on.
+//! The diagnosis as lines: briefly, or with all its evidence.
 
 use crate::event::{LineUsage, SourceLine};
 use crate::state::OomIncident;
@@ -10,6 +10,9 @@ use std::path::Path;
 
 /// Columns of the names of numbers.
 const NAME: u16 = 26;
+
+/// From this width on a line and what it allocated make a sentence.
+const WIDTH_FOR_SENTENCE: u16 = 90;
 
 /// The cause, what follows, and what holds the most.
 pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
@@ -50,7 +53,7 @@ pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let holding = record_lines(scene);
     if !holding.is_empty() {
         lines.push(StyledLine::of(
-            "lines that hold the most memory",
+            "lines with the most live memory",
             Tone::Strong,
         ));
         lines.extend(holding.iter().map(|one| held(theme, one, width)));
@@ -59,7 +62,7 @@ pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
         .and_then(|oom| oom.record.as_ref())
         .map(|r| &r.stack);
     if let Some(stack) = stack.filter(|stack| !stack.is_empty()) {
-        lines.push(StyledLine::of("where it was asked for", Tone::Strong));
+        lines.push(StyledLine::of("where the allocation failed", Tone::Strong));
         for frame in stack {
             let mut line = StyledLine::of("  ", Tone::Text);
             line.push(place(frame), Tone::Text)
@@ -88,7 +91,7 @@ fn cause(scene: &Scene, width: u16) -> Vec<StyledLine> {
             lines
         }
         None => vec![StyledLine::of(
-            "Memory ran out; the numbers do not tell why.",
+            "Out of memory; the numbers do not show why.",
             Tone::Strong,
         )],
     }
@@ -100,7 +103,7 @@ fn figures(theme: &Theme, oom: &OomIncident) -> Vec<StyledLine> {
         ("requested", oom.requested()),
         ("allocated", oom.allocated()),
         ("reserved", oom.reserved()),
-        ("free on the device", oom.free()),
+        ("free on the GPU", oom.free()),
         ("capacity", oom.capacity()),
         ("limit", oom.limit()),
     ]
@@ -116,14 +119,20 @@ fn number(theme: &Theme, name: &str, figure: &str) -> StyledLine {
     line
 }
 
-/// `train.py:88 forward → modeling_gpt2.py:240 mlp  holds 11.3 GiB in 96 blocks`.
-fn held(theme: &Theme, holding: &LineUsage, width: u16) -> StyledLine {
+/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96 blocks)`.
+fn held(theme: &Theme, holding: &LineHolding, width: u16) -> StyledLine {
     let mut line = StyledLine::default();
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),
     };
-    let held = format!("  holds {} in {blocks}", holding.bytes);
+    let held = match width < WIDTH_FOR_SENTENCE {
+        true => format!("  {} live ({blocks})", holding.bytes),
+        false => format!(
+            "  allocated {} that is still live ({blocks})",
+            holding.bytes
+        ),
+    };
     let mut place_of = format!("{} {}", place(&holding.line), holding.line.function);
     if let Some(inside) = &holding.inside {
         let arrow = theme.glyphs.arrow;

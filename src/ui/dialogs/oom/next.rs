@@ -1,7 +1,7 @@
 //! What follows from the selection: what is expected of it and what it costs, the next command as a
 //! difference, and what happens as long as nothing is chosen.
 
-use super::offers::{self, in_glyphs, verdict};
+use super::offers::{self, verdict};
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
 use crate::ui::dialog::OomDialog;
@@ -31,7 +31,7 @@ fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
     let mut lines = match (&together[..], scene.remedies.get(dialog.selected)) {
-        ([_, _, ..], _) => each(&together, width),
+        ([_, _, ..], _) => each(theme, &together, width),
         ([one], _) => of_one(theme, scene, one, width),
         ([], Some(selected)) => of_one(theme, scene, selected, width),
         ([], None) => Vec::new(),
@@ -44,7 +44,7 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Styl
     if let Availability::NotOffered(reason) = &remedy.availability {
         return paragraph::labelled(
             "why not   ",
-            &[(in_glyphs(theme, reason), Tone::Text)],
+            &[(theme.glyphs.spelled(reason), Tone::Text)],
             width,
         );
     }
@@ -64,7 +64,7 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Styl
         if parts.len() > titled {
             parts.push((theme.glyphs.separator.to_string(), Tone::Dim));
         }
-        parts.push((in_glyphs(theme, words), tone));
+        parts.push((theme.glyphs.spelled(words), tone));
     }
     if parts.is_empty() {
         return Vec::new();
@@ -73,14 +73,14 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Styl
 }
 
 /// Of several together nothing is computed here: each is said for itself, and that it is so said.
-fn each(together: &[&Remedy], width: u16) -> Vec<StyledLine> {
+fn each(theme: &Theme, together: &[&Remedy], width: u16) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
         let (words, tone) = verdict(&remedy.expectation);
         parts.push((format!("{} ", remedy.title), Tone::Text));
-        parts.push((format!("{words}, "), tone));
+        parts.push((theme.glyphs.spelled(&format!("{words}, ")), tone));
     }
-    parts.push(("each by itself".into(), Tone::Dim));
+    parts.push(("each on its own".into(), Tone::Dim));
     paragraph::labelled("expected  ", &parts, width)
 }
 
@@ -106,7 +106,7 @@ fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<
             };
             paragraph::difference(label, &pieces, width)
         }
-        (_, None) => vec![StyledLine::of("these do not go together", Tone::Warning)],
+        (_, None) => vec![StyledLine::of("these cannot be combined", Tone::Warning)],
         (None, Some(_)) => Vec::new(),
     }
 }
@@ -120,15 +120,15 @@ fn meanwhile(scene: &Scene, width: u16) -> Vec<StyledLine> {
         return Vec::new();
     };
     let words = match run.outcome() {
-        RunOutcome::Running => format!("run {} goes on; a relaunch stops it first", run.number),
-        RunOutcome::OutOfMemory
-        | RunOutcome::Finished
-        | RunOutcome::Stopped
-        | RunOutcome::Failed(_) => {
-            format!("nothing runs{}", of_device(scene))
+        Outcome::Running => format!(
+            "run {} keeps running; a relaunch stops it first",
+            run.number
+        ),
+        Outcome::OutOfMemory | Outcome::Finished | Outcome::Stopped | Outcome::Failed(_) => {
+            format!("nothing runs until you choose{}", of_device(scene))
         }
     };
-    paragraph::labelled("till then ", &[(words, Tone::Dim)], width)
+    paragraph::labelled("now       ", &[(words, Tone::Dim)], width)
 }
 
 /// How much of the device that ran out is in use since, where NVML says it.
@@ -142,7 +142,7 @@ fn of_device(scene: &Scene) -> String {
         let used = reading.used.filter(|_| *at > ended)?;
         let of = device.capacity.map(|all| format!(" of {all}"));
         let of = of.unwrap_or_default();
-        Some(format!("; GPU {} has {used}{of} in use", device.index))
+        Some(format!("; {used}{of} in use on GPU {}", device.index))
     });
     since.unwrap_or_default()
 }

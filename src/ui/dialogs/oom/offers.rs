@@ -5,7 +5,8 @@ use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone, UNICODE};
+use crate::ui::theme::{Theme, Tone};
+use crate::units::Bytes;
 
 /// Pointer, mark of the combination, key.
 const LEAD: u16 = 6;
@@ -14,7 +15,7 @@ const LEAD: u16 = 6;
 pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Vec<StyledLine> {
     if scene.remedies.is_empty() {
         return vec![StyledLine::of(
-            "No remedy is known for this command: v edits it.",
+            "No known remedy for this command: press v to edit it.",
             Tone::Dim,
         )];
     }
@@ -52,7 +53,7 @@ impl Widths {
             &|remedy| remedy.title.clone(),
             (width * 3 / 10).clamp(16, 40),
         );
-        let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 26);
+        let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 30);
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
         // At the end of a narrow line no gap has to follow.
         let expected = match form {
@@ -106,7 +107,7 @@ fn line(
                     widths.changes,
                     Tone::Text,
                 )
-                .column(theme, &words, widths.expected, tone);
+                .column(theme, &theme.glyphs.spelled(&words), widths.expected, tone);
             if widths.cost >= columns(&remedy.cost) {
                 line.push(remedy.cost.as_str(), Tone::Dim);
             }
@@ -126,24 +127,9 @@ fn line(
     line
 }
 
-/// A remedy's words, written for terminals with UTF-8, in the glyphs of this one.
-pub fn in_glyphs(theme: &Theme, text: &str) -> String {
-    if std::ptr::eq(theme.glyphs, &UNICODE) {
-        return text.to_string();
-    }
-    text.replace(UNICODE.arrow, theme.glyphs.arrow)
-        .replace(UNICODE.minus, theme.glyphs.minus)
-        .replace(UNICODE.ellipsis, "...")
-        .replace(['–', '—'], "-")
-        .replace('≥', ">=")
-        .replace('≤', "<=")
-        .replace('±', "+-")
-        .replace('×', "x")
-}
-
 /// Cut text keeps one column between itself and the next.
 fn gap(theme: &Theme, text: &str, width: u16) -> String {
-    let text = in_glyphs(theme, text);
+    let text = theme.glyphs.spelled(text);
     if columns(&text) < width {
         return text;
     }
@@ -178,20 +164,40 @@ pub fn verdict(expectation: &Expectation) -> (String, Tone) {
 
 /// The expectation in the least words.
 fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
+    let against = expectation.needs.zip(expectation.room);
+    let crosses = against.is_none_or(|(needs, room)| needs <= room);
     let (verdict, tone) = match expectation.fits {
         Some(true) => ("fits", Tone::Good),
-        Some(false) => ("is too much", Tone::Warning),
-        None => ("may fit", Tone::Text),
+        Some(false) => ("won't fit", Tone::Warning),
+        None if crosses => ("may not fit", Tone::Text),
+        None => ("won't fit", Tone::Warning),
     };
+    let interval = expectation.within.zip(expectation.room);
     let words = match (expectation.needs, expectation.at_least, form) {
+        (Some(_), _, VerdictForm::Full) if expectation.fits.is_none() && interval.is_some() => {
+            let range = interval.map(|((low, high), room)| {
+                let [low, high] = [low, high].map(|bytes| round_gib(bytes, room));
+                format!(" ({low}–{high} of {} GiB)", round_gib(room, room))
+            });
+            format!("{verdict}{}", range.unwrap_or_default())
+        }
         (Some(needs), _, VerdictForm::Full) => format!("{needs} {verdict}"),
         (Some(needs), _, VerdictForm::Short) => needs.to_string(),
-        (None, Some(least), _) => format!("at least {least}"),
+        (None, Some(least), VerdictForm::Full) if expectation.fits == Some(false) => {
+            format!("won't fit (≥ {least})")
+        }
+        (None, Some(least), _) => format!("≥ {least}"),
         (None, None, _) => match expectation.fits {
             Some(true) => "fits".to_string(),
-            Some(false) => "too much".to_string(),
-            None => "not known".to_string(),
+            Some(false) => "won't fit".to_string(),
+            None => "unknown".to_string(),
         },
     };
     (words, tone)
+}
+
+/// A figure of an interval, with a decimal on small devices alone.
+fn round_gib(bytes: Bytes, room: Bytes) -> String {
+    let decimals = usize::from(room < Bytes::gib(10));
+    format!("{:.decimals$}", bytes.as_gib())
 }

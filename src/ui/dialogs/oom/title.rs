@@ -16,7 +16,7 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         .map(|report| report.kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {
         // Opened for a relaunch that the program refused.
-        return format!("Run {number} did not take the change");
+        return format!("Run {number} rejected the change");
     }
     let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
     if let Some(device) = oom
@@ -29,9 +29,9 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         parts.push(format!("rank {rank}"));
     }
     parts.push(match run.map(|run| run.outcome()) {
-        Some(RunOutcome::Running) => format!("run {number}, which has not ended yet"),
-        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
-            format!("run {number}, which went on")
+        Some(Outcome::Running) => format!("run {number}, still running"),
+        Some(Outcome::Finished | Outcome::Stopped | Outcome::Failed(_)) => {
+            format!("run {number}, which continued")
         }
         Some(RunOutcome::OutOfMemory) | None => format!("run {number}"),
     });
@@ -48,11 +48,11 @@ fn place(record: &OomRecord) -> String {
     let step = count(ended + 1);
     match record.phase {
         Phase::Load => String::from("while loading"),
-        Phase::Forward => format!("in forward of step {step}"),
-        Phase::Backward => format!("in backward of step {step}"),
+        Phase::Forward => format!("in the forward pass of step {step}"),
+        Phase::Backward => format!("in the backward pass of step {step}"),
         Phase::Optimizer => format!("in optimizer step {step}"),
-        Phase::Evaluation if ended == 0 => String::from("in an evaluation"),
-        Phase::Evaluation => format!("in an evaluation after step {}", count(ended)),
+        Phase::Evaluation if ended == 0 => String::from("during evaluation"),
+        Phase::Evaluation => format!("during evaluation after step {}", count(ended)),
         Phase::Unknown => format!("in step {step}"),
     }
 }

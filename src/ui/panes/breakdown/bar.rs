@@ -1,6 +1,6 @@
 //! What a device's memory is made of, as one bar: for screens with no room for the list.
 
-use super::{Part, parts, shown};
+use super::{BreakdownPart, parts, shown};
 use crate::state::State;
 use crate::ui::figures::Figures;
 use crate::ui::pen::{Pen, columns};
@@ -20,11 +20,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::of(device.capacity);
-    let mut pen = Pen::new(buf, area, 0);
+    let mut pen = Pen::new(buf, theme, area, 0);
     let mut so_far = Bytes::ZERO;
-    let unknown = Part {
-        name: "not known",
-        short: "not known",
+    let unknown = BreakdownPart {
+        name: "unknown",
+        short: "unknown",
         tone: Tone::NonPytorch,
         fill: |glyphs| glyphs.shade,
         letter: "?",
@@ -45,7 +45,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
         let end = edge(so_far, whole, area).max(begin + u16::from(part.letter != "?"));
         draw_part(&mut pen, theme, part, &figures.gib(bytes), end);
     }
-    pen.fill(" ", theme.style(Tone::Text));
+    pen.fill(" ", Tone::Text);
 }
 
 fn edge(bytes: Bytes, whole: Bytes, area: Rect) -> u16 {
@@ -53,7 +53,7 @@ fn edge(bytes: Bytes, whole: Bytes, area: Rect) -> u16 {
     area.x + (share * f64::from(area.width)).round() as u16
 }
 
-fn draw_part(pen: &mut Pen, theme: &Theme, part: &Part, figure: &str, end: u16) {
+fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
     let width = end.saturating_sub(pen.x());
     let long = format!(" {} {figure} ", part.short);
     let short = format!(" {figure} ");
@@ -73,9 +73,9 @@ fn draw_part(pen: &mut Pen, theme: &Theme, part: &Part, figure: &str, end: u16) 
         (_, _) => " ",
     };
     if let Some(words) = words {
-        pen.text(&words, style);
+        pen.styled(&words, style);
     }
     while pen.x() < end && pen.room() > 0 {
-        pen.text(filler, style);
+        pen.styled(filler, style);
     }
 }
