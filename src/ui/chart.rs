@@ -280,14 +280,14 @@ enum RuleKind {
 }
 
 /// A rule of the chart.
-struct Rule {
+struct ChartRule {
     at: Bytes,
     mark: RuleKind,
     /// From when on it holds; `None` for always.
     since: Option<Moment>,
 }
 
-impl Rule {
+impl ChartRule {
     fn name(&self) -> &'static str {
         match self.mark {
             RuleKind::Capacity => "capacity",
@@ -313,7 +313,7 @@ impl Rule {
 }
 
 /// The rules that lie on the chart, the weightiest first.
-fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
+fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<ChartRule> {
     // The prediction is of one device: it says nothing of a rank's that lies elsewhere.
     let here = |uuid: Option<&Uuid>| uuid.is_none_or(|uuid| *uuid == device.uuid);
     let run = state
@@ -329,7 +329,7 @@ fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<Rule> {
     .into_iter()
     .filter_map(|(at, mark, since)| {
         let at = at.filter(|at| *at <= top)?;
-        Some(Rule { at, mark, since })
+        Some(ChartRule { at, mark, since })
     })
     .collect()
 }

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn scrollback_costs_what_was_reckoned() {
+    fn scrollback_costs_what_was_estimated() {
         assert_eq!(std::mem::size_of::<vt100::Cell>(), 32);
     }
 

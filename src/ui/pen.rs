@@ -5,6 +5,8 @@ use super::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use ratatui::symbols::border;
+use ratatui::widgets::{Block, Clear, Widget};
 use unicode_width::UnicodeWidthStr;
 
 /// A place on a row that moves on with what is written.
@@ -128,41 +130,30 @@ pub fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)])
 /// A box with a title over whatever was there; what is inside it.
 pub fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Tone) -> Rect {
     let area = area.intersection(buf.area);
-    for y in area.top()..area.bottom() {
-        for x in area.left()..area.right() {
-            if let Some(cell) = buf.cell_mut((x, y)) {
-                cell.reset();
-            }
-        }
-    }
+    Clear.render(area, buf);
     if area.width < 2 || area.height < 2 {
         return area;
     }
     let [top_left, top_right, bottom_left, bottom_right, across, down] = theme.glyphs.frame;
-    let last = area.height - 1;
-    let right = area.right() - 1;
+    let border = border::Set {
+        top_left,
+        top_right,
+        bottom_left,
+        bottom_right,
+        vertical_left: down,
+        vertical_right: down,
+        horizontal_top: across,
+        horizontal_bottom: across,
+    };
+    Block::bordered()
+        .border_set(border)
+        .border_style(theme.style(tone))
+        .render(area, buf);
     Pen::new(buf, theme, area, 0)
-        .text(top_left, tone)
-        .text(across, tone)
-        .skip(1)
+        .skip(2)
+        .text(" ", tone)
         .cut(title, area.width.saturating_sub(6), tone)
-        .skip(1)
-        .fill(across, tone);
-    Pen::new(buf, theme, area, last)
-        .text(bottom_left, tone)
-        .fill(across, tone);
-    for row in 0..=last {
-        let (left_glyph, right_glyph) = match row {
-            0 => (top_left, top_right),
-            row if row == last => (bottom_left, bottom_right),
-            _ => (down, down),
-        };
-        for (x, glyph) in [(area.left(), left_glyph), (right, right_glyph)] {
-            if let Some(cell) = buf.cell_mut((x, area.y + row)) {
-                cell.set_symbol(glyph).set_style(theme.style(tone));
-            }
-        }
-    }
+        .text(" ", tone);
     let side = if area.width > 8 { 2 } else { 1 };
     Rect {
         x: area.x + side,

@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
     ),
     case("second-run", second_run, &[]),
-    case("make-up", second_run, &[KeyCode::Tab]),
+    case("breakdown", second_run, &[KeyCode::Tab]),
     case("runs", second_run, &[KeyCode::BackTab; 3]),
     case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
     case("events", second_run, &[KeyCode::BackTab; 2]),
@@ -133,7 +133,7 @@ pub const CASES: &[Case] = &[
         ],
     ),
     case(
-        "wide-make-up",
+        "wide-breakdown",
         oom_foreign,
         &[KeyCode::Esc, KeyCode::Char('f'), KeyCode::Tab],
     ),
@@ -199,8 +199,8 @@ fn oom_capacity() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Capacity,
-        "It does not fit: 22.6 GiB allocated + 1.2 GiB asked for, 23.6 GiB on the card.",
-        "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card. \
+        "Won't fit: 22.6 GiB allocated + 1.2 GiB requested, 23.6 GiB on the GPU.",
+        "only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
     story
@@ -297,7 +297,7 @@ fn oom_fragmentation() -> Story {
         })
         .find(
             Cause::Fragmentation,
-            "Fragmented: 4.8 GiB lie unallocated, but the largest piece is 0.4 GiB and 1.2 GiB were asked for.",
+            "Fragmented: 4.8 GiB is cached, but the largest free block is 0.4 GiB and 1.2 GiB was requested.",
             "What is allocated and what was asked for would fit. Expandable segments let the \
              allocator join its free pieces.",
         );

@@ -54,7 +54,7 @@ pub fn remedies() -> Vec<Remedy> {
             },
             takes: None,
             alters: None,
-            cost: "same batch of 64".into(),
+            cost: "effective batch 64 (32 × 2)".into(),
         },
         Remedy {
             id: RemedyId::ExpandableSegments,

@@ -421,7 +421,7 @@ impl Story {
             evidence: vec![
                 evidence("allocated", 22.6),
                 evidence("requested", 1.2),
-                evidence("unallocated", 0.3),
+                evidence("cached", 0.3),
                 evidence("capacity", CAPACITY),
             ],
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],

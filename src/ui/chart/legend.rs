@@ -2,7 +2,7 @@
 //! or as near to it as the others allow.
 
 use super::scale::Scale;
-use super::{COMPARED, Curves, Rule};
+use super::{COMPARED, ChartRule, Curves};
 use crate::ui::figures::Figures;
 use crate::ui::pen::Pen;
 use crate::ui::theme::{Theme, Tone};
@@ -27,7 +27,7 @@ pub fn draw(
     theme: &Theme,
     (scale, figures): (&Scale, Figures),
     curves: &Curves,
-    rules: &[Rule],
+    rules: &[ChartRule],
     compared: Option<(String, Bytes)>,
 ) {
     let mut labels: Vec<Label> = rules

@@ -97,7 +97,7 @@ impl ChildScreen {
         self.selection = self.selection.map(|now| Selection { head, ..now });
     }
 
-    /// Moves the end of the selection; the view goes along.
+    /// Moves the end of the selection; the view follows.
     pub fn extend_selection(&mut self, scroll: Scroll) {
         let Some(now) = self.selection else { return };
         let head = match scroll {

@@ -65,7 +65,7 @@ pub fn parts(of: &MakeUp) -> [BreakdownPart; 8] {
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
 }
 
-/// Of which moment the parts are.
+/// The moment that a breakdown is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakdownMoment {
     /// The latest peak.
@@ -74,29 +74,29 @@ pub enum BreakdownMoment {
     OutOfMemory,
 }
 
-/// The make-up that is shown of a device, and of which moment it is.
-pub fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
-    if let Some(make_up) = at_oom(state, device) {
-        return (make_up, BreakdownMoment::OutOfMemory);
+/// The breakdown that is shown of a device, and its moment.
+pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
+    if let Some(breakdown) = at_oom(state, device) {
+        return (breakdown, BreakdownMoment::OutOfMemory);
     }
-    let mut make_up = device.breakdown(state);
+    let mut breakdown = device.make_up(state);
     let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
     let begun = state.run().map_or(since, |run| run.started.max(since));
     if let (Some(reserved), Some(peak)) = (
         device.reserved.current(),
         device.allocated.max_between(begun, state.now),
-    ) && make_up.activations_and_other.is_some()
+    ) && breakdown.activations_and_rest.is_some()
     {
         let peak = peak.min(reserved);
         let named = [
-            make_up.parameters,
-            make_up.gradients,
-            make_up.optimizer_state,
+            breakdown.parameters,
+            breakdown.gradients,
+            breakdown.optimizer_state,
         ];
-        make_up.activations_and_other = Some(peak - named.into_iter().flatten().sum());
-        make_up.cached = Some(reserved - peak);
+        breakdown.activations_and_rest = Some(peak - named.into_iter().flatten().sum());
+        breakdown.unallocated = Some(reserved - peak);
     }
-    (make_up, BreakdownMoment::RecentPeak)
+    (breakdown, BreakdownMoment::RecentPeak)
 }
 
 /// What filled the device when the run that is over ran out of memory on it.
@@ -108,7 +108,7 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     device.breakdown_at(oom)
 }
 
-/// Of which moment the make-up is that is shown, in words.
+/// The moment of the breakdown that is shown, in words.
 pub fn moment_words(view: &View, state: &State) -> (String, Tone) {
     let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
@@ -149,9 +149,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScr
         area.y += 1;
         area.height -= 1;
     }
-    let (make_up, _) = shown(state, device);
+    let (breakdown, _) = shown(state, device);
     let figures = Figures::of(device.capacity);
-    let parts = parts(&make_up);
+    let parts = parts(&breakdown);
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());

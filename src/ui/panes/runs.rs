@@ -72,7 +72,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: List
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
         let row = 1 + place * shape.rows();
         let mut pen = Pen::new(buf, theme, area, row);
-        draw_standing(&mut pen, theme, run, view.compared == Some(run.number));
+        draw_outcome(&mut pen, theme, run, view.compared == Some(run.number));
         draw_figures(&mut pen, view, state, run, shape);
         if shape == RunsShape::OneRow {
             pen.skip(2);
@@ -95,7 +95,7 @@ fn figures_of(state: &State, run: &Run) -> Figures {
     )
 }
 
-fn draw_standing(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
+fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     let (words, tone) = outcome_words(run.outcome());
     let mark = match run.outcome() {
         RunOutcome::Running => theme.glyphs.playing,

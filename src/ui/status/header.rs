@@ -92,7 +92,7 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
             let (words, tone) = patching_words(patching);
             pieces.push(piece(words, tone, 10));
         }
-        if let Some((words, tone)) = standing(run, scene) {
+        if let Some((words, tone)) = activity(run, scene) {
             pieces.push(piece(words, tone, 8));
         }
         let ended = run.ended.map_or(state.now, |(at, _)| at);
@@ -118,7 +118,7 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
 }
 
 /// How a run stands, where it does not simply go on.
-fn standing(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
+fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
     match run.outcome() {
         RunOutcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
             Some(("stopping".to_string(), Tone::Warning))

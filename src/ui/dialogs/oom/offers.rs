@@ -93,49 +93,44 @@ fn line(
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
             let (words, tone) = expected(&remedy.expectation, widths.form);
-            line.column(theme, mark, 2, mark_tone)
-                .column(theme, &remedy.key.to_string(), 2, Tone::Accent)
-                .column(
-                    theme,
-                    &gap(theme, &remedy.title, widths.title),
-                    widths.title,
-                    title_tone,
-                )
-                .column(
-                    theme,
-                    &gap(theme, &remedy.changes, widths.changes),
-                    widths.changes,
-                    Tone::Text,
-                )
-                .column(theme, &theme.glyphs.spelled(&words), widths.expected, tone);
+            line.column(theme, mark, 2, mark_tone).column(
+                theme,
+                &remedy.key.to_string(),
+                2,
+                Tone::Accent,
+            );
+            field(&mut line, theme, &remedy.title, widths.title, title_tone);
+            field(
+                &mut line,
+                theme,
+                &remedy.changes,
+                widths.changes,
+                Tone::Text,
+            );
+            let words = theme.glyphs.spelled(&words);
+            line.column(theme, &words, widths.expected, tone);
             if widths.cost >= columns(&remedy.cost) {
                 line.push(remedy.cost.as_str(), Tone::Dim);
             }
         }
         Availability::NotOffered(reason) => {
-            line.column(theme, "", 2, Tone::Dim)
-                .column(theme, "", 2, Tone::Dim)
-                .column(
-                    theme,
-                    &gap(theme, &remedy.title, widths.title),
-                    widths.title,
-                    Tone::Dim,
-                )
-                .push(format!("not offered: {reason}"), Tone::Dim);
+            line.column(theme, "", 4, Tone::Dim);
+            field(&mut line, theme, &remedy.title, widths.title, Tone::Dim);
+            line.push(format!("not offered: {reason}"), Tone::Dim);
         }
     }
     line
 }
 
-/// Cut text keeps one column between itself and the next.
-fn gap(theme: &Theme, text: &str, width: u16) -> String {
+/// A column of the table: cut text keeps one column between itself and the next.
+fn field(line: &mut StyledLine, theme: &Theme, text: &str, width: u16, tone: Tone) {
     let text = theme.glyphs.spelled(text);
     if columns(&text) < width {
-        return text;
+        line.column(theme, &text, width, tone);
+    } else {
+        line.column(theme, &text, width.saturating_sub(1), tone);
+        line.push(if width > 0 { " " } else { "" }, tone);
     }
-    let keep = usize::from(width.saturating_sub(2));
-    let kept: String = text.chars().take(keep).collect();
-    format!("{kept}{} ", theme.glyphs.ellipsis)
 }
 
 /// How much is said of an expectation.
