@@ -69,7 +69,7 @@ fn what_the_short_help_names_the_help_explains() {
 fn every_key_of_the_table_is_in_the_help() {
     let page = page(HelpTopic::Keys);
     for binding in keymap::TABLE {
-        let is_shown = page.contains(binding.help) || binding.mode == keymap::Mode::Helping;
+        let is_shown = page.contains(binding.help) || binding.mode == keymap::InputMode::Helping;
         assert!(is_shown, "{}", binding.help);
     }
 }

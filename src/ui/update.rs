@@ -65,7 +65,7 @@ impl View {
         }
         let asks =
             self.mode() != InputMode::Editing && scene.replay.is_none() && scene.waiting.is_none();
-        if run.outcome() == Outcome::OutOfMemory && self.offered != Some(run.number) && asks {
+        if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));

@@ -35,7 +35,7 @@ pub struct Plot<'p> {
 
 impl Plot<'_> {
     /// Fills the area below a quantity.
-    pub fn fill_below(&mut self, columns: &[Option<Bucket>], solid: Tone, band: Tone) {
+    pub fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
         let look = AreaLook::of(self.theme, solid, band);
         let scale = &self.scale;
         for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
@@ -57,7 +57,7 @@ impl Plot<'_> {
     }
 
     /// Draws a quantity as a line through the most of each column.
-    pub fn line(&mut self, columns: &[Option<Bucket>], tone: Tone, stroke: Stroke) {
+    pub fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
         let glyphs = self.theme.glyphs;
         let mut before: Option<u16> = None;
         for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {

@@ -42,7 +42,7 @@ pub struct BreakdownPart {
 /// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
 /// then what is not PyTorch's, then what is free.
 #[rustfmt::skip]
-pub fn parts(of: &MakeUp) -> [BreakdownPart; 8] {
+pub fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
@@ -56,10 +56,10 @@ pub fn parts(of: &MakeUp) -> [BreakdownPart; 8] {
         ("parameters", "params", Tone::Parameters, FULL, "P", "the tensors that the optimizer updates", of.parameters),
         ("gradients", "grads", Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", "optim", Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
-        (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_rest),
-        ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.unallocated),
+        (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),
+        ("cached", "cached", Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
         ("non-PyTorch", "non-torch", Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
-        ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.foreign),
+        ("other processes", "others", Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
         ("free", "free", Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
@@ -75,17 +75,17 @@ pub enum BreakdownMoment {
 }
 
 /// The breakdown that is shown of a device, and its moment.
-pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
+pub fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
-    let mut breakdown = device.make_up(state);
+    let mut breakdown = device.breakdown(state);
     let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
     let begun = state.run().map_or(since, |run| run.started.max(since));
     if let (Some(reserved), Some(peak)) = (
         device.reserved.current(),
         device.allocated.max_between(begun, state.now),
-    ) && breakdown.activations_and_rest.is_some()
+    ) && breakdown.activations_and_other.is_some()
     {
         let peak = peak.min(reserved);
         let named = [
@@ -93,8 +93,8 @@ pub fn shown(state: &State, device: &DeviceState) -> (MakeUp, BreakdownMoment) {
             breakdown.gradients,
             breakdown.optimizer_state,
         ];
-        breakdown.activations_and_rest = Some(peak - named.into_iter().flatten().sum());
-        breakdown.unallocated = Some(reserved - peak);
+        breakdown.activations_and_other = Some(peak - named.into_iter().flatten().sum());
+        breakdown.cached = Some(reserved - peak);
     }
     (breakdown, BreakdownMoment::RecentPeak)
 }
@@ -219,7 +219,7 @@ fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
         return String::from("unknown");
     }
     let others = match part.tone == Tone::OtherProcesses {
-        true => device.foreign_processes(state).unwrap_or_default(),
+        true => device.other_processes(state).unwrap_or_default(),
         false => Vec::new(),
     };
     if others.is_empty() {

@@ -124,8 +124,10 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
             Some(("stopping".to_string(), Tone::Warning))
         }
         // Ranks may hang for minutes after one of them has run out of memory.
-        Outcome::Running if run.oom().is_some() => Some(("out of memory".to_string(), Tone::Wrong)),
-        Outcome::Running => None,
+        RunOutcome::Running if run.oom().is_some() => {
+            Some(("out of memory".to_string(), Tone::Wrong))
+        }
+        RunOutcome::Running => None,
         outcome => Some(outcome_words(outcome)),
     }
 }

@@ -73,7 +73,7 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
-        let (bound, why) = match room.at_most {
+        let (bound, why) = match room.is_upper_bound {
             true => ("≤ ", " (no NVML)"),
             false => ("", ""),
         };
@@ -198,7 +198,7 @@ fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = (String,
         ProbeState::Live(_) => None,
         ProbeState::Off => Some(("probe off: no allocator data".to_string(), Tone::Dim)),
         ProbeState::Waiting => {
-            let ours = device.make_up(state).non_pytorch;
+            let ours = device.breakdown(state).non_pytorch;
             let words = match ours.is_some_and(|bytes| bytes > Bytes::ZERO) {
                 true => "on the GPU without PyTorch: device memory only",
                 false => "waiting for the program to use the GPU",

@@ -120,7 +120,7 @@ fn number(theme: &Theme, name: &str, figure: &str) -> StyledLine {
 }
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96 blocks)`.
-fn held(theme: &Theme, holding: &LineHolding, width: u16) -> StyledLine {
+fn held(theme: &Theme, holding: &LineUsage, width: u16) -> StyledLine {
     let mut line = StyledLine::default();
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),

@@ -120,11 +120,14 @@ fn meanwhile(scene: &Scene, width: u16) -> Vec<StyledLine> {
         return Vec::new();
     };
     let words = match run.outcome() {
-        Outcome::Running => format!(
+        RunOutcome::Running => format!(
             "run {} keeps running; a relaunch stops it first",
             run.number
         ),
-        Outcome::OutOfMemory | Outcome::Finished | Outcome::Stopped | Outcome::Failed(_) => {
+        RunOutcome::OutOfMemory
+        | RunOutcome::Finished
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => {
             format!("nothing runs until you choose{}", of_device(scene))
         }
     };

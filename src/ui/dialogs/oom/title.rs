@@ -29,8 +29,8 @@ pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         parts.push(format!("rank {rank}"));
     }
     parts.push(match run.map(|run| run.outcome()) {
-        Some(Outcome::Running) => format!("run {number}, still running"),
-        Some(Outcome::Finished | Outcome::Stopped | Outcome::Failed(_)) => {
+        Some(RunOutcome::Running) => format!("run {number}, still running"),
+        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
             format!("run {number}, which continued")
         }
         Some(RunOutcome::OutOfMemory) | None => format!("run {number}"),
