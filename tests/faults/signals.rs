@@ -500,7 +500,7 @@ fn fault_37_a_storm_of_orphans() {
 /// A training that waits for somebody to type says so on the screen, and one that works does not.
 #[test]
 fn a_prompt_that_waits_is_told_of() {
-    const HINT: &str = "waits for input";
+    const HINT: &str = "waiting for input";
     let script = "import sys; print('working'); name = input('your ' + 'name? '); print('hello', name)\n\
                   input('and ' + 'now? '); sys.exit(7)";
     let mut training = Scene::new().run_at_terminal(&["python3", "-c", script]);

@@ -39,9 +39,9 @@ use Seen::{Changed, Ends, Gone, Interrupted, Screen, Sent, Stopped, Text};
 
 const CLIPBOARD: &str = "\x1b]52;c;";
 const TO_TRAINING: &str = "your keys go to the training";
-const QUIT: &str = "quit? the training is running";
+const QUIT: &str = "Quit? The training is still running";
 const HELP: &str = "╭─ keys ─";
-const STOP: &str = "stop the training?";
+const STOP: &str = "Stop the training?";
 
 fn how_many(bytes: &[u8], sequence: &str) -> usize {
     let sequence = sequence.as_bytes();
@@ -220,7 +220,7 @@ fn without(mode: InputMode, action: Action) -> ! {
 
 /// Searched for `row-11`, which eleven rows have.
 fn searched(after: Seen) -> Trial {
-    let before = vec![("/", Text("text to search")), ("row-11", Text("1 of 11"))];
+    let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
     let mut trial = live(before, after);
     trial.before.push((Press::Enter, Text("n older")));
     trial
@@ -232,7 +232,7 @@ fn watching(action: Action) -> Trial {
         Action::MaximizePane => live(vec![], Gone("┤")),
         Action::MaximizeChart => live(vec![], Gone("row-120")),
         Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),
-        Action::Time(Move::PauseOrGoOn) => live(vec![], Text("held")),
+        Action::Time(Move::PauseOrGoOn) => live(vec![], Text("paused")),
         Action::Time(Move::In) => live(vec![], Changed(|before, now| axis(before) != axis(now))),
         Action::Time(Move::Out) => live(
             vec![("+", Changed(|before, now| axis(before) != axis(now)))],
@@ -261,8 +261,8 @@ fn watching(action: Action) -> Trial {
             Changed(|before, now| axis(before) != axis(now)),
         ),
         Action::Time(Move::Forward) => {
-            let mut trial = live(vec![], Gone("held"));
-            trial.before.push((Press::from(" "), Text("held")));
+            let mut trial = live(vec![], Gone("paused"));
+            trial.before.push((Press::from(" "), Text("paused")));
             trial
         }
         Action::Time(Move::Reset) => live(vec![("+", Text("0 follow"))], Gone("0 follow")),
@@ -287,8 +287,8 @@ fn watching(action: Action) -> Trial {
             trial.before.push((Press::Esc, Gone(DIALOG)));
             trial
         }
-        Action::EditCommand => live(vec![], Text("is stopped first")),
-        Action::Search => live(vec![], Text("text to search")),
+        Action::EditCommand => live(vec![], Text("(stops run 1 first)")),
+        Action::Search => live(vec![], Text("type to search")),
         Action::SearchOlder => searched(Text("2 of 11")),
         Action::SearchNewer => searched(Text("11 of 11")),
         Action::EndSearch => searched(Gone("/row-11")),
@@ -322,7 +322,7 @@ fn out_of_memory(action: Action) -> Trial {
     match action {
         Action::Relaunch => oom(vec![], Text("this fits")),
         Action::Combine => oom(vec![], Screen(|screen| points_at(screen, "● b"))),
-        Action::EditCommand => oom(vec![], Text("relaunch with this command")),
+        Action::EditCommand => oom(vec![], Text("Relaunch with this command")),
         Action::Details => oom(vec![], Changed(|before, now| boxed(before) < boxed(now))),
         Action::Help => oom(vec![], Text("combine the selected remedy")),
         Action::Down => oom(vec![], Screen(|screen| !points_at(screen, "smaller batch"))),
@@ -346,7 +346,7 @@ fn out_of_memory(action: Action) -> Trial {
 }
 
 fn editing(action: Action) -> Trial {
-    let edit = |after| oom(vec![("v", Text("relaunch with this command"))], after);
+    let edit = |after| oom(vec![("v", Text("Relaunch with this command"))], after);
     match action {
         Action::Relaunch => edit(Text("this fits")),
         Action::Back => edit(Text(DIALOG)),
@@ -386,7 +386,7 @@ fn helping(action: Action) -> Trial {
 
 fn finding(action: Action) -> Trial {
     let found = |after| {
-        let before = vec![("/", Text("text to search")), ("row-11", Text("1 of 11"))];
+        let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
         live(before, after)
     };
     match action {
