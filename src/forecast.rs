@@ -9,23 +9,23 @@ mod allocator;
 mod estimate;
 #[cfg(test)]
 mod failed;
+mod hint;
 mod inputs;
 mod largest;
 #[cfg(test)]
 mod measured;
 mod memory;
-mod nudge;
 mod observation;
-mod partway;
+mod partial_step;
 mod target;
 mod treatment;
 
 pub use estimate::Estimate;
+pub use hint::{Hint, hint};
 pub use inputs::ForecastInputs;
 pub use largest::{Division, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
-pub use nudge::{Nudge, nudge};
 pub use observation::{Observation, Passes, Unseen};
-pub use partway::{Partway, Progress};
+pub use partial_step::{PartialStep, Progress};
 pub use target::{Allocator, Target};
 pub use treatment::Treatment;

@@ -22,6 +22,7 @@ mod plan_output;
 mod refusal;
 mod resume;
 mod setting;
+mod spec;
 mod switch;
 mod verify;
 mod workers;
@@ -31,8 +32,11 @@ pub use expandable_segments::with_alloc_conf;
 pub use inputs::RemedyInputs;
 pub use leftover::Leftover;
 pub use offer::{expectation, remedies};
-pub use plan::{Alteration, Availability, Expectation, FileCopy, Plan, Remedy, RemedyId, Taken};
+pub use plan::{
+    Alteration, Availability, BatchChange, Expectation, FileCopy, Plan, Remedy, RemedyId,
+};
 pub use plan_output::{plan_json, plan_text};
 pub use refusal::{Ended, Refusal, less_refused, refused};
 pub use setting::{Setting, Which, places_written, with_argument};
+pub use spec::{NeedFrom, RemedyAction, RemedyEffect, RemedySpec};
 pub use verify::not_in_force;

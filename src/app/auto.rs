@@ -14,7 +14,7 @@ pub use options::{AutoOptions, Measure, Permission};
 
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Help};
-use crate::remedy::{Alteration, Expectation, RemedyId};
+use crate::remedy::{Alteration, Expectation, RemedyAction, RemedyEffect, RemedyId};
 use crate::state::RunOutcome;
 use std::time::Duration;
 
@@ -206,32 +206,12 @@ fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
 
 /// Whether a remedy lessens what is allocated; the others only change how it is held.
 fn lessens(id: RemedyId) -> bool {
-    match id {
-        RemedyId::Batch | RemedyId::Amp | RemedyId::Recompute => true,
-        RemedyId::ExpandableSegments
-        | RemedyId::MaxSplitSize
-        | RemedyId::Device
-        | RemedyId::Resume
-        | RemedyId::DataloaderWorkers
-        | RemedyId::Wait
-        | RemedyId::StopLeftover
-        | RemedyId::Without => false,
-    }
+    id.spec().effect == RemedyEffect::LessAllocated
 }
 
 /// Whether a remedy does something beside editing arguments and environment.
 fn acts(id: RemedyId) -> bool {
-    match id {
-        RemedyId::Wait | RemedyId::StopLeftover | RemedyId::Without => true,
-        RemedyId::Batch
-        | RemedyId::ExpandableSegments
-        | RemedyId::Amp
-        | RemedyId::Recompute
-        | RemedyId::Device
-        | RemedyId::Resume
-        | RemedyId::MaxSplitSize
-        | RemedyId::DataloaderWorkers => false,
-    }
+    id.spec().action == RemedyAction::Act
 }
 
 /// The permission that a candidate lacks.

@@ -45,7 +45,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding, LiveWarnings};
 use crate::epoch;
 use crate::event::{Clock, Event, Exit, Level, Note, What};
-use crate::forecast::Nudge;
+use crate::forecast::Hint;
 use crate::oom::Scanner;
 use crate::remedy::{Remedy, RemedyId};
 use crate::session::Recorder;
@@ -76,7 +76,7 @@ struct Front {
     /// when earlier sessions are waited for.
     undecided: Option<(Exit, Moment)>,
     /// The latest hint that was given.
-    hinted: Option<Nudge>,
+    hinted: Option<Hint>,
     /// The search that chooses the runs, where this is one.
     fitting: Option<Fitting>,
     clock: Clock,
@@ -236,7 +236,7 @@ impl Front {
             What::Nvml(state) => self.nvml_changed(state.clone()),
             What::Step(step) => {
                 self.fit_stepped();
-                self.nudge(step.count);
+                self.hint(step.count);
             }
             What::Hello(hello) => {
                 self.speaking.insert(hello.pid);
@@ -285,8 +285,8 @@ impl Front {
             remedies: &self.remedies,
             plan: &plan,
             room_for_batch: match self.hinted {
-                Some(Nudge::RoomForBatch { could, .. }) => Some(could),
-                Some(Nudge::StateWillNotFit { .. }) | None => None,
+                Some(Hint::RoomForBatch { could, .. }) => Some(could),
+                Some(Hint::StateWillNotFit { .. }) | None => None,
             },
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),

@@ -52,10 +52,10 @@ pub fn predict(
                 json!({"batch": batch, "peak": peak, "needs": needs})
             }
             (Forecast::AtLeast(least, _), _) => json!({"batch": batch, "at_least": least}),
-            (Forecast::Reckoned(peak, progress), Forecast::Reckoned(needs, _)) => {
+            (Forecast::Extrapolated(peak, progress), Forecast::Extrapolated(needs, _)) => {
                 json!({"batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
             }
-            (Forecast::Unknown | Forecast::Within(_) | Forecast::Reckoned(..), _) => {
+            (Forecast::Unknown | Forecast::Within(_) | Forecast::Extrapolated(..), _) => {
                 json!({"batch": batch})
             }
         };

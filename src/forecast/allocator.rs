@@ -109,7 +109,7 @@ mod tests {
             varies: false,
             overhead: Some(overhead),
             pieces: Some(pieces),
-            partway: None,
+            partial_step: None,
             left_over: None,
         }
     }

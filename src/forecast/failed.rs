@@ -228,7 +228,7 @@ fn target(batch: u64) -> Target {
 
 fn reckoned(model: &Model, batch: u64) -> Estimate {
     match model.peak(&target(batch)) {
-        Forecast::Reckoned(peak, _) => peak,
+        Forecast::Extrapolated(peak, _) => peak,
         other => panic!("{other:?}"),
     }
 }
@@ -311,7 +311,7 @@ fn gradients_that_stay_are_counted() {
         keeps_gradients: true,
         ..target(16)
     };
-    let Forecast::Reckoned(with, _) = model.peak(&kept) else {
+    let Forecast::Extrapolated(with, _) = model.peak(&kept) else {
         panic!("{:?}", model.peak(&kept));
     };
     let without = reckoned(&model, 16);

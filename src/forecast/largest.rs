@@ -44,7 +44,7 @@ impl Model {
     pub fn largest(&self, like: &Target, room: Bytes, margin: f64, most: u64) -> Option<u64> {
         let seen = self.largest_seen()?;
         let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {
-            Forecast::Within(needs) | Forecast::Reckoned(needs, _) => {
+            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => {
                 needs.high.scale(1.0 + margin) <= room
             }
             Forecast::AtLeast(..) | Forecast::Unknown => false,

@@ -86,7 +86,7 @@ impl Training {
             varies: self.varies,
             overhead: None,
             pieces: None,
-            partway: None,
+            partial_step: None,
             left_over: None,
         }
     }

@@ -7,7 +7,7 @@
 
 use super::estimate::Estimate;
 use super::observation::{Observation, Passes, Unseen};
-use super::partway::Progress;
+use super::partial_step::Progress;
 use super::target::Target;
 use crate::units::Bytes;
 
@@ -33,7 +33,7 @@ pub enum Forecast {
     /// Within this.
     Within(Estimate),
     /// Within this, reckoned from a step that was not seen whole, by how far it had come.
-    Reckoned(Estimate, Progress),
+    Extrapolated(Estimate, Progress),
 }
 
 /// What runs of one program showed, put together.
@@ -103,7 +103,7 @@ impl Model {
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
         }
         if let Some((peak, progress)) = self.reckoned(target) {
-            return Forecast::Reckoned(peak, progress);
+            return Forecast::Extrapolated(peak, progress);
         }
         let bound = self
             .observations
@@ -123,21 +123,23 @@ impl Model {
         let factors = target.allocator.factors(&self.observations, target.batch);
         match self.peak(target) {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
-            Forecast::Reckoned(peak, progress) => Forecast::Reckoned(peak.times(factors), progress),
+            Forecast::Extrapolated(peak, progress) => {
+                Forecast::Extrapolated(peak.times(factors), progress)
+            }
             other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
         }
     }
 
     /// By the step that came the furthest of those that were not seen whole, the latest of several.
     fn reckoned(&self, target: &Target) -> Option<(Estimate, Progress)> {
-        let partway = |seen: &&Observation| match seen.passes {
-            Passes::AtLeast(..) => seen.partway,
+        let partial_step = |seen: &&Observation| match seen.passes {
+            Passes::AtLeast(..) => seen.partial_step,
             Passes::Seen(_) | Passes::Within(..) => None,
         };
         let (seen, furthest) = self
             .observations
             .iter()
-            .filter_map(|seen| Some((seen, partway(&seen)?)))
+            .filter_map(|seen| Some((seen, partial_step(&seen)?)))
             .max_by(|(_, a), (_, b)| a.progress.share().total_cmp(&b.progress.share()))?;
         let ratio = target.batch as f64 / seen.batch.max(1) as f64;
         let kept = target.keeps_gradients && !seen.keeps_gradients;

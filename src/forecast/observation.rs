@@ -6,7 +6,7 @@
 //! whole step leaves a bound.
 
 use super::estimate::Estimate;
-use super::partway::Partway;
+use super::partial_step::PartialStep;
 use crate::event::Phase;
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::Reading;
@@ -52,7 +52,7 @@ pub struct Observation {
     /// the most that was allocated.
     pub pieces: Option<f64>,
     /// Of the step that memory ran out in: what it would have needed, where that can be reckoned.
-    pub partway: Option<Partway>,
+    pub partial_step: Option<PartialStep>,
     /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
     pub left_over: Option<f64>,
 }
@@ -135,17 +135,17 @@ impl Observation {
         let weights = parameters.unwrap_or(Bytes::ZERO) + frozen.unwrap_or(Bytes::ZERO);
         let base_for = |known| base(floor, gradients, weights, stays, keeps, known);
         let optimizer_for = |known| optimizer(steps, floor, parameters, known);
-        let partway = match steps {
+        let partial_step = match steps {
             Some(steps) if steps.count > 0 => failed.and_then(|record| {
                 let known = steps.peak.max(wanted)?;
                 let gradients = gradients.unwrap_or(Bytes::ZERO);
-                Partway::of_later(record, base_for(known), optimizer_for(known), gradients)
+                PartialStep::of_later(record, base_for(known), optimizer_for(known), gradients)
             }),
-            Some(_) | None => failed.and_then(Partway::of_first),
+            Some(_) | None => failed.and_then(PartialStep::of_first),
         };
         let passes = match steps {
             Some(steps) if count > 0 => {
-                let this = partway.map(|partway| partway.whole());
+                let this = partial_step.map(|partial_step| partial_step.whole());
                 longer(
                     passes_of(steps, wanted, phase)?,
                     steps,
@@ -170,7 +170,7 @@ impl Observation {
             varies,
             overhead: rank.and_then(|rank| overhead(rank, known)),
             pieces: rank.and_then(pieces),
-            partway,
+            partial_step,
             left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
         })
     }

@@ -33,7 +33,7 @@ pub struct Batch {
 
 /// A smaller batch.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Smaller {
+pub(crate) struct BatchEdit {
     /// The edits.
     pub draft: Draft,
     /// What one device took at once before and takes now, in the argument's own count.
@@ -91,7 +91,7 @@ pub(crate) fn smaller(
     recognised: &Recognised<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     if let Some(reason) = &recognised.closed {
         return Err(reason.clone());
     }

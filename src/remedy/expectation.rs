@@ -8,6 +8,7 @@ mod words;
 
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy, RemedyId};
+use super::spec::{NeedFrom, RemedyEffect};
 use crate::command::CommandLine;
 use crate::event::Phase;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, Unseen};
@@ -86,11 +87,9 @@ impl<'a> Outlook<'a> {
 
     /// What one remedy alone does; nothing where that is not for the model to say.
     pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
-        match remedy.id {
-            RemedyId::Batch | RemedyId::ExpandableSegments | RemedyId::Amp => {
-                Some(self.together(&[remedy]))
-            }
-            RemedyId::MaxSplitSize => {
+        match remedy.id.spec().need {
+            NeedFrom::Forecast => Some(self.together(&[remedy])),
+            NeedFrom::FailedAllocation => {
                 let held = self.held(&self.target(&[remedy]), true);
                 let fits = held.fits.filter(|fits| !fits);
                 Some(Expectation {
@@ -98,16 +97,11 @@ impl<'a> Outlook<'a> {
                     ..unknown("it makes fragmentation less likely")
                 })
             }
-            RemedyId::Recompute => {
+            NeedFrom::ForecastIfKnown => {
                 let expectation = self.together(&[remedy]);
                 expectation.needs.is_some().then_some(expectation)
             }
-            RemedyId::Device
-            | RemedyId::Resume
-            | RemedyId::DataloaderWorkers
-            | RemedyId::Wait
-            | RemedyId::StopLeftover
-            | RemedyId::Without => None,
+            NeedFrom::Itself => None,
         }
     }
 
@@ -116,7 +110,7 @@ impl<'a> Outlook<'a> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
             Forecast::Within(needs) => Some(tight(needs, free)),
-            Forecast::Reckoned(needs, how) => Some(reckoned(needs, Some(free), how)),
+            Forecast::Extrapolated(needs, how) => Some(reckoned(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
     }
@@ -145,15 +139,12 @@ impl<'a> Outlook<'a> {
         if self.inputs.forecast.oom.is_none() {
             return unknown("nothing has run out of memory yet");
         }
-        let (mut lessens, mut holds, mut elsewhere) = (false, false, false);
-        for remedy in chosen {
-            match remedy.id {
-                RemedyId::Batch | RemedyId::Amp | RemedyId::Recompute => lessens = true,
-                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => holds = true,
-                RemedyId::Device | RemedyId::Wait | RemedyId::StopLeftover => elsewhere = true,
-                RemedyId::Resume | RemedyId::DataloaderWorkers | RemedyId::Without => {}
-            }
-        }
+        let has = |effect| {
+            chosen
+                .iter()
+                .any(|remedy| remedy.id.spec().effect == effect)
+        };
+        let more_free = has(RemedyEffect::MoreFree);
         let target = self.target(chosen);
         // Where the command does not say the batch, the run that was seen counts as one.
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
@@ -168,7 +159,7 @@ impl<'a> Outlook<'a> {
             };
             return counted.together(chosen);
         }
-        if !lessens && holds && !elsewhere {
+        if has(RemedyEffect::LessFragmentation) && !has(RemedyEffect::LessAllocated) && !more_free {
             let mut held = self.held(&target, false);
             // The reason is one against remedies that lessen what is held.
             if let Some((verdict, _)) = self.only_delays() {
@@ -186,10 +177,10 @@ impl<'a> Outlook<'a> {
         if self.phase == Phase::Evaluation {
             return unknown("memory ran out in an evaluation, whose batch may be another");
         }
-        if elsewhere {
+        if more_free {
             return match self.model.needs(&target) {
                 Forecast::Within(needs) => beyond(needs),
-                Forecast::Reckoned(needs, how) => reckoned(needs, None, how),
+                Forecast::Extrapolated(needs, how) => reckoned(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
                     unknown("it depends on what is free there, or then")
                 }
@@ -210,7 +201,7 @@ impl<'a> Outlook<'a> {
 
     fn of_target(&self, target: &Target) -> Expectation {
         let peak = match self.model.peak(target) {
-            Forecast::Within(peak) | Forecast::Reckoned(peak, _) => Some(peak),
+            Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => Some(peak),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
@@ -220,7 +211,7 @@ impl<'a> Outlook<'a> {
                 Some(room) if needs.high <= room => fits_within(needs, room),
                 Some(room) => tight(needs, room),
             },
-            Forecast::Reckoned(needs, how) => reckoned(needs, self.room, how),
+            Forecast::Extrapolated(needs, how) => reckoned(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let why = format!(
                     "unknown: no full step was seen; a half is a guess ({least} is the least)"
@@ -269,7 +260,7 @@ impl<'a> Outlook<'a> {
             return at_least(wanted, Some(room), alone);
         }
         match self.model.peak(target) {
-            Forecast::Within(_) | Forecast::Reckoned(..) => self.of_target(target),
+            Forecast::Within(_) | Forecast::Extrapolated(..) => self.of_target(target),
             Forecast::AtLeast(_, why) => {
                 let words = format!("{alone}; {}", how_far(why));
                 at_least(wanted, Some(room), words)

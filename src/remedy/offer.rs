@@ -9,14 +9,14 @@ use super::expectation::Outlook;
 use super::inputs::RemedyInputs;
 use super::leftover;
 use super::patch;
-use super::plan::{Alteration, Availability, Expectation, Remedy, RemedyId, Taken};
+use super::plan::{Alteration, Availability, BatchChange, Expectation, Remedy, RemedyId};
 use super::resume;
 use super::workers;
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Certainty, Finding, Help};
 use crate::event::Patchable;
 use crate::forecast::{Division, divided, rounded};
-use crate::recognize::batch::{self, Smaller};
+use crate::recognize::batch::{self, BatchEdit};
 use crate::recognize::draft::Draft;
 use crate::recognize::recognition::{Recognised, recognise};
 
@@ -112,7 +112,7 @@ fn smaller_batch(
     }) {
         Ok(smaller) => Remedy {
             alters: smaller.alters.then_some(Alteration::EffectiveBatch),
-            takes: Some(Taken {
+            takes: Some(BatchChange {
                 from: smaller.from,
                 at_once: smaller.to,
                 accumulates: smaller.accumulates,
@@ -134,7 +134,7 @@ fn fitting(
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
     outlook: &Outlook<'_>,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let half = || batch::smaller(command, recognised, &inputs.launch, inputs.batch_scale);
     let reading = outlook.reading();
     let scaled = |to: u64| {
@@ -181,15 +181,12 @@ fn mixed(command: &CommandLine, recognised: &Recognised<'_>, inputs: &RemedyInpu
     let draft = or_patched(inputs, by_argument, |found| {
         patch::amp(command, inputs, found)
     });
-    Remedy {
-        alters: Some(Alteration::Precision),
-        ..remedy(
-            RemedyId::Amp,
-            draft,
-            recognised,
-            "the numbers change: less precise arithmetic",
-        )
-    }
+    remedy(
+        RemedyId::Amp,
+        draft,
+        recognised,
+        "the numbers change: less precise arithmetic",
+    )
 }
 
 fn recomputed(
@@ -206,7 +203,6 @@ fn recomputed(
         .as_str(),
     );
     Remedy {
-        alters: Some(Alteration::Recomputation),
         expectation,
         ..remedy(
             RemedyId::Recompute,
@@ -377,19 +373,7 @@ fn remedy(
     recognised: &Recognised<'_>,
     cost: &str,
 ) -> Remedy {
-    let (key, title) = match id {
-        RemedyId::Batch => ('b', "smaller batch"),
-        RemedyId::ExpandableSegments => ('e', "expandable segments"),
-        RemedyId::Amp => ('a', "mixed precision"),
-        RemedyId::MaxSplitSize => ('m', "largest split"),
-        RemedyId::Recompute => ('r', "recomputation"),
-        RemedyId::Device => ('g', "another GPU"),
-        RemedyId::Resume => ('c', "resume"),
-        RemedyId::DataloaderWorkers => ('l', "fewer loaders"),
-        RemedyId::Wait => ('w', "wait"),
-        RemedyId::StopLeftover => ('s', "stop the leftover"),
-        RemedyId::Without => ('u', "without it"),
-    };
+    let spec = id.spec();
     let (draft, availability) = match (draft, &recognised.part_of_a_job) {
         (Ok(draft), _) if draft.edits.is_empty() => (
             draft,
@@ -401,15 +385,15 @@ fn remedy(
     };
     Remedy {
         id,
-        key,
-        title: title.into(),
+        key: spec.key,
+        title: spec.title.into(),
         availability,
         changes: draft.shown.join("  "),
         edits: draft.edits,
         files: draft.files,
         expectation: Expectation::default(),
         takes: None,
-        alters: None,
+        alters: spec.alters,
         cost: cost.into(),
     }
 }

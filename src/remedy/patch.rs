@@ -7,7 +7,7 @@ use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
 use crate::recognize::Edit;
-use crate::recognize::batch::Smaller;
+use crate::recognize::batch::BatchEdit;
 use crate::recognize::draft::Draft;
 use crate::state::RankState;
 use crate::units::Bytes;
@@ -107,7 +107,7 @@ pub(super) fn batch(
     command: &CommandLine,
     inputs: &RemedyInputs<'_>,
     found: &Patchable,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let Some(batch) = found.batch else {
         return Err(match &found.batch_left {
             Some(why) => why.clone(),
@@ -129,7 +129,7 @@ pub(super) fn batch(
     };
     open(command, inputs, patch)?;
     let shown = format!("patched inside: DataLoader batch {batch}→{smaller}");
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft: draft(patch, shown),
         from: batch,
         to: smaller,

@@ -88,7 +88,7 @@ pub enum Alteration {
 
 /// What a remedy makes of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Taken {
+pub struct BatchChange {
     /// Samples that a device took at once.
     pub from: u64,
     /// Samples that a device takes at once from then on.
@@ -118,7 +118,7 @@ pub struct Remedy {
     /// What it is expected to do.
     pub expectation: Expectation,
     /// What it makes of the batch, where it changes that.
-    pub takes: Option<Taken>,
+    pub takes: Option<BatchChange>,
     /// What it alters in the training.
     pub alters: Option<Alteration>,
     /// What it costs: "same batch of 64", "numerics change".

@@ -212,8 +212,8 @@ pub fn less_refused(
             0,
             Remedy {
                 id: RemedyId::Without,
-                key: 'u',
-                title: "without it".into(),
+                key: RemedyId::Without.spec().key,
+                title: RemedyId::Without.spec().title.into(),
                 availability: Availability::Offered,
                 edits: others
                     .iter()

@@ -348,7 +348,9 @@ impl Search {
             allocator: self.allocator,
         };
         match model.peak(&target) {
-            Forecast::Within(peak) | Forecast::Reckoned(peak, _) => Some((peak.likely, peak.high)),
+            Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => {
+                Some((peak.likely, peak.high))
+            }
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
     }

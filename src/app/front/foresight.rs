@@ -4,7 +4,7 @@
 use super::Front;
 use crate::app::screen::Due;
 use crate::event::Level;
-use crate::forecast::nudge;
+use crate::forecast::hint;
 
 /// Steps between two looks for a hint.
 const NUDGED_EVERY: u64 = 25;
@@ -12,12 +12,12 @@ const NUDGED_EVERY: u64 = 25;
 impl Front {
     /// Says once what there is to say while all is well. Looked at after the first step and then
     /// now and then.
-    pub(super) fn nudge(&mut self, step: u64) {
+    pub(super) fn hint(&mut self, step: u64) {
         if self.fitting.is_some() || (step > 1 && !step.is_multiple_of(NUDGED_EVERY)) {
             return;
         }
         let inputs = self.inputs();
-        let hint = nudge(&self.command, &self.state, &inputs.launch, &inputs.forecast);
+        let hint = hint(&self.command, &self.state, &inputs.launch, &inputs.forecast);
         if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
             self.hinted = Some(hint);
             self.note(Level::Info, hint.to_string());

@@ -5,7 +5,7 @@ use super::super::argument::Arguments;
 use super::super::draft::Draft;
 use super::super::environment::{ConfigFile, LaunchEnvironment};
 use super::super::file::{self, FoundValue, Lookup};
-use super::{Kept, Smaller, cost, is_altered, is_divided, parsed, reduced, times};
+use super::{BatchEdit, Kept, cost, is_altered, is_divided, parsed, reduced, times};
 
 const MICRO: &str = "train_micro_batch_size_per_gpu";
 const STEPS: &str = "gradient_accumulation_steps";
@@ -42,7 +42,7 @@ pub(super) fn smaller(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Option<Result<Smaller, String>> {
+) -> Option<Result<BatchEdit, String>> {
     let file = file::of_deepspeed(arguments, launch)?;
     Some(in_copy(file, launch, scale))
 }
@@ -51,7 +51,7 @@ fn in_copy(
     file: &ConfigFile,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let said = Said::by(file)?;
     let name = file.shown();
     let Some(copies) = launch.copies else {
@@ -112,7 +112,7 @@ fn in_copy(
         (Some((_, total)), _) => format!("same batch of {total}, in more parts"),
         (None, kept) => cost(from, to, kept, None),
     };
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from,
         to,

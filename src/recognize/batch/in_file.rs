@@ -9,7 +9,7 @@ use super::super::program::{Entry, Place, Rule};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
 use super::demands::check;
-use super::{Kept, Smaller, cost, is_altered, is_divided, last, parsed, reduced, times};
+use super::{BatchEdit, Kept, cost, is_altered, is_divided, last, parsed, reduced, times};
 
 /// A smaller batch by the file; nothing where no file was read or it does not say the batch.
 pub(super) fn smaller(
@@ -18,7 +18,7 @@ pub(super) fn smaller(
     recognised: &Recognised<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Option<Result<Smaller, String>> {
+) -> Option<Result<BatchEdit, String>> {
     let file = file::of_command(arguments, entry, launch)?;
     let value = match one_of(file, &entry.file.batch)? {
         Ok(value) => value,
@@ -64,7 +64,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn smaller(&self, value: &FoundValue) -> Result<Smaller, String> {
+    fn smaller(&self, value: &FoundValue) -> Result<BatchEdit, String> {
         let scale = self.scale;
         let old = parsed(&value.text, &value.name)?;
         let new = reduced(old, scale, &value.name)?;
@@ -102,7 +102,7 @@ impl Reader<'_> {
             (Rule::Implicit, _) => "same batch: the total stays, with more micro-batches".into(),
             (_, kept) => cost(old, new, kept, self.entry.batch.unit.as_deref()),
         };
-        Ok(Smaller {
+        Ok(BatchEdit {
             draft,
             from: old,
             to: new,

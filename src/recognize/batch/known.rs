@@ -9,7 +9,7 @@ use super::accumulation::{accumulate, addition};
 use super::deepspeed;
 use super::demands::check;
 use super::in_file;
-use super::{Kept, Smaller, cost, count, is_altered, is_divided, last, reduced, times};
+use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, last, reduced, times};
 
 pub(super) fn smaller(
     arguments: Arguments<'_>,
@@ -17,7 +17,7 @@ pub(super) fn smaller(
     recognised: &Recognised<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     if let Some(reason) = &entry.batch.none {
         return Err(reason.clone());
     }
@@ -112,7 +112,7 @@ pub(super) fn smaller(
         }
         _ => cost(old, new, kept, unit),
     };
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from: old,
         to: new,
@@ -128,7 +128,7 @@ fn by_micro_size(
     batch: &Hit<'_>,
     entry: &Entry,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;
     let whole = count(batch)?;
     let there = accumulation
@@ -178,7 +178,7 @@ fn by_micro_size(
             draft.insert(arguments, batch.end(), &words, entry.separator);
         }
     }
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from: old,
         to: new,
@@ -194,7 +194,7 @@ fn by_dividing(
     batch: &Hit<'_>,
     entry: &Entry,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;
     let whole = count(batch)?;
     let there = accumulation
@@ -224,7 +224,7 @@ fn by_dividing(
             draft.insert(arguments, batch.end(), &words, entry.separator);
         }
     }
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from: old,
         to: whole / more,

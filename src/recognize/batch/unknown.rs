@@ -9,7 +9,7 @@ use super::super::launcher::{Kind, file_name};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
 use super::deepspeed;
-use super::{Kept, Smaller, cost, count, is_altered, is_divided, parsed, reduced, times};
+use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, parsed, reduced, times};
 use crate::command::CommandLine;
 
 pub(super) fn smaller(
@@ -18,7 +18,7 @@ pub(super) fn smaller(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let found = family::batches(arguments);
     let assigned = assigned_batches(command, recognised);
     if found.is_empty()
@@ -122,7 +122,7 @@ pub(super) fn smaller(
         }
         _ => cost(old, new, kept, None),
     };
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from: old,
         to: new,
@@ -181,7 +181,7 @@ fn by_environment(
     recognised: &Recognised<'_>,
     batches: Vec<Assigned<'_>>,
     scale: f64,
-) -> Result<Smaller, String> {
+) -> Result<BatchEdit, String> {
     let [batch] = batches.as_slice() else {
         return Err(match batches.as_slice() {
             [one, two, ..] => format!("{} and {} both look like the batch", one.name, two.name),
@@ -211,7 +211,7 @@ fn by_environment(
         }
         [one, two, ..] => return Err(format!("{} and {} are both there", one.name, two.name)),
     };
-    Ok(Smaller {
+    Ok(BatchEdit {
         draft,
         from: old,
         to: new,

@@ -1,6 +1,6 @@
 //! What is expected of each remedy, after runs that showed much or little.
 
-mod partway;
+mod partial_step;
 
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};

@@ -64,7 +64,7 @@ impl World {
                 varies: false,
                 overhead: peaks_before_retry.then_some(overhead),
                 pieces: peaks_before_retry.then(|| between(&self.pieces, value)),
-                partway: None,
+                partial_step: None,
                 left_over: (!fits).then_some(self.left_over),
             }),
         }

@@ -22,7 +22,7 @@ const WORTH: f64 = 1.25;
 
 /// A hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nudge {
+pub enum Hint {
     /// A larger batch would fit.
     RoomForBatch {
         /// What the device takes at once now.
@@ -39,11 +39,11 @@ pub enum Nudge {
     },
 }
 
-impl fmt::Display for Nudge {
+impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Nudge::RoomForBatch { now, could } => write!(f, "room for batch {could} (now {now})"),
-            Nudge::StateWillNotFit { needs, room } => write!(
+            Hint::RoomForBatch { now, could } => write!(f, "room for batch {could} (now {now})"),
+            Hint::StateWillNotFit { needs, room } => write!(
                 f,
                 "this will not survive the optimizer's state in step 2: {needs} of {room}"
             ),
@@ -52,12 +52,12 @@ impl fmt::Display for Nudge {
 }
 
 /// The hint for the current run, if there is one.
-pub fn nudge(
+pub fn hint(
     command: &CommandLine,
     state: &State,
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
-) -> Option<Nudge> {
+) -> Option<Hint> {
     let run = state.run()?;
     if run.outcome() != RunOutcome::Running || run.oom_count > 0 {
         return None;
@@ -92,9 +92,9 @@ fn without_state(
     run: &crate::state::Run,
     room: Bytes,
     launch: &LaunchEnvironment<'_>,
-) -> Option<Nudge> {
+) -> Option<Hint> {
     match Observation::of_run(run, launch)?.passes {
-        Passes::Within(needs, _) if needs > room => Some(Nudge::StateWillNotFit { needs, room }),
+        Passes::Within(needs, _) if needs > room => Some(Hint::StateWillNotFit { needs, room }),
         Passes::Within(..)
         | Passes::Seen(_)
         | Passes::AtLeast(_, Unseen::NoStep | Unseen::NoState | Unseen::Wanted(_)) => None,
@@ -108,7 +108,7 @@ fn larger(
     room: Bytes,
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
-) -> Option<Nudge> {
+) -> Option<Hint> {
     let reading = Reading::of(command, launch);
     if !reading.says_batch {
         return None;
@@ -131,7 +131,7 @@ fn larger(
     };
     let could = rounded(model.largest(&like, room, inputs.margin, u64::MAX / 2)?);
     let gain = could as f64 / reading.at_once as f64;
-    (gain >= WORTH).then_some(Nudge::RoomForBatch {
+    (gain >= WORTH).then_some(Hint::RoomForBatch {
         now: reading.at_once,
         could,
     })
@@ -189,8 +189,7 @@ mod tests {
     #[test]
     fn a_larger_batch_is_named_once_the_peak_has_settled() {
         let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
-        let said =
-            |state: &State| nudge(&command(), state, &launch, &inputs).map(|n| n.to_string());
+        let said = |state: &State| hint(&command(), state, &launch, &inputs).map(|n| n.to_string());
         let early = run(5, 2.0, 6.0);
         assert_eq!(said(&early), None);
         let settled = said(&run(40, 2.0, 6.0));
@@ -211,7 +210,7 @@ mod tests {
         // The first step made a state of eight gibibytes.
         first.before.allocated = gib(4.0);
         let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
-        let words = nudge(&command(), &state, &launch, &inputs)
+        let words = hint(&command(), &state, &launch, &inputs)
             .expect("a hint")
             .to_string();
         assert!(

@@ -81,7 +81,7 @@ impl Progress {
 
 /// A step that was not seen whole, and what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Partway {
+pub struct PartialStep {
     /// How far it had come.
     pub progress: Progress,
     /// What it had reached: allocated, and what was asked for.
@@ -98,12 +98,12 @@ pub struct Partway {
     gradients: Bytes,
 }
 
-impl Partway {
+impl PartialStep {
     /// Of a first step: nothing is known of the optimizer. `None` where the record does not say how
     /// far it had come, or nothing says how large the model is.
-    pub(super) fn of_first(record: &OomRecord) -> Option<Partway> {
+    pub(super) fn of_first(record: &OomRecord) -> Option<PartialStep> {
         if record.step > 0 {
-            return Partway::of_structure(record);
+            return PartialStep::of_structure(record);
         }
         let progress = Progress::of(record)?;
         let (parameters, trained) = model(record)?;
@@ -114,7 +114,7 @@ impl Partway {
             Progress::Backward => wanted.max(record.sample.allocated_peak),
         };
         let state = trained.scale(ADAM);
-        Some(Partway {
+        Some(PartialStep {
             progress,
             reached,
             requested: record.requested,
@@ -132,13 +132,13 @@ impl Partway {
     }
 
     /// Of a step after the first, where the steps themselves were not heard of.
-    fn of_structure(record: &OomRecord) -> Option<Partway> {
+    fn of_structure(record: &OomRecord) -> Option<PartialStep> {
         let structure = record.structure.as_deref()?;
         let stays = structure.parameters + structure.optimizer_state;
         let ended = stays + structure.gradients;
         let base = Estimate::of(stays, stays, ended);
         let optimizer = Estimate::of(ended, ended, ended + structure.parameters.scale(FOREACH));
-        Partway::of_later(record, base, optimizer, structure.gradients)
+        PartialStep::of_later(record, base, optimizer, structure.gradients)
     }
 
     /// Of a later step, with what the steps before it showed.
@@ -147,9 +147,9 @@ impl Partway {
         base: Estimate,
         optimizer: Estimate,
         gradients: Bytes,
-    ) -> Option<Partway> {
+    ) -> Option<PartialStep> {
         let reached = record.sample.allocated + record.requested;
-        Some(Partway {
+        Some(PartialStep {
             progress: Progress::of(record)?,
             reached,
             requested: record.requested,
