@@ -1,4 +1,4 @@
-//! Who may import whom: the sources are read and held to the table in `src/lib.rs`.
+//! Who may import whom: the sources are read and held to the table in `src/README.md`.
 //!
 //! The table is the rule itself, not a copy of it: what stands there in words is what is checked. A
 //! module that is not in it may not be there. Beside the arrows: the rooms from state to remedy
@@ -68,18 +68,14 @@ fn sources(directory: &Path) -> Sources {
 
 /// For each module what it may import, from the table's words: `nothing of ours`, names with commas
 /// between them, `X and below` (X and what X may import, and so on), `all of the above`.
-fn table(lib: &str) -> BTreeMap<String, BTreeSet<String>> {
+fn table(map: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in lib.lines() {
-        let cells: Vec<&str> = line
-            .trim_start_matches("//!")
-            .split('|')
-            .map(str::trim)
-            .collect();
+    for line in map.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let ["", module, _, words, ""] = cells[..] else {
             continue;
         };
-        let Some(module) = module.strip_prefix("[`").and_then(|m| m.strip_suffix("`]")) else {
+        let Some(module) = module.strip_prefix('`').and_then(|m| m.strip_suffix('`')) else {
             continue;
         };
         let mut may = BTreeSet::new();
@@ -127,9 +123,8 @@ fn module_of(file: &str) -> Vec<String> {
 }
 
 /// What is wrong with the sources, a line each: `src/FILE:LINE: the rule`.
-fn violations(sources: &Sources) -> Vec<String> {
-    let lib = sources.iter().find(|(file, _)| file == "lib.rs");
-    let table = table(&lib.expect("a lib.rs").1);
+fn violations(sources: &Sources, map: &str) -> Vec<String> {
+    let table = table(map);
     let mut wrong = Vec::new();
     for (file, text) in sources {
         let mut say = |line: usize, rule: String| wrong.push(format!("src/{file}:{line}: {rule}"));
@@ -147,7 +142,7 @@ fn violations(sources: &Sources) -> Vec<String> {
             continue;
         }
         let Some(may) = table.get(top) else {
-            say(1, format!("{top} is not in the table of src/lib.rs"));
+            say(1, format!("{top} is not in the table of src/README.md"));
             continue;
         };
         let test_file = module.iter().skip(1).any(|name| name == "tests");
@@ -186,34 +181,48 @@ fn violations(sources: &Sources) -> Vec<String> {
     wrong
 }
 
+fn the_map() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/README.md");
+    fs::read_to_string(path).expect("src/README.md")
+}
+
+#[test]
+fn the_map_names_only_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = the_map();
+    let named: Vec<&str> = map
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| name.contains('/') || name.ends_with(".rs"))
+        .collect();
+    assert!(named.len() > 30, "{named:?}");
+    for name in named {
+        let there = root.join("src").join(name).exists() || root.join(name).exists();
+        assert!(there, "src/README.md names {name}, which is not there");
+    }
+}
+
 #[test]
 fn imports_run_downwards_only() {
     let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     assert!(sources.len() > 10, "the sources were found");
-    let wrong = violations(&sources);
+    let wrong = violations(&sources, &the_map());
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
-/// A small house with one rule of each kind, and `more` in it.
-fn house(more: &[(&str, &str)]) -> Sources {
-    let lib = "//! | module | what | may import |\n//! |---|---|---|\n\
-        //! | [`units`] | x | nothing of ours |\n\
-        //! | [`oom`] | x | units |\n\
-        //! | [`event`] | x | units, oom's report |\n\
-        //! | [`state`] | x | event, units |\n\
-        //! | [`probe`] | x | nothing but units |\n\
-        //! | [`ui`] | x | state and below |\n\
-        //! | [`app`] | x | all of the above |\n";
-    let mut sources = vec![("lib.rs".to_string(), lib.to_string())];
-    sources.extend(
-        more.iter()
-            .map(|(file, text)| (file.to_string(), format!("//! x\n{text}"))),
-    );
-    sources
-}
+/// A table with one rule of each kind.
+const HOUSE: &str = "| module | what | may import |\n|---|---|---|\n\
+    | `units` | x | nothing of ours |\n\
+    | `oom` | x | units |\n\
+    | `event` | x | units, oom's report |\n\
+    | `state` | x | event, units |\n\
+    | `probe` | x | nothing but units |\n\
+    | `ui` | x | state and below |\n\
+    | `app` | x | all of the above |\n";
 
 fn wrong_with(file: &str, text: &str) -> Vec<String> {
-    violations(&house(&[(file, text)]))
+    violations(&vec![(file.into(), format!("//! x\n{text}"))], HOUSE)
 }
 
 #[test]
@@ -345,7 +354,7 @@ fn what_it_does_not_allow_is_found_with_its_line() {
         (
             "attic.rs",
             "",
-            "src/attic.rs:1: attic is not in the table of src/lib.rs",
+            "src/attic.rs:1: attic is not in the table of src/README.md",
         ),
     ] {
         assert_eq!(wrong_with(file, text), [expected], "{file}: {text}");
@@ -354,9 +363,8 @@ fn what_it_does_not_allow_is_found_with_its_line() {
 
 #[test]
 fn files_say_why_they_exist_and_stay_short() {
-    let mut sources = house(&[]);
-    sources.push(("units.rs".into(), "fn f() {}\n".into()));
-    assert!(violations(&sources)[0].contains("units.rs:1: a file begins with //!"));
+    let sources = vec![("units.rs".into(), "fn f() {}\n".into())];
+    assert!(violations(&sources, HOUSE)[0].contains("units.rs:1: a file begins with //!"));
     let long = "\n".repeat(LONGEST_FILE);
     assert!(wrong_with("units.rs", &long)[0].contains("at most 500 lines"));
 }
@@ -364,7 +372,7 @@ fn files_say_why_they_exist_and_stay_short() {
 #[test]
 #[should_panic(expected = "stands not above it")]
 fn a_table_that_points_upwards_is_no_table() {
-    table("//! | [`units`] | x | app |\n");
+    table("| `units` | x | app |\n");
 }
 
 /// The binaries name their files themselves, so a file that neither names would never run.

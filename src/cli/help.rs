@@ -1,34 +1,14 @@
 //! `oomph help`: the pages that are too long for `--help`. The keys come from the screen's own table,
 //! the rest is text in `src/cli/help`; tests compare it with the options and the files it describes.
 
+pub use super::invocation::HelpTopic;
+
 use super::options::Cli;
 use crate::ui::keymap;
-use clap::{CommandFactory, ValueEnum};
+use clap::CommandFactory;
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
-
-/// What `oomph help` explains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum HelpTopic {
-    /// What oomph does, its subcommands, and what else can be asked
-    #[default]
-    Overview,
-    /// The options of a run
-    Run,
-    /// The keys of the screen
-    Keys,
-    /// What oomph.toml can set
-    Toml,
-    Ls,
-    Attach,
-    Stop,
-    Logs,
-    Replay,
-    Plan,
-    Explain,
-    Fit,
-}
 
 /// The page of a topic.
 pub fn page(topic: HelpTopic) -> String {
@@ -69,6 +49,7 @@ fn of_clap(subcommand: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
 
     #[test]
     fn every_option_of_a_run_is_explained() {

@@ -1,8 +1,8 @@
 //! What the command line asks for, as plain values.
 
-use super::help::HelpTopic;
 use crate::app::{FitOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
+use clap::ValueEnum;
 use std::path::PathBuf;
 
 /// What the command line asks for, free of clap.
@@ -83,4 +83,26 @@ pub struct ExplainInvocation {
     pub json: bool,
     /// The command that ran out of memory, for remedies.
     pub command: Option<CommandLine>,
+}
+
+/// What `oomph help` explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum HelpTopic {
+    /// What oomph does, its subcommands, and what else can be asked
+    #[default]
+    Overview,
+    /// The options of a run
+    Run,
+    /// The keys of the screen
+    Keys,
+    /// What oomph.toml can set
+    Toml,
+    Ls,
+    Attach,
+    Stop,
+    Logs,
+    Replay,
+    Plan,
+    Explain,
+    Fit,
 }

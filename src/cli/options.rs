@@ -3,8 +3,7 @@
 use super::Conversion;
 use super::common::Common;
 use super::fit::FitArguments;
-use super::help::HelpTopic;
-use super::invocation::{ExplainInvocation, ReplayInvocation};
+use super::invocation::{ExplainInvocation, HelpTopic, ReplayInvocation};
 use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
 use crate::app::{Scheme, Source};
 use crate::command::CommandLine;
