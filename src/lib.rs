@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod epoch;
 pub mod event;
 pub mod forecast;
+pub mod measured;
 pub mod oom;
 pub mod probe;
 pub mod recognize;

@@ -1,11 +1,12 @@
 //! What would help a training that simply needs too much, the most by this run's numbers first.
 //!
 //! Each suggestion is weighed by the bytes that it would give back here. How much of its part a
-//! remedy gives back is measured (FACTS) or arithmetic; where nothing is known of the parts, the
+//! remedy gives back is measured or arithmetic; where nothing is known of the parts, the
 //! order is the usual one and no figures are said.
 
 use super::case::Case;
 use crate::event::Phase;
+use crate::measured::{AUTOCAST_SAVES, CHECKPOINTING_SAVES, EIGHT_BIT_ADAM_SAVES, USUAL_CACHE};
 use crate::units::Bytes;
 
 /// Suggestions given at most.
@@ -14,17 +15,8 @@ const MOST: usize = 4;
 /// Less than this share of what is missing is not worth a line.
 const WORTH: f64 = 0.1;
 
-/// The share of what is reserved from which what training left unallocated is worth giving back.
-const NOTABLE_CACHE: f64 = 0.08;
-
-/// Of the activations: recomputing the blocks' (measured: 30 to 87 % less on ResNet-50, GPT-2 and
-/// ViT-B), bf16 autocast (16 % on GPT-2, whose fp32 weights and logits stay), half of the batch.
-const CHECKPOINTED: f64 = 0.5;
-const AUTOCAST: f64 = 0.15;
+/// The share of the activations that goes with half of the batch.
 const HALF_THE_BATCH: f64 = 0.5;
-
-/// Of the state of an Adam: two fp32 words a parameter become two bytes and some scales.
-const EIGHT_BITS: f64 = 0.74;
 
 /// Spread over two devices each holds half.
 const TWO_DEVICES: f64 = 0.5;
@@ -64,10 +56,10 @@ fn evaluation(case: &Case) -> Vec<String> {
     }
     // What training left in the cache, in pieces of its own sizes.
     if let (Some(unallocated), Some(reserved)) = (case.unallocated, case.reserved)
-        && unallocated.fraction_of(reserved) >= Some(NOTABLE_CACHE)
+        && unallocated.fraction_of(reserved) >= Some(USUAL_CACHE)
     {
         advice.push(format!(
-            "torch.cuda.empty_cache() between training and evaluation: {unallocated} lies unallocated"
+            "torch.cuda.empty_cache() between training and evaluation: {unallocated} is cached"
         ));
     }
     advice.push("a smaller batch in evaluation".to_string());
@@ -81,8 +73,8 @@ fn training(case: &Case) -> Vec<String> {
     };
     let mut suggestions = vec![
         Suggestion {
-            words: "recomputing activations (torch.utils.checkpoint)",
-            gives: rest.scale(CHECKPOINTED),
+            words: "activation checkpointing (torch.utils.checkpoint)",
+            gives: rest.scale(CHECKPOINTING_SAVES),
         },
         Suggestion {
             words: "half of the batch, with gradient accumulation to keep the effective one",
@@ -90,11 +82,11 @@ fn training(case: &Case) -> Vec<String> {
         },
         Suggestion {
             words: "automatic mixed precision (bf16)",
-            gives: rest.scale(AUTOCAST),
+            gives: rest.scale(AUTOCAST_SAVES),
         },
         Suggestion {
             words: "an 8-bit optimizer",
-            gives: structure.optimizer_state.scale(EIGHT_BITS),
+            gives: structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
         },
         Suggestion {
             words: "a second GPU, parameters, gradients and state spread over both (FSDP, ZeRO-3)",
@@ -148,7 +140,7 @@ fn usual(case: &Case) -> Vec<String> {
             words(&[
                 "a smaller batch, with gradient accumulation to keep the effective one",
                 "automatic mixed precision (bf16)",
-                "recomputing activations (torch.utils.checkpoint)",
+                "activation checkpointing (torch.utils.checkpoint)",
             ])
         }
     }

@@ -13,10 +13,10 @@ use crate::units::Bytes;
 /// workspaces in the next ones.
 pub(super) const WARM_UP: u64 = 3;
 
-/// The fewest baselines that are fitted where they climb by much of the card.
+/// The fewest baselines that are fitted where they climb by much of the GPU.
 const FEWEST: usize = 10;
 
-/// The share of the card that is much.
+/// The share of the GPU that is much.
 const MUCH: f64 = 0.1;
 
 /// The fewest baselines otherwise: caches and workspaces may take as many steps to fill.
@@ -25,7 +25,7 @@ const FEWEST_OF_LITTLE: usize = 20;
 /// The most baselines that are fitted, evenly chosen: pairs grow with the square.
 const MOST: usize = 96;
 
-/// A climb counts from this share of the card on (or of the last baseline, where the card is not
+/// A climb counts from this share of the GPU on (or of the last baseline, where the GPU is not
 /// known), over the whole fit.
 const NOTABLE: f64 = 0.01;
 

@@ -4,14 +4,15 @@
 //! It is also the rule that speaks when the figures are missing, or explain nothing: then it says
 //! that, and no more.
 
-use super::case::{Case, USUAL_OUTSIDE, number, text};
+use super::case::{Case, number, text};
 use super::other_process::{self, NOTABLE_UNNAMED};
 use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
+use crate::measured::NON_TORCH_AT_MOST;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 
-/// The share of the card from which PyTorch's own cache is why a library found no memory.
+/// The share of the GPU from which PyTorch's own cache is why a library found no memory.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Up to this share of a forward what is still to come is more than rounding.
@@ -43,7 +44,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let come_to = (case.oom.record.as_ref())
         .and_then(|record| record.progress)
         .filter(|share| *share < NEARLY_THROUGH);
-    let others_are_why = other_process::held(case) > USUAL_OUTSIDE;
+    let others_are_why = other_process::held(case) > NON_TORCH_AT_MOST;
     let fails = match case.phase {
         // Nothing but the model is there yet.
         Phase::Load => "The model itself does not fit",
@@ -56,17 +57,17 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let (certainty, opening) = if needed > own_room {
         (Certainty::Certain, fails)
     } else if others_are_why {
-        // With the card to itself it would have fitted: that is the other process's finding.
+        // With the GPU to itself it would have fitted: that is the other process's finding.
         return None;
     } else if case.limit.is_some_and(|limit| limit < capacity) {
-        // Under a cap the card's capacity decides nothing.
+        // Under a cap the GPU's capacity decides nothing.
         return None;
     } else if spare.is_some_and(|spare| spare < 0) {
         // Exact at that moment, and not enough; if it is not known who has the rest, it may be
         // another process.
         match case.elsewhere() {
-            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE => (Certainty::Certain, fails),
-            Some(elsewhere) if elsewhere <= USUAL_OUTSIDE + capacity.scale(NOTABLE_UNNAMED) => {
+            Some(elsewhere) if elsewhere <= NON_TORCH_AT_MOST => (Certainty::Certain, fails),
+            Some(elsewhere) if elsewhere <= NON_TORCH_AT_MOST + capacity.scale(NOTABLE_UNNAMED) => {
                 (Certainty::Likely, fails)
             }
             Some(_) | None => (Certainty::Possible, fails),
@@ -75,9 +76,12 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         // What is missing now is the least of it.
         (Certainty::Likely, fails)
     } else if tight {
-        (Certainty::Likely, "It would fit only with next to no waste")
+        (
+            Certainty::Likely,
+            "Would barely fit even without fragmentation",
+        )
     } else if case.free.is_none() && case.others.is_none() {
-        // Nothing says what else is on the card; by what is known it should have fitted.
+        // Nothing says what else is on the GPU; by what is known it should have fitted.
         return Some(unexplained(case, needed, capacity));
     } else if spare.is_some_and(|_| case.free > case.requested) {
         return Some(unexplained(case, needed, capacity));
@@ -88,7 +92,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         // Without it the sum is too much already.
         (_, _) if needed > capacity => String::new(),
         (Some(outside), _) => format!(" + {outside} outside PyTorch"),
-        (None, Some(elsewhere)) => format!(" + {elsewhere} held otherwise"),
+        (None, Some(elsewhere)) => format!(" + {elsewhere} used elsewhere"),
         (None, None) => String::new(),
     };
     let mut finding = case.finding(
@@ -98,17 +102,17 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             // Apple's GPUs share the host's memory; MPS allows itself a part of it.
             format!("{opening}: {allocated} allocated + {asked}, {capacity} allowed.")
         } else {
-            format!("{opening}: {allocated} allocated + {asked}{outside}, {capacity} on the card.")
+            format!("{opening}: {allocated} allocated + {asked}{outside}, {capacity} on the GPU.")
         },
     );
     finding.explanation = text([
         (case.kind != OomKind::MpsOom).then(|| ruled_out(case)),
         spilled(allocated, capacity),
         case.place()
-            .map(|place| sentence(&format!("it happened {place}"))),
+            .map(|place| sentence(&format!("failed {place}"))),
         come_to.map(|share| {
             format!(
-                "The forward had come {:.0} % of its way: the rest would have come on top.",
+                "The forward pass was {:.0} % done; the rest needed more.",
                 share * 100.0
             )
         }),
@@ -121,18 +125,18 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     Some(finding)
 }
 
-/// "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the card."
+/// "0.3 GiB lies unallocated, so it is not fragmentation; no other process is on the GPU."
 fn ruled_out(case: &Case) -> String {
     let fragments = match (case.unallocated, case.requested) {
         (Some(unallocated), Some(requested)) => {
             let with_free = unallocated + case.free.unwrap_or(Bytes::ZERO);
             if with_free < requested {
-                format!("{unallocated} lies unallocated, so it is not fragmentation")
+                format!("only {unallocated} is cached, so this is not fragmentation")
             } else {
-                format!("{unallocated} lies unallocated")
+                format!("{unallocated} is cached")
             }
         }
-        (_, _) => "how much lies unallocated is not known".into(),
+        (_, _) => "how much is cached is not known".into(),
     };
     sentence(&format!("{fragments}; {}", other_process::sentence(case)))
 }
@@ -140,7 +144,7 @@ fn ruled_out(case: &Case) -> String {
 /// More allocated than there is: Windows' driver moves what does not fit to the host's memory.
 fn spilled(allocated: Bytes, capacity: Bytes) -> Option<String> {
     (allocated > capacity).then(|| {
-        "More is allocated than the card has, as where the driver moves memory to the host's \
+        "More is allocated than the GPU has, as where the driver moves memory to the host's \
          (Windows)."
             .into()
     })
@@ -154,11 +158,11 @@ fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
     let baseline = kept(structure);
     if unnamed.fraction_of(allocated)? >= MOST {
         return Some(format!(
-            "{unnamed} of it are activations and the like, which grow with the batch."
+            "{unnamed} of it are activations and other tensors that grow with the batch."
         ));
     }
     Some(format!(
-        "{baseline} of it are parameters, gradients and optimizer state, which no smaller batch makes less."
+        "{baseline} of it are parameters, gradients and optimizer state, which a smaller batch does not reduce."
     ))
 }
 
@@ -171,7 +175,7 @@ fn parts(case: &Case) -> Vec<Evidence> {
         number("parameters", structure.parameters),
         number("gradients", structure.gradients),
         number("optimizer state", structure.optimizer_state),
-        number("activations and the rest", rest),
+        number("activations + other", rest),
     ]
 }
 
@@ -183,9 +187,9 @@ fn larger_than_the_card(case: &Case, requested: Bytes, capacity: Bytes) -> Findi
     let mut finding = case.finding(
         Cause::Capacity,
         Certainty::Certain,
-        format!("One allocation of {requested} is more than the card has: {capacity}."),
+        format!("One allocation of {requested} is more than the GPU has: {capacity}."),
     );
-    finding.explanation = "Nothing else had to be on the card for that.".into();
+    finding.explanation = "Nothing else had to be on the GPU for that.".into();
     finding.evidence = case.evidence();
     finding.advice = vec!["look at the sizes of the tensor at that line".into()];
     finding
@@ -205,12 +209,14 @@ fn outside_the_allocator(case: &Case) -> Finding {
         (Some(share), Some(reserved), Some(capacity)) if share >= NEARLY_ALL => case.finding(
             Cause::Capacity,
             Certainty::Likely,
-            format!("PyTorch had reserved {reserved} of {capacity} and left too little for {who}."),
+            format!(
+                "PyTorch had reserved {reserved} of {capacity} which left too little for {who}."
+            ),
         ),
         (_, _, _) => case.finding(
             Cause::Capacity,
             Certainty::Possible,
-            format!("{who} found no memory on the card; its message has no figures."),
+            format!("{who} found no memory on the GPU; its message has no figures."),
         ),
     };
     finding.explanation = text([
@@ -230,7 +236,7 @@ fn outside_the_allocator(case: &Case) -> Finding {
 fn message_lost(case: &Case) -> Finding {
     let headline = match (case.allocated, case.capacity) {
         (Some(allocated), Some(capacity)) => {
-            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the card.")
+            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
         }
         (_, _) => "PyTorch ran out of memory.".into(),
     };
@@ -251,14 +257,14 @@ fn no_room_for_the_cache(case: &Case) -> Finding {
     let mut finding = case.finding(Cause::Capacity, Certainty::Likely, headline.into());
     finding.explanation = text([
         Some(
-            "It takes a set share of the card for weights, activations and this cache together."
+            "It takes a set share of the GPU for weights, activations and this cache together."
                 .into(),
         ),
         Some(sentence(&other_process::sentence(case))),
     ]);
     finding.evidence = case.evidence();
     finding.advice = vec![
-        "a larger share of the card (--gpu-memory-utilization), where nobody else is on it".into(),
+        "a larger share of the GPU (--gpu-memory-utilization), where nobody else is on it".into(),
         "shorter requests (--max-model-len)".into(),
         "quantized weights, or more GPUs (--tensor-parallel-size)".into(),
     ];
@@ -274,9 +280,9 @@ fn without_figures(case: &Case) -> Finding {
         None => "It ran out of memory.".into(),
     };
     let missing: Vec<&str> = [
-        ("what was asked for", case.requested),
+        ("what was requested", case.requested),
         ("what was allocated", case.allocated),
-        ("the card's capacity", case.capacity),
+        ("the GPU's capacity", case.capacity),
     ]
     .into_iter()
     .filter(|(_, bytes)| bytes.is_none())
@@ -290,7 +296,7 @@ fn without_figures(case: &Case) -> Finding {
             if missing.len() > 1 { "are" } else { "is" }
         ))),
         case.place()
-            .map(|place| sentence(&format!("it happened {place}"))),
+            .map(|place| sentence(&format!("failed {place}"))),
     ]);
     finding.evidence = case.evidence();
     finding.advice = vec!["a smaller batch".into()];
@@ -310,17 +316,17 @@ fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
     let mut finding = case.finding(
         Cause::Capacity,
         Certainty::Possible,
-        format!("The figures do not explain it: {needed} needed, {capacity} on the card."),
+        format!("The figures do not explain it: {needed} needed, {capacity} on the GPU."),
     );
     finding.explanation = text([
         case.free.map(|free| {
-            format!("{free} were free when the message was put together; somebody may have held more a moment before.")
+            format!("{free} were free when the message was put together; another process may have used more a moment before.")
         }),
         Some(sentence(&other_process::sentence(case))),
         case.caveat(),
     ]);
     finding.evidence = case.evidence();
-    finding.advice = vec!["see who else is on the card (nvidia-smi on the host)".into()];
+    finding.advice = vec!["see who else is on the GPU (nvidia-smi on the host)".into()];
     finding
 }
 

@@ -3,30 +3,13 @@
 
 use super::{Cause, Certainty, Evidence, Finding};
 use crate::event::{Phase, Structure};
+use crate::measured::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::oom::{OomKind, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
 
-/// How much more than what it reserved one process may hold for a line of the text without a name
-/// to be taken for the training itself: in a container PyTorch compares the host's process ids
-/// with its own and then calls itself another process.
-const OUTSIDE_AT_MOST: Bytes = Bytes::gib(4);
-
 /// By how much two figures of a text, each to a hundredth of a GiB, may miss each other.
 const ROUNDING: Bytes = Bytes::mib(11);
-
-/// What a context and its libraries take at most, where nobody says it: 300 to 600 MiB, and as
-/// much again for what cuBLAS, cuDNN and NCCL keep.
-pub(super) const USUAL_OUTSIDE: Bytes = Bytes::mib(1_200);
-
-/// The least waste that the allocator was ever measured to have, as a share of what is allocated:
-/// expandable segments need 0.3 to 4 % more than the allocated peak. What would fit only with less
-/// than this does not fit.
-const LEAST_WASTE: f64 = 0.02;
-
-/// The share of what is reserved above which unallocated memory is more than the allocator's
-/// usual rounding: measured trainings hold 2 to 8 % in their caches without any harm.
-const NOTABLE_CACHE: f64 = 0.08;
 
 /// One out-of-memory and the numbers around it. What is not known is `None`.
 pub(super) struct Case<'a> {
@@ -177,7 +160,7 @@ impl<'a> Case<'a> {
             self.others = Some(others);
             return;
         };
-        // The card's arithmetic at that moment is exact; NVML was read some moments before, when
+        // The GPU's arithmetic at that moment is exact; NVML was read some moments before, when
         // less was reserved, and may have seen too much outside PyTorch.
         let ours = elsewhere - listed.unwrap_or(Bytes::ZERO);
         self.non_pytorch = match self.non_pytorch {
@@ -185,9 +168,9 @@ impl<'a> Case<'a> {
             None => listed.map(|_| ours),
         };
         // A process whose bytes nobody says, or that is not listed at all, has what is left.
-        let left = ours - self.non_pytorch.unwrap_or(USUAL_OUTSIDE);
+        let left = ours - self.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
         self.foreign = match listed {
-            Some(listed) if left <= USUAL_OUTSIDE => Some(listed),
+            Some(listed) if left <= NON_TORCH_AT_MOST => Some(listed),
             Some(listed) => Some(listed + left),
             None => Some(left),
         };
@@ -204,12 +187,13 @@ impl<'a> Case<'a> {
         }
         let (reserved, capacity) = (self.reserved?, self.capacity);
         // We are one of those listed; one that is large enough and not much larger than what we
-        // reserved, or so large that both would not fit on the card.
+        // reserved, or so large that both would not fit on the GPU. (In a container PyTorch compares
+        // the host's process ids with its own and then calls itself another process.)
         let may_be_us = |other: &&OtherProcess| {
             other.used.is_some_and(|used| {
                 let no_room_for_both = capacity.is_some_and(|capacity| used + reserved > capacity);
                 used + ROUNDING >= reserved
-                    && (used - reserved <= OUTSIDE_AT_MOST || no_room_for_both)
+                    && (used - reserved <= NON_TORCH_WITH_NCCL || no_room_for_both)
             })
         };
         let mut candidates = report.others.iter().filter(may_be_us);
@@ -237,7 +221,7 @@ impl<'a> Case<'a> {
     }
 
     /// What the device holds besides this process's PyTorch, exactly at that moment. `None` also
-    /// where the figures contradict each other: under Windows more can be reserved than the card
+    /// where the figures contradict each other: under Windows more can be reserved than the GPU
     /// has, on an APU more can be free.
     pub(super) fn elsewhere(&self) -> Option<Bytes> {
         let (capacity, free, reserved) = (self.capacity?, self.free?, self.reserved?);
@@ -249,7 +233,7 @@ impl<'a> Case<'a> {
         Some(self.allocated? + self.requested?)
     }
 
-    /// What would be left if every free piece, in PyTorch's cache and on the card, could be used;
+    /// What would be left if every free piece, in PyTorch's cache and on the GPU, could be used;
     /// negative where they would not do together.
     pub(super) fn spare(&self) -> Option<i128> {
         let pieces = self.free? + self.unallocated?;
@@ -259,7 +243,7 @@ impl<'a> Case<'a> {
     /// Whether no allocator could have found room: the free pieces do not do together, or only
     /// without the waste that every allocator has.
     pub(super) fn is_full(&self) -> Option<bool> {
-        let waste = self.allocated?.scale(LEAST_WASTE);
+        let waste = self.allocated?.scale(FIXED_LEAST_WASTE);
         let free_alone_is_short = self.free? < self.requested.unwrap_or_default();
         let rounding_alone = self.cache_is_notable() == Some(false) && free_alone_is_short;
         Some(self.spare()? < i128::from(waste.0) || rounding_alone)
@@ -267,7 +251,7 @@ impl<'a> Case<'a> {
 
     /// Whether more lies unallocated than the allocator's usual rounding.
     pub(super) fn cache_is_notable(&self) -> Option<bool> {
-        Some(self.unallocated?.fraction_of(self.reserved?)? >= NOTABLE_CACHE)
+        Some(self.unallocated?.fraction_of(self.reserved?)? >= USUAL_CACHE)
     }
 
     /// What PyTorch could have on this device if no other process were on it.
@@ -286,14 +270,14 @@ impl<'a> Case<'a> {
         self.rank?.hello.expandable_segments
     }
 
-    /// Where it happened, in words: "in backward of step 2".
+    /// Where it happened, in words: "in the backward pass of step 2".
     pub(super) fn place(&self) -> Option<String> {
         let phase = match self.phase {
             Phase::Load => "while the model was being built",
-            Phase::Forward => "in forward",
-            Phase::Backward => "in backward",
-            Phase::Optimizer => "in the optimizer's step",
-            Phase::Evaluation => "in an evaluation",
+            Phase::Forward => "in the forward pass",
+            Phase::Backward => "in the backward pass",
+            Phase::Optimizer => "in the optimizer step",
+            Phase::Evaluation => "during evaluation",
             Phase::Unknown => return self.step.map(|step| format!("in step {step}")),
         };
         Some(match (self.phase, self.step) {
@@ -310,14 +294,14 @@ impl<'a> Case<'a> {
         Some(if self.kind.is_small_segment(requested) {
             format!("{requested} (a small allocation's segment)")
         } else {
-            format!("{requested} asked for")
+            format!("{requested} requested")
         })
     }
 
     /// Whose figures they are, where that has to be said.
     pub(super) fn caveat(&self) -> Option<String> {
         self.by_last_sample
-            .then(|| "PyTorch's figures are those of the last sample before it.".into())
+            .then(|| "PyTorch's figures are from the last sample before the OOM.".into())
     }
 
     /// A finding of this case; the rule fills in the rest.
@@ -341,7 +325,7 @@ impl<'a> Case<'a> {
             ("requested", self.requested),
             ("allocated", self.allocated),
             ("reserved", self.reserved),
-            ("unallocated", self.unallocated),
+            ("cached", self.unallocated),
             ("capacity", self.capacity),
             ("free", self.free),
             ("non-PyTorch", self.non_pytorch),

@@ -22,14 +22,14 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         .map(|(_, baseline)| *baseline);
     let headline = match baseline.filter(|baseline| *baseline < allocated) {
         Some(baseline) => format!(
-            "An evaluation records gradients: {} has come on top of the {baseline} that stay between steps.",
+            "Evaluation runs with gradients enabled: {} more than the {baseline} allocated between steps.",
             allocated - baseline
         ),
-        None => format!("An evaluation records gradients: {allocated} are allocated."),
+        None => format!("Evaluation runs with gradients enabled: {allocated} allocated."),
     };
     let mut finding = case.finding(Cause::EvaluationGraph, Certainty::Likely, headline);
     finding.explanation = text([
-        Some("The model is in eval mode, but gradients are on, so that every output that is kept keeps its activations.".into()),
+        Some("The model is in eval mode, but gradients are enabled, so every output that is kept also keeps its activations.".into()),
     ]);
     finding.evidence = case.evidence();
     finding.advice = vec![

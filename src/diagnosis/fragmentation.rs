@@ -3,11 +3,8 @@
 
 use super::case::{Case, number, text};
 use super::{Cause, Certainty, Finding};
+use crate::measured::EXPANDABLE;
 use crate::units::Bytes;
-
-/// What expandable segments need beyond what is allocated: 0.3 to 4 % were measured (FACTS), 1 % on
-/// the average.
-const EXPANDABLE_WASTE: f64 = 0.01;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let (unallocated, requested) = (case.unallocated?, case.requested?);
@@ -25,7 +22,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         .zip(case.capacity)
         .is_some_and(|(allocated, capacity)| allocated > capacity)
     {
-        // Windows has moved some of it to the host: the pieces are not the card's.
+        // Windows has moved some of it to the host: the pieces are not the GPU's.
         return None;
     }
     if !notable && case.capacity.is_none() {
@@ -46,18 +43,16 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     } else {
         ""
     };
-    let asked = format!("the {requested} asked for{note}");
+    let asked = format!("the {requested} requested{note}");
     let headline = match (enough_alone, in_pieces) {
         (true, Some(false)) => {
-            format!(
-                "{unallocated} lies unallocated in PyTorch's cache, but out of reach of {asked}."
-            )
+            format!("{unallocated} is cached by PyTorch, but not usable for {asked}.")
         }
-        (true, Some(true) | None) => format!(
-            "{unallocated} lies unallocated in PyTorch's cache, but in pieces too small for {asked}."
-        ),
+        (true, Some(true) | None) => {
+            format!("{unallocated} is cached by PyTorch, but in pieces too small for {asked}.")
+        }
         (false, _) => format!(
-            "{unallocated} lies unallocated in PyTorch's cache and {free} is free on the card: together enough for {asked}."
+            "{unallocated} is cached by PyTorch and {free} is free on the GPU: together enough for {asked}."
         ),
     };
     let mut finding = case.finding(Cause::Fragmentation, certainty, headline);
@@ -72,7 +67,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             }
         }),
         (!notable)
-            .then(|| "It is a small part of what is reserved: the card is as good as full.".into()),
+            .then(|| "It is a small part of what is reserved: the GPU is practically full.".into()),
         in_one_piece(case),
         given_back(case).map(|bytes| format!("Expandable segments would give back about {bytes}.")),
         private_pools(case),
@@ -116,11 +111,8 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 /// What would be left if every free piece could be used.
 fn in_one_piece(case: &Case) -> Option<String> {
     let (needed, room) = (case.needed()?, case.own_room()? - case.foreign?);
-    (needed <= room).then(|| {
-        format!(
-            "Without the pieces it would fit: {needed} needed, {room} of the card within reach."
-        )
-    })
+    (needed <= room)
+        .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
 }
 
 /// What an allocator with expandable segments would not hold: all that is unallocated but the little
@@ -130,7 +122,7 @@ fn given_back(case: &Case) -> Option<Bytes> {
         return None;
     }
     let (allocated, unallocated) = (case.allocated?, case.unallocated?);
-    let back = unallocated - allocated.scale(EXPANDABLE_WASTE);
+    let back = unallocated + allocated - allocated.scale(EXPANDABLE.1);
     (back > Bytes::ZERO).then_some(back)
 }
 

@@ -10,7 +10,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
     let headline = match case.requested {
         Some(requested) => {
-            format!("The host ran out of memory, not the GPU: {requested} asked for.")
+            format!("The host ran out of memory, not the GPU: {requested} requested.")
         }
         None => "The host ran out of memory, not the GPU.".into(),
     };

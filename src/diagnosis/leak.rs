@@ -30,19 +30,19 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         Cause::Leak,
         certainty,
         format!(
-            "Memory stays from step to step: {per_step} a step, {leaked} by step {}.",
+            "Memory leak: +{per_step} per step, {leaked} by step {}.",
             steps.count
         ),
     );
     finding.explanation = text([
         Some(format!(
-            "What is allocated between steps has climbed steadily over the last {} steps. A smaller batch leaves less of each step and so only delays the end.",
+            "What is allocated between steps has grown steadily over the last {} steps. A smaller batch leaks less per step and so only delays the OOM.",
             climb.steps
         )),
         growing_line(case),
-        (!would_fit).then(|| "Without it it would not fit here either.".into()),
+        (!would_fit).then(|| "Even without the leak it would not fit here.".into()),
     ]);
-    finding.evidence = vec![number("leaked a step", per_step), number("leaked", leaked)];
+    finding.evidence = vec![number("leak per step", per_step), number("leaked", leaked)];
     finding.evidence.extend(case.evidence());
     finding.advice = advice();
     Some(finding)
@@ -54,7 +54,7 @@ fn growing_line(case: &Case) -> Option<String> {
     let file = most.line.file.rsplit('/').next().unwrap_or_default();
     let (number, function) = (most.line.line, &most.line.function);
     Some(format!(
-        "The line that holds ever more is {file}:{number} {function}: {} a step.",
+        "Growing allocations come from {file}:{number} {function}: +{} per step.",
         most.per_step
     ))
 }

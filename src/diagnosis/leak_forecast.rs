@@ -2,18 +2,9 @@
 //! steps. Nothing is said where that cannot be told within useful bounds.
 
 use super::baseline_growth::{BaselineGrowth, baseline_growth, median};
+use crate::measured::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
-
-/// What the allocator needs beyond what is allocated when it must (FACTS: the smallest cap under
-/// which trainings ran, by bisection, is 0.3 to 4 % above their allocated peak with expandable
-/// segments and mostly 2 to 8 % without): at the least and at the most.
-const WASTE: (f64, f64) = (1.0, 1.06);
-/// The same with expandable segments.
-const WASTE_EXPANDABLE: (f64, f64) = (1.0, 1.02);
-
-/// Memory outside PyTorch where nobody says it.
-const USUAL_OUTSIDE: Bytes = Bytes::mib(700);
 
 /// A forecast reaches so many times as far as what it was fitted over.
 const REACH: u64 = 25;
@@ -126,13 +117,13 @@ fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f
     let headroom = device.headroom(state)?;
     let full = (held.sample.reserved + headroom.bytes).0 as f64;
     let unknown = if headroom.is_upper_bound {
-        USUAL_OUTSIDE
+        NON_TORCH_USUAL
     } else {
         Bytes::ZERO
     };
     let (least, most) = match rank.hello.expandable_segments {
-        Some(true) => WASTE_EXPANDABLE,
-        Some(false) | None => WASTE,
+        Some(true) => (EXPANDABLE.0, EXPANDABLE.2),
+        Some(false) | None => (FIXED.0, FIXED.1),
     };
     // It never needs more than it took for itself while it could have all it wanted.
     let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;

@@ -32,7 +32,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     };
     let of_the_card = case
         .capacity
-        .map(|capacity| format!(" of the card's {capacity}"))
+        .map(|capacity| format!(" of the GPU's {capacity}"))
         .unwrap_or_default();
     let held = match (case.reserved, case.asked()) {
         (Some(reserved), Some(asked)) => format!(": {reserved} reserved + {asked}"),
@@ -45,9 +45,9 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     );
     finding.explanation = text([
         match (room_beyond, case.free) {
-            (Some(true), Some(free)) => Some(format!("{free} are free on the card.")),
+            (Some(true), Some(free)) => Some(format!("{free} are free on the GPU.")),
             (Some(false), Some(free)) => Some(format!(
-                "Only {free} are free on the card, so that without the cap it would not have fitted either."
+                "Only {free} are free on the GPU, so that without the cap it would not have fitted either."
             )),
             (_, _) => None,
         },

@@ -49,11 +49,11 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
                 Cause::OptimizerState,
                 Certainty::Likely,
                 format!(
-                    "The second step does not fit on top of the optimizer's state: {state} of the {allocated} allocated."
+                    "The second step does not fit beside the optimizer state: {state} of the {allocated} allocated."
                 ),
             );
             finding.explanation = text([Some(format!(
-                "The first step ran without it: the state was allocated at its end. It happened {}.",
+                "The first step ran without it: the state was allocated when it ended. Failed {}.",
                 case.place()?
             ))]);
             finish(&mut finding, case, state);

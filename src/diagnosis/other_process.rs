@@ -1,19 +1,17 @@
 //! Another process on the device: somebody else's, a run of ours that did not end, or another rank
 //! of the same training that came to the same device by mistake.
 
-use super::case::{Case, Other, Relation, USUAL_OUTSIDE, number, text};
+use super::case::{Case, Other, Relation, number, text};
 use super::{Cause, Certainty, Finding};
+use crate::measured::{FIXED, NON_TORCH_AT_MOST};
 use crate::units::Bytes;
 
-/// The share of the card from which another process counts: less than that is a desktop or a
+/// The share of the GPU from which another process counts: less than that is a desktop or a
 /// monitor, and never the reason.
 const NOTABLE: f64 = 0.05;
 
-/// The share of the card that must be missing for a process that nobody names to be supposed.
+/// The share of the GPU that must be missing for a process that nobody names to be supposed.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
-
-/// Room that a training needs beyond what it has allocated, for the allocator's rounding.
-const WASTE: f64 = 1.03;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     match &case.others {
@@ -32,7 +30,7 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
     let fits_alone = case
         .needed()
         .zip(case.own_room())
-        .map(|(needed, room)| (needed <= room, needed.scale(WASTE) <= room));
+        .map(|(needed, room)| (needed <= room, needed.scale(FIXED.1) <= room));
     let would_do = case
         .requested
         .zip(case.free)
@@ -58,23 +56,23 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
             }
         ),
     };
-    let plural = if others.len() > 1 { "hold" } else { "holds" };
-    let headline = format!("{who} {plural} {foreign} of the card's {capacity}.");
+    let plural = if others.len() > 1 { "use" } else { "uses" };
+    let headline = format!("{who} {plural} {foreign} of the GPU's {capacity}.");
     let mut finding = case.finding(Cause::OtherProcess, certainty, headline);
     finding.foreign = largest.map(|other| other.pid);
     finding.explanation = text([
         match (fits_alone, case.needed(), case.asked()) {
             (Some((true, _)), Some(needed), Some(_)) => Some(format!(
-                "With the card to itself the training would have had room for the {needed} it needed here."
+                "With the GPU to itself, the training would have had room for the {needed} it needed here."
             )),
             (Some((false, _)), Some(needed), Some(_)) => Some(format!(
-                "Even with the card to itself the training would not fit: it needed {needed} here."
+                "Even with the GPU to itself, the training would not fit: it needed {needed} here."
             )),
             (_, _, _) => None,
         },
         case.caveat(),
     ]);
-    finding.evidence = vec![number("foreign", foreign)];
+    finding.evidence = vec![number("other processes", foreign)];
     finding.evidence.extend(case.evidence());
     finding.advice = match largest.map(|other| other.relation) {
         Some(Relation::Stranger) | None => vec![
@@ -106,12 +104,12 @@ fn name_of(other: &Other) -> String {
     }
 }
 
-/// No list of processes, but the card holds more than PyTorch reserved: another process, or a
+/// No list of processes, but the GPU holds more than PyTorch reserved: another process, or a
 /// great deal of memory of this one outside PyTorch.
 fn unnamed(case: &Case) -> Option<Finding> {
     let (capacity, elsewhere) = (case.capacity?, case.elsewhere()?);
     let requested = case.requested?;
-    let beyond_usual = elsewhere - case.non_pytorch.unwrap_or(USUAL_OUTSIDE);
+    let beyond_usual = elsewhere - case.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
     let share = beyond_usual.fraction_of(capacity)?;
     let would_do = case.free? + beyond_usual >= requested;
     let fits_alone = case.needed()? <= capacity;
@@ -127,19 +125,20 @@ fn unnamed(case: &Case) -> Option<Finding> {
         Cause::OtherProcess,
         certainty,
         format!(
-            "{elsewhere} of the card's {capacity} is held by something other than this process's PyTorch."
+            "{elsewhere} of the GPU's {capacity} is used by something other than this process's PyTorch."
         ),
     );
     finding.explanation = text([
         Some(
-            "Nobody says by whom: most likely another process, else libraries of this one.".into(),
+            "By what is not known: most likely another process, otherwise libraries in this one."
+                .into(),
         ),
         case.caveat(),
     ]);
     finding.evidence = vec![number("outside PyTorch", elsewhere)];
     finding.evidence.extend(case.evidence());
     finding.advice = vec![
-        "see who is on the card (nvidia-smi on the host)".into(),
+        "see who is on the GPU (nvidia-smi on the host)".into(),
         "another GPU (CUDA_VISIBLE_DEVICES)".into(),
     ];
     Some(finding)
@@ -148,17 +147,17 @@ fn unnamed(case: &Case) -> Option<Finding> {
 /// Whether nobody else is on the device, or so little that it does not matter, in words.
 pub(super) fn sentence(case: &Case) -> String {
     match (&case.others, case.foreign, case.elsewhere()) {
-        (Some(others), _, _) if others.is_empty() => "no other process is on the card".into(),
+        (Some(others), _, _) if others.is_empty() => "no other process is on the GPU".into(),
         (Some(others), Some(foreign), _) if others.len() == 1 => {
-            format!("another process holds {foreign}")
+            format!("another process uses {foreign}")
         }
-        (Some(_), Some(foreign), _) => format!("other processes hold {foreign}"),
-        (Some(_), None, _) => "other processes are on the card".into(),
-        // The card's own arithmetic leaves no room for anybody.
-        (None, _, Some(elsewhere)) if elsewhere <= USUAL_OUTSIDE => {
-            format!("no more than {elsewhere} of the card is outside PyTorch")
+        (Some(_), Some(foreign), _) => format!("other processes use {foreign}"),
+        (Some(_), None, _) => "other processes are on the GPU".into(),
+        // The GPU's own arithmetic leaves no room for anybody.
+        (None, _, Some(elsewhere)) if elsewhere <= NON_TORCH_AT_MOST => {
+            format!("no more than {elsewhere} of the GPU is outside PyTorch")
         }
-        (None, _, _) => "whether another process is on the card is not known".into(),
+        (None, _, _) => "whether another process is on the GPU is not known".into(),
     }
 }
 

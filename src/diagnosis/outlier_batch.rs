@@ -29,7 +29,7 @@ const ODD: f64 = 1.1;
 /// The same against the usual step, where lengths vary so much that some came near before.
 const UNUSUAL: f64 = 1.5;
 
-/// How far the baseline may have moved, as a share of the card, for steps to be alike.
+/// How far the baseline may have moved, as a share of the GPU, for steps to be alike.
 const SAME_BASELINE: f64 = 0.02;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -79,20 +79,20 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let step = case.step.unwrap_or(steps.count + 1);
     let headline = if ratio >= ODD {
         format!(
-            "Step {step} needs more than any of the {} before it: at least {this} on top of the {baseline} that stay, where the largest took {largest}.",
+            "Step {step} needs more memory than any of the {} before it: at least {this} above the baseline of {baseline}; the largest before took {largest}.",
             steps.count
         )
     } else {
         format!(
-            "Step {step} needs far more than the usual one: at least {this} on top of the {baseline} that stay, where half of the steps took {usual} or less."
+            "Step {step} needs far more memory than usual: at least {this} above the baseline of {baseline}; half of the steps took {usual} or less."
         )
     };
     let mut finding = case.finding(Cause::OutlierBatch, certainty, headline);
     finding.explanation = text([
-        Some("A longer sequence, a larger image, or more items than usual in this batch; what stays between steps has not grown.".into()),
-        case.place().map(|place| super::capacity::sentence(&format!("it happened {place}"))),
+        Some("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.".into()),
+        case.place().map(|place| super::capacity::sentence(&format!("failed {place}"))),
         (certainty == Certainty::Possible).then(|| {
-            "Or it is the first of many like it: it came early, and the steps before it were alike.".into()
+            "It may also be the first of many like it: it came early, and the steps before it were alike.".into()
         }),
         (!usual_is_exact && usual > Bytes::ZERO).then(|| format!(
             "By samples, a lower bound, half of the steps took {usual} or more."
@@ -101,7 +101,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     finding.evidence = vec![
         number("this step, at least", this),
         number("largest step before", largest),
-        number("stays between steps", baseline),
+        number("baseline", baseline),
     ];
     finding.evidence.extend(case.evidence());
     finding.advice = vec![

@@ -73,14 +73,14 @@ fn seconds(pair: &[StepMark]) -> Option<f64> {
 }
 
 impl Thrash {
-    /// "the allocator gave its cache back 14 times in the last 10 steps, which take 1.6 times as
+    /// "the allocator ran full, flushed its cache and retried 14 times in the last 10 steps, which take 1.6 times as
     /// long".
     pub(super) fn words(&self) -> String {
         let slower = self.slower.map_or(String::new(), |slower| {
             format!(", which take {slower:.1} times as long as before")
         });
         format!(
-            "the allocator ran full and gave its cache back {} times in the last {} steps{slower}",
+            "the allocator ran full, flushed its cache and retried {} times in the last {} steps{slower}",
             self.retries, self.steps
         )
     }
@@ -104,7 +104,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         super::capacity::sentence(&thrash.words()),
     );
     finding.explanation = text([Some(
-        "It went on at the edge of what fits until one allocation found no room at all.".into(),
+        "It ran at the edge of what fits until one allocation found no room at all.".into(),
     )]);
     finding.evidence = case.evidence();
     finding

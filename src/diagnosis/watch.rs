@@ -70,15 +70,15 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let mut finding = warning(
         Cause::Leak,
         Certainty::Likely,
-        format!("Memory stays from step to step: {per_step} a step{words}."),
+        format!("Memory leak: +{per_step} per step{words}."),
     );
     finding.explanation = format!(
-        "What is allocated between steps has climbed steadily over the last {} steps.",
+        "What is allocated between steps has grown steadily over the last {} steps.",
         climb.steps
     );
     finding.evidence = vec![
         Evidence {
-            what: "leaked a step".into(),
+            what: "leak per step".into(),
             bytes: per_step,
         },
         Evidence {
@@ -95,7 +95,7 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
     let headline = super::capacity::sentence(&thrash.words());
     let mut finding = warning(Cause::Thrashing, Certainty::Likely, headline);
     finding.explanation =
-        "Each time the GPU waits until its memory is given back and taken again.".into();
+        "Each time the GPU waits while its memory is freed and reserved again.".into();
     finding.advice = thrashing::advice();
     Some(of_rank(finding, rank))
 }

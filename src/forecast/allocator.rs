@@ -12,8 +12,8 @@ use super::target::Allocator;
 /// Factors on the allocated peak: at the least, likely, at the most.
 pub(super) type Factors = (f64, f64, f64);
 
-const EXPANDABLE: Factors = (1.0, 1.01, 1.04);
-const FIXED: Factors = (1.0, 1.06, 1.40);
+const EXPANDABLE: Factors = crate::measured::EXPANDABLE;
+const FIXED: Factors = crate::measured::FIXED;
 
 /// Which share of what was reserved above the peak is needed: 0.5 to 1.4 times it was (decoders,
 /// BERT, with and without recomputation), most often nearly all.

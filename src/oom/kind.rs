@@ -1,5 +1,6 @@
 //! Who ran out of memory, and all that the program knows of each: one row a kind.
 
+use crate::measured::{LARGE_SEGMENT, SMALL_SEGMENT};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,6 @@ impl OomKind {
     pub fn is_small_segment(self, requested: Bytes) -> bool {
         let spec = self.spec();
         let caching = spec.source == OomSource::PytorchAllocator && spec.probed;
-        caching && (requested == Bytes::mib(2) || requested == Bytes::mib(20))
+        caching && (requested == SMALL_SEGMENT || requested == LARGE_SEGMENT)
     }
 }

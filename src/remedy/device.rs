@@ -17,7 +17,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What a run needs on a device beyond what PyTorch has allocated: the inputs and the libraries
 /// (518 MiB measured with torch 2.11), and the allocator's rounding.
-const CONTEXT: Bytes = Bytes::mib(640);
+const CONTEXT: Bytes = crate::measured::NON_TORCH_USUAL;
 const ROUNDING: f64 = 1.04;
 
 /// Options by which programs and launchers choose devices themselves.

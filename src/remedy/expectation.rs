@@ -18,7 +18,7 @@ use crate::units::Bytes;
 use words::{at_least, beyond, fits_within, reckoned, tight, unknown};
 
 /// What a run needs above its allocated peak with expandable segments, at most.
-const EXPANDABLE_OVERHEAD: f64 = 1.04;
+const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
 
 /// All that predictions for one command rest on.
 #[derive(Debug)]

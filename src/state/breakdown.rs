@@ -3,12 +3,8 @@
 
 use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, State};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
+use crate::measured::NON_TORCH_WITH_NCCL;
 use crate::units::{Bytes, Moment, Pid};
-
-/// How much more than what the allocator reserved a process may hold for it to be taken for ours
-/// by its size alone. A context with its libraries takes 300 to 600 MiB, NCCL's buffers some
-/// hundred more.
-const OUTSIDE_AT_MOST: Bytes = Bytes::gib(4);
 
 /// The use of a device that NVML gives to no process, up to which it counts as overhead of the
 /// processes it does list.
@@ -293,8 +289,8 @@ impl DeviceState {
             .map(|holding| holding.sample.reserved)
             .sum();
         let listed: Option<Bytes> = processes.iter().map(|process| process.used).sum();
-        let plausible =
-            listed.is_some_and(|listed| listed >= reserved && listed - reserved <= OUTSIDE_AT_MOST);
+        let plausible = listed
+            .is_some_and(|listed| listed >= reserved && listed - reserved <= NON_TORCH_WITH_NCCL);
         (processes.len() == ranks.len() && plausible).then(Vec::new)
     }
 

@@ -6,6 +6,7 @@
 //! the exact ones said is kept while it is not: the figure itself hardly moves. It knows neither
 //! devices nor processes.
 
+use crate::measured::LARGE_SEGMENT;
 use crate::units::{Bytes, Moment};
 
 /// Exact readings kept, whose median is the estimate: less than a second's at 10 Hz, so that a
@@ -17,7 +18,7 @@ const BOUNDS: usize = 16;
 
 /// By how much the samples around an exact reading may differ: one segment for small tensors or
 /// for middling ones, which is far less than a context.
-const STILL: Bytes = Bytes::mib(20);
+const STILL: Bytes = LARGE_SEGMENT;
 
 /// What NVML's readings and the probes' samples say together.
 #[derive(Debug, Clone, Default)]

@@ -22,8 +22,8 @@ const NEEDED: f64 = 0.7;
 /// The factor where nearly all of it could be given back (convolutions' workspaces).
 const OF_FEW_PIECES: f64 = 1.02;
 /// And where a run shows nothing of it; and where segments can grow.
-const UNSEEN: f64 = 1.06;
-const EXPANDABLE: f64 = 1.01;
+const UNSEEN: f64 = crate::measured::FIXED.1;
+const EXPANDABLE: f64 = crate::measured::EXPANDABLE.1;
 
 /// Shares within this of each other are the same.
 const SAME: f64 = 0.02;

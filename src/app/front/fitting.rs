@@ -6,13 +6,10 @@ use crate::app::fit::{Next as Asked, Shown, Trial};
 use crate::app::phase::{Next, Phase};
 use crate::event::{Exit, Level};
 use crate::forecast::{Allocator, Observation};
+use crate::measured::NON_TORCH_USUAL;
 use crate::state::RunOutcome;
 use crate::supervise::KeeperOrder;
 use crate::units::Bytes;
-
-/// What a context and its libraries take of a device, where nobody says what is left: 518 MiB were
-/// measured, and a little more.
-const CONTEXT: Bytes = Bytes::mib(640);
 
 impl Front {
     /// A step was seen: after the last of those that were asked for the run has shown enough.
@@ -49,7 +46,7 @@ impl Front {
         let reserved = rank.sample.as_ref().map(|(_, sample)| sample.reserved)?;
         let room = reserved + headroom.bytes;
         Some(if headroom.is_upper_bound {
-            room - CONTEXT
+            room - NON_TORCH_USUAL
         } else {
             room
         })
@@ -83,7 +80,7 @@ impl Front {
             .and_then(|oom| Some((oom.reserved()? + oom.free()?, oom.limit())));
         // A run that was over before anything was sampled.
         let devices = run.ranks.iter().flat_map(|rank| &rank.hello.devices);
-        let whole = devices.map(|device| device.total - CONTEXT).min();
+        let whole = devices.map(|device| device.total - NON_TORCH_USUAL).min();
         let (number, steps) = (run.number, run.steps());
         let Some(fitting) = &mut self.fitting else {
             return;

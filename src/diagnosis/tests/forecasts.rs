@@ -191,7 +191,7 @@ fn a_forecast_is_said_in_words_once() {
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
     assert!(notes.len() <= 2, "{notes:#?}");
     let last = &notes.last().expect("a note").text;
-    assert!(last.contains("a step; out of memory in about"), "{last}");
+    assert!(last.contains("per step; out of memory in about"), "{last}");
     let words = coming.words();
     let range = format!("({}–{})", coming.soonest, coming.latest);
     assert!(words.ends_with(&range), "{words}");

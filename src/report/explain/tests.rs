@@ -226,7 +226,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     for line in [
         "Out of memory in train.log: line 8, device 3: PyTorch's CUDA allocator; the program ended with it.",
         "  requested       512 MiB",
-        "  unallocated     1.00 GiB",
+        "  cached          1.00 GiB",
         "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, the rest 6.00 GiB",
         "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",

@@ -97,7 +97,7 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
         ("allocated", incident.allocated(), ""),
         ("private pools", report.and_then(|r| r.private_pools), ""),
         ("reserved", incident.reserved(), ""),
-        ("unallocated", incident.cached(), ""),
+        ("cached", incident.cached(), ""),
         ("this process", report.and_then(|r| r.process_used), ""),
     ];
     let mut shown = Vec::new();
