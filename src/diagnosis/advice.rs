@@ -6,7 +6,7 @@
 
 use super::case::Case;
 use crate::event::Phase;
-use crate::measured::{AUTOCAST_SAVES, CHECKPOINTING_SAVES, EIGHT_BIT_ADAM_SAVES, USUAL_CACHE};
+use crate::measured::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, USUAL_CACHE};
 use crate::units::Bytes;
 
 /// Suggestions given at most.
@@ -74,7 +74,7 @@ fn training(case: &Case) -> Vec<String> {
     let mut suggestions = vec![
         Suggestion {
             words: "activation checkpointing (torch.utils.checkpoint)",
-            gives: rest.scale(CHECKPOINTING_SAVES),
+            gives: rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
         },
         Suggestion {
             words: "half of the batch, with gradient accumulation to keep the effective one",
@@ -82,7 +82,7 @@ fn training(case: &Case) -> Vec<String> {
         },
         Suggestion {
             words: "automatic mixed precision (bf16)",
-            gives: rest.scale(AUTOCAST_SAVES),
+            gives: rest.scale(1.0 - AUTOCAST_LEAVES.1),
         },
         Suggestion {
             words: "an 8-bit optimizer",

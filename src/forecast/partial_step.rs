@@ -1,4 +1,4 @@
-//! What a step that memory ran out in would have needed, reckoned from how far it had come.
+//! What a step that memory ran out in would have needed, extrapolated from how far it had come.
 //!
 //! A forward keeps its activations one after the other; where a known share of it was past, the
 //! rest follows. At the beginning of backward all of them are there. What comes later in a first
@@ -7,25 +7,12 @@
 use super::estimate::Estimate;
 use super::target::Target;
 use crate::event::{OomRecord, Phase, SourceLine};
+use crate::measured::{
+    ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
+};
 use crate::units::Bytes;
 use serde::Serialize;
 
-/// How much more a forward may keep than its share says, at the most: the probe weighs modules by
-/// their outputs, and what functions beside modules keep it does not see. Measured on 17 models
-/// (decoders, encoders, vision transformers, convolutional networks; the bytes kept for backward at
-/// 135 leaves of their forwards, on the CPU): the whole was up to 1.23 times what was reckoned, in the
-/// median 0.97 times. The rest is for what a GPU's kernels keep otherwise.
-const FORWARD_SPREAD: f64 = 1.35;
-/// The same in backward: the activations are all there, the largest gradients may be to come.
-const BACKWARD_SPREAD: f64 = 1.15;
-/// What fails near the end of a forward is often the logits or their softmax; as much again is
-/// kept by the loss, and as much is its gradient.
-const LOSS_COPIES: f64 = 2.0;
-/// Adam keeps two numbers for each parameter. Which optimizer there is shows in its first step
-/// only; SGD keeps none.
-const ADAM: f64 = 2.0;
-/// Temporaries of an optimizer's step that takes all parameters at once (`foreach`), at the most.
-const FOREACH: f64 = 1.0;
 /// A share below this says too little.
 const LEAST_SHARE: f64 = 0.1;
 
@@ -113,7 +100,7 @@ impl PartialStep {
             // Where the forward ended it may have been more.
             Progress::Backward => wanted.max(record.sample.allocated_peak),
         };
-        let state = trained.scale(ADAM);
+        let state = trained.scale(ADAM_STATE);
         Some(PartialStep {
             progress,
             reached,
@@ -125,7 +112,7 @@ impl PartialStep {
             optimizer: Estimate::of(
                 parameters,
                 parameters + state + trained,
-                parameters + state + trained + trained.scale(FOREACH),
+                parameters + state + trained + trained.scale(FOREACH_TEMPORARIES),
             ),
             gradients: trained,
         })
@@ -137,7 +124,11 @@ impl PartialStep {
         let stays = structure.parameters + structure.optimizer_state;
         let ended = stays + structure.gradients;
         let base = Estimate::of(stays, stays, ended);
-        let optimizer = Estimate::of(ended, ended, ended + structure.parameters.scale(FOREACH));
+        let optimizer = Estimate::of(
+            ended,
+            ended,
+            ended + structure.parameters.scale(FOREACH_TEMPORARIES),
+        );
         PartialStep::of_later(record, base, optimizer, structure.gradients)
     }
 

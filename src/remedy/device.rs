@@ -6,6 +6,7 @@
 
 use super::inputs::RemedyInputs;
 use crate::command::{CommandLine, Word};
+use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name, Value, text};
 use crate::recognize::draft::Draft;
 use crate::recognize::launcher::Passage;
@@ -14,11 +15,6 @@ use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-
-/// What a run needs on a device beyond what PyTorch has allocated: the inputs and the libraries
-/// (518 MiB measured with torch 2.11), and the allocator's rounding.
-const CONTEXT: Bytes = crate::measured::NON_TORCH_USUAL;
-const ROUNDING: f64 = 1.04;
 
 /// Options by which programs and launchers choose devices themselves.
 const CHOOSERS: [&str; 10] = [
@@ -58,7 +54,7 @@ pub(super) fn another(
     let wanted = oom
         .allocated()
         .zip(oom.requested())
-        .map(|(allocated, requested)| (allocated + requested).scale(ROUNDING) + CONTEXT)
+        .map(|(allocated, requested)| (allocated + requested).scale(EXPANDABLE.2) + NON_TORCH_USUAL)
         .ok_or("how much the run needs is not known")?;
     let ranks = state.run().map_or(&[][..], |run| &run.ranks);
     let used: Vec<&Uuid> = ranks

@@ -12,18 +12,11 @@
 //! first run shows only four fifths of the base; none is above it.
 
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, edge, rounded};
+use crate::measured::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY};
 use crate::units::Bytes;
 
 /// Runs at most.
 pub const RUNS: usize = 3;
-
-/// Which share of what a run reserved above its peak a run at the limit likely needs.
-const NEEDED: f64 = 0.7;
-/// The factor where nearly all of it could be given back (convolutions' workspaces).
-const OF_FEW_PIECES: f64 = 1.02;
-/// And where a run shows nothing of it; and where segments can grow.
-const UNSEEN: f64 = crate::measured::FIXED.1;
-const EXPANDABLE: f64 = crate::measured::EXPANDABLE.1;
 
 /// Shares within this of each other are the same.
 const SAME: f64 = 0.02;
@@ -138,7 +131,7 @@ impl Search {
 
     fn second(&self, first: &Trial) -> Next {
         if !first.fits {
-            let smaller = self.largest(End::High, UNSEEN);
+            let smaller = self.largest(End::High, FIXED.1);
             let smaller = smaller.unwrap_or(first.value / 4).min(first.value / 2);
             return if first.value == 1 {
                 Next::Done(Answer::None)
@@ -262,18 +255,18 @@ impl Search {
     /// How much more than its peak a run at the limit likely needs.
     fn factor(&self) -> f64 {
         if self.allocator == Allocator::Expandable {
-            return EXPANDABLE;
+            return EXPANDABLE.1;
         }
         let likely = match self.most_reserved() {
             Some(most) => {
-                let all = 1.0 + (most - 1.0) * NEEDED;
+                let all = 1.0 + (most - 1.0) * OVERHEAD_NEEDED_LIKELY;
                 if self.lies_in_few_pieces() {
-                    all.min(OF_FEW_PIECES)
+                    all.min(FEW_PIECES_NEED.1)
                 } else {
                     all
                 }
             }
-            None => UNSEEN,
+            None => FIXED.1,
         };
         self.sufficed().map_or(likely, |most| likely.min(most))
     }
