@@ -20,6 +20,7 @@ pub(crate) mod launcher;
 pub(crate) mod program;
 mod reading;
 pub(crate) mod recognition;
+pub(crate) mod spellings;
 
 pub use argument::Form;
 pub use batch::{Batch, batch_of};

@@ -15,9 +15,10 @@ use super::argument::Arguments;
 use super::argument::{Hit, Name};
 use super::draft::Draft;
 use super::environment::LaunchEnvironment;
-use super::family::{self, Level};
+use super::family;
 use super::program::{Entry, Scope};
 use super::recognition::{Recognised, arguments_of, opened};
+use super::spellings::BatchArgument;
 use crate::command::CommandLine;
 
 /// The batch of a command.
@@ -77,10 +78,13 @@ pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Ba
                     .find(|(l, _)| *l == level)
                     .map(|(_, h)| *h)
             };
-            if let Some(hit) = of(Level::Micro).or(of(Level::Plain)).or(of(Level::Divided)) {
+            if let Some(hit) = of(BatchArgument::Micro)
+                .or(of(BatchArgument::Plain))
+                .or(of(BatchArgument::Divided))
+            {
                 return read(hit, Scope::Micro);
             }
-            read(of(Level::Total)?, Scope::Global)
+            read(of(BatchArgument::Total)?, Scope::Global)
         }
     }
 }

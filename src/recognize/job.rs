@@ -4,22 +4,8 @@
 use super::argument::text;
 use super::environment::LaunchEnvironment;
 use super::launcher::Anatomy;
+use super::spellings::spellings;
 use crate::command::{CommandLine, Word};
-
-/// Variables that say on how many machines a job runs.
-const NODES: [&str; 4] = ["NNODES", "NUM_NODES", "PET_NNODES", "MLP_WORKER_NUM"];
-
-/// Variables that say which of them this is.
-const NODE: [&str; 5] = [
-    "NODE_RANK",
-    "MACHINE_RANK",
-    "GROUP_RANK",
-    "PET_NODE_RANK",
-    "MLP_ROLE_INDEX",
-];
-
-/// Variables by which MPI's launchers tell a process how many there are.
-const MPI: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 
 /// The steps of SLURM that are a batch script and an interactive shell (`slurm.h`): what runs there
 /// is no task of a job but may start one.
@@ -53,7 +39,7 @@ pub(crate) fn part_of_a_job(
         said(name)?.trim().rsplit(':').next()?.parse().ok()
     };
     let shown = |name: &str| format!("{name}={}", said(name).unwrap_or_default());
-    let more_than = |least: u32, names: &[&str]| {
+    let more_than = |least: u32, names: &[String]| {
         names
             .iter()
             .find(|name| number(name).is_some_and(|n| n > least))
@@ -62,15 +48,16 @@ pub(crate) fn part_of_a_job(
     let task_of_slurm = || {
         let step = said("SLURM_STEP_ID")?;
         let counts = step.parse::<u32>().is_ok() && !NO_TASK.contains(&step.as_str());
-        counts.then(|| more_than(1, &["SLURM_STEP_NUM_TASKS"]))?
+        counts.then(|| more_than(1, &["SLURM_STEP_NUM_TASKS".into()]))?
     };
     let rank = || {
         said("RANK").or_else(|| said("LOCAL_RANK"))?;
-        more_than(1, &["WORLD_SIZE"])
+        more_than(1, &["WORLD_SIZE".into()])
     };
-    more_than(1, &NODES)
-        .or_else(|| more_than(0, &NODE))
+    let job = &spellings().job;
+    more_than(1, &job.machines)
+        .or_else(|| more_than(0, &job.machine))
         .or_else(task_of_slurm)
-        .or_else(|| more_than(1, &MPI))
+        .or_else(|| more_than(1, &job.processes))
         .or_else(rank)
 }

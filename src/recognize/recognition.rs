@@ -5,6 +5,7 @@ use super::environment::LaunchEnvironment;
 use super::job::part_of_a_job;
 use super::launcher::{Anatomy, Kind, Launcher, Passage, file_name, take_apart};
 use super::program::{Catalogue, Entry, Seen};
+use super::spellings::{is_off, is_one, spellings};
 use crate::command::CommandLine;
 
 /// A command as far as it was understood.
@@ -108,39 +109,6 @@ pub(crate) fn opened<'a>(arguments: Arguments<'a>, entry: &Entry) -> Result<Argu
     }
 }
 
-/// Names of scripts that measure or use a model rather than train one.
-const NO_TRAINING: [&str; 16] = [
-    "eval",
-    "evaluate",
-    "evaluation",
-    "val",
-    "validate",
-    "test",
-    "infer",
-    "inference",
-    "predict",
-    "generate",
-    "sample",
-    "export",
-    "benchmark",
-    "serve",
-    "detect",
-    "demo",
-];
-
-/// Bare switches with which training scripts only evaluate.
-const ONLY_EVALUATES: [&str; 9] = [
-    "--eval",
-    "--eval-only",
-    "--evaluate",
-    "--evaluate-only",
-    "--test-only",
-    "--only-eval",
-    "--only-test",
-    "--inference-only",
-    "--validate-only",
-];
-
 fn closed(
     anatomy: &Anatomy,
     program: &str,
@@ -188,11 +156,11 @@ fn closed(
     }
     let stem = name.strip_suffix(".py").unwrap_or(name);
     let stem = stem.rsplit('.').next().unwrap_or(stem);
-    if NO_TRAINING.contains(&stem) {
+    if is_one(&spellings().not_training, stem) {
         return Some(format!("{name} looks like no training"));
     }
-    ONLY_EVALUATES
-        .iter()
+    let mut switches = spellings().only_evaluates.iter();
+    switches
         .find(|option| is_on(arguments, option))
         .map(|option| format!("{option}: it only evaluates"))
 }
@@ -203,27 +171,4 @@ fn is_on(arguments: &Arguments<'_>, option: &str) -> bool {
         .find(Name::new(option))
         .iter()
         .any(|hit| !hit.value.is_some_and(|v| is_off(v.text)))
-}
-
-/// Values that mean "no" or full precision.
-pub(crate) fn is_off(value: &str) -> bool {
-    matches!(
-        value.to_ascii_lowercase().as_str(),
-        "no" | "none"
-            | "off"
-            | "false"
-            | "f"
-            | "n"
-            | "0"
-            | "null"
-            | "fp32"
-            | "float32"
-            | "float"
-            | "32"
-            | "32-true"
-            | "full"
-            | "single"
-            | "o0"
-            | "amp_fp32"
-    )
 }

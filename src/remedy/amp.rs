@@ -8,7 +8,8 @@ use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::draft::Draft;
 use crate::recognize::family::{self, Said};
 use crate::recognize::program::Entry;
-use crate::recognize::recognition::{Recognised, arguments_of, is_off};
+use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::spellings::is_off;
 
 /// The edits that switch mixed precision on, or why there are none.
 pub(super) fn mixed(

@@ -7,6 +7,7 @@ use crate::command::CommandLine;
 use crate::recognize::draft::Draft;
 use crate::recognize::family::{self, Said};
 use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::spellings::is_no;
 
 /// The edits that switch it on, or why there are none.
 pub(super) fn recompute(
@@ -34,6 +35,7 @@ pub(super) fn recompute(
             place: recompute.place,
             spaced: recompute.spaced,
             of_launcher: None,
+            // (`full` is all of it, of a precision it is the opposite.)
             means_off: is_no,
             in_file: &entry.file.recompute,
             inputs,
@@ -58,12 +60,4 @@ pub(super) fn recompute(
             Err("no argument for activation checkpointing is known for this program".into())
         }
     }
-}
-
-/// Values with which nothing is recomputed. (`full` is all of it, of a precision it is the opposite.)
-fn is_no(value: &str) -> bool {
-    matches!(
-        value.to_ascii_lowercase().as_str(),
-        "no" | "none" | "off" | "false" | "f" | "n" | "0" | "null"
-    )
 }

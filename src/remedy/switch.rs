@@ -8,10 +8,10 @@ use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Form, Hit, Name, same};
 use crate::recognize::draft::Draft;
-use crate::recognize::family::is_bool;
 use crate::recognize::file::{self, Lookup};
 use crate::recognize::program::{Entry, Place, Unsaid};
 use crate::recognize::recognition::{Recognised, opened};
+use crate::recognize::spellings::{is_bool, turned_on};
 
 /// A switch of a known program, as its entry describes it.
 pub(super) struct Switch<'a> {
@@ -269,15 +269,9 @@ pub(super) fn mostly_equals(arguments: &Arguments<'_>) -> bool {
 
 /// `value` with the capitals of what it replaces: `False` → `True`, `false` → `true`, `0` → `1`.
 fn in_case_of(old: &str, value: &str) -> String {
-    match (old, value.to_ascii_lowercase().as_str()) {
-        ("False", "true" | "1") => "True".into(),
-        ("false", "true" | "1") => "true".into(),
-        ("FALSE", "true" | "1") => "TRUE".into(),
-        ("0", "true" | "1") => "1".into(),
-        ("no", "true" | "1") => "yes".into(),
-        ("off", "true" | "1") => "on".into(),
-        _ => value.to_string(),
-    }
+    let is_true = matches!(value.to_ascii_lowercase().as_str(), "true" | "1");
+    let turned = turned_on(old).filter(|_| is_true);
+    turned.unwrap_or(value).to_string()
 }
 
 pub(super) fn shown(hit: &Hit<'_>) -> String {

@@ -2,27 +2,7 @@
 
 use super::{Form, Hit, Name, OPAQUE, Token, Value, same, text};
 use crate::command::Word;
-
-/// Options after which `key=value` words stand as a group; after any other option such a word is
-/// that option's value (`--run-name batch_size=64`).
-const GROUPS: [&str; 16] = [
-    "--opts",
-    "--opt",
-    "--options",
-    "--cfg-options",
-    "--cfg_options",
-    "--override",
-    "--overrides",
-    "--override-options",
-    "--set",
-    "--params",
-    "-params",
-    "--hyperparams",
-    "--hydra-overrides",
-    "-m",
-    "--multirun",
-    "--hparams",
-];
+use crate::recognize::spellings::{is_one, spellings};
 
 /// The arguments of a program, in order.
 #[derive(Debug, Clone, Default)]
@@ -263,7 +243,7 @@ impl<'a> Arguments<'a> {
         let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
             return true;
         };
-        !before.is_option() || before.text.contains('=') || GROUPS.contains(&before.text)
+        !before.is_option() || before.text.contains('=') || is_one(&spellings().groups, before.text)
     }
 }
 

@@ -4,9 +4,10 @@
 use super::super::argument::{Arguments, Hit, Name, Value, same, text};
 use super::super::draft::Draft;
 use super::super::environment::LaunchEnvironment;
-use super::super::family::{self, Level};
+use super::super::family;
 use super::super::launcher::{Kind, file_name};
 use super::super::recognition::Recognised;
+use super::super::spellings::BatchArgument;
 use super::accumulation::set_accumulation;
 use super::deepspeed;
 use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, parsed, reduced, times};
@@ -36,7 +37,10 @@ pub(super) fn smaller(
             assigned[0].name, found[0].1.name
         ));
     }
-    if let Some((_, part)) = found.iter().find(|(level, _)| *level == Level::Unsure) {
+    if let Some((_, part)) = found
+        .iter()
+        .find(|(level, _)| *level == BatchArgument::Unsure)
+    {
         return Err(format!(
             "whether {} is a part of the batch or the batch itself is not known",
             part.name
@@ -46,7 +50,7 @@ pub(super) fn smaller(
         .argv
         .get(recognised.anatomy.program)
         .map_or("", text);
-    let at_level = |levels: &[Level]| -> Result<Option<Hit<'_>>, String> {
+    let at_level = |levels: &[BatchArgument]| -> Result<Option<Hit<'_>>, String> {
         let of: Vec<&Hit<'_>> = found
             .iter()
             .filter(|(level, _)| levels.contains(level))
@@ -73,19 +77,29 @@ pub(super) fn smaller(
             one.name, two.name
         ));
     }
-    let (hit, total) = match at_level(&[Level::Micro])? {
-        Some(hit) => (hit, found.iter().find(|(level, _)| *level != Level::Micro)),
+    let (hit, total) = match at_level(&[BatchArgument::Micro])? {
+        Some(hit) => (
+            hit,
+            found
+                .iter()
+                .find(|(level, _)| *level != BatchArgument::Micro),
+        ),
         None => {
-            if let Some((_, total)) = found.iter().find(|(level, _)| *level == Level::Total) {
+            if let Some((_, total)) = found
+                .iter()
+                .find(|(level, _)| *level == BatchArgument::Total)
+            {
                 return Err(format!(
                     "{} is a total; what one device takes at once is not in the command",
                     total.name
                 ));
             }
-            let Some(hit) = at_level(&[Level::Plain, Level::Divided])? else {
+            let Some(hit) = at_level(&[BatchArgument::Plain, BatchArgument::Divided])? else {
                 return Err("no batch size in the command".into());
             };
-            let is_divided = found.iter().any(|(level, _)| *level == Level::Divided);
+            let is_divided = found
+                .iter()
+                .any(|(level, _)| *level == BatchArgument::Divided);
             if is_divided && let Some(steps) = steps.last() {
                 return Err(format!(
                     "whether {program} divides {} by {} is not known",
@@ -170,7 +184,7 @@ fn assigned_batches<'a>(
     assigned(command, recognised, |name| {
         matches!(
             family::batch_level(name),
-            Some(Level::Micro | Level::Plain | Level::Divided)
+            Some(BatchArgument::Micro | BatchArgument::Plain | BatchArgument::Divided)
         )
     })
 }

@@ -1,0 +1,125 @@
+//! `spellings.toml`: how programs that no entry knows spell their arguments, read once.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Names by what they mean.
+type Meanings<M> = BTreeMap<M, Vec<String>>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spellings {
+    pub training_parts: Vec<String>,
+    pub accumulation: Vec<String>,
+    pub workers: Vec<String>,
+    pub groups: Vec<String>,
+    pub not_training: Vec<String>,
+    pub only_evaluates: Vec<String>,
+    pub batch: Meanings<BatchArgument>,
+    pub precision: Meanings<PrecisionArgument>,
+    pub checkpointing: Meanings<CheckpointingArgument>,
+    values: Values,
+    turned_on: BTreeMap<String, String>,
+    pub job: JobVariables,
+}
+
+/// How a batch argument of an unknown program is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BatchArgument {
+    /// Its name says that it is what one device takes at once.
+    Micro,
+    /// A batch, most likely of one device.
+    Plain,
+    /// As [`BatchArgument::Plain`], but some programs divide it by their accumulation steps.
+    Divided,
+    /// A total over devices and accumulation.
+    Total,
+    /// A part of the batch or the batch itself, depending on the program.
+    Unsure,
+}
+
+/// What an argument says about precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PrecisionArgument {
+    Amp,
+    Bf16,
+    Fp16,
+    Format,
+    Negated,
+    Valued,
+}
+
+/// What an argument says about activation checkpointing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CheckpointingArgument {
+    Switch,
+    Negated,
+    Unclear,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    yes: Vec<String>,
+    no: Vec<String>,
+    nothing: Vec<String>,
+    full_precision: Vec<String>,
+}
+
+/// Variables that say that a command is one part of a job.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JobVariables {
+    pub machines: Vec<String>,
+    pub machine: Vec<String>,
+    pub processes: Vec<String>,
+}
+
+pub(crate) fn spellings() -> &'static Spellings {
+    static SPELLINGS: OnceLock<Spellings> = OnceLock::new();
+    SPELLINGS.get_or_init(|| {
+        toml::from_str(include_str!("spellings.toml"))
+            .expect("spellings.toml is part of the binary and read by a test")
+    })
+}
+
+/// Whether a name or value is one of a list.
+pub(crate) fn is_one(list: &[String], word: &str) -> bool {
+    list.iter().any(|one| one == word)
+}
+
+/// What a name means, of a table by meaning.
+pub(crate) fn meaning<M: Copy>(table: &Meanings<M>, name: &str) -> Option<M> {
+    let found = table.iter().find(|(_, names)| is_one(names, name));
+    found.map(|(meaning, _)| *meaning)
+}
+
+/// Whether a word is a boolean's value.
+pub(crate) fn is_bool(word: &str) -> bool {
+    let (word, values) = (word.to_ascii_lowercase(), &spellings().values);
+    is_one(&values.yes, &word) || is_one(&values.no, &word)
+}
+
+/// Values that mean "no".
+pub(crate) fn is_no(value: &str) -> bool {
+    let (value, values) = (value.to_ascii_lowercase(), &spellings().values);
+    is_one(&values.no, &value) || is_one(&values.nothing, &value)
+}
+
+/// Values that mean "no" or full precision.
+pub(crate) fn is_off(value: &str) -> bool {
+    is_no(value)
+        || is_one(
+            &spellings().values.full_precision,
+            &value.to_ascii_lowercase(),
+        )
+}
+
+/// What a value that says "off" becomes when it is turned on, with the same capitals.
+pub(crate) fn turned_on(value: &str) -> Option<&'static str> {
+    spellings().turned_on.get(value).map(String::as_str)
+}
