@@ -7,13 +7,9 @@
 
 mod allocator;
 mod estimate;
-#[cfg(test)]
-mod failed;
 mod hint;
 mod inputs;
 mod largest;
-#[cfg(test)]
-mod measured;
 mod memory;
 mod observation;
 mod partial_step;

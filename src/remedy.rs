@@ -10,13 +10,9 @@ mod device;
 mod expandable_segments;
 mod expectation;
 mod inputs;
-#[cfg(test)]
-mod laws;
 mod leftover;
 mod offer;
 mod patch;
-#[cfg(test)]
-mod pitfalls;
 mod plan;
 mod plan_output;
 mod refusal;
@@ -24,6 +20,8 @@ mod resume;
 mod setting;
 mod spec;
 mod switch;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod workers;
 

@@ -1,144 +1,18 @@
-//! First steps that ran out of memory on a real GPU (an H200, torch 2.11, trainings of
-//! `tests/gpu/programs/grid.py` under a cap), and what the model makes of them: held against the real
-//! peaks of the same trainings, a batch is chosen that really fits. Their shares of the forward are
-//! what the probe says at the same places of the same models.
+//! First steps that ran out of memory under a cap: held against the real peaks of the same trainings,
+//! a batch is chosen that really fits.
 
-use super::*;
-use crate::event::{LineUsage, ModelBytes, OomRecord, Phase, Sample, SourceLine};
-use crate::recognize::Reading;
-use crate::state::OomIncident;
-use crate::state::staged::gib;
-use crate::units::{Moment, Pid};
-
-/// One of them; figures in GiB.
-struct Failed {
-    name: &'static str,
-    batch: u64,
-    cap: f64,
-    progress: Progress,
-    parameters: f64,
-    allocated: f64,
-    requested: f64,
-    reserved: f64,
-    peak: f64,
-    /// The real peak: what stays from step to step, and what each sample takes.
-    truth: (f64, f64),
-    /// The batch that is chosen.
-    chosen: u64,
-}
-
-const FAILED: [Failed; 8] = [
-    Failed {
-        name: "decoder",
-        batch: 64,
-        cap: 24.0,
-        progress: Progress::Forward(0.8647),
-        parameters: 0.502,
-        allocated: 22.658,
-        requested: 3.906,
-        reserved: 22.668,
-        peak: 22.658,
-        truth: (1.56, 0.468),
-        chosen: 24,
-    },
-    Failed {
-        name: "BERT, random lengths",
-        batch: 64,
-        cap: 16.0,
-        progress: Progress::Forward(0.526),
-        parameters: 0.502,
-        allocated: 15.884,
-        requested: 0.363,
-        reserved: 15.896,
-        peak: 15.884,
-        truth: (1.63, 0.4603),
-        chosen: 16,
-    },
-    Failed {
-        name: "MoE",
-        batch: 64,
-        cap: 16.0,
-        progress: Progress::Forward(0.8089),
-        parameters: 1.083,
-        allocated: 12.022,
-        requested: 3.906,
-        reserved: 12.377,
-        peak: 12.022,
-        truth: (3.25, 0.3554),
-        chosen: 24,
-    },
-    Failed {
-        name: "ViT",
-        batch: 192,
-        cap: 16.0,
-        progress: Progress::Forward(0.7316),
-        parameters: 0.322,
-        allocated: 15.575,
-        requested: 0.432,
-        reserved: 15.703,
-        peak: 15.575,
-        truth: (1.09, 0.112),
-        chosen: 80,
-    },
-    Failed {
-        name: "ResNet",
-        batch: 512,
-        cap: 12.0,
-        progress: Progress::Forward(0.3461),
-        parameters: 0.026,
-        allocated: 11.032,
-        requested: 1.531,
-        reserved: 11.053,
-        peak: 11.032,
-        truth: (0.15, 0.0626),
-        chosen: 104,
-    },
-    Failed {
-        name: "ResNet, half",
-        batch: 256,
-        cap: 12.0,
-        progress: Progress::Forward(0.7228),
-        parameters: 0.026,
-        allocated: 11.655,
-        requested: 0.768,
-        reserved: 11.689,
-        peak: 11.655,
-        truth: (0.15, 0.0626),
-        chosen: 112,
-    },
-    Failed {
-        name: "decoder, recomputed",
-        batch: 96,
-        cap: 16.0,
-        progress: Progress::Backward,
-        parameters: 0.502,
-        allocated: 14.223,
-        requested: 5.859,
-        reserved: 15.383,
-        peak: 14.223,
-        truth: (1.58, 0.2034),
-        chosen: 40,
-    },
-    Failed {
-        name: "U-Net",
-        batch: 64,
-        cap: 12.0,
-        progress: Progress::Backward,
-        parameters: 0.008,
-        allocated: 8.408,
-        requested: 2.301,
-        reserved: 10.99,
-        peak: 8.947,
-        truth: (0.03, 0.1676),
-        chosen: 32,
-    },
-];
+use super::{Failed, gib, measured};
+use oomph::event::{LineUsage, ModelBytes, OomRecord, Phase, Sample, SourceLine};
+use oomph::forecast::*;
+use oomph::recognize::Reading;
+use oomph::state::OomIncident;
+use oomph::units::{Moment, Pid};
 
 impl Failed {
     fn record(&self) -> OomRecord {
-        let (phase, progress) = match self.progress {
-            Progress::Forward(share) => (Phase::Forward, Some(share)),
-            Progress::Backward => (Phase::Backward, None),
+        let (phase, progress) = match self.forward {
+            Some(share) => (Phase::Forward, Some(share)),
+            None => (Phase::Backward, None),
         };
         let built = LineUsage {
             line: line("/home/user/train.py", "train"),
@@ -235,7 +109,7 @@ fn reckoned(model: &Model, batch: u64) -> Estimate {
 
 #[test]
 fn what_a_first_step_would_have_needed_is_reckoned() {
-    for failed in &FAILED {
+    for failed in measured().failed {
         let model = failed.model_of(failed.record());
         for batch in [failed.batch / 8, failed.batch / 2, failed.batch] {
             let (peak, truth) = (reckoned(&model, batch), failed.peak(batch));
@@ -253,7 +127,7 @@ fn what_a_first_step_would_have_needed_is_reckoned() {
 
 #[test]
 fn the_batch_that_is_chosen_really_fits() {
-    for failed in &FAILED {
+    for failed in measured().failed {
         let model = failed.model_of(failed.record());
         let chosen = failed.largest(&model);
         assert_eq!(chosen, Some(failed.chosen), "{}", failed.name);
@@ -265,7 +139,7 @@ fn the_batch_that_is_chosen_really_fits() {
 
 #[test]
 fn where_little_is_known_a_bound_stays() {
-    let failed = &FAILED[1];
+    let failed = &measured().failed[1];
     let bound = |change: fn(&mut OomRecord)| {
         let mut record = failed.record();
         change(&mut record);
@@ -288,7 +162,7 @@ fn where_little_is_known_a_bound_stays() {
 
 #[test]
 fn what_is_frozen_has_no_state_to_come() {
-    let failed = &FAILED[0];
+    let failed = &measured().failed[0];
     let of = |trained: f64| {
         let mut record = failed.record();
         record.model = Some(Box::new(ModelBytes {
@@ -305,7 +179,7 @@ fn what_is_frozen_has_no_state_to_come() {
 
 #[test]
 fn gradients_that_stay_are_counted() {
-    let failed = &FAILED[0];
+    let failed = &measured().failed[0];
     let model = failed.model_of(failed.record());
     let kept = Target {
         keeps_gradients: true,

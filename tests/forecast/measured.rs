@@ -1,70 +1,7 @@
-//! The model held against what was measured on a real GPU (an H200, torch 2.11, AdamW): peaks of
-//! seven trainings at several batches, and the smallest memory in which they really ran.
+//! Whole runs: peaks at several batches, and the smallest memory in which they really ran.
 
-use super::*;
-use crate::state::staged::gib;
-
-/// A training: parameters, what is allocated after `step()` (gradients included), and the peak at
-/// each batch, in GiB. Parameters of the small U-Net follow from its floor.
-struct Training {
-    name: &'static str,
-    parameters: f64,
-    floor: f64,
-    varies: bool,
-    peaks: &'static [(u64, f64)],
-}
-
-const TRAININGS: [Training; 7] = [
-    Training {
-        name: "gpt2 fp32",
-        parameters: 0.463,
-        floor: 1.925,
-        varies: false,
-        peaks: &[(4, 4.78), (8, 8.09), (16, 14.69), (32, 27.94)],
-    },
-    Training {
-        name: "gpt2 bf16 autocast",
-        parameters: 0.463,
-        floor: 1.925,
-        varies: false,
-        peaks: &[(8, 7.19), (16, 12.68), (32, 23.65)],
-    },
-    Training {
-        name: "gpt2 with checkpointing",
-        parameters: 0.463,
-        floor: 1.925,
-        varies: false,
-        peaks: &[(8, 3.93), (16, 6.39), (32, 11.34)],
-    },
-    Training {
-        name: "resnet50 fp32",
-        parameters: 0.095,
-        floor: 0.45,
-        varies: false,
-        peaks: &[(16, 1.60), (32, 2.87), (64, 5.45), (128, 10.61)],
-    },
-    Training {
-        name: "ViT-B/16 fp32",
-        parameters: 0.322,
-        floor: 1.36,
-        varies: false,
-        peaks: &[(16, 2.86), (32, 4.67), (64, 8.27)],
-    },
-    Training {
-        name: "BERT-base, random lengths",
-        parameters: 0.408,
-        floor: 1.71,
-        varies: true,
-        peaks: &[(8, 3.74), (16, 6.15), (32, 10.88)],
-    },
-    Training {
-        name: "small U-Net",
-        parameters: 0.0275,
-        floor: 0.11,
-        varies: false,
-        peaks: &[(4, 1.62), (8, 3.16), (16, 6.24)],
-    },
-];
+use super::{Training, gib, measured};
+use oomph::forecast::*;
 
 impl Training {
     /// What the probe would have shown of it at a batch.
@@ -90,6 +27,12 @@ impl Training {
             left_over: None,
         }
     }
+}
+
+fn training(name: &str) -> Training {
+    let mut all = measured().training.into_iter();
+    all.find(|training| training.name == name)
+        .expect("it is there")
 }
 
 fn target(batch: u64) -> Target {
@@ -136,11 +79,11 @@ impl Score {
 #[test]
 fn from_one_run_other_batches_are_foretold() {
     let mut score = Score::default();
-    for training in &TRAININGS {
-        for from in training.peaks {
+    for training in measured().training {
+        for from in &training.peaks {
             let model = Model::of(vec![training.seen(*from)]);
             for (batch, truth) in training.peaks.iter().filter(|to| to.0 != from.0) {
-                score.take(training.name, forecast(&model, *batch), *truth);
+                score.take(&training.name, forecast(&model, *batch), *truth);
             }
         }
     }
@@ -153,13 +96,13 @@ fn from_one_run_other_batches_are_foretold() {
 #[test]
 fn from_two_runs_the_others_are_foretold() {
     let mut score = Score::default();
-    for training in &TRAININGS {
-        for a in training.peaks {
+    for training in measured().training {
+        for a in &training.peaks {
             for b in training.peaks.iter().filter(|b| b.0 > a.0) {
                 let model = Model::of(vec![training.seen(*a), training.seen(*b)]);
                 let others = |to: &&(u64, f64)| to.0 != a.0 && to.0 != b.0;
                 for (batch, truth) in training.peaks.iter().filter(others) {
-                    score.take(training.name, forecast(&model, *batch), *truth);
+                    score.take(&training.name, forecast(&model, *batch), *truth);
                 }
             }
         }
@@ -174,7 +117,7 @@ fn from_two_runs_the_others_are_foretold() {
 fn a_small_batch_is_ruled_by_the_optimizer() {
     // gpt2 with checkpointing at batch 2: by the line its passes reach 2.09 GiB, its optimizer
     // 2.39 (the floor and one more set of parameters). The first step, without state, shows it.
-    let training = &TRAININGS[2];
+    let training = training("gpt2 with checkpointing");
     let mut seen = training.seen((2, 2.39));
     seen.passes = Passes::Within(gib(2.09), gib(2.39));
     seen.optimizer = Estimate::exact(gib(2.39));
@@ -192,26 +135,17 @@ fn a_small_batch_is_ruled_by_the_optimizer() {
 #[test]
 fn what_a_run_really_needs_lies_within() {
     // Allocated peak, reserved peak without a cap and the smallest cap, as shares of the peak.
-    for (name, peak, reserved, fixed, expandable) in [
-        ("gpt2", 27.94, 1.08, 1.08, 1.003),
-        ("gpt2 bf16", 23.64, 1.03, 1.04, 1.008),
-        ("gpt2 checkpointing b32", 11.34, 1.29, 1.29, 1.02),
-        ("gpt2 checkpointing b8", 3.93, 1.22, 1.22, 1.04),
-        ("resnet50", 10.61, 1.20, 1.02, 1.008),
-        ("ViT-B", 8.27, 1.03, 1.02, 1.01),
-        ("BERT b32", 10.87, 1.48, 1.06, 1.006),
-        ("BERT b8", 3.74, 1.39, 1.12, 1.01),
-        ("U-Net", 6.24, 1.25, 1.05, 1.0),
-    ] {
+    for need in measured().need {
+        let (name, peak) = (need.name, need.peak);
         let training = Training {
-            name,
+            name: name.clone(),
             parameters: 0.1,
             floor: 0.4,
             varies: false,
-            peaks: &[],
+            peaks: Vec::new(),
         };
         let mut seen = training.seen((8, peak));
-        seen.overhead = Some(reserved);
+        seen.overhead = Some(need.reserved);
         let model = Model::of(vec![seen.clone()]);
         let needs = |model: &Model, allocator| match model.needs(&Target {
             allocator,
@@ -225,24 +159,24 @@ fn what_a_run_really_needs_lies_within() {
             needs(&model, Allocator::Expandable),
         );
         assert!(
-            by_fixed.holds(gib(peak * fixed)),
+            by_fixed.holds(gib(peak * need.fixed)),
             "{name}: {}",
             by_fixed.shown()
         );
         assert!(
-            by_expandable.holds(gib(peak * expandable)),
+            by_expandable.holds(gib(peak * need.expandable)),
             "{name}: {}",
             by_expandable.shown()
         );
         // Without a figure of its own reservations it may be as much as any.
         seen.overhead = None;
-        assert!(needs(&Model::of(vec![seen]), Allocator::Fixed).holds(gib(peak * fixed)));
+        assert!(needs(&Model::of(vec![seen]), Allocator::Fixed).holds(gib(peak * need.fixed)));
     }
 }
 
 #[test]
 fn a_run_that_failed_is_a_bound() {
-    let training = &TRAININGS[0];
+    let training = training("gpt2 fp32");
     let mut failed = training.seen((64, 40.0));
     failed.passes = Passes::AtLeast(gib(40.0), Unseen::NoStep);
     let alone = Model::of(vec![failed.clone()]);
@@ -260,7 +194,7 @@ fn a_run_that_failed_is_a_bound() {
 
 #[test]
 fn accumulation_keeps_the_gradients() {
-    let training = &TRAININGS[0];
+    let training = training("gpt2 fp32");
     let model = Model::of(vec![training.seen((16, 14.69))]);
     let kept = Target {
         keeps_gradients: true,
@@ -276,7 +210,7 @@ fn accumulation_keeps_the_gradients() {
 
 #[test]
 fn the_largest_batch_is_just_below_the_room() {
-    let training = &TRAININGS[0];
+    let training = training("gpt2 fp32");
     let model = Model::of(vec![training.seen((16, 14.69)), training.seen((32, 27.94))]);
     // 141 GiB: the line says 168, upper end, 4 % and 2 % more.
     let largest = model

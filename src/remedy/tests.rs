@@ -1,0 +1,229 @@
+//! Remedies that depend on what a session has shown: another device, waiting for another process,
+//! stopping a leftover, fewer DataLoader workers. (All the others: `tests/commands`.)
+
+use super::{Availability, Leftover, Plan, Remedy, RemedyId, RemedyInputs, remedies};
+use crate::command::{CommandLine, EnvChange, Word};
+use crate::diagnosis::{Cause, Certainty, Finding};
+use crate::event::What;
+use crate::forecast::ForecastInputs;
+use crate::recognize::LaunchEnvironment;
+use crate::state::staged::{StagedSession, gib, reading, record, uuid};
+use crate::units::{Bytes, Pid};
+
+/// A command as a person types it; a word `NAME=VALUE` in front is environment.
+fn command(line: &str) -> CommandLine {
+    let typed = line.split_once(' ').filter(|(word, _)| word.contains('='));
+    let (set, rest) = typed.map_or((None, line), |(set, rest)| (set.split_once('='), rest));
+    CommandLine {
+        argv: rest.split(' ').map(Word::from).collect(),
+        env: set
+            .into_iter()
+            .map(|(name, value)| EnvChange {
+                name: Word::from(name),
+                value: Some(Word::from(value)),
+            })
+            .collect(),
+        cwd: "/work".into(),
+    }
+}
+
+/// The edited command, or `!` and why there is none.
+fn outcome(line: &str, id: RemedyId, inputs: &RemedyInputs<'_>) -> String {
+    let before = command(line);
+    let all = remedies(&before, inputs);
+    let remedy = all.iter().find(|remedy| remedy.id == id).unwrap();
+    match &remedy.availability {
+        Availability::NotOffered(reason) => format!("!{reason}"),
+        Availability::Offered => {
+            let after = Plan::of(&before, &[remedy]).command;
+            let set = after.env.iter().map(|change| {
+                let value = change.value.as_ref().unwrap().to_string_lossy();
+                format!("{}={value}", change.name.to_string_lossy())
+            });
+            let words = after.argv.iter().map(Word::to_string_lossy);
+            set.chain(words).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn finding(cause: Cause, foreign: Option<i32>) -> Finding {
+    Finding {
+        cause,
+        certainty: Certainty::Likely,
+        headline: String::new(),
+        explanation: String::new(),
+        evidence: Vec::new(),
+        advice: Vec::new(),
+        device: None,
+        rank: None,
+        foreign: foreign.map(Pid),
+    }
+}
+
+/// A process on `aaaa-0` that ran out with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
+fn out_on_the_first() -> StagedSession {
+    out_on_the_first_under(None)
+}
+
+fn out_on_the_first_under(limit: Option<Bytes>) -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.sampled(2.0, 12.0, 13.0);
+    scene.add(
+        2.5,
+        What::Device(reading(&[(100, gib(13.5)), (7, gib(9.0))])),
+    );
+    let mut other = reading(&[]);
+    other.uuid = uuid(1);
+    other.index = 1;
+    other.free = Some(gib(20.0));
+    scene.add(2.5, What::Device(other));
+    let mut out = record(100, gib(12.0), gib(13.0), gib(2.0), gib(1.0));
+    out.limit = limit;
+    scene.add(3.0, What::Oom(out));
+    scene
+}
+
+fn device(line: &str, scene: &StagedSession, environment: &[(&str, &str)]) -> String {
+    let owned: Vec<(String, String)> = environment
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()))
+        .collect();
+    let findings = [finding(Cause::OtherProcess, Some(7))];
+    let context = RemedyInputs {
+        launch: LaunchEnvironment {
+            environment: &owned,
+            ..LaunchEnvironment::default()
+        },
+        forecast: ForecastInputs {
+            state: Some(&scene.state),
+            oom: scene.state.oom(),
+            ..ForecastInputs::default()
+        },
+        findings: &findings,
+        ..RemedyInputs::default()
+    };
+    outcome(line, RemedyId::Device, &context)
+}
+
+#[test]
+fn another_device_is_written_as_the_user_wrote_it() {
+    let scene = out_on_the_first();
+    for (line, environment, expected) in [
+        (
+            "python a.py",
+            &[][..],
+            "CUDA_VISIBLE_DEVICES=GPU-aaaa-1 python a.py",
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=0,1 python a.py",
+            &[],
+            "CUDA_VISIBLE_DEVICES=1,0 python a.py",
+        ),
+        (
+            "env CUDA_VISIBLE_DEVICES=GPU-aaaa-0,GPU-aaaa-1 python a.py",
+            &[],
+            "env CUDA_VISIBLE_DEVICES=GPU-aaaa-1,GPU-aaaa-0 python a.py",
+        ),
+        (
+            "python a.py --lr 1",
+            &[("CUDA_VISIBLE_DEVICES", "0,1")],
+            "CUDA_VISIBLE_DEVICES=1,0 python a.py --lr 1",
+        ),
+    ] {
+        assert_eq!(device(line, &scene, environment), expected, "{line}");
+    }
+    for (line, environment, reason) in [
+        ("python a.py --gpu 0", &[][..], "--gpu chooses"),
+        (
+            "deepspeed --include localhost:0 a.py",
+            &[],
+            "--include chooses",
+        ),
+        ("docker run image python a.py", &[], "chooses the devices"),
+        ("yolo train batch=8 device=0", &[], "device= chooses"),
+        (
+            "python a.py",
+            &[("CUDA_VISIBLE_DEVICES", "3")],
+            "does not name",
+        ),
+        (
+            "python a.py",
+            &[("CUDA_VISIBLE_DEVICES", "1,0")],
+            "another order",
+        ),
+    ] {
+        let got = device(line, &scene, environment);
+        assert!(
+            got.starts_with('!') && got.contains(reason),
+            "{line}: {got}"
+        );
+    }
+    let mut full = out_on_the_first();
+    let mut other = reading(&[]);
+    other.uuid = uuid(1);
+    other.index = 1;
+    other.free = Some(gib(10.0));
+    full.add(4.0, What::Device(other));
+    assert!(device("python a.py", &full, &[]).contains("no other GPU"));
+    // A cap of the program's own is there on any device.
+    let capped = out_on_the_first_under(Some(gib(13.5)));
+    assert!(device("python a.py", &capped, &[]).contains("as tight"));
+    assert!(
+        outcome("python a.py", RemedyId::Device, &RemedyInputs::default())
+            .contains("nothing has run")
+    );
+}
+
+#[test]
+fn who_else_holds_the_memory_is_waited_for_or_stopped() {
+    let find = |findings: &[Finding], leftovers: &[Leftover]| -> Vec<Remedy> {
+        let scene = out_on_the_first();
+        let context = RemedyInputs {
+            forecast: ForecastInputs {
+                state: Some(&scene.state),
+                oom: scene.state.oom(),
+                ..ForecastInputs::default()
+            },
+            findings,
+            leftovers,
+            ..RemedyInputs::default()
+        };
+        remedies(&command("python a.py --batch-size 8"), &context)
+    };
+    let has = |all: &[Remedy], id| {
+        all.iter()
+            .any(|remedy| remedy.id == id && remedy.is_offered())
+    };
+    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[]);
+    assert!(has(&all, RemedyId::Wait) && !has(&all, RemedyId::StopLeftover));
+    let wait = all
+        .iter()
+        .find(|remedy| remedy.id == RemedyId::Wait)
+        .unwrap();
+    assert!(wait.changes.contains("process 7"), "{}", wait.changes);
+    let leftover = Leftover {
+        pid: Pid(7),
+        started: 9,
+        session: "20260101-train".into(),
+        held: Some(Bytes::gib(9)),
+    };
+    let all = find(&[finding(Cause::OtherProcess, Some(7))], &[leftover]);
+    assert!(has(&all, RemedyId::StopLeftover) && !has(&all, RemedyId::Wait));
+    assert!(
+        all[0]
+            .changes
+            .contains("stops process 7 of 20260101-train, 9.00 GiB")
+    );
+    let all = find(&[finding(Cause::Capacity, None)], &[]);
+    assert!(!has(&all, RemedyId::Wait));
+    // A host that ran out of memory has use for fewer loaders, a device has not.
+    assert!(
+        all.iter()
+            .all(|remedy| remedy.id != RemedyId::DataloaderWorkers)
+    );
+    let all = find(&[finding(Cause::HostMemory, None)], &[]);
+    assert!(
+        all.iter()
+            .any(|remedy| remedy.id == RemedyId::DataloaderWorkers)
+    );
+}
