@@ -22,14 +22,14 @@ mod reading;
 pub(crate) mod recognition;
 pub(crate) mod spellings;
 
-pub use argument::Form;
+pub use argument::ArgumentForm;
 pub use batch::{Batch, batch_of};
 pub(crate) use checkpoint::directory;
 pub use checkpoint::{Wanted, wanted as checkpoints_wanted};
 pub use edit::{Edit, FileEdit};
 pub use environment::{Checkpoint, ConfigFile, ENVIRONMENT, LaunchEnvironment};
 pub use file::{NamedFile, named_files};
-pub use launcher::{Anatomy, Kind, Launcher, Passage};
-pub use program::{Catalogue, Entry, Scope};
+pub use launcher::{Anatomy, Launcher, Passage, ProgramKind};
+pub use program::{Catalogue, ProgramEntry, Scope};
 pub use reading::Reading;
 pub use recognition::{Recognised, recognise};

@@ -1,8 +1,6 @@
 //! The forecast held against what was measured on a GPU: `forecast/measured.toml`.
 
-#[path = "forecast/failed.rs"]
 mod failed;
-#[path = "forecast/measured.rs"]
 mod measured;
 
 use oomph::units::Bytes;

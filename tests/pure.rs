@@ -3,6 +3,7 @@
 //! `cargo test --test pure frames` runs one of them.
 
 mod commands;
+mod forecast;
 mod frames;
 mod layering;
 mod messages;

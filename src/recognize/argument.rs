@@ -43,7 +43,7 @@ impl Token<'_> {
 
 /// How an argument is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ArgumentForm {
     /// `--name value`, `-n value`.
     Space,
     /// `--name=value`.
@@ -75,7 +75,7 @@ pub(crate) struct Hit<'a> {
     /// Its name as typed, dashes or `+` included.
     pub name: &'a str,
     /// How it is written.
-    pub form: Form,
+    pub form: ArgumentForm,
     /// The token that its name is in.
     pub token: usize,
     /// Its value; none where the next word is an option or there is no next word.
@@ -86,7 +86,7 @@ impl Hit<'_> {
     /// The token after the argument.
     pub fn end(&self) -> usize {
         match (self.form, self.value) {
-            (Form::Space | Form::Pair, Some(_)) => self.token + 2,
+            (ArgumentForm::Space | ArgumentForm::Pair, Some(_)) => self.token + 2,
             _ => self.token + 1,
         }
     }

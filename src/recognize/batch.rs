@@ -16,7 +16,7 @@ use super::argument::{Hit, Name};
 use super::draft::Draft;
 use super::environment::LaunchEnvironment;
 use super::family;
-use super::program::{Entry, Scope};
+use super::program::{ProgramEntry, Scope};
 use super::recognition::{Recognised, arguments_of, opened};
 use super::spellings::BatchArgument;
 use crate::command::CommandLine;
@@ -152,7 +152,7 @@ fn cost(old: u64, new: u64, kept: Kept, unit: Option<&str>) -> String {
 }
 
 /// The argument that counts: of several of one name the last.
-fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &Entry) -> Option<Hit<'a>> {
+fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &ProgramEntry) -> Option<Hit<'a>> {
     let wanted = Name::new(name);
     let hits = if entry.abbreviates {
         let others: Vec<Name<'_>> = entry

@@ -4,7 +4,7 @@
 use super::argument::Arguments;
 use super::environment::LaunchEnvironment;
 use super::file::Lookup;
-use super::program::Entry;
+use super::program::ProgramEntry;
 use super::recognition::{arguments_of, recognise};
 use crate::command::CommandLine;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<W
 /// Where the program is told to write.
 pub(crate) fn directory(
     arguments: &Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     launch: &LaunchEnvironment<'_>,
 ) -> Option<String> {
     let typed = entry

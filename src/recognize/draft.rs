@@ -1,6 +1,6 @@
 //! Edits while they are being made: places in, `Edit`s out, and the words that show them.
 
-use super::argument::{Arguments, Form, Hit, Value};
+use super::argument::{ArgumentForm, Arguments, Hit, Value};
 use super::edit::{Edit, FileEdit};
 use super::environment::ConfigFile;
 use super::file::FoundValue;
@@ -72,7 +72,7 @@ impl Draft {
     /// Takes out an argument with its value.
     pub fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
         let at = arguments.tokens[hit.token].at;
-        let count = if with_value && hit.form == Form::Space {
+        let count = if with_value && hit.form == ArgumentForm::Space {
             hit.end() - hit.token
         } else {
             1

@@ -3,7 +3,7 @@
 //!
 //! The names are data, `spellings.toml`.
 
-use super::argument::{Arguments, Form, Hit};
+use super::argument::{ArgumentForm, Arguments, Hit};
 use super::spellings::{
     BatchArgument, CheckpointingArgument, PrecisionArgument, is_bool, is_one, meaning, spellings,
     turned_on,
@@ -69,7 +69,7 @@ pub(crate) struct OffSwitch<'a> {
 }
 
 /// What an unknown program's command says about its precision.
-pub(crate) enum Said<'a> {
+pub(crate) enum SwitchReading<'a> {
     /// Nothing.
     Nothing,
     /// Mixed precision is on, by this argument.
@@ -81,7 +81,7 @@ pub(crate) enum Said<'a> {
 }
 
 /// Reads an unknown program's precision; `bf16` says whether the device has it.
-pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
+pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> SwitchReading<'a> {
     let (mut off, mut unclear, mut fp16_off) = (None, None, None);
     for hit in all(arguments) {
         let named = leaf(hit.name).and_then(|leaf| meaning(&spellings().precision, &leaf));
@@ -92,7 +92,7 @@ pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
         use PrecisionArgument::*;
         match (argument, value) {
             (Amp | Bf16 | Fp16, _) => match says_no {
-                None => return Said::On(hit),
+                None => return SwitchReading::On(hit),
                 Some(no) if argument == Amp || argument == Bf16 && bf16 => {
                     let with = turned(no);
                     off = Some(OffSwitch { hit, with });
@@ -107,45 +107,45 @@ pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> Said<'a> {
                 let with = turned(no);
                 off = Some(OffSwitch { hit, with });
             }
-            (Format, _) => return Said::On(hit),
+            (Format, _) => return SwitchReading::On(hit),
             (Negated, _) if is_bare(&hit) => off = Some(OffSwitch { hit, with: None }),
             (Negated, _) => {}
-            (Valued, Some(v)) if is_half(&plain(v)) => return Said::On(hit),
+            (Valued, Some(v)) if is_half(&plain(v)) => return SwitchReading::On(hit),
             (Valued, _) => unclear = Some(hit),
         }
     }
     match (off, unclear, fp16_off) {
-        (_, Some(hit), _) | (None, None, Some(hit)) => Said::Unclear(hit),
-        (Some(off), None, _) => Said::Off(off),
-        (None, None, None) => Said::Nothing,
+        (_, Some(hit), _) | (None, None, Some(hit)) => SwitchReading::Unclear(hit),
+        (Some(off), None, _) => SwitchReading::Off(off),
+        (None, None, None) => SwitchReading::Nothing,
     }
 }
 
 /// Reads what an unknown program's command says about recomputation.
-pub(crate) fn recomputation<'a>(arguments: &Arguments<'a>) -> Said<'a> {
+pub(crate) fn recomputation<'a>(arguments: &Arguments<'a>) -> SwitchReading<'a> {
     use CheckpointingArgument::*;
     for hit in all(arguments).collect::<Vec<_>>().into_iter().rev() {
         let named = leaf(hit.name).and_then(|leaf| meaning(&spellings().checkpointing, &leaf));
         let value = hit.value.map(|value| value.text);
         match (named, value) {
             // A number may be how many layers.
-            (Some(Switch), Some("0")) | (Some(Unclear), _) => return Said::Unclear(hit),
+            (Some(Switch), Some("0")) | (Some(Unclear), _) => return SwitchReading::Unclear(hit),
             (Some(Switch), value) => match value.and_then(turned_on) {
-                None => return Said::On(hit),
-                with => return Said::Off(OffSwitch { hit, with }),
+                None => return SwitchReading::On(hit),
+                with => return SwitchReading::Off(OffSwitch { hit, with }),
             },
             (Some(Negated), _) if is_bare(&hit) => {
-                return Said::Off(OffSwitch { hit, with: None });
+                return SwitchReading::Off(OffSwitch { hit, with: None });
             }
             (Some(Negated) | None, _) => {}
         }
     }
-    Said::Nothing
+    SwitchReading::Nothing
 }
 
 /// A switch without a value that belongs to it.
 fn is_bare(hit: &Hit<'_>) -> bool {
-    hit.form == Form::Space && !hit.value.is_some_and(|value| is_bool(value.text))
+    hit.form == ArgumentForm::Space && !hit.value.is_some_and(|value| is_bool(value.text))
 }
 
 /// A precision that is half or mixed.

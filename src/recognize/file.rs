@@ -11,7 +11,7 @@ mod yaml;
 
 use super::argument::{Arguments, Name, is_like};
 use super::environment::{ConfigFile, LaunchEnvironment};
-use super::program::Entry;
+use super::program::ProgramEntry;
 use super::recognition::arguments_of;
 use crate::command::CommandLine;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct NamedFile {
 
 /// A setting in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct FileSetting {
     /// Its dotted name; parts of a list are numbered.
     pub name: String,
     /// Its first byte, quotes left out.
@@ -42,9 +42,9 @@ pub(crate) struct Setting {
 
 /// What a file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct FileSettings {
     /// Its settings, in order.
-    pub all: Vec<Setting>,
+    pub all: Vec<FileSetting>,
     /// Whether something else may set what is not here (a merge, an include).
     pub may_hide: bool,
 }
@@ -83,7 +83,7 @@ impl ConfigFile {
             .into_owned()
     }
 
-    fn settings(&self) -> Result<Settings, String> {
+    fn settings(&self) -> Result<FileSettings, String> {
         let extension = self.name.extension().and_then(|e| e.to_str()).unwrap_or("");
         match extension {
             "yaml" | "yml" => yaml::settings(&self.text),
@@ -101,7 +101,7 @@ impl ConfigFile {
             Ok(settings) => settings,
             Err(why) => return unclear(why),
         };
-        let named: Vec<&Setting> = settings
+        let named: Vec<&FileSetting> = settings
             .all
             .iter()
             .filter(|s| is_like(&s.name, name))
@@ -174,7 +174,7 @@ fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
 /// where several are.
 pub(crate) fn of_command<'c>(
     arguments: &Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     launch: &LaunchEnvironment<'c>,
 ) -> Option<&'c ConfigFile> {
     let named: Vec<NamedFile> = entry

@@ -109,7 +109,7 @@ pub enum Passage {
 /// What the launchers start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ProgramKind {
     /// A Python file, by path or URL.
     Script,
     /// `python -m NAME`.
@@ -140,7 +140,7 @@ pub struct Anatomy {
     /// The place of the word that is the Python interpreter, or the launcher that brings it.
     pub interpreter: Option<usize>,
     /// What is started.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// The word that names it; the length of the command where there is none.
     pub program: usize,
     /// The program's own arguments.
@@ -149,13 +149,13 @@ pub struct Anatomy {
 
 /// Takes a command apart.
 pub(crate) fn take_apart(words: &[Word]) -> Anatomy {
-    Reader {
+    CommandReader {
         words,
         found: Anatomy {
             assignments: Vec::new(),
             launchers: Vec::new(),
             interpreter: None,
-            kind: Kind::Missing,
+            kind: ProgramKind::Missing,
             program: words.len(),
             arguments: words.len()..words.len(),
         },
@@ -168,12 +168,12 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-struct Reader<'a> {
+struct CommandReader<'a> {
     words: &'a [Word],
     found: Anatomy,
 }
 
-impl Reader<'_> {
+impl CommandReader<'_> {
     fn text(&self, at: usize) -> Option<&str> {
         self.words.get(at).map(text)
     }
@@ -205,11 +205,11 @@ impl Reader<'_> {
                 }
             } else {
                 let kind = if name.ends_with(".py") {
-                    Kind::Script
+                    ProgramKind::Script
                 } else if name.ends_with(".sh") || name.ends_with(".bash") {
-                    Kind::ShellScript
+                    ProgramKind::ShellScript
                 } else {
-                    Kind::Executable
+                    ProgramKind::Executable
                 };
                 self.program(kind, at);
                 break;
@@ -219,7 +219,7 @@ impl Reader<'_> {
     }
 
     /// The program is the word at `at`; its arguments follow, up to a bare `--`.
-    fn program(&mut self, kind: Kind, at: usize) {
+    fn program(&mut self, kind: ProgramKind, at: usize) {
         if at >= self.words.len() {
             return;
         }
@@ -240,7 +240,7 @@ impl Reader<'_> {
             match word {
                 "-m" => return self.module(k),
                 "-c" => {
-                    self.program(Kind::Code, k + 1);
+                    self.program(ProgramKind::Code, k + 1);
                     // Code may look at its arguments in any way.
                     self.found.arguments = self.words.len()..self.words.len();
                     return None;
@@ -250,7 +250,7 @@ impl Reader<'_> {
                 _ => break,
             }
         }
-        self.program(Kind::Script, k);
+        self.program(ProgramKind::Script, k);
         None
     }
 
@@ -260,7 +260,7 @@ impl Reader<'_> {
         match grammars().iter().find(|g| g.modules.contains(&module)) {
             Some(grammar) => self.launcher(grammar, k + 1, k + 2),
             None => {
-                self.program(Kind::Module, k + 1);
+                self.program(ProgramKind::Module, k + 1);
                 None
             }
         }
@@ -273,7 +273,7 @@ impl Reader<'_> {
                 break;
             }
             if !word.starts_with("--") && word.contains('c') {
-                self.program(Kind::ShellString, k + 1);
+                self.program(ProgramKind::ShellString, k + 1);
                 self.found.arguments = self.words.len()..self.words.len();
                 return;
             }
@@ -283,7 +283,7 @@ impl Reader<'_> {
                 1
             };
         }
-        self.program(Kind::ShellScript, k);
+        self.program(ProgramKind::ShellScript, k);
     }
 
     /// A launcher whose name is at `at` and whose options begin at `options`.
@@ -376,7 +376,7 @@ impl Reader<'_> {
         match grammar.then {
             _ if starts_module => {
                 self.found.interpreter.get_or_insert(at);
-                self.program(Kind::Module, k);
+                self.program(ProgramKind::Module, k);
                 None
             }
             Then::Command => Some(k),
@@ -387,12 +387,12 @@ impl Reader<'_> {
                 if self.text(k).is_some_and(|w| is_python(file_name(w))) {
                     return Some(k);
                 }
-                self.program(Kind::Script, k);
+                self.program(ProgramKind::Script, k);
                 None
             }
             Then::Recipe => {
                 self.found.interpreter.get_or_insert(at);
-                self.program(Kind::Executable, k);
+                self.program(ProgramKind::Executable, k);
                 None
             }
             Then::Image => match self.text(k + 1) {
@@ -403,12 +403,12 @@ impl Reader<'_> {
                     Some(k + 1)
                 }
                 _ => {
-                    self.program(Kind::Image, k);
+                    self.program(ProgramKind::Image, k);
                     None
                 }
             },
             Then::Remote => {
-                self.program(Kind::Remote, at);
+                self.program(ProgramKind::Remote, at);
                 self.found.arguments = self.words.len()..self.words.len();
                 None
             }

@@ -8,18 +8,19 @@ mod settings;
 
 use settings::yes;
 pub use settings::{
-    Accumulation, Batch, InFile, Place, Precision, Recompute, Resume, Resumes, Rule, Scope, Unsaid,
+    Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Precision, Recompute, Resume,
+    Resumes, Scope, Unsaid,
 };
 
 use super::argument::{Arguments, Name, is_like};
-use super::launcher::{Anatomy, Kind, file_name};
+use super::launcher::{Anatomy, ProgramKind, file_name};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
 /// One program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct ProgramEntry {
     /// Its name, for the eye.
     pub name: String,
     #[serde(default)]
@@ -82,7 +83,7 @@ pub struct Entry {
     pub separator: char,
     /// Its batch argument.
     #[serde(default)]
-    pub batch: Batch,
+    pub batch: BatchSpec,
     /// How it accumulates gradients.
     #[serde(default)]
     pub accumulation: Accumulation,
@@ -121,7 +122,7 @@ fn space() -> char {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Catalogue {
     #[serde(rename = "program", default)]
-    programs: Vec<Entry>,
+    programs: Vec<ProgramEntry>,
 }
 
 impl Catalogue {
@@ -163,8 +164,12 @@ impl Catalogue {
     }
 
     /// The entry that a command is of; none where no entry fits, or two fit equally well.
-    pub(crate) fn entry(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<&Entry> {
-        let mut best: Option<(i32, &Entry)> = None;
+    pub(crate) fn entry(
+        &self,
+        anatomy: &Anatomy,
+        seen: &ProgramClues<'_>,
+    ) -> Option<&ProgramEntry> {
+        let mut best: Option<(i32, &ProgramEntry)> = None;
         let mut tied = false;
         for entry in &self.programs {
             let Some(score) = entry.score(anatomy, seen) else {
@@ -186,7 +191,7 @@ impl Catalogue {
 }
 
 /// What an entry is compared with.
-pub(crate) struct Seen<'a> {
+pub(crate) struct ProgramClues<'a> {
     /// The word that names the program.
     pub program: &'a str,
     /// Its arguments.
@@ -194,7 +199,7 @@ pub(crate) struct Seen<'a> {
 }
 
 /// How much of an entry's shape a command has.
-struct Shape {
+struct ShapePoints {
     points: usize,
     telling: usize,
 }
@@ -202,7 +207,7 @@ struct Shape {
 /// What an argument counts for that hardly any other program has.
 const TELLING_WEIGHT: usize = 3;
 
-impl Entry {
+impl ProgramEntry {
     fn can_be_recognised(&self) -> bool {
         let names = [
             &self.sure_scripts,
@@ -215,9 +220,9 @@ impl Entry {
     }
 
     /// How well a command fits, or nothing where it does not.
-    fn score(&self, anatomy: &Anatomy, seen: &Seen<'_>) -> Option<i32> {
+    fn score(&self, anatomy: &Anatomy, seen: &ProgramClues<'_>) -> Option<i32> {
         let of_shape = self.shape(seen)?;
-        let is_script = matches!(anatomy.kind, Kind::Script | Kind::ShellScript);
+        let is_script = matches!(anatomy.kind, ProgramKind::Script | ProgramKind::ShellScript);
         let by_path = |patterns: &[String]| {
             is_script
                 && patterns.iter().any(|pattern| {
@@ -230,8 +235,9 @@ impl Entry {
         };
         let is_any = |names: &[String], name: &str| names.iter().any(|n| is_like(name, n));
         let by_name = by_path(&self.sure_scripts)
-            || anatomy.kind == Kind::Module && is_any(&self.modules, seen.program)
-            || anatomy.kind == Kind::Executable && is_any(&self.consoles, file_name(seen.program))
+            || anatomy.kind == ProgramKind::Module && is_any(&self.modules, seen.program)
+            || anatomy.kind == ProgramKind::Executable
+                && is_any(&self.consoles, file_name(seen.program))
             || anatomy
                 .launchers
                 .iter()
@@ -264,7 +270,7 @@ impl Entry {
     }
 
     /// How much of the shape is there; nothing where a condition fails.
-    fn shape(&self, seen: &Seen<'_>) -> Option<Shape> {
+    fn shape(&self, seen: &ProgramClues<'_>) -> Option<ShapePoints> {
         let arguments = seen.arguments;
         let has = |spec: &String| arguments.has(Name::new(spec));
         let count = |specs: &[String]| specs.iter().filter(|spec| has(spec)).count();
@@ -293,7 +299,7 @@ impl Entry {
             && spelled;
         fits.then(|| {
             let telling = count(&self.telling);
-            Shape {
+            ShapePoints {
                 points: TELLING_WEIGHT * telling + count(&self.any),
                 telling,
             }
@@ -346,8 +352,8 @@ mod tests {
                 "{}: nothing to add",
                 entry.name
             );
-            let counts =
-                entry.accumulation.rule != Rule::None && entry.accumulation.rule != Rule::Implicit;
+            let counts = entry.accumulation.rule != AccumulationRule::None
+                && entry.accumulation.rule != AccumulationRule::Implicit;
             assert!(
                 !counts || !entry.accumulation.names.is_empty(),
                 "{}: accumulation has no name",

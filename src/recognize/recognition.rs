@@ -3,8 +3,8 @@
 use super::argument::{Arguments, Name, text};
 use super::environment::LaunchEnvironment;
 use super::job::part_of_a_job;
-use super::launcher::{Anatomy, Kind, Launcher, Passage, file_name, take_apart};
-use super::program::{Catalogue, Entry, Seen};
+use super::launcher::{Anatomy, Launcher, Passage, ProgramKind, file_name, take_apart};
+use super::program::{Catalogue, ProgramClues, ProgramEntry};
 use super::spellings::{is_off, is_one, spellings};
 use crate::command::CommandLine;
 
@@ -14,7 +14,7 @@ pub struct Recognised<'c> {
     /// Its launchers, program and where the program's arguments are.
     pub anatomy: Anatomy,
     /// The entry that knows the program.
-    pub known: Option<&'c Entry>,
+    pub known: Option<&'c ProgramEntry>,
     /// Why no remedy changes the program's arguments, where none does.
     pub closed: Option<String>,
     /// Why a relaunch is no key but a command to copy: this is one part of a job.
@@ -26,17 +26,24 @@ pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> R
     let anatomy = take_apart(&command.argv);
     let arguments = arguments_of(command, &anatomy);
     let program = command.argv.get(anatomy.program).map_or("", text);
-    let seen = Seen {
+    let seen = ProgramClues {
         program,
         arguments: &arguments,
     };
     let known = match anatomy.kind {
-        Kind::Script | Kind::Module | Kind::Executable | Kind::ShellScript | Kind::Image => {
+        ProgramKind::Script
+        | ProgramKind::Module
+        | ProgramKind::Executable
+        | ProgramKind::ShellScript
+        | ProgramKind::Image => {
             let own = launch.own.iter();
             own.chain([Catalogue::built_in()])
                 .find_map(|catalogue| catalogue.entry(&anatomy, &seen))
         }
-        Kind::Code | Kind::ShellString | Kind::Remote | Kind::Missing => None,
+        ProgramKind::Code
+        | ProgramKind::ShellString
+        | ProgramKind::Remote
+        | ProgramKind::Missing => None,
     };
     let closed = closed(&anatomy, program, &arguments, known);
     let part_of_a_job = part_of_a_job(command, &anatomy, launch);
@@ -62,12 +69,17 @@ impl Recognised<'_> {
             return None;
         }
         match self.anatomy.kind {
-            Kind::Script | Kind::Module | Kind::Code | Kind::Executable => {
+            ProgramKind::Script
+            | ProgramKind::Module
+            | ProgramKind::Code
+            | ProgramKind::Executable => {
                 Some(self.anatomy.interpreter.unwrap_or(self.anatomy.program))
             }
-            Kind::ShellScript | Kind::ShellString | Kind::Image | Kind::Remote | Kind::Missing => {
-                None
-            }
+            ProgramKind::ShellScript
+            | ProgramKind::ShellString
+            | ProgramKind::Image
+            | ProgramKind::Remote
+            | ProgramKind::Missing => None,
         }
     }
 
@@ -89,7 +101,10 @@ pub(crate) fn arguments_of<'a>(command: &'a CommandLine, anatomy: &Anatomy) -> A
 
 /// The arguments among which batch and precision stand: the program's words, or what is inside one
 /// of them. An error says why they cannot be read.
-pub(crate) fn opened<'a>(arguments: Arguments<'a>, entry: &Entry) -> Result<Arguments<'a>, String> {
+pub(crate) fn opened<'a>(
+    arguments: Arguments<'a>,
+    entry: &ProgramEntry,
+) -> Result<Arguments<'a>, String> {
     if entry.nested.is_empty() {
         return Ok(arguments);
     }
@@ -113,21 +128,25 @@ fn closed(
     anatomy: &Anatomy,
     program: &str,
     arguments: &Arguments<'_>,
-    known: Option<&Entry>,
+    known: Option<&ProgramEntry>,
 ) -> Option<String> {
     match anatomy.kind {
-        Kind::Missing => return Some("there is no program in this command".into()),
-        Kind::Code => return Some("the program is a piece of code in the command".into()),
-        Kind::ShellString => {
+        ProgramKind::Missing => return Some("there is no program in this command".into()),
+        ProgramKind::Code => return Some("the program is a piece of code in the command".into()),
+        ProgramKind::ShellString => {
             return Some("the command is one string for a shell; its words are not edited".into());
         }
-        Kind::Remote => {
+        ProgramKind::Remote => {
             return Some(format!(
                 "{} starts it on another machine",
                 file_name(program)
             ));
         }
-        Kind::Script | Kind::Module | Kind::Executable | Kind::ShellScript | Kind::Image => {}
+        ProgramKind::Script
+        | ProgramKind::Module
+        | ProgramKind::Executable
+        | ProgramKind::ShellScript
+        | ProgramKind::Image => {}
     }
     let name = file_name(program);
     if name.contains("submitit")

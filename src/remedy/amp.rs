@@ -6,8 +6,8 @@ use super::switch::{Switch, shown, turn_on};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::draft::Draft;
-use crate::recognize::family::{self, Said};
-use crate::recognize::program::Entry;
+use crate::recognize::family::{self, SwitchReading};
+use crate::recognize::program::ProgramEntry;
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_off;
 
@@ -51,7 +51,7 @@ const NO_BF16: &str = "the device has no bf16, and the program does not scale it
 
 /// The words to add, by what the device has and how old the command looks.
 fn words<'e>(
-    entry: &'e Entry,
+    entry: &'e ProgramEntry,
     arguments: &Arguments<'_>,
     has_bf16: bool,
 ) -> Result<&'e [String], &'static str> {
@@ -98,19 +98,19 @@ fn of_unknown(
 ) -> Result<Draft, String> {
     let mut draft = Draft::default();
     match family::precision(arguments, has_bf16) {
-        Said::On(hit) => Err(format!("already on: {}", shown(&hit))),
-        Said::Unclear(hit) => Err(format!(
+        SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
+        SwitchReading::Unclear(hit) => Err(format!(
             "what {} takes in this program is not known",
             hit.name
         )),
-        Said::Off(off) => {
+        SwitchReading::Off(off) => {
             match (off.with, off.hit.value) {
                 (Some(with), Some(value)) => draft.set(off.hit.name, value, with),
                 _ => draft.remove(arguments, &off.hit, false),
             }
             Ok(draft)
         }
-        Said::Nothing => Err(match launcher_precision(command, recognised) {
+        SwitchReading::Nothing => Err(match launcher_precision(command, recognised) {
             Some(value) if !is_off(value) => {
                 format!("already on: the launcher's --mixed_precision {value}")
             }

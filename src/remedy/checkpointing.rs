@@ -5,7 +5,7 @@ use super::inputs::RemedyInputs;
 use super::switch::{Switch, shown, turn_on};
 use crate::command::CommandLine;
 use crate::recognize::draft::Draft;
-use crate::recognize::family::{self, Said};
+use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_no;
 
@@ -44,19 +44,19 @@ pub(super) fn recompute(
     }
     let mut draft = Draft::default();
     match family::recomputation(&arguments) {
-        Said::On(hit) => Err(format!("already on: {}", shown(&hit))),
-        Said::Unclear(hit) => Err(format!(
+        SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
+        SwitchReading::Unclear(hit) => Err(format!(
             "what {} takes in this program is not known",
             hit.name
         )),
-        Said::Off(off) => {
+        SwitchReading::Off(off) => {
             match (off.with, off.hit.value) {
                 (Some(with), Some(value)) => draft.set(off.hit.name, value, with),
                 _ => draft.remove(&arguments, &off.hit, false),
             }
             Ok(draft)
         }
-        Said::Nothing => {
+        SwitchReading::Nothing => {
             Err("no argument for activation checkpointing is known for this program".into())
         }
     }

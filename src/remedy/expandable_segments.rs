@@ -7,7 +7,7 @@ use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{Arguments, Name, Value, text};
 use crate::recognize::draft::Draft;
 use crate::recognize::edit::edited;
-use crate::recognize::launcher::{Kind, Passage};
+use crate::recognize::launcher::{Passage, ProgramKind};
 use crate::recognize::recognition::{Recognised, recognise};
 
 /// The first version for which expandable segments are safe to offer.
@@ -64,15 +64,15 @@ fn draft(
     value: &str,
 ) -> Result<Draft, String> {
     match recognised.anatomy.kind {
-        Kind::Remote => return Err("it is started on another machine".into()),
-        Kind::Missing => return Err("there is no program in this command".into()),
-        Kind::Script
-        | Kind::Module
-        | Kind::Code
-        | Kind::Executable
-        | Kind::ShellScript
-        | Kind::ShellString
-        | Kind::Image => {}
+        ProgramKind::Remote => return Err("it is started on another machine".into()),
+        ProgramKind::Missing => return Err("there is no program in this command".into()),
+        ProgramKind::Script
+        | ProgramKind::Module
+        | ProgramKind::Code
+        | ProgramKind::Executable
+        | ProgramKind::ShellScript
+        | ProgramKind::ShellString
+        | ProgramKind::Image => {}
     }
     let set = Set::of(command, recognised, inputs.launch.inherited);
     let merged = alloc_conf::merge(key, value, set.inherited(), torch(inputs))?;

@@ -6,7 +6,7 @@ use super::switch::mostly_equals;
 use crate::command::CommandLine;
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::draft::Draft;
-use crate::recognize::program::{Place, Resumes};
+use crate::recognize::program::{InsertPlace, Resumes};
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::{Checkpoint, directory};
 
@@ -122,8 +122,8 @@ pub(super) fn resume(
         words = vec![format!("{name}={value}")];
     }
     let place = match resume.place {
-        Place::Start => recognised.anatomy.arguments.start,
-        Place::End | Place::Launcher => recognised.anatomy.arguments.end,
+        InsertPlace::Start => recognised.anatomy.arguments.start,
+        InsertPlace::End | InsertPlace::Launcher => recognised.anatomy.arguments.end,
     };
     if arguments.nested {
         return Err("its arguments lie in one word".into());

@@ -8,7 +8,7 @@ use crate::recognize::argument::{Arguments, Hit, Value, same};
 use crate::recognize::draft::Draft;
 use crate::recognize::edit::{Edit, edited};
 use crate::recognize::family;
-use crate::recognize::program::Rule;
+use crate::recognize::program::AccumulationRule;
 use crate::recognize::recognition::{arguments_of, opened, recognise};
 
 /// Which argument a trial changes.
@@ -48,13 +48,15 @@ impl Setting {
                 }
                 let hits = match recognised.known {
                     Some(entry) => match entry.accumulation.rule {
-                        Rule::MicroSize | Rule::Divides => {
+                        AccumulationRule::MicroSize | AccumulationRule::Divides => {
                             return Err(format!(
                                 "{} splits its batch by another argument; name that with --arg",
                                 entry.name
                             ));
                         }
-                        Rule::Flag | Rule::Implicit | Rule::None => {
+                        AccumulationRule::Flag
+                        | AccumulationRule::Implicit
+                        | AccumulationRule::None => {
                             let arguments = opened(arguments, entry)?;
                             let hits = entry.batch.names.iter();
                             hits.flat_map(|name| named(&arguments, name)).collect()

@@ -6,10 +6,10 @@
 
 use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
-use crate::recognize::argument::{Arguments, Form, Hit, Name, same};
+use crate::recognize::argument::{ArgumentForm, Arguments, Hit, Name, same};
 use crate::recognize::draft::Draft;
 use crate::recognize::file::{self, Lookup};
-use crate::recognize::program::{Entry, Place, Unsaid};
+use crate::recognize::program::{InsertPlace, ProgramEntry, Unsaid};
 use crate::recognize::recognition::{Recognised, opened};
 use crate::recognize::spellings::{is_bool, turned_on};
 
@@ -30,7 +30,7 @@ pub(super) struct Switch<'a> {
     /// What to add, its last word being the value where there are two; or why not.
     pub words: Result<&'a [String], &'static str>,
     /// Where it goes.
-    pub place: Place,
+    pub place: InsertPlace,
     /// Whether it is written with a space whatever the rest of the command does.
     pub spaced: bool,
     /// What the launcher says of it, where that counts.
@@ -48,7 +48,7 @@ pub(super) fn turn_on<'a>(
     switch: Switch<'a>,
     command: &'a CommandLine,
     recognised: &'a Recognised<'_>,
-    entry: &'a Entry,
+    entry: &'a ProgramEntry,
     arguments: Arguments<'a>,
 ) -> Result<Draft, String> {
     if is_sweep(&arguments) {
@@ -77,7 +77,7 @@ fn is_sweep(arguments: &Arguments<'_>) -> bool {
 struct Reader<'a> {
     command: &'a CommandLine,
     recognised: &'a Recognised<'a>,
-    entry: &'a Entry,
+    entry: &'a ProgramEntry,
     switch: Switch<'a>,
     arguments: Arguments<'a>,
 }
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
 
     fn add(&self, draft: &mut Draft, words: &[String]) -> Result<(), String> {
         let words = self.written(words);
-        let place = if self.switch.place == Place::Launcher {
+        let place = if self.switch.place == InsertPlace::Launcher {
             let launcher = self
                 .recognised
                 .launchers()
@@ -211,8 +211,8 @@ impl<'a> Reader<'a> {
             return Ok(());
         } else {
             match self.switch.place {
-                Place::Start => self.recognised.anatomy.arguments.start,
-                Place::End | Place::Launcher => self.recognised.anatomy.arguments.end,
+                InsertPlace::Start => self.recognised.anatomy.arguments.start,
+                InsertPlace::End | InsertPlace::Launcher => self.recognised.anatomy.arguments.end,
             }
         };
         draft.insert_at(place, &words);
@@ -244,12 +244,12 @@ impl<'a> Reader<'a> {
             _ => name.clone(),
         };
         let equals = match batch.map(|hit| hit.form) {
-            Some(Form::Equals) => true,
-            Some(Form::Space | Form::Glued) => false,
+            Some(ArgumentForm::Equals) => true,
+            Some(ArgumentForm::Space | ArgumentForm::Glued) => false,
             _ => mostly_equals(&self.arguments),
         };
         let joined = name.starts_with('-') && equals && !self.switch.spaced;
-        if joined && self.switch.place != Place::Launcher {
+        if joined && self.switch.place != InsertPlace::Launcher {
             vec![format!("{name}={value}")]
         } else {
             vec![name, value.clone()]
@@ -276,7 +276,9 @@ fn in_case_of(old: &str, value: &str) -> String {
 
 pub(super) fn shown(hit: &Hit<'_>) -> String {
     match (hit.form, hit.value) {
-        (Form::Equals | Form::KeyValue, Some(value)) => format!("{}={}", hit.name, value.text),
+        (ArgumentForm::Equals | ArgumentForm::KeyValue, Some(value)) => {
+            format!("{}={}", hit.name, value.text)
+        }
         (_, Some(value)) if !value.text.contains(['/', '.']) => {
             format!("{} {}", hit.name, value.text)
         }

@@ -1,6 +1,6 @@
 //! The arguments of a program in order, and what is found among them.
 
-use super::{Form, Hit, Name, OPAQUE, Token, Value, same, text};
+use super::{ArgumentForm, Hit, Name, OPAQUE, Token, Value, same, text};
 use crate::command::Word;
 use crate::recognize::spellings::{is_one, spellings};
 
@@ -107,7 +107,7 @@ impl<'a> Arguments<'a> {
                 self.hit(Name::Option { dashes: 1, body }, token, k)
             });
             return as_short
-                .filter(|hit| hit.form == Form::Glued)
+                .filter(|hit| hit.form == ArgumentForm::Glued)
                 .or_else(|| self.option_hit(token, k));
         }
         if !self.is_positional(k) {
@@ -150,7 +150,7 @@ impl<'a> Arguments<'a> {
                 {
                     return Some(Hit {
                         name: &token.text[..2],
-                        form: Form::Glued,
+                        form: ArgumentForm::Glued,
                         token: k,
                         value: Some(Value {
                             text: digits,
@@ -176,7 +176,7 @@ impl<'a> Arguments<'a> {
                 // A dotted key is hardly ever the value of an option.
                 (named && (body.contains('.') || self.is_positional(k))).then(|| Hit {
                     name: key,
-                    form: Form::KeyValue,
+                    form: ArgumentForm::KeyValue,
                     token: k,
                     value: Some(Value {
                         text: value,
@@ -189,7 +189,7 @@ impl<'a> Arguments<'a> {
                 let (key, value) = token.text.split_once(':')?;
                 (key == body).then(|| Hit {
                     name: key,
-                    form: Form::Colon,
+                    form: ArgumentForm::Colon,
                     token: k,
                     value: Some(Value {
                         text: value,
@@ -200,7 +200,7 @@ impl<'a> Arguments<'a> {
             }
             Name::Pair(body) => (token.text == body).then(|| Hit {
                 name: token.text,
-                form: Form::Pair,
+                form: ArgumentForm::Pair,
                 token: k,
                 value: self.following(k),
             }),
@@ -212,7 +212,7 @@ impl<'a> Arguments<'a> {
         Some(match value {
             Some(value) => Hit {
                 name,
-                form: Form::Equals,
+                form: ArgumentForm::Equals,
                 token: k,
                 value: Some(Value {
                     text: value,
@@ -222,7 +222,7 @@ impl<'a> Arguments<'a> {
             },
             None => Hit {
                 name,
-                form: Form::Space,
+                form: ArgumentForm::Space,
                 token: k,
                 value: self.following(k),
             },
@@ -274,7 +274,7 @@ mod tests {
     use super::super::is_like;
     use super::*;
 
-    fn found(words: &[&str], spec: &str) -> Vec<(Form, Option<String>, usize)> {
+    fn found(words: &[&str], spec: &str) -> Vec<(ArgumentForm, Option<String>, usize)> {
         let words: Vec<Word> = words.iter().map(Word::from).collect();
         Arguments::of_words(&words, 0)
             .find(Name::new(spec))
@@ -285,20 +285,20 @@ mod tests {
 
     #[test]
     fn every_form_is_found_with_its_value() {
-        let cases: [(&[&str], &str, Form, Option<&str>); 13] = [
-            (&["--bs", "6"], "--bs", Form::Space, Some("6")),
-            (&["--bs=6"], "--bs", Form::Equals, Some("6")),
-            (&["--b-s", "6"], "--b_s", Form::Space, Some("6")),
-            (&["-b", "6"], "-b", Form::Space, Some("6")),
-            (&["-b6"], "-b", Form::Glued, Some("6")),
-            (&["-bs", "6"], "-bs", Form::Space, Some("6")),
-            (&["+a.bs=6"], "*.bs=", Form::KeyValue, Some("6")),
-            (&["bs=6=7"], "bs=", Form::KeyValue, Some("6=7")),
-            (&["-params", "bs:6"], "bs:", Form::Colon, Some("6")),
-            (&["A.B", "6"], "A.B", Form::Pair, Some("6")),
-            (&["--amp", "--x"], "--amp", Form::Space, None),
-            (&["--x", "-1"], "--x", Form::Space, Some("-1")),
-            (&["--x", ""], "--x", Form::Space, Some("")),
+        let cases: [(&[&str], &str, ArgumentForm, Option<&str>); 13] = [
+            (&["--bs", "6"], "--bs", ArgumentForm::Space, Some("6")),
+            (&["--bs=6"], "--bs", ArgumentForm::Equals, Some("6")),
+            (&["--b-s", "6"], "--b_s", ArgumentForm::Space, Some("6")),
+            (&["-b", "6"], "-b", ArgumentForm::Space, Some("6")),
+            (&["-b6"], "-b", ArgumentForm::Glued, Some("6")),
+            (&["-bs", "6"], "-bs", ArgumentForm::Space, Some("6")),
+            (&["+a.bs=6"], "*.bs=", ArgumentForm::KeyValue, Some("6")),
+            (&["bs=6=7"], "bs=", ArgumentForm::KeyValue, Some("6=7")),
+            (&["-params", "bs:6"], "bs:", ArgumentForm::Colon, Some("6")),
+            (&["A.B", "6"], "A.B", ArgumentForm::Pair, Some("6")),
+            (&["--amp", "--x"], "--amp", ArgumentForm::Space, None),
+            (&["--x", "-1"], "--x", ArgumentForm::Space, Some("-1")),
+            (&["--x", ""], "--x", ArgumentForm::Space, Some("")),
         ];
         for (words, spec, form, value) in cases {
             let hits = found(words, spec);

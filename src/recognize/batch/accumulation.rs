@@ -1,16 +1,16 @@
 //! Accumulation of gradients by an argument that counts micro-batches: made longer where the command
 //! says it, added where the program's default is known.
 
-use super::super::argument::{Arguments, Form, Hit, Name, Value, same};
+use super::super::argument::{ArgumentForm, Arguments, Hit, Name, Value, same};
 use super::super::draft::Draft;
-use super::super::program::{Accumulation, Entry};
+use super::super::program::{Accumulation, ProgramEntry};
 use super::{Kept, last, times};
 
-/// Sets or adds the accumulation of a [`Rule::Flag`] program.
+/// Sets or adds the accumulation of a [`AccumulationRule::Flag`] program.
 pub(super) fn accumulate(
     draft: &mut Draft,
     arguments: &Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     batch: &Hit<'_>,
     old: u64,
     new: u64,
@@ -50,21 +50,23 @@ pub(super) fn accumulate(
 /// An accumulation argument written as the batch argument beside it is.
 pub(super) fn addition(
     accumulation: &Accumulation,
-    entry: &Entry,
+    entry: &ProgramEntry,
     batch: &Hit<'_>,
     steps: u64,
 ) -> Option<Vec<String>> {
     let typed = batch.name;
     let dashes = typed.len() - typed.trim_start_matches('-').len();
     let of_same_kind = |spec: &&String| match (Name::new(spec), batch.form) {
-        (Name::Option { dashes: d, .. }, Form::Space | Form::Equals)
+        (Name::Option { dashes: d, .. }, ArgumentForm::Space | ArgumentForm::Equals)
             if typed.trim_start_matches('-').len() > 1 =>
         {
             d == dashes
         }
-        (Name::Option { .. }, Form::Space | Form::Equals | Form::Glued) => true,
-        (Name::Key { suffix, .. }, Form::KeyValue) => !suffix,
-        (Name::Pair(_), Form::Pair) => true,
+        (Name::Option { .. }, ArgumentForm::Space | ArgumentForm::Equals | ArgumentForm::Glued) => {
+            true
+        }
+        (Name::Key { suffix, .. }, ArgumentForm::KeyValue) => !suffix,
+        (Name::Pair(_), ArgumentForm::Pair) => true,
         _ => false,
     };
     let spec = accumulation.names.iter().find(of_same_kind).or_else(|| {
@@ -80,10 +82,12 @@ pub(super) fn addition(
         .find(|name| same(name.trim_start_matches('-'), typed.trim_start_matches('-')));
     let spelled = canonical.map_or_else(|| spec.clone(), |name| as_typed(spec, name, typed));
     Some(match batch.form {
-        Form::Equals => vec![format!("{spelled}={steps}")],
-        Form::KeyValue => vec![format!("{spelled}{steps}")],
-        Form::Space | Form::Glued | Form::Pair => vec![spelled, steps.to_string()],
-        Form::Colon => return None,
+        ArgumentForm::Equals => vec![format!("{spelled}={steps}")],
+        ArgumentForm::KeyValue => vec![format!("{spelled}{steps}")],
+        ArgumentForm::Space | ArgumentForm::Glued | ArgumentForm::Pair => {
+            vec![spelled, steps.to_string()]
+        }
+        ArgumentForm::Colon => return None,
     })
 }
 
@@ -127,7 +131,7 @@ pub(super) fn set_accumulation(
     draft.set(hit.name, value, &new);
     // `-accum_count 2 4`: more numbers in the words behind it.
     let mut k = hit.end();
-    while hit.form == Form::Space
+    while hit.form == ArgumentForm::Space
         && let Some(token) = arguments.tokens.get(k)
         && let Ok(number) = token.text.parse::<u64>()
     {

@@ -1,13 +1,13 @@
 //! What a known program demands of a batch: no less than another argument, equal parts on all devices.
 
 use super::super::argument::Arguments;
-use super::super::program::Entry;
+use super::super::program::ProgramEntry;
 use super::super::recognition::Recognised;
 
 /// What a known program demands of a new value.
 pub(super) fn check(
     arguments: &Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     recognised: &Recognised<'_>,
     name: &str,
     new: u64,
@@ -33,7 +33,11 @@ pub(super) fn check(
 }
 
 /// Among how many devices the batch is split, where the program insists on equal parts.
-fn devices(arguments: &Arguments<'_>, entry: &Entry, recognised: &Recognised<'_>) -> Option<u64> {
+fn devices(
+    arguments: &Arguments<'_>,
+    entry: &ProgramEntry,
+    recognised: &Recognised<'_>,
+) -> Option<u64> {
     let batch = &entry.batch;
     if batch.devices.is_none() && batch.device_list.is_empty() {
         return None;

@@ -5,7 +5,7 @@ use super::super::argument::{Arguments, Name};
 use super::super::draft::Draft;
 use super::super::environment::{ConfigFile, LaunchEnvironment};
 use super::super::file::{self, FoundValue, Lookup};
-use super::super::program::{Entry, Place, Rule};
+use super::super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
 use super::demands::check;
@@ -14,7 +14,7 @@ use super::{BatchEdit, Kept, cost, is_altered, is_divided, last, parsed, reduced
 /// A smaller batch by the file; nothing where no file was read or it does not say the batch.
 pub(super) fn smaller(
     arguments: &Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     recognised: &Recognised<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
@@ -56,7 +56,7 @@ fn one_of(file: &ConfigFile, names: &[String]) -> Option<Result<FoundValue, Stri
 
 struct Reader<'a> {
     arguments: &'a Arguments<'a>,
-    entry: &'a Entry,
+    entry: &'a ProgramEntry,
     recognised: &'a Recognised<'a>,
     launch: &'a LaunchEnvironment<'a>,
     scale: f64,
@@ -82,9 +82,9 @@ impl Reader<'_> {
             None => self.in_copy(&mut draft, value, new)?,
         }
         let kept = match self.entry.accumulation.rule {
-            Rule::Flag => self.accumulate(&mut draft, &mut words)?,
-            Rule::Implicit | Rule::None => Kept::None,
-            Rule::Divides | Rule::MicroSize => {
+            AccumulationRule::Flag => self.accumulate(&mut draft, &mut words)?,
+            AccumulationRule::Implicit | AccumulationRule::None => Kept::None,
+            AccumulationRule::Divides | AccumulationRule::MicroSize => {
                 return Err(format!("the batch is in {}", self.file.shown()));
             }
         };
@@ -93,21 +93,25 @@ impl Reader<'_> {
                 return Err("its arguments lie in one word".into());
             }
             let place = match self.entry.file.place {
-                Place::Start => self.recognised.anatomy.arguments.start,
-                Place::End | Place::Launcher => self.recognised.anatomy.arguments.end,
+                InsertPlace::Start => self.recognised.anatomy.arguments.start,
+                InsertPlace::End | InsertPlace::Launcher => self.recognised.anatomy.arguments.end,
             };
             draft.insert_at(place, &words);
         }
         let cost = match (self.entry.accumulation.rule, kept) {
-            (Rule::Implicit, _) => "same batch: the total stays, with more micro-batches".into(),
+            (AccumulationRule::Implicit, _) => {
+                "same batch: the total stays, with more micro-batches".into()
+            }
             (_, kept) => cost(old, new, kept, self.entry.batch.unit.as_deref()),
         };
         Ok(BatchEdit {
             draft,
             from: old,
             to: new,
-            alters: self.entry.accumulation.rule != Rule::Implicit && is_altered(old, new, kept),
-            accumulates: self.entry.accumulation.rule == Rule::Implicit || is_divided(kept),
+            alters: self.entry.accumulation.rule != AccumulationRule::Implicit
+                && is_altered(old, new, kept),
+            accumulates: self.entry.accumulation.rule == AccumulationRule::Implicit
+                || is_divided(kept),
             cost: format!("{cost}; {} says {old}", self.file.shown()),
         })
     }

@@ -3,7 +3,7 @@
 use super::super::argument::{Arguments, Hit, Name};
 use super::super::draft::Draft;
 use super::super::environment::LaunchEnvironment;
-use super::super::program::{Entry, Rule};
+use super::super::program::{AccumulationRule, ProgramEntry};
 use super::super::recognition::Recognised;
 use super::accumulation::{accumulate, addition};
 use super::deepspeed;
@@ -13,7 +13,7 @@ use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, last, reduced,
 
 pub(super) fn smaller(
     arguments: Arguments<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     recognised: &Recognised<'_>,
     launch: &LaunchEnvironment<'_>,
     scale: f64,
@@ -59,9 +59,9 @@ pub(super) fn smaller(
     };
     let accumulation = &entry.accumulation;
     match accumulation.rule {
-        Rule::MicroSize => return by_micro_size(&arguments, &first, entry, scale),
-        Rule::Divides => return by_dividing(&arguments, &first, entry, scale),
-        Rule::Flag | Rule::Implicit | Rule::None => {}
+        AccumulationRule::MicroSize => return by_micro_size(&arguments, &first, entry, scale),
+        AccumulationRule::Divides => return by_dividing(&arguments, &first, entry, scale),
+        AccumulationRule::Flag | AccumulationRule::Implicit | AccumulationRule::None => {}
     }
     let mut draft = Draft::default();
     let mut ends: Vec<(Hit<'_>, u64, u64)> = Vec::new();
@@ -87,12 +87,12 @@ pub(super) fn smaller(
             draft.set(hit.name, value, &new.to_string());
         }
     }
-    let kept = if accumulation.rule == Rule::Flag {
+    let kept = if accumulation.rule == AccumulationRule::Flag {
         accumulate(&mut draft, &arguments, entry, &first, old, new, scale)?
     } else {
         Kept::None
     };
-    if accumulation.rule == Rule::Flag {
+    if accumulation.rule == AccumulationRule::Flag {
         deepspeed::agree(&mut draft, &arguments, launch, (old, new), kept)?;
     }
     let total = accumulation
@@ -101,13 +101,13 @@ pub(super) fn smaller(
         .find_map(|name| last(&arguments, name, entry));
     let unit = entry.batch.unit.as_deref();
     let cost = match (accumulation.rule, total) {
-        (Rule::Implicit, Some(total)) => {
+        (AccumulationRule::Implicit, Some(total)) => {
             format!("same batch: {} stays, with more micro-batches", total.name)
         }
-        (Rule::Implicit, None) if accumulation.names.is_empty() => {
+        (AccumulationRule::Implicit, None) if accumulation.names.is_empty() => {
             "the program accumulates up to its nominal batch by itself".into()
         }
-        (Rule::Implicit, None) => {
+        (AccumulationRule::Implicit, None) => {
             "the total batch is what the program's default or configuration says".into()
         }
         _ => cost(old, new, kept, unit),
@@ -116,8 +116,8 @@ pub(super) fn smaller(
         draft,
         from: old,
         to: new,
-        alters: accumulation.rule != Rule::Implicit && is_altered(old, new, kept),
-        accumulates: accumulation.rule == Rule::Implicit || is_divided(kept),
+        alters: accumulation.rule != AccumulationRule::Implicit && is_altered(old, new, kept),
+        accumulates: accumulation.rule == AccumulationRule::Implicit || is_divided(kept),
         cost,
     })
 }
@@ -126,7 +126,7 @@ pub(super) fn smaller(
 fn by_micro_size(
     arguments: &Arguments<'_>,
     batch: &Hit<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     scale: f64,
 ) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;
@@ -192,7 +192,7 @@ fn by_micro_size(
 fn by_dividing(
     arguments: &Arguments<'_>,
     batch: &Hit<'_>,
-    entry: &Entry,
+    entry: &ProgramEntry,
     scale: f64,
 ) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;

@@ -5,7 +5,7 @@ use super::super::argument::{Arguments, Hit, Name, Value, same, text};
 use super::super::draft::Draft;
 use super::super::environment::LaunchEnvironment;
 use super::super::family;
-use super::super::launcher::{Kind, file_name};
+use super::super::launcher::{ProgramKind, file_name};
 use super::super::recognition::Recognised;
 use super::super::spellings::BatchArgument;
 use super::accumulation::set_accumulation;
@@ -200,7 +200,7 @@ fn by_environment(
         return Err(match batches.as_slice() {
             [one, two, ..] => format!("{} and {} both look like the batch", one.name, two.name),
             _ => match recognised.anatomy.kind {
-                Kind::ShellScript => {
+                ProgramKind::ShellScript => {
                     let script = command
                         .argv
                         .get(recognised.anatomy.program)

@@ -1,10 +1,10 @@
-//! Settings of a JSON file, with their places.
+//! FileSettings of a JSON file, with their places.
 
-use super::{Setting, Settings};
+use super::{FileSetting, FileSettings};
 
 /// All scalars of a document.
-pub(super) fn settings(text: &str) -> Result<Settings, String> {
-    let mut reader = Reader {
+pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
+    let mut reader = JsonReader {
         text: text.as_bytes(),
         at: 0,
         found: Vec::new(),
@@ -13,20 +13,20 @@ pub(super) fn settings(text: &str) -> Result<Settings, String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map_err(|error| format!("it is no JSON ({error})"))?;
     reader.value(String::new());
-    Ok(Settings {
+    Ok(FileSettings {
         all: reader.found,
         may_hide: false,
     })
 }
 
 /// Walks over text that is known to be JSON.
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a [u8],
     at: usize,
-    found: Vec<Setting>,
+    found: Vec<FileSetting>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn peek(&mut self) -> u8 {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     fn push(&mut self, name: String, from: usize, to: usize) {
-        self.found.push(Setting {
+        self.found.push(FileSetting {
             name,
             from,
             to,

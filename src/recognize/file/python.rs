@@ -1,11 +1,11 @@
-//! Settings of a Python file that is nothing but assignments (nanoGPT's config files). What is
+//! FileSettings of a Python file that is nothing but assignments (nanoGPT's config files). What is
 //! computed, assigned twice or inside a block is unclear.
 
-use super::{Setting, Settings};
+use super::{FileSetting, FileSettings};
 
 /// The assignments at the left margin.
-pub(super) fn settings(text: &str) -> Result<Settings, String> {
-    let mut settings = Settings::default();
+pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
+    let mut settings = FileSettings::default();
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
         let from = offset;
@@ -45,7 +45,7 @@ pub(super) fn settings(text: &str) -> Result<Settings, String> {
             Some(inner) => (at + 1, at + 1 + inner.len()),
             None => (at, at + trimmed.len()),
         };
-        settings.all.push(Setting {
+        settings.all.push(FileSetting {
             name: bare.to_string(),
             from,
             to,

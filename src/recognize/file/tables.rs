@@ -1,33 +1,33 @@
-//! Settings of a TOML file, with their places.
+//! FileSettings of a TOML file, with their places.
 
-use super::{Setting, Settings};
+use super::{FileSetting, FileSettings};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// All scalars of a document.
-pub(super) fn settings(text: &str) -> Result<Settings, String> {
+pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
     let document = DeTable::parse(text)
         .map_err(|error| format!("it is no TOML ({})", error.message().replace('\n', "; ")))?;
     let mut found = Vec::new();
     table("", document.get_ref(), &mut found);
     found.sort_by_key(|setting| setting.from);
-    Ok(Settings {
+    Ok(FileSettings {
         all: found,
         may_hide: false,
     })
 }
 
-fn table(name: &str, table: &DeTable<'_>, found: &mut Vec<Setting>) {
+fn table(name: &str, table: &DeTable<'_>, found: &mut Vec<FileSetting>) {
     for (key, inner) in table.iter() {
         let dot = if name.is_empty() { "" } else { "." };
         value(format!("{name}{dot}{}", key.get_ref()), inner, found);
     }
 }
 
-fn value(name: String, value_here: &Spanned<DeValue<'_>>, found: &mut Vec<Setting>) {
+fn value(name: String, value_here: &Spanned<DeValue<'_>>, found: &mut Vec<FileSetting>) {
     let span = value_here.span();
     let mut push = |from, to, is_plain| {
-        found.push(Setting {
+        found.push(FileSetting {
             name: name.clone(),
             from,
             to,

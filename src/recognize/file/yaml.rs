@@ -1,12 +1,12 @@
-//! Settings of a YAML file, with their places: block mappings and lists of plain values, which is
+//! FileSettings of a YAML file, with their places: block mappings and lists of plain values, which is
 //! what config files of trainings are. Of what is more than that (anchors, merges, flow mappings,
 //! long texts) only the extent is read, and its values are unclear.
 
-use super::{Setting, Settings};
+use super::{FileSetting, FileSettings};
 
 /// All scalars of a document.
-pub(super) fn settings(text: &str) -> Result<Settings, String> {
-    let mut reader = Reader::default();
+pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
+    let mut reader = YamlReader::default();
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
         reader.line(offset, line.trim_end_matches(['\n', '\r']))?;
@@ -20,21 +20,21 @@ pub(super) fn settings(text: &str) -> Result<Settings, String> {
 
 /// A level of the document.
 #[derive(Debug)]
-struct Level {
+struct IndentLevel {
     indent: usize,
-    part: Part,
+    part: LevelPart,
 }
 
 #[derive(Debug)]
-enum Part {
+enum LevelPart {
     Key(String),
     Item(usize),
 }
 
 #[derive(Default)]
-struct Reader {
-    levels: Vec<Level>,
-    settings: Settings,
+struct YamlReader {
+    levels: Vec<IndentLevel>,
+    settings: FileSettings,
     /// The lines of a long text are deeper than this.
     text_below: Option<usize>,
     /// Brackets that are still open.
@@ -44,7 +44,7 @@ struct Reader {
     has_content: bool,
 }
 
-impl Reader {
+impl YamlReader {
     fn line(&mut self, offset: usize, line: &str) -> Result<(), String> {
         let content = line.trim_start_matches(' ');
         let indent = line.len() - content.len();
@@ -117,9 +117,9 @@ impl Reader {
         if key == "<<" {
             self.settings.may_hide = true;
         }
-        self.levels.push(Level {
+        self.levels.push(IndentLevel {
             indent,
-            part: Part::Key(key.to_string()),
+            part: LevelPart::Key(key.to_string()),
         });
         let value = rest.trim_start_matches(' ');
         let at = offset + content.len() - value.len();
@@ -134,20 +134,20 @@ impl Reader {
         while let Some(level) = self.levels.last() {
             match level.part {
                 // A list may stand as far left as the key that it belongs to.
-                Part::Key(_) if level.indent <= indent => break,
-                Part::Item(_) if level.indent < indent => break,
-                Part::Item(last) if level.indent == indent => index = last + 1,
-                Part::Key(_) | Part::Item(_) => {}
+                LevelPart::Key(_) if level.indent <= indent => break,
+                LevelPart::Item(_) if level.indent < indent => break,
+                LevelPart::Item(last) if level.indent == indent => index = last + 1,
+                LevelPart::Key(_) | LevelPart::Item(_) => {}
             }
-            let was_item = matches!(level.part, Part::Item(_)) && level.indent == indent;
+            let was_item = matches!(level.part, LevelPart::Item(_)) && level.indent == indent;
             self.levels.pop();
             if was_item {
                 break;
             }
         }
-        self.levels.push(Level {
+        self.levels.push(IndentLevel {
             indent,
-            part: Part::Item(index),
+            part: LevelPart::Item(index),
         });
     }
 
@@ -190,11 +190,11 @@ impl Reader {
             .levels
             .iter()
             .map(|level| match &level.part {
-                Part::Key(key) => key.clone(),
-                Part::Item(index) => index.to_string(),
+                LevelPart::Key(key) => key.clone(),
+                LevelPart::Item(index) => index.to_string(),
             })
             .collect();
-        self.settings.all.push(Setting {
+        self.settings.all.push(FileSetting {
             name: parts.join("."),
             from,
             to,

@@ -25,7 +25,7 @@ pub enum Scope {
 /// The batch argument of a program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Batch {
+pub struct BatchSpec {
     /// Its names, the one that counts first.
     #[serde(default)]
     pub names: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Batch {
 /// How gradients are accumulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum AccumulationRule {
     /// By an argument that counts micro-batches.
     Flag,
     /// The program works it out from a total that stays.
@@ -79,7 +79,7 @@ pub enum Rule {
 pub struct Accumulation {
     /// How.
     #[serde(default)]
-    pub rule: Rule,
+    pub rule: AccumulationRule,
     /// The argument's names, in the order of preference for an addition.
     #[serde(default)]
     pub names: Vec<String>,
@@ -92,10 +92,10 @@ pub struct Accumulation {
     /// Arguments with which the program refuses to accumulate.
     #[serde(default)]
     pub refused_with: Vec<String>,
-    /// For [`Rule::MicroSize`]: the argument that divides the batch among devices.
+    /// For [`AccumulationRule::MicroSize`]: the argument that divides the batch among devices.
     #[serde(default)]
     pub shared_among: Option<String>,
-    /// For [`Rule::MicroSize`]: the argument below which the size must not fall, and its default.
+    /// For [`AccumulationRule::MicroSize`]: the argument below which the size must not fall, and its default.
     #[serde(default)]
     pub floor: Option<(String, u64)>,
 }
@@ -145,7 +145,7 @@ pub struct Precision {
     pub older: Vec<(Vec<String>, Vec<String>)>,
     /// Where it goes.
     #[serde(default)]
-    pub place: Place,
+    pub place: InsertPlace,
     /// Whether it is written with a space whatever the rest of the command does.
     #[serde(default)]
     pub spaced: bool,
@@ -157,7 +157,7 @@ pub struct Precision {
 /// Where an addition goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum InsertPlace {
     /// After the program's last argument.
     #[default]
     End,
@@ -191,7 +191,7 @@ pub struct Recompute {
     pub add: Vec<String>,
     /// Where it goes.
     #[serde(default)]
-    pub place: Place,
+    pub place: InsertPlace,
     /// Whether it is written with a space whatever the rest of the command does.
     #[serde(default)]
     pub spaced: bool,
@@ -225,7 +225,7 @@ pub struct Resume {
     pub add: Vec<String>,
     /// Where it goes.
     #[serde(default)]
-    pub place: Place,
+    pub place: InsertPlace,
     /// Arguments that say where the program writes.
     #[serde(default)]
     pub directory: Vec<String>,
@@ -286,5 +286,5 @@ pub struct InFile {
     pub accumulation_default: Option<u64>,
     /// Where overrides go.
     #[serde(default)]
-    pub place: Place,
+    pub place: InsertPlace,
 }
