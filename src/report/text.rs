@@ -89,7 +89,7 @@ pub fn summary(state: &State) -> Option<String> {
     }
     // A pipe (`python train.py | tee log`) shows the last command's status, not the training's.
     if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
-        line.push_str(" · memory ran out on the way: survived, or hidden by a pipe's status");
+        line.push_str(" · the command still exited 0 (OOM caught, or masked by a pipe)");
     }
     Some(line)
 }

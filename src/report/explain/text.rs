@@ -121,15 +121,15 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
 /// A finding, with those of its numbers that are not `shown` yet.
 fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
     let sure = match finding.certainty {
-        Certainty::Certain => "Certain",
-        Certainty::Likely => "Likely",
-        Certainty::Possible => "Possible",
+        Certainty::Certain => "certain",
+        Certainty::Likely => "likely",
+        Certainty::Possible => "possible",
     };
     out.push('\n');
     line(
         out,
         format!(
-            "{sure} cause, {}: {}",
+            "Cause ({sure}): {}. {}",
             finding.cause.spec().title,
             finding.headline
         ),
@@ -146,7 +146,7 @@ fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) 
         }
     }
     if !numbers.is_empty() {
-        line(out, format!("  It also rests on: {}.", numbers.join(", ")));
+        line(out, format!("  Evidence: {}.", numbers.join(", ")));
     }
     for advice in &finding.advice {
         line(out, format!("  - {advice}"));
