@@ -27,6 +27,7 @@ mod editor;
 mod figures;
 pub mod keymap;
 mod layout;
+mod line_edit;
 mod list;
 mod pane;
 mod panes;

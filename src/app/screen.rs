@@ -131,7 +131,10 @@ impl Screen {
     pub fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
             Effect::Copy(text) => self.terminal.copy(text),
-            Effect::Redraw => self.terminal.redraw(),
+            Effect::Redraw => {
+                self.terminal.redraw();
+                Ok(())
+            }
             Effect::CaptureMouse(capture) => self.terminal.capture_mouse(*capture),
             Effect::Relaunch { .. }
             | Effect::Interrupt
@@ -150,7 +153,7 @@ impl Screen {
     /// # Errors
     /// Where the terminal is gone.
     pub fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {
-        if self.terminal.fit()? {
+        if self.terminal.fit() {
             let (width, height) = self.terminal.size();
             self.view.resize(width, height);
             self.request(Due::Now);

@@ -164,46 +164,17 @@ impl ChildScreen {
     /// The last rows that hold anything, at most so many, as lines with their colours: what is
     /// printed on the primary screen after oomph has left, so that the last words stay visible.
     pub fn tail_formatted(&mut self, rows: usize) -> Vec<u8> {
-        let (height, width) = self.size();
-        let screen = self.parser.screen_mut();
-        let was = screen.scrollback();
-        let mut lines: Vec<Vec<u8>> = Vec::new();
-        let mut plain: Vec<bool> = Vec::new();
-        let mut above = 0;
-        loop {
-            screen.set_scrollback(above);
-            let reached = screen.scrollback();
-            let fresh = if above == 0 {
-                usize::from(height)
-            } else {
-                usize::from(height) - (above - reached).min(usize::from(height))
-            };
-            let page: Vec<Vec<u8>> = (0..height)
-                .zip(screen.rows_formatted(0, width))
-                .take(fresh)
-                .map(|(_, line)| line.into_bytes())
-                .collect();
-            let filled: Vec<bool> = screen
-                .rows(0, width)
-                .take(fresh)
-                .map(|row| !row.trim().is_empty())
-                .collect();
-            lines.splice(0..0, page);
-            plain.splice(0..0, filled);
-            while plain.last() == Some(&false) {
-                plain.pop();
-                lines.pop();
-            }
-            if lines.len() >= rows || reached < above || fresh == 0 {
-                break;
-            }
-            above += usize::from(height);
-        }
-        screen.set_scrollback(was);
-        let skip = lines.len().saturating_sub(rows);
+        let (_, width) = self.size();
+        let lines = rows::each(&mut self.parser, |screen| {
+            let texts = screen.rows(0, width);
+            let formatted = screen.rows_formatted(0, width);
+            texts.zip(formatted).collect()
+        });
+        let last = lines.iter().rposition(|(text, _)| !text.trim().is_empty());
+        let end = last.map_or(0, |last| last + 1);
         let mut text = Vec::new();
-        for line in &lines[skip..] {
-            text.extend_from_slice(line);
+        for (_, line) in &lines[end.saturating_sub(rows)..end] {
+            text.extend_from_slice(line.as_bytes());
             text.extend_from_slice(b"\x1b[0m\r\n");
         }
         text

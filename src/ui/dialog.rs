@@ -7,6 +7,7 @@ pub use oom::{Details, OomDialog};
 use super::action::Scroll;
 use super::editor::Editor;
 use super::keymap::{self, InputMode};
+use super::line_edit::LineEdit;
 
 /// What is open over the panes.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +23,7 @@ pub enum Dialog {
     /// The keys.
     Help(HelpDialog),
     /// A text to look for in the output, as it is typed.
-    Search(String),
+    Search(LineEdit),
 }
 
 /// The help: of what, and where it is scrolled to.

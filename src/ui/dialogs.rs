@@ -22,10 +22,13 @@ pub fn draw(
 ) -> Option<Position> {
     match dialog {
         Dialog::Edit(editor) => return edit::draw(buf, area, &view.theme, editor, scene),
-        Dialog::Search(text) => return search::draw(buf, area, view, text),
+        Dialog::Search(line) => return search::draw(buf, area, view, line),
         Dialog::Oom(dialog) => oom::draw(buf, area, &view.theme, dialog, scene),
-        Dialog::Quit => question::draw_quit(buf, area, view, scene),
-        Dialog::Stop => question::draw_stop(buf, area, view, scene),
+        Dialog::Quit => {
+            let title = "Quit? The training is still running";
+            question::draw(buf, area, view, scene, title);
+        }
+        Dialog::Stop => question::draw(buf, area, view, scene, "Stop the training?"),
         Dialog::Help(help) => help::draw(buf, area, view, scene, help),
     }
     None

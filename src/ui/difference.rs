@@ -41,43 +41,31 @@ pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWor
     let (old, new) = (old.without_secrets(), new.without_secrets());
     let changes = difference(&old, &new);
     let mut pieces: Vec<DiffWord> = Vec::new();
+    let mut words: Vec<DiffWord> = (old.argv.iter())
+        .map(|word| piece(shown(word), Fate::Kept))
+        .collect();
+    let mut before = vec![Vec::new(); words.len() + 1];
     for change in &changes {
-        pieces.extend(environment(theme, change));
-    }
-    for kept in &new.env {
-        if old.env.contains(kept) {
-            let value = kept.value.as_ref().map(Word::to_string_lossy);
-            let value = value.map_or("-".to_string(), |value| quoted(&value));
-            let text = format!("{}={value}", kept.name.to_string_lossy());
-            pieces.push(piece(text, Fate::Kept));
-        }
-    }
-    for at in 0..=old.argv.len() {
-        let mut word = old.argv.get(at).map(|word| piece(shown(word), Fate::Kept));
-        for change in &changes {
-            match change {
-                Change::Added { at: before, words } if *before == at => {
-                    pieces.extend(words.iter().map(added));
+        match change {
+            Change::Env { .. } => pieces.extend(environment(theme, change)),
+            Change::Added { at, words } => before[*at].extend(words.iter().map(added)),
+            Change::Replaced { at, from, to } => words[*at] = replaced(theme, from, to),
+            Change::Removed { at, words: gone } => {
+                for (word, gone) in words[*at..].iter_mut().zip(gone) {
+                    *word = removed(theme, gone);
                 }
-                Change::Replaced {
-                    at: place,
-                    from,
-                    to,
-                } if *place == at => {
-                    word = Some(replaced(theme, from, to));
-                }
-                Change::Removed { at: first, words }
-                    if (*first..first + words.len()).contains(&at) =>
-                {
-                    word = old.argv.get(at).map(|gone| removed(theme, gone));
-                }
-                Change::Added { .. }
-                | Change::Replaced { .. }
-                | Change::Removed { .. }
-                | Change::Env { .. } => {}
             }
         }
-        pieces.extend(word);
+    }
+    for kept in new.env.iter().filter(|kept| old.env.contains(kept)) {
+        let value = kept.value.as_ref().map_or("-".to_string(), shown);
+        let text = format!("{}={value}", kept.name.to_string_lossy());
+        pieces.push(piece(text, Fate::Kept));
+    }
+    let mut words = words.into_iter();
+    for added in before {
+        pieces.extend(added);
+        pieces.extend(words.next());
     }
     pieces
 }

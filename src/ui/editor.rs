@@ -1,16 +1,14 @@
-//! A command being edited: one line of text with a cursor, read back as words by a shell's rules of
-//! quoting (and only those: nothing is expanded, nothing is run by a shell).
+//! A command being edited: a line of text, read back as words by a shell's rules of quoting (and only
+//! those: nothing is expanded, nothing is run by a shell).
 
 use crate::command::{CommandLine, EnvChange, Word, masked};
 use crate::remedy::RemedyId;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crate::ui::line_edit::LineEdit;
 
 /// A command being edited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Editor {
-    text: String,
-    /// A byte offset on a character's edge.
-    cursor: usize,
+    pub line: LineEdit,
     origin: CommandLine,
     remedies: Vec<RemedyId>,
     /// What is wrong with the text, since it was last to be read.
@@ -20,19 +18,12 @@ pub struct Editor {
 impl Editor {
     /// For the command that these remedies make.
     pub fn of(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
-        let text = command.shown();
         Editor {
-            cursor: text.len(),
-            text,
+            line: LineEdit::of(command.shown()),
             origin: command,
             remedies,
             error: None,
         }
-    }
-
-    /// The text before and after the cursor.
-    pub fn halves(&self) -> (&str, &str) {
-        self.text.split_at(self.cursor)
     }
 
     /// The remedies that made the command that is edited.
@@ -48,86 +39,10 @@ impl Editor {
     /// The text read as a command: `None` where it is what it was, an error in words where it is
     /// none.
     pub fn read(&self) -> Result<Option<CommandLine>, String> {
-        if self.text == self.origin.shown() {
+        if self.line.text() == self.origin.shown() {
             return Ok(None);
         }
-        read(&self.text, &self.origin).map(Some)
-    }
-
-    /// Takes a key that the table does not have.
-    pub fn key(&mut self, key: &KeyEvent) {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let alt = key.modifiers.contains(KeyModifiers::ALT);
-        self.error = None;
-        match key.code {
-            KeyCode::Char('a') if control => self.cursor = 0,
-            KeyCode::Char('e') if control => self.cursor = self.text.len(),
-            KeyCode::Char('b') if control => self.cursor = self.before(),
-            KeyCode::Char('f') if control => self.cursor = self.after(),
-            KeyCode::Char('w') if control => self.delete(self.word_before(), self.cursor),
-            KeyCode::Char('u') if control => self.delete(0, self.cursor),
-            KeyCode::Char('k') if control => self.delete(self.cursor, self.text.len()),
-            KeyCode::Char('d') if control => self.delete(self.cursor, self.after()),
-            KeyCode::Char('h') if control => self.delete(self.before(), self.cursor),
-            KeyCode::Char('b') if alt => self.cursor = self.word_before(),
-            KeyCode::Char('f') if alt => self.cursor = self.word_after(),
-            KeyCode::Char('d') if alt => self.delete(self.cursor, self.word_after()),
-            KeyCode::Char(_) if control || alt => {}
-            KeyCode::Char(c) => self.insert(c),
-            KeyCode::Backspace if alt || control => self.delete(self.word_before(), self.cursor),
-            KeyCode::Backspace => self.delete(self.before(), self.cursor),
-            KeyCode::Delete => self.delete(self.cursor, self.after()),
-            KeyCode::Left if control || alt => self.cursor = self.word_before(),
-            KeyCode::Right if control || alt => self.cursor = self.word_after(),
-            KeyCode::Left => self.cursor = self.before(),
-            KeyCode::Right => self.cursor = self.after(),
-            KeyCode::Home => self.cursor = 0,
-            KeyCode::End => self.cursor = self.text.len(),
-            _ => {}
-        }
-    }
-
-    /// Takes pasted text; its line ends become spaces.
-    pub fn paste(&mut self, text: &str) {
-        self.error = None;
-        for c in text.trim_end_matches(['\r', '\n']).chars() {
-            self.insert(if c.is_control() { ' ' } else { c });
-        }
-    }
-
-    fn insert(&mut self, c: char) {
-        self.text.insert(self.cursor, c);
-        self.cursor += c.len_utf8();
-    }
-
-    fn delete(&mut self, from: usize, to: usize) {
-        self.text.replace_range(from..to, "");
-        self.cursor = from;
-    }
-
-    fn before(&self) -> usize {
-        let last = self.text[..self.cursor].chars().next_back();
-        self.cursor - last.map_or(0, char::len_utf8)
-    }
-
-    fn after(&self) -> usize {
-        let next = self.text[self.cursor..].chars().next();
-        self.cursor + next.map_or(0, char::len_utf8)
-    }
-
-    fn word_before(&self) -> usize {
-        let head = self.text[..self.cursor].trim_end();
-        head.rfind(char::is_whitespace).map_or(0, |at| {
-            at + head[at..].chars().next().map_or(1, char::len_utf8)
-        })
-    }
-
-    fn word_after(&self) -> usize {
-        let tail = &self.text[self.cursor..];
-        let word = tail.len() - tail.trim_start().len();
-        tail[word..]
-            .find(char::is_whitespace)
-            .map_or(self.text.len(), |at| self.cursor + word + at)
+        read(self.line.text(), &self.origin).map(Some)
     }
 }
 
@@ -212,6 +127,7 @@ pub fn restore_masked(edited: &mut CommandLine, real: &CommandLine) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::crossterm::event::KeyCode;
 
     fn command(words: &[&str]) -> CommandLine {
         CommandLine {
@@ -221,23 +137,14 @@ mod tests {
         }
     }
 
-    fn press(editor: &mut Editor, code: KeyCode, modifiers: KeyModifiers) {
-        editor.key(&KeyEvent::new(code, modifiers));
-    }
-
-    fn typed(editor: &mut Editor, text: &str) {
-        for c in text.chars() {
-            press(editor, KeyCode::Char(c), KeyModifiers::NONE);
-        }
-    }
-
     #[test]
     fn what_is_typed_is_what_is_run() {
         let mut editor = Editor::of(command(&["python", "a b.py", "--n", "64"]), vec![]);
         assert_eq!(editor.read(), Ok(None), "unchanged");
-        press(&mut editor, KeyCode::Backspace, KeyModifiers::NONE);
-        press(&mut editor, KeyCode::Backspace, KeyModifiers::NONE);
-        typed(&mut editor, "32 --amp");
+        for _ in 0..2 {
+            editor.line.key(&KeyCode::Backspace.into());
+        }
+        editor.line.paste("32 --amp");
         let read = editor.read().unwrap().unwrap();
         assert_eq!(read, command(&["python", "a b.py", "--n", "32", "--amp"]));
     }
@@ -271,38 +178,5 @@ mod tests {
         restore_masked(&mut edited, &real);
         real.argv[4] = Word::from("2");
         assert_eq!(edited, real);
-    }
-
-    #[test]
-    fn the_cursor_moves_by_characters_and_words() {
-        let mut editor = Editor::of(command(&["日本", "ab"]), vec![]);
-        editor.cursor = editor.text.len();
-        for (code, modifiers, before) in [
-            (KeyCode::Left, KeyModifiers::CONTROL, "ab"),
-            (KeyCode::Home, KeyModifiers::NONE, "'"),
-            (KeyCode::Right, KeyModifiers::NONE, ""),
-            (KeyCode::Right, KeyModifiers::NONE, ""),
-            (KeyCode::Char('f'), KeyModifiers::ALT, " ab"),
-            (KeyCode::Char('k'), KeyModifiers::CONTROL, ""),
-        ] {
-            press(&mut editor, code, modifiers);
-            assert!(
-                editor.halves().1.starts_with(before),
-                "{:?}",
-                editor.halves()
-            );
-        }
-        press(&mut editor, KeyCode::Char('w'), KeyModifiers::CONTROL);
-        assert_eq!(editor.halves(), ("", ""));
-        for code in [
-            KeyCode::Backspace,
-            KeyCode::Delete,
-            KeyCode::Left,
-            KeyCode::Right,
-        ] {
-            press(&mut editor, code, KeyModifiers::NONE);
-        }
-        editor.paste("a\nb\r\n");
-        assert_eq!(editor.halves().0, "a b");
     }
 }

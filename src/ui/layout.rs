@@ -59,12 +59,13 @@ impl Layout {
 
     /// The panes that Tab goes through on this screen.
     pub fn tabs(&self) -> Vec<Pane> {
-        let mut tabs = Pane::BELOW.to_vec();
-        tabs.retain(|pane| pane.spec().gains_from_width || self.place(*pane).is_none());
-        tabs
+        let has_none = |pane: &Pane| self.place(*pane).is_none();
+        Pane::below()
+            .filter(|pane| pane.spec().gains_from_width || has_none(pane))
+            .collect()
     }
 
-    /// RowCutter of the pane below its title.
+    /// Rows of the pane below its title.
     pub fn pane_rows(&self) -> usize {
         self.pane
             .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
@@ -199,7 +200,7 @@ fn chart_alone(body: Rect, child: Rect) -> Layout {
     }
 }
 
-/// RowCutter and columns of the program's terminal: the pane without its title.
+/// Rows and columns of the program's terminal: the pane without its title.
 pub fn child_size(layout: &Layout) -> (u16, u16) {
     (
         layout.child.height.saturating_sub(1).max(2),

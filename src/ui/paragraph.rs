@@ -1,7 +1,7 @@
 //! Lines of several tones, and text wrapped into them.
 
 use crate::ui::difference::DiffWord;
-use crate::ui::pen::{Pen, columns, wrapped};
+use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -44,13 +44,21 @@ impl StyledLine {
         let ellipsis = theme.glyphs.ellipsis;
         let mut room = width.saturating_sub(columns(ellipsis) + 1);
         for (text, _) in &mut self.0 {
-            let mut kept = first_columns(text, room);
-            if !text[kept.len()..].is_empty() && !text[kept.len()..].starts_with(' ') {
-                kept = kept.rsplit_once(' ').map_or(kept, |(words, _)| words);
+            let kept = first_columns(text, room);
+            if kept.len() < text.len() {
+                // Whole words only, and nothing after them.
+                room = 0;
+                let words = match text[kept.len()..].starts_with(' ') {
+                    true => kept,
+                    false => kept.rsplit_once(' ').map_or("", |(words, _)| words),
+                };
+                *text = words.to_string();
             }
-            *text = kept.to_string();
             room = room.saturating_sub(columns(text));
         }
+        let written = |(text, _): &(String, Tone)| !text.trim().is_empty();
+        let last = self.0.iter().rposition(written).map_or(0, |last| last + 1);
+        self.0.truncate(last);
         let tone = self.0.last().map_or(Tone::Text, |(_, tone)| *tone);
         self.push(format!(" {ellipsis}"), tone);
     }
@@ -86,12 +94,27 @@ pub fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u
     }
 }
 
-/// A text wrapped into lines of one tone.
+/// A text wrapped into lines of one tone; a word that is wider than a line is broken.
 pub fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
-    wrapped(text, width)
-        .into_iter()
-        .map(|line| StyledLine::of(line, tone))
-        .collect()
+    let of_line = |line: &str| {
+        let words = line.split_inclusive(' ');
+        let pieces = words.flat_map(|word| pieces(word, width));
+        unbroken("", pieces.map(|piece| (piece, tone)), width)
+    };
+    text.lines().flat_map(of_line).collect()
+}
+
+/// A word in pieces of at most so many columns.
+fn pieces(mut word: &str, width: u16) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while columns(word.trim_end()) > width {
+        let first = word.chars().next().map_or(0, char::len_utf8);
+        let (piece, rest) = word.split_at(first_columns(word, width).len().max(first));
+        pieces.push(piece);
+        word = rest;
+    }
+    pieces.extend((!word.is_empty()).then_some(word));
+    pieces
 }
 
 /// A text of several tones wrapped into lines, after a label, indented below it.
@@ -153,16 +176,31 @@ mod tests {
         assert_eq!(lines, []);
     }
 
+    fn said(lines: Vec<StyledLine>) -> Vec<String> {
+        let text = |line: &StyledLine| line.0.iter().map(|(text, _)| text.as_str()).collect();
+        lines.iter().map(text).collect()
+    }
+
+    #[test]
+    fn text_breaks_at_spaces() {
+        for (words, width, lines) in [
+            ("one two three", 8, &["one two ", "three"][..]),
+            ("one two", 7, &["one two"]),
+            ("abcdefgh ij", 4, &["abcd", "efgh ", "ij"]),
+            ("", 4, &[]),
+            ("日本語", 4, &["日本", "語"]),
+            ("日", 1, &["日"]),
+        ] {
+            assert_eq!(said(text(words, width, Tone::Text)), lines);
+        }
+    }
+
     #[test]
     fn labelled_text_is_indented_below_its_label() {
         let parts = [
             ("one two ".to_string(), Tone::Text),
             ("three".to_string(), Tone::Good),
         ];
-        let said = |lines: Vec<StyledLine>| -> Vec<String> {
-            let text = |line: &StyledLine| line.0.iter().map(|(text, _)| text.as_str()).collect();
-            lines.iter().map(text).collect()
-        };
         assert_eq!(
             said(labelled("x  ", &parts, 11)),
             ["x  one two ", "   three"]

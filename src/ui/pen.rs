@@ -163,52 +163,9 @@ pub fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Ton
     }
 }
 
-/// A text broken at spaces into lines of at most `width` columns; a word that is wider is broken.
-pub fn wrapped(text: &str, width: u16) -> Vec<&str> {
-    let width = usize::from(width.max(1));
-    let mut lines = Vec::new();
-    for paragraph in text.lines() {
-        let mut rest = paragraph.trim_end();
-        while rest.width() > width {
-            let mut taken = 0;
-            let mut end = 0;
-            let mut space = None;
-            for (at, c) in rest.char_indices() {
-                let w = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
-                if c == ' ' {
-                    space = Some(at);
-                }
-                if taken + w > width {
-                    break;
-                }
-                taken += w;
-                end = at + c.len_utf8();
-            }
-            let first = rest.chars().next().map_or(1, char::len_utf8);
-            let cut = space.filter(|&at| at > 0).unwrap_or(end.max(first));
-            lines.push(rest[..cut].trim_end());
-            rest = rest[cut..].trim_start();
-        }
-        if !rest.is_empty() || paragraph.trim().is_empty() {
-            lines.push(rest);
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_breaks_at_spaces() {
-        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrapped("one two", 7), ["one two"]);
-        assert_eq!(wrapped("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
-        assert_eq!(wrapped("", 4), Vec::<&str>::new());
-        assert_eq!(wrapped("日本語", 4), ["日本", "語"]);
-        assert_eq!(wrapped("日", 1), ["日"]);
-    }
 
     #[test]
     fn nothing_is_written_outside() {

@@ -5,24 +5,23 @@
 //! of a synchronized update, so that nobody sees half of one. No query is ever sent: a terminal that
 //! does not answer would cost seconds.
 
-mod backend;
 mod modes;
 mod size;
 
 pub use modes::{ENTER, RESET, leave_from_anywhere};
 pub use size::size_of;
 
-use super::{Scene, View, draw};
-use backend::{Collected, Collector};
+use super::{Scene, View, draw_screen};
 use modes::Raw;
-use ratatui::layout::{Rect, Size};
-use ratatui::{Terminal, TerminalOptions, Viewport};
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// InputMode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
+/// Mode 2026, synchronized output: <https://gist.github.com/christianparpart/d8a62cc1ab659194337d73e399004036>.
 const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
 const END_FRAME: &[u8] = b"\x1b[?2026l";
 
@@ -30,9 +29,9 @@ const END_FRAME: &[u8] = b"\x1b[?2026l";
 pub struct UserTerminal {
     tty: File,
     raw: Option<Raw>,
-    terminal: Terminal<Collector>,
-    frame: Collected,
     area: Rect,
+    /// What the terminal shows, unless all of it is to be drawn.
+    shown: Option<Buffer>,
 }
 
 impl UserTerminal {
@@ -42,20 +41,11 @@ impl UserTerminal {
     /// # Errors
     /// Where `tty` is no terminal, or is gone.
     pub fn enter(tty: File) -> io::Result<UserTerminal> {
-        let (width, height) = size_of(tty.as_fd());
-        let area = Rect::new(0, 0, width, height);
-        let options = TerminalOptions {
-            viewport: Viewport::Fixed(area),
-        };
-        let frame = Collected::default();
-        let backend = Collector::new(frame.clone(), Size::new(width, height));
-        let terminal = Terminal::with_options(backend, options)?;
         let mut screen = UserTerminal {
             raw: None,
             tty,
-            terminal,
-            frame,
-            area,
+            area: Rect::ZERO,
+            shown: None,
         };
         screen.resume()?;
         Ok(screen)
@@ -68,8 +58,9 @@ impl UserTerminal {
     pub fn resume(&mut self) -> io::Result<()> {
         self.raw = Some(Raw::enter(self.tty.try_clone()?)?);
         self.tty.write_all(ENTER.as_bytes())?;
-        self.fit()?;
-        self.redraw()
+        self.fit();
+        self.redraw();
+        Ok(())
     }
 
     /// Gives the terminal back as it was found, for a while or for good. Does what can be done and
@@ -86,28 +77,20 @@ impl UserTerminal {
     }
 
     /// Goes along with the terminal's size; whether it has changed.
-    ///
-    /// # Errors
-    /// Where the terminal is gone.
-    pub fn fit(&mut self) -> io::Result<bool> {
+    pub fn fit(&mut self) -> bool {
         let (width, height) = size_of(self.tty.as_fd());
         let area = Rect::new(0, 0, width, height);
-        if area == self.area {
-            return Ok(false);
+        let changed = area != self.area;
+        if changed {
+            self.area = area;
+            self.redraw();
         }
-        self.area = area;
-        let size = Size::new(width, height);
-        self.terminal.backend_mut().set_size(size);
-        self.terminal.resize(area)?;
-        Ok(true)
+        changed
     }
 
     /// Forgets what the terminal shows: the next frame draws every cell.
-    ///
-    /// # Errors
-    /// Where the terminal is gone.
-    pub fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+    pub fn redraw(&mut self) {
+        self.shown = None;
     }
 
     /// Whether a frame could be written without waiting: a terminal that was stopped with Ctrl-S, or
@@ -118,13 +101,35 @@ impl UserTerminal {
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
-    /// Draws a frame and sends it in one piece; how long the terminal took to take it.
+    /// Draws a frame and sends what has changed in one piece; how long the terminal took to take it.
     ///
     /// # Errors
     /// Where the terminal is gone.
     pub fn draw(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
-        self.terminal.draw(|frame| draw(frame, view, scene))?;
-        self.send()
+        let mut drawn = Buffer::empty(self.area);
+        let cursor = draw_screen(&mut drawn, self.area, view, scene);
+        let mut bytes = BEGIN_FRAME.to_vec();
+        // Of crossterm only what writes: what it asks (size, cursor) would be asked of the terminal,
+        // or of `tput`.
+        let mut to = CrosstermBackend::new(&mut bytes);
+        if self.shown.is_none() {
+            to.clear()?;
+        }
+        let shown = self.shown.take();
+        let shown = shown.unwrap_or_else(|| Buffer::empty(self.area));
+        to.draw(shown.diff(&drawn).into_iter())?;
+        match cursor.filter(|at| self.area.contains(*at)) {
+            Some(at) => {
+                to.show_cursor()?;
+                to.set_cursor_position(at)?;
+            }
+            None => to.hide_cursor()?,
+        }
+        bytes.extend_from_slice(END_FRAME);
+        self.shown = Some(drawn);
+        let begun = Instant::now();
+        self.tty.write_all(&bytes)?;
+        Ok(begun.elapsed())
     }
 
     /// Asks the terminal for mouse events (click, drag, wheel; SGR coordinates), or no longer.
@@ -157,17 +162,6 @@ impl UserTerminal {
     /// Where the terminal is gone.
     pub fn print(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tty.write_all(bytes)
-    }
-
-    fn send(&mut self) -> io::Result<Duration> {
-        let frame = self.frame.take();
-        if frame.is_empty() {
-            return Ok(Duration::ZERO);
-        }
-        let bytes = [BEGIN_FRAME, &frame, END_FRAME].concat();
-        let begun = Instant::now();
-        self.tty.write_all(&bytes)?;
-        Ok(begun.elapsed())
     }
 }
 

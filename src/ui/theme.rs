@@ -13,7 +13,7 @@ pub use colour::Depth;
 pub use glyphs::{ASCII, Glyphs, UNICODE};
 pub use scheme::Scheme;
 
-use palette::{look, mono};
+use palette::look;
 use ratatui::style::{Color, Modifier, Style};
 
 /// What something is on the screen; the theme says how that looks.
@@ -151,13 +151,13 @@ impl Theme {
 
     /// How a tone looks here.
     pub fn style(&self, tone: Tone) -> Style {
-        let (hue, modifier) = look(tone);
+        let look = look(tone);
         let style = Style::new().add_modifier(match (self.depth, self.contrast) {
-            (Depth::None, Contrast::Usual) => mono(tone),
-            (Depth::None, Contrast::High) => mono(tone) - Modifier::DIM,
-            (Depth::Sixteen | Depth::TwoFiftySix | Depth::True, _) => modifier,
+            (Depth::None, Contrast::Usual) => look.mono,
+            (Depth::None, Contrast::High) => look.mono - Modifier::DIM,
+            (Depth::Sixteen | Depth::TwoFiftySix | Depth::True, _) => look.weight,
         });
-        match hue.colour(self) {
+        match look.hue.and_then(|hue| hue.colour(self)) {
             Some(colour) => style.fg(colour),
             None => style,
         }
@@ -178,7 +178,7 @@ impl Theme {
 
     /// A tone as background, for text on a coloured ground.
     pub fn ground(&self, tone: Tone) -> Style {
-        match look(tone).0.colour(self) {
+        match look(tone).hue.and_then(|hue| hue.colour(self)) {
             Some(colour) => Style::new().bg(colour),
             None => Style::new().add_modifier(Modifier::REVERSED),
         }

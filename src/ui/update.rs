@@ -91,8 +91,11 @@ impl View {
                 let bytes = typing::bytes(&key, application);
                 return (!bytes.is_empty()).then_some(Effect::Input(bytes));
             }
-            (InputMode::Editing, Some(Dialog::Edit(editor))) => editor.key(&key),
-            (InputMode::Searching, _) => output::type_search(self, &key),
+            (InputMode::Editing, Some(Dialog::Edit(editor))) => {
+                editor.error = None;
+                editor.line.key(&key);
+            }
+            (InputMode::Searching, _) => output::edit_search(self, |line| line.key(&key)),
             (InputMode::Oom, Some(Dialog::Oom(dialog))) if may_relaunch => {
                 return dialog.remedy_key(&key, scene);
             }
@@ -108,8 +111,14 @@ impl View {
                 let bracketed = self.output.screen().bracketed_paste();
                 return Some(Effect::Input(typing::pasted(text, bracketed)));
             }
-            (InputMode::Editing, Some(Dialog::Edit(editor))) => editor.paste(text),
-            (InputMode::Searching, _) => output::paste_search(self, text),
+            (InputMode::Editing, Some(Dialog::Edit(editor))) => {
+                editor.error = None;
+                editor.line.paste(text);
+            }
+            (InputMode::Searching, _) => {
+                let first = text.lines().next().unwrap_or_default();
+                output::edit_search(self, |line| line.paste(first));
+            }
             (_, _) => {}
         }
         None

@@ -7,7 +7,7 @@ use vt100::{Callbacks, Screen};
 /// listening.
 const MOST: usize = 4_096;
 
-/// TerminalAnswers that have not been sent yet.
+/// Answers that have not been sent yet.
 #[derive(Default)]
 pub struct TerminalAnswers {
     pending: Vec<u8>,

@@ -46,26 +46,36 @@ pub struct OutputRow {
     pub goes_on: bool,
 }
 
-/// All rows, the oldest first. The view is put back to where it was.
+/// All rows, the oldest first.
 pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
-    let screen = parser.screen_mut();
-    let (height, width) = screen.size();
-    let kept = screen.scrollback_len();
-    let all = kept + usize::from(height.get());
-    let was = screen.scrollback();
-    let mut rows = Vec::with_capacity(all);
-    while rows.len() < all {
-        let top = rows.len().min(kept);
-        screen.set_scrollback(kept - top);
-        let skip = rows.len() - top;
-        let texts = (0..).zip(screen.rows(0, width.get())).skip(skip);
-        rows.extend(texts.map(|(row, text)| OutputRow {
+    each(parser, |screen| {
+        let texts = (0..).zip(screen.rows(0, screen.size().1.get()));
+        let rows = texts.map(|(row, text)| OutputRow {
             text,
             goes_on: screen.row_wrapped(row),
-        }));
+        });
+        rows.collect()
+    })
+}
+
+/// What a function of the view makes of every row, the oldest first. The view is put back to where
+/// it was.
+pub fn each<C: Callbacks, T>(
+    parser: &mut Parser<C>,
+    in_view: impl Fn(&vt100::Screen) -> Vec<T>,
+) -> Vec<T> {
+    let screen = parser.screen_mut();
+    let kept = screen.scrollback_len();
+    let all = kept + usize::from(screen.size().0.get());
+    let was = screen.scrollback();
+    let mut made = Vec::with_capacity(all);
+    while made.len() < all {
+        let top = made.len().min(kept);
+        screen.set_scrollback(kept - top);
+        made.extend(in_view(screen).into_iter().skip(made.len() - top));
     }
     screen.set_scrollback(was);
-    rows
+    made
 }
 
 /// Whether the needle begins in the first of these rows; it may end in the rows that its line goes on

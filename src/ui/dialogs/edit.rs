@@ -5,7 +5,7 @@ use crate::state::RunOutcome;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::boxed;
+use crate::ui::pen::{boxed, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
@@ -76,32 +76,24 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
 
 /// The text broken at the width, and the cursor's row and column in it.
 fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
-    let (before, after) = editor.halves();
-    let mut lines = vec![String::new()];
-    let mut col = 0;
+    let (before, after) = editor.line.halves();
+    let text = before.chars().chain(after.chars());
+    // At the end of the text the cursor needs a cell too.
+    let text = text.chain(after.is_empty().then_some(' '));
+    let cursor_at = before.chars().count();
     let mut cursor = (0, 0);
-    let put = |c: char, lines: &mut Vec<String>, col: &mut u16| {
-        let wide = c.width().unwrap_or(0) as u16;
-        if *col + wide > width {
+    let mut lines = vec![String::new()];
+    for (n, c) in text.enumerate() {
+        let row = lines.len() - 1;
+        let column = columns(&lines[row]);
+        if column + c.width().unwrap_or(0) as u16 > width {
             lines.push(String::new());
-            *col = 0;
         }
-        if let Some(line) = lines.last_mut() {
-            line.push(c);
+        let row = lines.len() - 1;
+        if n == cursor_at {
+            cursor = (row as u16, columns(&lines[row]));
         }
-        *col += wide;
-    };
-    for c in before.chars() {
-        put(c, &mut lines, &mut col);
-    }
-    if col >= width {
-        lines.push(String::new());
-        col = 0;
-    }
-    cursor.0 = lines.len() as u16 - 1;
-    cursor.1 = col;
-    for c in after.chars() {
-        put(c, &mut lines, &mut col);
+        lines[row].push(c);
     }
     (lines, cursor)
 }

@@ -2,7 +2,7 @@
 
 use super::place;
 use crate::ui::available::is_available;
-use crate::ui::keymap::{self, Binding, InputMode};
+use crate::ui::keymap::{self, Binding};
 use crate::ui::pen::{Pen, boxed, columns};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -10,35 +10,11 @@ use crate::ui::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// "Quit?"
-pub fn draw_quit(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    draw(
-        buf,
-        area,
-        view,
-        scene,
-        InputMode::Quitting,
-        "Quit? The training is still running",
-    );
-}
-
-/// "Stop the training?"
-pub fn draw_stop(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    draw(
-        buf,
-        area,
-        view,
-        scene,
-        InputMode::Stopping,
-        "Stop the training?",
-    );
-}
-
 /// The answers are the mode's keys.
-fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, mode: InputMode, title: &str) {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, title: &str) {
     let theme = &view.theme;
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
-        keymap::bindings(mode)
+        keymap::bindings(view.mode())
             .filter(|binding| !binding.short.is_empty())
             .filter(|binding| is_available(view, binding.action, scene))
             .map(|binding| (binding.keys[0].name(theme.glyphs), words(binding)))

@@ -1,6 +1,7 @@
 //! The text that is looked for, on the last line of the screen, with what was found of it.
 
 use crate::ui::child::ChildScreen;
+use crate::ui::line_edit::LineEdit;
 use crate::ui::pen::Pen;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -8,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws the line over the footer; returns where its cursor stands.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, text: &str) -> Option<Position> {
+pub fn draw(buf: &mut Buffer, area: Rect, view: &View, searched: &LineEdit) -> Option<Position> {
     let theme = &view.theme;
     let line = Rect {
         y: area.bottom().saturating_sub(1),
@@ -17,10 +18,14 @@ pub fn draw(buf: &mut Buffer, area: Rect, view: &View, text: &str) -> Option<Pos
     };
     Pen::new(buf, theme, line, 0).fill(" ", Tone::Text);
     let mut pen = Pen::new(buf, theme, line, 0);
-    pen.skip(1).text("/", Tone::Accent).text(text, Tone::Strong);
+    let (before, after) = searched.halves();
+    pen.skip(1)
+        .text("/", Tone::Accent)
+        .text(before, Tone::Strong);
     let cursor = Position::new(pen.x(), line.y);
-    let (words, tone) = found(&view.output, text);
-    pen.skip(2)
+    let (words, tone) = found(&view.output, searched.text());
+    pen.text(after, Tone::Strong)
+        .skip(2)
         .text(&words, tone)
         .skip(2)
         .text("Enter", Tone::Accent)

@@ -1,6 +1,6 @@
 //! How many colours a terminal has, and a hue brought down to that many.
 
-use super::{Contrast, Ground, Theme};
+use super::{Contrast, Theme};
 use ratatui::style::Color;
 
 /// How many colours a terminal has.
@@ -35,57 +35,29 @@ impl Depth {
     }
 }
 
-/// One value for each ground.
+/// A colour in all its forms, each `[on dark, on light]`.
 #[derive(Clone, Copy)]
-pub(super) struct Pair<T> {
-    pub dark: T,
-    pub light: T,
-}
-
-impl<T: Copy> Pair<T> {
-    fn on(self, ground: Ground) -> T {
-        match ground {
-            Ground::Dark => self.dark,
-            Ground::Light => self.light,
-        }
-    }
-}
-
-/// An index among the sixteen colours.
-pub(super) type Ansi = u8;
-
-/// A colour in all its forms, or the terminal's own.
-#[derive(Clone, Copy)]
-pub(super) struct Hue(Option<Forms>);
-
-#[derive(Clone, Copy)]
-struct Forms {
-    usual: Pair<u32>,
-    high: Pair<u32>,
-    ansi: Pair<Ansi>,
+pub(super) struct Hue {
+    /// `0xrrggbb` at the usual contrast.
+    pub usual: [u32; 2],
+    /// At a high contrast.
+    pub high: [u32; 2],
+    /// Its stand-in among the sixteen colours.
+    pub ansi: [u8; 2],
 }
 
 impl Hue {
-    /// The terminal's own text colour.
-    pub const DEFAULT: Hue = Hue(None);
-
-    /// A hue from its values `0xrrggbb` at the usual and at a high contrast, and its stand-in among
-    /// sixteen.
-    pub const fn new(usual: Pair<u32>, high: Pair<u32>, ansi: Pair<Ansi>) -> Hue {
-        Hue(Some(Forms { usual, high, ansi }))
-    }
-
-    /// The colour to send, or `None` for the terminal's own.
+    /// The colour to send, where there are colours.
     pub fn colour(&self, theme: &Theme) -> Option<Color> {
-        let forms = self.0?;
+        let ground = theme.ground as usize;
         let values = match theme.contrast {
-            Contrast::Usual => forms.usual,
-            Contrast::High => forms.high,
+            Contrast::Usual => self.usual,
+            Contrast::High => self.high,
         };
-        let [_, r, g, b] = values.on(theme.ground).to_be_bytes();
+        let [_, r, g, b] = values[ground].to_be_bytes();
         match theme.depth {
             Depth::None => None,
-            Depth::Sixteen => Some(Color::Indexed(forms.ansi.on(theme.ground))),
+            Depth::Sixteen => Some(Color::Indexed(self.ansi[ground])),
             Depth::TwoFiftySix => Some(Color::Indexed(nearest_of_256(r, g, b))),
             Depth::True => Some(Color::Rgb(r, g, b)),
         }

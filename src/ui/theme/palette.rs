@@ -7,72 +7,58 @@
 //! the high contrast to the ratio of 7 that WCAG 2.2 asks of text (success criterion 1.4.6).
 
 use super::Tone;
-use super::colour::{Ansi, Hue, Pair};
+use super::colour::Hue;
 use ratatui::style::Modifier;
 
-/// A tone's hue and its weight.
+/// How a tone looks.
+pub(super) struct Look {
+    /// Its hue; `None` for the terminal's own text colour.
+    pub hue: Option<Hue>,
+    /// Its weight where there are colours.
+    pub weight: Modifier,
+    /// Its weight where there are none, and weight is all that is left to say it.
+    pub mono: Modifier,
+}
+
+const PLAIN: Modifier = Modifier::empty();
+const BOLD: Modifier = Modifier::BOLD;
+const DIM: Modifier = Modifier::DIM;
+
+/// The table.
 #[rustfmt::skip]
-pub(super) const fn look(tone: Tone) -> (Hue, Modifier) {
-    const PLAIN: Modifier = Modifier::empty();
-    const BOLD: Modifier = Modifier::BOLD;
-    match tone {
-        Tone::Text => (Hue::DEFAULT, PLAIN),
-        Tone::Strong => (Hue::DEFAULT, BOLD),
-        Tone::Dim => (hue([0x9aa4b2, 0x5a6472], [0xe0e0e0, 0x303030], [7, 8]), PLAIN),
-        Tone::Faint => (hue([0x4a5361, 0xb4bcc8], [0xb0b0b0, 0x606060], [8, 7]), PLAIN),
-        Tone::Accent => (hue([0x7fd1ff, 0x005f9e], [0x9fe3ff, 0x00478a], [14, 4]), BOLD),
-        Tone::Allocated | Tone::Activations => (BLUE, PLAIN),
-        Tone::AllocatedBand => (hue([0x2f78ad, 0x9ccbea], [0x2f8fd0, 0x5090c0], [4, 14]), PLAIN),
-        Tone::Reserved | Tone::Cached => (ORANGE, PLAIN),
-        Tone::Used => (hue([0xc8d6d0, 0x414133], [0xffffff, 0x000000], [15, 0]), PLAIN),
-        Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN),
-        Tone::Limit | Tone::OtherProcesses => (PURPLE, PLAIN),
-        Tone::Predicted | Tone::Good => (GREEN, PLAIN),
-        Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD),
-        Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN),
-        Tone::Parameters => (hue([0x2977cc, 0x0072b2], [0x6f9fff, 0x012fa5], [4, 4]), PLAIN),
-        Tone::Gradients => (hue([0x2fa787, 0x059e71], [0x45d19b, 0x236a45], [2, 2]), PLAIN),
-        Tone::OptimizerState => (hue([0x9583d9, 0x7455e6], [0xb983d7, 0x4c2b7f], [5, 13]), PLAIN),
-        Tone::NonPytorch => (hue([0xa9adae, 0x758499], [0xcececb, 0x58576d], [7, 8]), PLAIN),
-        Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN),
-    }
+pub(super) const fn look(tone: Tone) -> Look {
+    let (hue, weight, mono) = match tone {
+        Tone::Text => (None, PLAIN, PLAIN),
+        Tone::Strong => (None, BOLD, BOLD),
+        Tone::Dim => (hue([0x9aa4b2, 0x5a6472], [0xe0e0e0, 0x303030], [7, 8]), PLAIN, DIM),
+        Tone::Faint => (hue([0x4a5361, 0xb4bcc8], [0xb0b0b0, 0x606060], [8, 7]), PLAIN, DIM),
+        Tone::Accent => (hue([0x7fd1ff, 0x005f9e], [0x9fe3ff, 0x00478a], [14, 4]), BOLD, BOLD),
+        Tone::Allocated | Tone::Activations => (BLUE, PLAIN, PLAIN),
+        Tone::AllocatedBand => (hue([0x2f78ad, 0x9ccbea], [0x2f8fd0, 0x5090c0], [4, 14]), PLAIN, DIM),
+        Tone::Reserved | Tone::Cached => (ORANGE, PLAIN, PLAIN),
+        Tone::Used => (hue([0xc8d6d0, 0x414133], [0xffffff, 0x000000], [15, 0]), PLAIN, PLAIN),
+        Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN, DIM),
+        Tone::Limit | Tone::OtherProcesses => (PURPLE, PLAIN, PLAIN),
+        Tone::Predicted | Tone::Good => (GREEN, PLAIN, PLAIN),
+        Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD, BOLD),
+        Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN, BOLD),
+        Tone::Parameters => (hue([0x2977cc, 0x0072b2], [0x6f9fff, 0x012fa5], [4, 4]), PLAIN, PLAIN),
+        Tone::Gradients => (hue([0x2fa787, 0x059e71], [0x45d19b, 0x236a45], [2, 2]), PLAIN, PLAIN),
+        Tone::OptimizerState => (hue([0x9583d9, 0x7455e6], [0xb983d7, 0x4c2b7f], [5, 13]), PLAIN, PLAIN),
+        Tone::NonPytorch => (hue([0xa9adae, 0x758499], [0xcececb, 0x58576d], [7, 8]), PLAIN, PLAIN),
+        Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN, DIM),
+    };
+    Look { hue, weight, mono }
 }
 
-const BLUE: Hue = hue([0x28caff, 0x145b9e], [0x7cceff, 0x005eba], [12, 12]);
-const ORANGE: Hue = hue([0xe7a73d, 0xa86a00], [0xfcb31c, 0x723700], [11, 3]);
-const PURPLE: Hue = hue([0xb073af, 0x8c276c], [0xd98dbc, 0x670049], [13, 5]);
-const GREEN: Hue = hue([0x36c0a8, 0x14857b], [0x07f3bc, 0x004c82], [10, 6]);
+const BLUE: Option<Hue> = hue([0x28caff, 0x145b9e], [0x7cceff, 0x005eba], [12, 12]);
+const ORANGE: Option<Hue> = hue([0xe7a73d, 0xa86a00], [0xfcb31c, 0x723700], [11, 3]);
+const PURPLE: Option<Hue> = hue([0xb073af, 0x8c276c], [0xd98dbc, 0x670049], [13, 5]);
+const GREEN: Option<Hue> = hue([0x36c0a8, 0x14857b], [0x07f3bc, 0x004c82], [10, 6]);
 
-/// A row of the table: `[dark, light]` at the usual contrast, at a high one, among sixteen.
-const fn hue(usual: [u32; 2], high: [u32; 2], ansi: [Ansi; 2]) -> Hue {
-    const fn pair<T: Copy>([dark, light]: [T; 2]) -> Pair<T> {
-        Pair { dark, light }
-    }
-    Hue::new(pair(usual), pair(high), pair(ansi))
-}
-
-/// What weight is left to say where there are no colours.
-pub(super) const fn mono(tone: Tone) -> Modifier {
-    match tone {
-        Tone::Strong | Tone::Accent | Tone::Wrong | Tone::Warning => Modifier::BOLD,
-        Tone::Dim | Tone::Faint | Tone::AllocatedBand | Tone::Free | Tone::Capacity => {
-            Modifier::DIM
-        }
-        Tone::Text
-        | Tone::Allocated
-        | Tone::Reserved
-        | Tone::Used
-        | Tone::Limit
-        | Tone::Predicted
-        | Tone::Good
-        | Tone::Parameters
-        | Tone::Gradients
-        | Tone::OptimizerState
-        | Tone::Activations
-        | Tone::Cached
-        | Tone::NonPytorch
-        | Tone::OtherProcesses => Modifier::empty(),
-    }
+/// `[dark, light]` at the usual contrast, at a high one, among sixteen.
+const fn hue(usual: [u32; 2], high: [u32; 2], ansi: [u8; 2]) -> Option<Hue> {
+    Some(Hue { usual, high, ansi })
 }
 
 #[cfg(test)]

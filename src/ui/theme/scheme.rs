@@ -1,9 +1,10 @@
 //! The themes by name, as `--theme` and `oomph.toml` know them.
 
 use super::{Contrast, Ground};
+use clap::ValueEnum;
 
 /// A theme's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Scheme {
     /// For the ground that the terminal says it has (`COLORFGBG`), or dark.
     #[default]
@@ -17,22 +18,10 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All of them, in the order of the key.
-    pub const ALL: [Scheme; 4] = [
-        Scheme::Default,
-        Scheme::Dark,
-        Scheme::Light,
-        Scheme::Contrast,
-    ];
-
     /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scheme::Default => "default",
-            Scheme::Dark => "dark",
-            Scheme::Light => "light",
-            Scheme::Contrast => "contrast",
-        }
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_string())
     }
 
     /// The one of this name.
@@ -40,21 +29,18 @@ impl Scheme {
     /// # Errors
     /// There is none: the error says which there are.
     pub fn of_name(name: &str) -> Result<Scheme, String> {
-        let named = Scheme::ALL.into_iter().find(|scheme| scheme.name() == name);
-        named.ok_or_else(|| {
-            let names = Scheme::ALL.map(Scheme::name).join(", ");
+        Scheme::from_str(name, false).map_err(|_| {
+            let all = Scheme::value_variants().iter();
+            let names: Vec<String> = all.map(|scheme| scheme.name()).collect();
+            let names = names.join(", ");
             format!("there is no theme {name:?}; choose one of {names}")
         })
     }
 
     /// The one after it.
     pub(super) fn next(self) -> Scheme {
-        match self {
-            Scheme::Default => Scheme::Dark,
-            Scheme::Dark => Scheme::Light,
-            Scheme::Light => Scheme::Contrast,
-            Scheme::Contrast => Scheme::Default,
-        }
+        let all = Scheme::value_variants();
+        all[(self as usize + 1) % all.len()]
     }
 
     pub(super) fn ground(self, told: Ground) -> Ground {
@@ -80,9 +66,9 @@ mod tests {
     #[test]
     fn names_lead_back() {
         let mut scheme = Scheme::default();
-        for expected in Scheme::ALL {
+        for &expected in Scheme::value_variants() {
             assert_eq!(scheme, expected);
-            assert_eq!(Scheme::of_name(scheme.name()), Ok(scheme));
+            assert_eq!(Scheme::of_name(&scheme.name()), Ok(scheme));
             scheme = scheme.next();
         }
         assert_eq!(scheme, Scheme::default(), "around");

@@ -10,7 +10,7 @@ use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
 use crate::ui::dialogs;
 use crate::ui::editor::Editor;
 use crate::ui::list::ListScroll;
-use crate::ui::pane::{self, Pane};
+use crate::ui::pane;
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
 
@@ -18,7 +18,7 @@ use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
     match action {
         Action::NextPane => step_pane(view, 1, scene),
-        Action::PreviousPane => step_pane(view, Pane::BELOW.len(), scene),
+        Action::PreviousPane => step_pane(view, usize::MAX, scene),
         Action::MaximizePane => view.maximized = toggled(view.maximized, Maximized::Pane),
         Action::MaximizeChart => view.maximized = toggled(view.maximized, Maximized::Chart),
         Action::NextDevice => step_device(view, 1, scene),

@@ -3,11 +3,11 @@
 use crate::ui::action::Effect;
 use crate::ui::available::layout_of;
 use crate::ui::dialog::Dialog;
+use crate::ui::line_edit::LineEdit;
 use crate::ui::list::ListScroll;
 use crate::ui::pane::Pane;
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, Maximized, Notice, View};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Position;
 
 /// A text that is longer is a paste gone wrong.
@@ -25,43 +25,25 @@ pub(super) fn show_output(view: &mut View) {
 /// Asks for a text.
 pub(super) fn open_search(view: &mut View) {
     show_output(view);
-    view.dialog = Some(Dialog::Search(String::new()));
+    view.dialog = Some(Dialog::Search(LineEdit::default()));
 }
 
-/// A key while a text is typed: what is found follows it.
-pub(super) fn type_search(view: &mut View, key: &KeyEvent) {
-    let Some(Dialog::Search(text)) = &mut view.dialog else {
-        return;
-    };
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Char('u') if control => text.clear(),
-        KeyCode::Char('w') if control => {
-            let kept = text.trim_end().rfind(' ').map_or(0, |at| at + 1);
-            text.truncate(kept);
+/// A key or a paste while a text is typed: what is found follows it.
+pub(super) fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
+    if let Some(Dialog::Search(line)) = &mut view.dialog {
+        let before = line.clone();
+        edit(line);
+        if line.text().len() > LONGEST {
+            *line = before;
+        } else if line.text() != before.text() {
+            view.output.search_for(line.text().to_string());
         }
-        KeyCode::Char(_) if control || key.modifiers.contains(KeyModifiers::ALT) => return,
-        KeyCode::Char(c) if text.len() < LONGEST => text.push(c),
-        KeyCode::Backspace => {
-            text.pop();
-        }
-        _ => return,
-    }
-    view.output.search_for(text.clone());
-}
-
-/// Pasted into the text.
-pub(super) fn paste_search(view: &mut View, pasted: &str) {
-    if let Some(Dialog::Search(text)) = &mut view.dialog {
-        let line = pasted.lines().next().unwrap_or_default();
-        text.extend(line.chars().filter(|c| !c.is_control()).take(LONGEST));
-        view.output.search_for(text.clone());
     }
 }
 
 /// What was found is kept, unless nothing was asked for.
 pub(super) fn keep_search(view: &mut View) {
-    if !matches!(view.dialog.take(), Some(Dialog::Search(text)) if !text.is_empty()) {
+    if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
         view.output.end_search();
     }
 }
