@@ -42,7 +42,7 @@ fn a_storm_of_resizes_leaves_a_whole_screen() {
         PATIENCE,
     );
     terminal.press("q");
-    terminal.wait_for("quit? the training is running", PATIENCE);
+    terminal.wait_for("Quit? The training is still running", PATIENCE);
     terminal.press("s");
     terminal.exit(PATIENCE);
     assert_eq!(terminal.left_behind(), [""; 0]);
