@@ -14,7 +14,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Where a log lies, and whose it is while it grows.
-struct Source {
+struct LogSource {
     path: PathBuf,
     writer: Option<FoundSession>,
 }
@@ -36,7 +36,7 @@ pub fn logs(name: Option<&str>, follow: bool) -> anyhow::Result<Ending> {
     Ok(Ending::Code(0))
 }
 
-fn source(name: Option<&str>) -> anyhow::Result<Source> {
+fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     let places = BaseDirs::of_this_user();
     let stored = session::list(&places);
     let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
@@ -56,13 +56,13 @@ fn source(name: Option<&str>) -> anyhow::Result<Source> {
         },
     };
     anyhow::ensure!(ended.exists(), "{} is not there", ended.display());
-    Ok(Source {
+    Ok(LogSource {
         path: ended,
         writer: None,
     })
 }
 
-fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<Source> {
+fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<LogSource> {
     let card = found.card.as_ref();
     let log = card.and_then(|card| Some(PathBuf::from(card.log.clone()?.0)));
     // One that is about to end has taken its card away already; its log stays where logs are.
@@ -77,14 +77,14 @@ fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<
             found.id
         )
     })?;
-    Ok(Source {
+    Ok(LogSource {
         path: log,
         writer: Some(found),
     })
 }
 
 /// The older part, then the present one, from one into the next where they turn.
-fn copy(source: &Source, follow: bool, out: &mut impl Write) -> io::Result<()> {
+fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()> {
     let mut older = source.path.as_os_str().to_os_string();
     older.push(".1");
     let older = PathBuf::from(older);
@@ -150,7 +150,7 @@ mod tests {
     fn both_parts_are_written_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("output.log");
-        let source = Source {
+        let source = LogSource {
             path: path.clone(),
             writer: None,
         };

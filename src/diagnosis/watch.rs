@@ -107,12 +107,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct LiveWarnings {
     next: Moment,
-    said: Vec<(RunNumber, Said)>,
+    said: Vec<(RunNumber, GivenWarning)>,
 }
 
 /// One thing that was said.
 #[derive(Debug)]
-struct Said {
+struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
     /// With the step at which it will end.
     foretold: bool,
@@ -140,7 +140,7 @@ impl LiveWarnings {
                 Some((_, said)) => said.foretold = true,
                 None => self.said.push((
                     run.number,
-                    Said {
+                    GivenWarning {
                         who,
                         foretold: is_foretold,
                     },

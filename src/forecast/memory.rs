@@ -186,9 +186,9 @@ impl Model {
         let at = |line: &Line| target.treatment.passes(line.base, line.slope * batch);
         let gradients = self.gradients_of(nearest, target);
         let adjusted = |bytes: f64| match gradients {
-            Kept::Same => Bytes(bytes.max(0.0) as u64),
-            Kept::Now(gradients) => Bytes(bytes.max(0.0) as u64) + gradients,
-            Kept::NoMore(gradients) => Bytes(bytes.max(0.0) as u64) - gradients,
+            GradientsKept::Same => Bytes(bytes.max(0.0) as u64),
+            GradientsKept::Now(gradients) => Bytes(bytes.max(0.0) as u64) + gradients,
+            GradientsKept::NoMore(gradients) => Bytes(bytes.max(0.0) as u64) - gradients,
         };
         let ends: Vec<(f64, f64, f64)> = lines.iter().map(at).collect();
         let low = ends.iter().map(|(low, _, _)| *low).fold(f64::MAX, f64::min);
@@ -235,19 +235,19 @@ impl Model {
             .min_by(|a, b| apart(a.batch, batch).total_cmp(&apart(b.batch, batch)))
     }
 
-    fn gradients_of(&self, nearest: &Observation, target: &Target) -> Kept {
+    fn gradients_of(&self, nearest: &Observation, target: &Target) -> GradientsKept {
         let gradients = nearest.gradients.or(nearest.parameters);
         match (nearest.keeps_gradients, target.keeps_gradients) {
-            (false, true) => Kept::Now(gradients.unwrap_or(Bytes::ZERO)),
-            (true, false) => Kept::NoMore(gradients.unwrap_or(Bytes::ZERO)),
-            (true, true) | (false, false) => Kept::Same,
+            (false, true) => GradientsKept::Now(gradients.unwrap_or(Bytes::ZERO)),
+            (true, false) => GradientsKept::NoMore(gradients.unwrap_or(Bytes::ZERO)),
+            (true, true) | (false, false) => GradientsKept::Same,
         }
     }
 }
 
 /// What becomes of the gradients from the observed run to the target.
 #[derive(Debug, Clone, Copy)]
-enum Kept {
+enum GradientsKept {
     Same,
     Now(Bytes),
     NoMore(Bytes),

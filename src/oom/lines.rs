@@ -220,12 +220,12 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept {
+    struct CollectedLines {
         all: bool,
         lines: Vec<(u64, String, String)>,
     }
 
-    impl LineReader for Kept {
+    impl LineReader for CollectedLines {
         fn wants_every_line(&self) -> bool {
             self.all
         }
@@ -237,9 +237,9 @@ mod tests {
     }
 
     fn lines(stream: &[u8], chunk: usize, all: bool) -> Vec<(u64, String, String)> {
-        let mut kept = Kept {
+        let mut kept = CollectedLines {
             all,
-            ..Kept::default()
+            ..CollectedLines::default()
         };
         let mut lines = LineSplitter::default();
         for chunk in stream.chunks(chunk) {
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn memory_stays_flat_on_an_endless_line() {
-        let mut kept = Kept::default();
+        let mut kept = CollectedLines::default();
         let mut lines = LineSplitter::default();
         for _ in 0..2_000 {
             lines.feed(&[b'x'; 4096], &mut kept);

@@ -7,7 +7,7 @@ use super::lines::RawLine;
 use super::prefix::{behind_shared_prefix, pieces};
 use super::report::{OomOutcome, OomReport};
 use super::sanitize::{readable, strip_escapes};
-use super::table::{Earlier, WordingTable};
+use super::table::{StreamContext, WordingTable};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading};
 use super::{allocator, handled, mps, nccl, tensor};
 use crate::units::Rank;
@@ -247,7 +247,7 @@ impl MessageAssembler {
 
     /// The messages in a line by itself.
     fn read_alone(&self, text: &CompactLine, number: u64) -> Vec<OomReading> {
-        let earlier = Earlier {
+        let earlier = StreamContext {
             gpu_ran_out: self.device_ran_out,
             nccl_failed_otherwise: self
                 .nccl_failed_otherwise

@@ -28,12 +28,12 @@ impl Scanner {
 
     /// Takes the next bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8], found: &mut dyn FnMut(OomReport)) {
-        self.feed_into(bytes, &mut Reports(found));
+        self.feed_into(bytes, &mut ReportSink(found));
     }
 
     /// The stream has ended: what has begun is all there is of it.
     pub fn finish(&mut self, found: &mut dyn FnMut(OomReport)) {
-        self.finish_into(&mut Reports(found));
+        self.finish_into(&mut ReportSink(found));
     }
 
     /// The stream is quiet: reports a message that waits for a next line, as it stands.
@@ -41,7 +41,7 @@ impl Scanner {
     /// For a program that prints an unfinished message and then hangs. If the rest comes after
     /// all, it is no longer joined.
     pub fn pause(&mut self, found: &mut dyn FnMut(OomReport)) {
-        self.messages.finish(&mut Reports(found));
+        self.messages.finish(&mut ReportSink(found));
     }
 
     pub(super) fn feed_into(&mut self, bytes: &[u8], sink: &mut dyn MessageSink) {
@@ -73,9 +73,9 @@ impl LineReader for Joined<'_> {
 }
 
 /// The sink of a live stream.
-struct Reports<'a>(&'a mut dyn FnMut(OomReport));
+struct ReportSink<'a>(&'a mut dyn FnMut(OomReport));
 
-impl MessageSink for Reports<'_> {
+impl MessageSink for ReportSink<'_> {
     fn wants_lines(&self) -> bool {
         false
     }

@@ -55,7 +55,7 @@ pub(super) enum WordingReader {
 
 /// What came earlier in the stream and decides how a line is read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Earlier {
+pub(super) struct StreamContext {
     pub(super) gpu_ran_out: bool,
     /// NCCL's last failure had another reason than memory.
     pub(super) nccl_failed_otherwise: bool,
@@ -110,7 +110,7 @@ impl WordingTable {
     }
 
     /// The messages in a line: those of the first row whose words are in it.
-    pub(super) fn read(&self, line: &CompactLine, earlier: Earlier) -> Vec<OomReading> {
+    pub(super) fn read(&self, line: &CompactLine, earlier: StreamContext) -> Vec<OomReading> {
         if !self.may_match(line) {
             return Vec::new();
         }
@@ -150,7 +150,12 @@ impl WordingReader {
 }
 
 impl Wording {
-    fn read(&self, line: &CompactLine, lower: &str, earlier: Earlier) -> Option<Vec<OomReading>> {
+    fn read(
+        &self,
+        line: &CompactLine,
+        lower: &str,
+        earlier: StreamContext,
+    ) -> Option<Vec<OomReading>> {
         if self.suspicion && earlier.gpu_ran_out {
             return None;
         }

@@ -111,27 +111,27 @@ pub fn with_alloc_conf(
 
 /// Where one of the variables is set.
 #[derive(Debug, Clone, Copy)]
-enum Source<'a> {
+enum SettingSource<'a> {
     /// Inherited, or typed before the command.
     Environment(&'a str),
     /// By a word of the command.
     Word(Value<'a>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> SettingSource<'a> {
     fn text(&self) -> &'a str {
         match self {
-            Source::Environment(text) => text,
-            Source::Word(value) => value.text,
+            SettingSource::Environment(text) => text,
+            SettingSource::Word(value) => value.text,
         }
     }
 }
 
 /// The variables as the training will see them.
 struct Set<'a> {
-    cuda: Option<Source<'a>>,
-    hip: Option<Source<'a>>,
-    general: Option<Source<'a>>,
+    cuda: Option<SettingSource<'a>>,
+    hip: Option<SettingSource<'a>>,
+    general: Option<SettingSource<'a>>,
 }
 
 impl<'a> Set<'a> {
@@ -143,7 +143,7 @@ impl<'a> Set<'a> {
         let passage = passage(recognised);
         let find = |name: &str, inherited: Option<&'a str>| {
             if let Some(value) = of_words(command, recognised, name) {
-                return Some(Source::Word(value));
+                return Some(SettingSource::Word(value));
             }
             if passage != Passage::Inherited {
                 return None;
@@ -153,7 +153,7 @@ impl<'a> Set<'a> {
                 Some(change) => change.value.as_ref().and_then(Word::as_str),
                 None => inherited,
             }
-            .map(Source::Environment)
+            .map(SettingSource::Environment)
         };
         Set {
             cuda: find(alloc_conf::CUDA, inherited.cuda),
@@ -170,7 +170,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    fn source(&self, name: &str) -> Option<Source<'a>> {
+    fn source(&self, name: &str) -> Option<SettingSource<'a>> {
         match name {
             alloc_conf::CUDA => self.cuda,
             alloc_conf::HIP => self.hip,
@@ -232,7 +232,7 @@ fn place(
     name: &'static str,
     new: &str,
 ) -> Result<(), String> {
-    if let Some(Source::Word(value)) = set.source(name) {
+    if let Some(SettingSource::Word(value)) = set.source(name) {
         draft.set(name, value, new);
         return Ok(());
     }
@@ -265,7 +265,7 @@ fn place(
         );
     }
     let old = match set.source(name) {
-        Some(Source::Environment(text)) => Some(text),
+        Some(SettingSource::Environment(text)) => Some(text),
         _ => None,
     };
     draft.set_env(name, old, new);

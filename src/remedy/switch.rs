@@ -54,7 +54,7 @@ pub(super) fn turn_on<'a>(
     if is_sweep(&arguments) {
         return Err("the command is a sweep of several runs".into());
     }
-    Reader {
+    SwitchReader {
         command,
         recognised,
         entry,
@@ -74,7 +74,7 @@ fn is_sweep(arguments: &Arguments<'_>) -> bool {
     says(&["-m", "--multirun"]) && has_overrides
 }
 
-struct Reader<'a> {
+struct SwitchReader<'a> {
     command: &'a CommandLine,
     recognised: &'a Recognised<'a>,
     entry: &'a ProgramEntry,
@@ -82,7 +82,7 @@ struct Reader<'a> {
     arguments: Arguments<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SwitchReader<'a> {
     fn draft(&self) -> Result<Draft, String> {
         let switch = &self.switch;
         let mut draft = Draft::default();

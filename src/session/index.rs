@@ -31,7 +31,7 @@ pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<IndexedLine>> {
     let (mut offset, mut at, mut line) = (0, Moment::ZERO, 0);
     let mut text = Vec::new();
     loop {
-        let RawLine { length, ended } = next_line(&mut reader, &mut text)?;
+        let LineSpan { length, ended } = next_line(&mut reader, &mut text)?;
         if length == 0 && !ended {
             return Ok(entries);
         }
@@ -53,13 +53,13 @@ pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<IndexedLine>> {
 }
 
 /// A line as it was read: its length without the newline, and whether it had one.
-struct RawLine {
+struct LineSpan {
     length: u64,
     ended: bool,
 }
 
 /// Reads up to a newline; what goes beyond [`LONGEST_LINE`] is counted and not kept.
-fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<RawLine> {
+fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<LineSpan> {
     text.clear();
     let mut length = 0;
     loop {
@@ -77,7 +77,7 @@ fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<RawLin
         let end_of_file = available.is_empty();
         reader.consume(taken + usize::from(ended));
         if ended || end_of_file {
-            return Ok(RawLine { length, ended });
+            return Ok(LineSpan { length, ended });
         }
     }
 }

@@ -20,7 +20,7 @@ pub struct Headroom {
 }
 
 /// Whose memory NVML's figures are.
-struct Owners {
+struct MemoryOwners {
     /// The training's, PyTorch's included; `None` also where no process of it is known.
     ours: Option<Bytes>,
     foreign: Option<Bytes>,
@@ -209,8 +209,8 @@ impl DeviceState {
             .collect()
     }
 
-    fn owners(&self, state: &State, ranks: &[&RankState], reading: &DeviceReading) -> Owners {
-        let unknown = Owners {
+    fn owners(&self, state: &State, ranks: &[&RankState], reading: &DeviceReading) -> MemoryOwners {
+        let unknown = MemoryOwners {
             ours: None,
             foreign: None,
         };
@@ -233,13 +233,13 @@ impl DeviceState {
         };
         let unlisted = used - ours - theirs;
         if unlisted <= OVERHEAD && !ranks.is_empty() {
-            Owners {
+            MemoryOwners {
                 ours: Some(ours + unlisted),
                 foreign: Some(theirs),
             }
         } else {
             // Somebody holds it, and NVML lists all of ours.
-            Owners {
+            MemoryOwners {
                 ours: (!ranks.is_empty()).then_some(ours),
                 foreign: Some(theirs + unlisted),
             }

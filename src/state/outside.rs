@@ -28,12 +28,12 @@ pub(super) struct Outside {
     /// What it was at most by the latest readings, oldest first.
     bounds: Vec<Bytes>,
     /// The latest reading, until a sample of every process has come after it.
-    open: Option<Reading>,
+    open: Option<PendingReading>,
 }
 
 /// One reading of NVML's between two samples.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct PendingReading {
     at: Moment,
     /// What the training held by it, PyTorch's part included.
     ours: Bytes,
@@ -44,7 +44,7 @@ struct Reading {
 impl Outside {
     /// Takes in a reading of what the training's processes hold, and what was reserved before it.
     pub(super) fn read(&mut self, at: Moment, ours: Bytes, before: Bytes) {
-        self.open = Some(Reading { at, ours, before });
+        self.open = Some(PendingReading { at, ours, before });
         keep(&mut self.bounds, ours - before, BOUNDS);
     }
 

@@ -50,7 +50,7 @@ impl SeriesBucket {
 
 /// One change of the value: to another one, or to nothing known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Change {
+struct ValueChange {
     at: Moment,
     // `Option<Bytes>` would take 24 bytes of memory a change where 16 do.
     value: u64,
@@ -59,7 +59,7 @@ struct Change {
 /// A change to nothing known. No device has 2^64 − 1 bytes.
 const GAP: u64 = u64::MAX;
 
-impl Change {
+impl ValueChange {
     fn bucket(self) -> Option<SeriesBucket> {
         (self.value != GAP).then(|| SeriesBucket::of(Bytes(self.value)))
     }
@@ -78,7 +78,7 @@ struct Cell {
 }
 
 impl Cell {
-    fn of(change: Change) -> Cell {
+    fn of(change: ValueChange) -> Cell {
         let values = change.bucket();
         Cell {
             at: change.at,
@@ -139,7 +139,7 @@ pub struct Series {
     /// The slots' width in microseconds; zero while there are no cells.
     width: u64,
     /// The newest changes.
-    exact: VecDeque<Change>,
+    exact: VecDeque<ValueChange>,
     /// The latest value, repeated or not.
     latest: Option<(Moment, Bytes)>,
     /// Whether a gap is open.
@@ -283,7 +283,7 @@ impl Series {
 
     fn change(&mut self, at: Moment, value: u64) {
         grow(&mut self.exact, self.resolution.exact() + 1);
-        self.exact.push_back(Change { at, value });
+        self.exact.push_back(ValueChange { at, value });
         if self.exact.len() > self.resolution.exact()
             && let Some(oldest) = self.exact.pop_front()
         {
@@ -292,7 +292,7 @@ impl Series {
     }
 
     /// Takes a change that is no longer kept exactly into the buckets.
-    fn settle(&mut self, change: Change, limit: usize) {
+    fn settle(&mut self, change: ValueChange, limit: usize) {
         self.width = self.width.max(FIRST_WIDTH);
         self.add(Cell::of(change));
         if self.cells.len() > limit {
@@ -335,7 +335,7 @@ fn grow<T>(list: &mut VecDeque<T>, most: usize) {
 impl Series {
     /// Bytes on the heap.
     fn footprint(&self) -> usize {
-        self.cells.capacity() * size_of::<Cell>() + self.exact.capacity() * size_of::<Change>()
+        self.cells.capacity() * size_of::<Cell>() + self.exact.capacity() * size_of::<ValueChange>()
     }
 }
 

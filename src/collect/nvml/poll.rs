@@ -4,7 +4,7 @@ use super::Options;
 use super::outbox::Outbox;
 use super::owners::Owners;
 use super::pulse::Pulse;
-use super::reading::{DeviceAnswer, Watched};
+use super::reading::{DeviceAnswer, WatchedDevice};
 use super::reason::reason;
 use crate::event::{NvmlState, What};
 use crate::units::{Pid, Uuid};
@@ -28,7 +28,7 @@ pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
         match pulse.call(|| start(options)) {
             Ok(nvml) => {
                 give_back_freed();
-                Round::new(&nvml, options, pulse, outbox).run();
+                PollRound::new(&nvml, options, pulse, outbox).run();
                 // The last call of all; it may hang like any other, and nobody waits for it.
                 pulse.call(|| drop(nvml));
             }
@@ -79,13 +79,13 @@ fn rest(duration: Duration, options: &Options, pulse: &Pulse, outbox: &Outbox) -
 
 /// A device among those that are watched.
 struct WatchedSlot<'nvml> {
-    device: Watched<'nvml>,
+    device: WatchedDevice<'nvml>,
     /// When it last said that it is lost; it is asked again after a while.
     lost_at: Option<Instant>,
 }
 
 impl<'nvml> WatchedSlot<'nvml> {
-    fn new(device: Watched<'nvml>) -> WatchedSlot<'nvml> {
+    fn new(device: WatchedDevice<'nvml>) -> WatchedSlot<'nvml> {
         WatchedSlot {
             device,
             lost_at: None,
@@ -94,7 +94,7 @@ impl<'nvml> WatchedSlot<'nvml> {
 }
 
 /// The devices of one initialised NVML.
-struct Round<'a, 'nvml> {
+struct PollRound<'a, 'nvml> {
     nvml: &'nvml Nvml,
     options: &'a Options,
     pulse: &'a Pulse,
@@ -105,14 +105,14 @@ struct Round<'a, 'nvml> {
     counted: Instant,
 }
 
-impl<'a, 'nvml> Round<'a, 'nvml> {
+impl<'a, 'nvml> PollRound<'a, 'nvml> {
     fn new(
         nvml: &'nvml Nvml,
         options: &'a Options,
         pulse: &'a Pulse,
         outbox: &'a Outbox,
-    ) -> Round<'a, 'nvml> {
-        Round {
+    ) -> PollRound<'a, 'nvml> {
+        PollRound {
             nvml,
             options,
             pulse,
@@ -225,11 +225,14 @@ impl<'a, 'nvml> Round<'a, 'nvml> {
 
 /// The device at `index`, or its slices where it is cut up (MIG): the memory that a program gets is
 /// a slice's, and the slice's UUID is what it sees.
-fn watched<'nvml>(device: Device<'nvml>, index: u32) -> Result<Vec<Watched<'nvml>>, NvmlError> {
+fn watched<'nvml>(
+    device: Device<'nvml>,
+    index: u32,
+) -> Result<Vec<WatchedDevice<'nvml>>, NvmlError> {
     let slices = slices(&device);
     if slices.is_empty() {
         let uuid = device.uuid()?;
-        return Ok(vec![Watched {
+        return Ok(vec![WatchedDevice {
             name: shown_name(&device),
             uuid: Uuid::new(&uuid),
             sensors: None,
@@ -239,7 +242,7 @@ fn watched<'nvml>(device: Device<'nvml>, index: u32) -> Result<Vec<Watched<'nvml
     }
     let whole = |slice: Device<'nvml>| {
         let uuid = slice.uuid().ok()?;
-        Some(Watched {
+        Some(WatchedDevice {
             name: shown_name(&slice),
             uuid: Uuid::new(&uuid),
             sensors: slice.mig_parent_device().ok(),

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 /// The state shared between the threads of one watch.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    state: Mutex<State>,
+    state: Mutex<PulseState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PulseState {
     stopped: bool,
     /// Since when a call has been under way.
     calling: Option<Instant>,
 }
 
 impl Pulse {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PulseState> {
         // No code of ours can panic while it holds the lock; a poisoned one is as good.
         self.state.lock().unwrap_or_else(|held| held.into_inner())
     }

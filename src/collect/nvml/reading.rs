@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const MOST_PROCESSES: u32 = 10_000;
 
 /// A device that is watched: a whole one, or a slice of one (MIG).
-pub(super) struct Watched<'nvml> {
+pub(super) struct WatchedDevice<'nvml> {
     pub device: Device<'nvml>,
     /// For a slice the device that it is a slice of, which has the sensors.
     pub sensors: Option<Device<'nvml>>,
@@ -36,7 +36,7 @@ pub(super) enum DeviceAnswer {
     Uninitialized,
 }
 
-impl Watched<'_> {
+impl WatchedDevice<'_> {
     /// Asks the device for everything. The lists of processes are the dear part: 42 µs a call on an
     /// H200, where no other call here takes 10.
     pub(super) fn ask(&self, owners: &mut Owners) -> DeviceAnswer {

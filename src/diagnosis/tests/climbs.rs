@@ -54,12 +54,12 @@ fn a_leak_of_half_a_percent_a_step_is_called_within_thirty() {
 
 #[test]
 fn steady_trainings_leak_nothing() {
-    type Training = &'static dyn Fn(u64) -> (f64, f64);
+    type TrainingCurve = &'static dyn Fn(u64) -> (f64, f64);
     /// Lengths of 64 to 511, in no order.
     fn length(n: u64) -> f64 {
         64.0 + ((n * 2_654_435_761) % 448) as f64
     }
-    let steady: [(&str, Training); 15] = [
+    let steady: [(&str, TrainingCurve); 15] = [
         ("level", &|_| (3.0, 11.0)),
         ("the optimizer's state after the first step", &|n| {
             (if n < 2 { 1.0 } else { 3.0 }, 11.0)

@@ -43,7 +43,7 @@ struct Oom<'a> {
 
 /// A finding and the place in `ooms` of what it explains.
 #[derive(Serialize)]
-struct Found<'a> {
+struct OomFinding<'a> {
     oom: usize,
     #[serde(flatten)]
     finding: &'a Finding,
@@ -57,11 +57,11 @@ pub fn json(explanation: &Explanation) -> String {
         .zip(explanation.ooms)
         .map(|(place, oom)| in_json(oom, chosen == Some(place)))
         .collect();
-    let findings: Vec<Found> = (0..)
+    let findings: Vec<OomFinding> = (0..)
         .zip(explanation.ooms)
         .flat_map(|(oom, explained)| {
             let findings = explained.findings.iter();
-            findings.map(move |finding| Found { oom, finding })
+            findings.map(move |finding| OomFinding { oom, finding })
         })
         .collect();
     let remedies = match &explanation.command {

@@ -147,13 +147,13 @@ fn what_nobody_knows_is_not_made_up() {
 fn processes_are_ours_or_others_or_not_to_be_told() {
     // NVML's list, whether its figures come with it; non-PyTorch and foreign of a rank (process
     // 100) that reserved 5 GiB.
-    type Row = (
+    type PartsCase = (
         &'static str,
         &'static [(i32, f64)],
         Option<f64>,
         Option<f64>,
     );
-    let rows: [Row; 5] = [
+    let rows: [PartsCase; 5] = [
         ("ours alone", &[(100, 5.5)], Some(0.5), Some(0.0)),
         (
             "ours and another",

@@ -61,8 +61,8 @@ fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
 #[test]
 fn the_peak_has_its_step() {
     // Each row: samples and steps as (seconds, step or none, peak), and the peak's step.
-    type Row = (&'static [(f64, Option<u64>, f64)], Option<u64>);
-    let rows: [Row; 4] = [
+    type StepCase = (&'static [(f64, Option<u64>, f64)], Option<u64>);
+    let rows: [StepCase; 4] = [
         (&[(1.0, None, 3.0)], None),
         (&[(1.0, None, 3.0), (2.0, Some(1), 3.0)], Some(1)),
         (
