@@ -17,6 +17,7 @@ mod host_memory;
 mod leak;
 mod leak_forecast;
 mod limit;
+mod neighbours;
 mod non_pytorch;
 mod optimizer_state;
 mod other_process;
@@ -24,6 +25,7 @@ mod outlier_batch;
 #[cfg(test)]
 mod tests;
 mod thrashing;
+mod unexplained;
 mod watch;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};

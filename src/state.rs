@@ -102,7 +102,7 @@ impl State {
         let Some(run) = self.run() else {
             return ProbeState::Waiting;
         };
-        let live = || run.ranks.iter().filter(|rank| rank.gone.is_none());
+        let live = || run.alive();
         let sampled = live().filter(|rank| rank.hello.resting.is_none()).count();
         let resting = live().find_map(|rank| rank.hello.resting.clone());
         match (sampled, resting, run.ranks.is_empty()) {

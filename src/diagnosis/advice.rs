@@ -6,7 +6,7 @@
 
 use super::case::Case;
 use crate::event::Phase;
-use crate::measured::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, USUAL_CACHE};
+use crate::measured::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::units::Bytes;
 
 /// Suggestions given at most.
@@ -15,17 +15,8 @@ const MOST: usize = 4;
 /// Less than this share of what is missing is not worth a line.
 const WORTH: f64 = 0.1;
 
-/// The share of the activations that goes with half of the batch.
-const HALF_THE_BATCH: f64 = 0.5;
-
-/// Spread over two devices each holds half.
-const TWO_DEVICES: f64 = 0.5;
-
-/// One suggestion and what it would give back.
-struct Suggestion {
-    words: &'static str,
-    gives: Bytes,
-}
+/// What half of the batch leaves of the activations, or two devices of what they share.
+const HALF: f64 = 0.5;
 
 /// The advice, most useful first.
 pub(super) fn advice(case: &Case) -> Vec<String> {
@@ -46,20 +37,16 @@ fn words(words: &[&str]) -> Vec<String> {
 
 fn evaluation(case: &Case) -> Vec<String> {
     let mut advice = Vec::new();
-    let records_gradients = case
-        .oom
-        .record
-        .as_ref()
-        .is_some_and(|record| record.grad_enabled == Some(true));
-    if records_gradients {
+    if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
         advice.push("torch.inference_mode() around the evaluation".to_string());
     }
     // What training left in the cache, in pieces of its own sizes.
-    if let (Some(unallocated), Some(reserved)) = (case.unallocated, case.reserved)
-        && unallocated.fraction_of(reserved) >= Some(USUAL_CACHE)
+    if let Some(cached) = case
+        .cached
+        .filter(|_| case.cache_is_notable() == Some(true))
     {
         advice.push(format!(
-            "torch.cuda.empty_cache() between training and evaluation: {unallocated} is cached"
+            "torch.cuda.empty_cache() between training and evaluation: {cached} is cached"
         ));
     }
     advice.push("a smaller batch in evaluation".to_string());
@@ -72,53 +59,49 @@ fn training(case: &Case) -> Vec<String> {
         return usual(case);
     };
     let mut suggestions = vec![
-        Suggestion {
-            words: "activation checkpointing (torch.utils.checkpoint)",
-            gives: rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
-        },
-        Suggestion {
-            words: "half of the batch, with gradient accumulation to keep the effective one",
-            gives: rest.scale(HALF_THE_BATCH),
-        },
-        Suggestion {
-            words: "automatic mixed precision (bf16)",
-            gives: rest.scale(1.0 - AUTOCAST_LEAVES.1),
-        },
-        Suggestion {
-            words: "an 8-bit optimizer",
-            gives: structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
-        },
-        Suggestion {
-            words: "a second GPU, parameters, gradients and state spread over both (FSDP, ZeRO-3)",
-            gives: (structure.parameters + structure.gradients + structure.optimizer_state)
-                .scale(TWO_DEVICES),
-        },
-        Suggestion {
-            words: "the optimizer's state in the host's memory (CPU offload)",
-            gives: structure.optimizer_state,
-        },
+        (
+            "activation checkpointing (torch.utils.checkpoint)",
+            rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
+        ),
+        (
+            "half of the batch, with gradient accumulation to keep the effective one",
+            rest.scale(HALF),
+        ),
+        (
+            "automatic mixed precision (bf16)",
+            rest.scale(1.0 - AUTOCAST_LEAVES.1),
+        ),
+        (
+            "an 8-bit optimizer",
+            structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
+        ),
+        (
+            "a second GPU, parameters, gradients and state spread over both (FSDP, ZeRO-3)",
+            structure.total().scale(HALF),
+        ),
+        (
+            "the optimizer's state in the host's memory (CPU offload)",
+            structure.optimizer_state,
+        ),
     ];
     if keeps_gradients(case) {
-        suggestions.push(Suggestion {
-            words: "optimizer.zero_grad(set_to_none=True)",
-            gives: structure.gradients,
-        });
+        suggestions.push(("optimizer.zero_grad(set_to_none=True)", structure.gradients));
     }
     let missing = match (case.needed(), case.own_room()) {
         (Some(needed), Some(room)) => needed - room,
         (_, _) => Bytes::ZERO,
     };
     let worth = missing.scale(WORTH).max(Bytes::mib(1));
-    suggestions.retain(|suggestion| suggestion.gives >= worth);
+    suggestions.retain(|(_, saved)| *saved >= worth);
     // A change that leaves the training as it is stands before one of the same size that does not.
-    suggestions.sort_by_key(|suggestion| std::cmp::Reverse(suggestion.gives));
+    suggestions.sort_by_key(|(_, saved)| std::cmp::Reverse(*saved));
     if suggestions.is_empty() {
         return usual(case);
     }
     suggestions
         .iter()
         .take(MOST)
-        .map(|Suggestion { words, gives }| format!("{words}: about {gives} less"))
+        .map(|(words, saved)| format!("{words}: about {saved} less"))
         .collect()
 }
 

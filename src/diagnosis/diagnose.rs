@@ -1,7 +1,7 @@
 //! One out-of-memory through all rules: the findings, the most certain first.
 
 use super::case::Case;
-use super::{CAUSES, Cause, Certainty, Finding, capacity, host_memory};
+use super::{CAUSES, Cause, Certainty, Finding, host_memory, unexplained};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
 
@@ -25,7 +25,7 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
         .filter_map(|spec| (spec.examine)(&case))
         .collect();
     if findings.is_empty() {
-        findings.push(capacity::nothing_else(&case));
+        findings.push(unexplained::nothing_else(&case));
     }
     let particular = findings.iter().any(|finding| {
         finding.cause.spec().explains_capacity && finding.certainty >= Certainty::Likely

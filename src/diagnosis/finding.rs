@@ -4,11 +4,9 @@ use super::Cause;
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
 
-/// How sure a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// It may be.
     Possible,
     /// The numbers point to it.
     Likely,
@@ -16,34 +14,106 @@ pub enum Certainty {
     Certain,
 }
 
-/// One number that a finding rests on.
+/// One number that supports a finding: "allocated", "requested", "largest free piece".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// What it is, in the words of the house: "allocated", "requested", "largest free piece".
     pub what: String,
-    /// How much.
     pub bytes: Bytes,
 }
 
-/// A cause found, with what it rests on and what follows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The cause.
     pub cause: Cause,
-    /// How sure.
     pub certainty: Certainty,
     /// The cause in one line, numbers included: the dialog's first line.
     pub headline: String,
     /// One or two sentences more: what was ruled out, what follows.
     pub explanation: String,
-    /// The numbers.
     pub evidence: Vec<Evidence>,
-    /// What to do in words, the most useful first, where oomph cannot do it.
+    /// What the user can do where oomph cannot, the most useful first.
     pub advice: Vec<String>,
-    /// The device.
     pub device: Option<Uuid>,
-    /// The rank.
     pub rank: Option<Rank>,
-    /// The other process, for [`Cause::OtherProcess`].
-    pub foreign: Option<Pid>,
+    /// The process to blame, for [`Cause::OtherProcess`].
+    #[serde(rename = "foreign")]
+    pub other_process: Option<Pid>,
+}
+
+impl Certainty {
+    pub(super) fn likely_if(likely: bool) -> Certainty {
+        match likely {
+            true => Certainty::Likely,
+            false => Certainty::Possible,
+        }
+    }
+}
+
+impl Finding {
+    pub(super) fn new(cause: Cause, certainty: Certainty, headline: impl Into<String>) -> Finding {
+        Finding {
+            cause,
+            certainty,
+            headline: headline.into(),
+            explanation: String::new(),
+            evidence: Vec::new(),
+            advice: Vec::new(),
+            device: None,
+            rank: None,
+            other_process: None,
+        }
+    }
+
+    /// Adds a sentence to the explanation.
+    pub(super) fn says(mut self, words: impl AsRef<str>) -> Finding {
+        if !self.explanation.is_empty() {
+            self.explanation.push(' ');
+        }
+        self.explanation.push_str(words.as_ref());
+        self
+    }
+
+    /// The same where there is anything to say.
+    pub(super) fn says_if(self, words: Option<impl AsRef<str>>) -> Finding {
+        match words {
+            Some(words) => self.says(words),
+            None => self,
+        }
+    }
+
+    /// Puts the rule's own numbers in front of those that every finding has.
+    pub(super) fn shows_first<const N: usize>(mut self, numbers: [(&str, Bytes); N]) -> Finding {
+        self.evidence.splice(0..0, numbers.map(Evidence::of));
+        self
+    }
+
+    pub(super) fn shows<'a>(
+        mut self,
+        numbers: impl IntoIterator<Item = (&'a str, Bytes)>,
+    ) -> Finding {
+        self.evidence.extend(numbers.into_iter().map(Evidence::of));
+        self
+    }
+
+    pub(super) fn advises(mut self, advice: &[&str]) -> Finding {
+        self.advice = advice.iter().map(|words| words.to_string()).collect();
+        self
+    }
+}
+
+impl Evidence {
+    fn of((what, bytes): (&str, Bytes)) -> Evidence {
+        Evidence {
+            what: what.into(),
+            bytes,
+        }
+    }
+}
+
+/// A capital in front, a full stop behind.
+pub(super) fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),
+        None => String::new(),
+    }
 }

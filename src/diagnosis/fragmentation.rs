@@ -1,27 +1,24 @@
-//! Fragmentation: the allocator holds enough that no tensor uses, but no piece of it is large
-//! enough, and what lies in partly used segments cannot be given back.
+//! Fragmentation: PyTorch's cache is large enough, but no piece of it is, and what is in partly used
+//! segments cannot be given back.
 
-use super::case::{Case, number, text};
+use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::measured::EXPANDABLE;
 use crate::units::Bytes;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
-    let (unallocated, requested) = (case.unallocated?, case.requested?);
+    let (cached, requested) = (case.cached?, case.requested?);
     let notable = case.cache_is_notable()?;
     let free = case.free.unwrap_or(Bytes::ZERO);
-    if case.by_last_sample || (unallocated < requested && unallocated + free < requested) {
+    if case.by_last_sample || cached + free < requested {
         return None;
     }
     if free >= requested {
         // The device had room: it was refused for another reason.
         return None;
     }
-    if case
-        .allocated
-        .zip(case.capacity)
-        .is_some_and(|(allocated, capacity)| allocated > capacity)
-    {
+    let allocated_of = case.allocated.zip(case.capacity);
+    if allocated_of.is_some_and(|(allocated, capacity)| allocated > capacity) {
         // Windows has moved some of it to the host: the pieces are not the GPU's.
         return None;
     }
@@ -30,99 +27,81 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
     let expandable = case.expandable_segments();
     let in_pieces = case.largest_free.map(|piece| piece < requested);
-    let enough_alone = unallocated >= requested;
+    let enough_alone = cached >= requested;
     let certainty = match (notable, enough_alone, in_pieces) {
         (false, _, _) => Certainty::Possible,
-        (true, true, Some(true)) if expandable != Some(true) => Certainty::Certain,
-        (true, true, Some(true)) => Certainty::Likely,
-        (true, true, None | Some(false)) | (true, false, _) => Certainty::Likely,
+        (true, true, Some(true)) if !expandable => Certainty::Certain,
+        (true, _, _) => Certainty::Likely,
     };
-    let small = case.kind.is_small_segment(requested);
-    let note = if small {
-        " (a small allocation's segment)"
-    } else {
-        ""
+    let note = match case.kind.is_small_segment(requested) {
+        true => " (a small allocation's segment)",
+        false => "",
     };
     let asked = format!("the {requested} requested{note}");
     let headline = match (enough_alone, in_pieces) {
         (true, Some(false)) => {
-            format!("{unallocated} is cached by PyTorch, but not usable for {asked}.")
+            format!("{cached} is cached by PyTorch, but not usable for {asked}.")
         }
         (true, Some(true) | None) => {
-            format!("{unallocated} is cached by PyTorch, but in pieces too small for {asked}.")
+            format!("{cached} is cached by PyTorch, but in pieces too small for {asked}.")
         }
         (false, _) => format!(
-            "{unallocated} is cached by PyTorch and {free} is free on the GPU: together enough for {asked}."
+            "{cached} is cached by PyTorch and {free} is free on the GPU: together enough for {asked}."
         ),
     };
-    let mut finding = case.finding(Cause::Fragmentation, certainty, headline);
-    finding.explanation = text([
-        case.largest_free.map(|piece| {
-            if piece < requested {
-                format!("The largest free piece is {piece}.")
-            } else {
-                format!(
-                    "The largest free piece is {piece}, but it belongs to another stream or pool."
-                )
-            }
-        }),
-        (!notable)
-            .then(|| "It is a small part of what is reserved: the GPU is practically full.".into()),
-        in_one_piece(case),
-        given_back(case).map(|bytes| format!("Expandable segments would give back about {bytes}.")),
-        private_pools(case),
-        match expandable {
-            Some(true) => Some("Expandable segments are already on.".into()),
-            Some(false) | None => None,
-        },
-    ]);
-    finding.evidence = case.evidence();
-    if let Some(piece) = case.largest_free {
-        finding.evidence.push(number("largest free piece", piece));
-    }
     let inactive = case
-        .oom
-        .record
-        .as_ref()
+        .record()
         .and_then(|record| record.sample.inactive_split);
-    // With expandable segments the figure is 0 always and says nothing.
-    if let Some(inactive) = inactive.filter(|_| expandable != Some(true)) {
-        finding.evidence.push(number("inactive split", inactive));
-    }
-    if let Some(bytes) = given_back(case) {
-        finding
-            .evidence
-            .push(number("expandable segments would give back", bytes));
-    }
-    finding.advice = match expandable {
-        Some(true) => vec![
-            "torch.cuda.empty_cache() between phases of different shape (training, evaluation)"
-                .into(),
-            "inputs of fewer different shapes (padding to a few lengths)".into(),
-        ],
-        Some(false) | None => vec![
-            "expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)".into(),
-            "inputs of fewer different shapes (padding to a few lengths)".into(),
-        ],
+    let numbers = [
+        ("largest free piece", case.largest_free),
+        // With expandable segments the figure is always 0 and says nothing.
+        ("inactive split", inactive.filter(|_| !expandable)),
+        ("expandable segments would give back", given_back(case)),
+    ];
+    let finding = case
+        .finding(Cause::Fragmentation, certainty, headline)
+        .says_if(case.largest_free.map(|piece| {
+            let elsewhere = match piece < requested {
+                true => "",
+                false => ", but it belongs to another stream or pool",
+            };
+            format!("The largest free piece is {piece}{elsewhere}.")
+        }))
+        .says_if(
+            (!notable)
+                .then_some("It is a small part of what is reserved: the GPU is practically full."),
+        )
+        .says_if(in_one_piece(case))
+        .says_if(
+            given_back(case)
+                .map(|bytes| format!("Expandable segments would give back about {bytes}.")),
+        )
+        .says_if(private_pools(case))
+        .says_if(expandable.then_some("Expandable segments are already on."))
+        .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
+    let first = match expandable {
+        true => "torch.cuda.empty_cache() between phases of different shape (training, evaluation)",
+        false => "expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
     };
-    Some(finding)
+    let fewer_shapes = "inputs of fewer different shapes (padding to a few lengths)";
+    Some(finding.advises(&[first, fewer_shapes]))
 }
 
 /// What would be left if every free piece could be used.
 fn in_one_piece(case: &Case) -> Option<String> {
-    let (needed, room) = (case.needed()?, case.own_room()? - case.foreign?);
+    let (needed, room) = (case.needed()?, case.own_room()? - case.other_processes?);
     (needed <= room)
         .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
 }
 
-/// What an allocator with expandable segments would not hold: all that is unallocated but the little
+/// What an allocator with expandable segments would give back: all that is cached except the little
 /// that it was measured to need itself.
 fn given_back(case: &Case) -> Option<Bytes> {
-    if case.expandable_segments() == Some(true) {
+    if case.expandable_segments() {
         return None;
     }
-    let (allocated, unallocated) = (case.allocated?, case.unallocated?);
-    let back = unallocated + allocated - allocated.scale(EXPANDABLE.1);
+    let (allocated, cached) = (case.allocated?, case.cached?);
+    let back = cached + allocated - allocated.scale(EXPANDABLE.1);
     (back > Bytes::ZERO).then_some(back)
 }
 

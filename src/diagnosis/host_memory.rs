@@ -14,12 +14,17 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         }
         None => "The host ran out of memory, not the GPU.".into(),
     };
-    let mut finding = case.finding(Cause::HostMemory, Certainty::Certain, headline);
-    finding.explanation =
-        "The kernel, the job's memory limit or shared memory (/dev/shm) ended it.".into();
-    finding.advice = vec![
-        "fewer DataLoader workers, or less prefetched by each".into(),
-        "a larger memory limit of the job or container, or a larger /dev/shm".into(),
-    ];
-    Some(finding)
+    let finding = Finding {
+        // The GPU's numbers say nothing here.
+        evidence: Vec::new(),
+        ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
+    };
+    Some(
+        finding
+            .says("The kernel, the job's memory limit or shared memory (/dev/shm) ended it.")
+            .advises(&[
+                "fewer DataLoader workers, or less prefetched by each",
+                "a larger memory limit of the job or container, or a larger /dev/shm",
+            ]),
+    )
 }

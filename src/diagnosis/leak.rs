@@ -1,7 +1,7 @@
 //! A leak: what stays allocated between steps climbs from step to step.
 
-use super::baseline_growth::{WARM_UP, baseline_growth};
-use super::case::{Case, number, text};
+use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
+use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
@@ -21,36 +21,35 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         .needed()
         .zip(case.own_room())
         .is_some_and(|(needed, room)| needed - leaked <= room);
-    let certainty = if would_fit {
-        Certainty::Likely
-    } else {
-        Certainty::Possible
-    };
-    let mut finding = case.finding(
+    let finding = case.finding(
         Cause::Leak,
-        certainty,
+        Certainty::likely_if(would_fit),
         format!(
             "Memory leak: +{per_step} per step, {leaked} by step {}.",
             steps.count
         ),
     );
-    finding.explanation = text([
-        Some(format!(
-            "What is allocated between steps has grown steadily over the last {} steps. A smaller batch leaks less per step and so only delays the OOM.",
-            climb.steps
-        )),
-        growing_line(case),
-        (!would_fit).then(|| "Even without the leak it would not fit here.".into()),
-    ]);
-    finding.evidence = vec![number("leak per step", per_step), number("leaked", leaked)];
-    finding.evidence.extend(case.evidence());
-    finding.advice = advice();
-    Some(finding)
+    Some(
+        finding
+            .says(grown(&climb))
+            .says("A smaller batch leaks less per step and so only delays the OOM.")
+            .says_if(growing_line(case))
+            .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
+            .shows_first([("leak per step", per_step), ("leaked", leaked)])
+            .advises(&ADVICE),
+    )
+}
+
+pub(super) fn grown(climb: &BaselineGrowth) -> String {
+    format!(
+        "What is allocated between steps has grown steadily over the last {} steps.",
+        climb.steps
+    )
 }
 
 /// The program's line that grows most, where lines were recorded.
 fn growing_line(case: &Case) -> Option<String> {
-    let most = case.oom.record.as_ref()?.growing.first()?;
+    let most = case.record()?.growing.first()?;
     let file = most.line.file.rsplit('/').next().unwrap_or_default();
     let (number, function) = (most.line.line, &most.line.function);
     Some(format!(
@@ -59,11 +58,7 @@ fn growing_line(case: &Case) -> Option<String> {
     ))
 }
 
-/// What to do about one.
-pub(super) fn advice() -> Vec<String> {
-    vec![
-        ".item() or .detach() on what is kept of a step (a running loss keeps its whole graph)"
-            .into(),
-        "look for lists that grow with the steps: outputs, losses, hooks".into(),
-    ]
-}
+pub(super) const ADVICE: [&str; 2] = [
+    ".item() or .detach() on what is kept of a step (a running loss keeps its whole graph)",
+    "look for lists that grow with the steps: outputs, losses, hooks",
+];

@@ -53,8 +53,7 @@ pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
     if run.outcome() != RunOutcome::Running {
         return None;
     }
-    let alive = run.ranks.iter().filter(|rank| rank.gone.is_none());
-    alive
+    run.alive()
         .filter_map(|rank| of_rank(state, rank))
         .min_by_key(|forecast| forecast.in_steps)
 }
@@ -67,11 +66,9 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     // Several processes that leak on one device fill it together.
     let others: f64 = state
         .run()?
-        .ranks
-        .iter()
-        .filter(|other| other.gone.is_none() && other.hello.pid != rank.hello.pid)
-        .filter(|other| other.device == rank.device)
-        .filter_map(|other| super::baseline_growth::baseline_growth(&other.steps, device.capacity))
+        .alive()
+        .filter(|other| other.hello.pid != rank.hello.pid && other.device == rank.device)
+        .filter_map(|other| baseline_growth(&other.steps, device.capacity))
         .map(|climb| climb.per_step)
         .sum();
     let steps_until = |full: f64, held: f64, slope: f64| (full - held) / (slope + others);

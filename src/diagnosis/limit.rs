@@ -3,7 +3,7 @@
 //! `set_per_process_memory_fraction`, or `per_process_memory_fraction` in the allocator's settings
 //! (torch ≥ 2.10). The device's free memory is then no help: the allocator refuses by itself.
 
-use super::case::{Case, number, text};
+use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
@@ -30,7 +30,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         (Some(true), None) | (None, Some(true)) => Certainty::Likely,
         (None, None) | (_, Some(false)) => Certainty::Possible,
     };
-    let of_the_card = case
+    let of_the_gpu = case
         .capacity
         .map(|capacity| format!(" of the GPU's {capacity}"))
         .unwrap_or_default();
@@ -38,27 +38,19 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         (Some(reserved), Some(asked)) => format!(": {reserved} reserved + {asked}"),
         (_, _) => String::new(),
     };
-    let mut finding = case.finding(
-        Cause::Limit,
-        certainty,
-        format!("A cap allows the program only {limit}{of_the_card}{held}."),
-    );
-    finding.explanation = text([
-        match (room_beyond, case.free) {
-            (Some(true), Some(free)) => Some(format!("{free} are free on the GPU.")),
-            (Some(false), Some(free)) => Some(format!(
-                "Only {free} are free on the GPU, so that without the cap it would not have fitted either."
-            )),
-            (_, _) => None,
-        },
-        Some(
-            "The cap comes from set_per_process_memory_fraction in the program or from \
-             per_process_memory_fraction in the allocator's settings."
-                .into(),
-        ),
-    ]);
-    finding.evidence = case.evidence();
-    finding.evidence.insert(0, number("limit", limit));
-    finding.advice = vec!["raise the cap or take it out".into()];
-    Some(finding)
+    let free = match (room_beyond, case.free) {
+        (Some(true), Some(free)) => Some(format!("{free} are free on the GPU.")),
+        (Some(false), Some(free)) => Some(format!(
+            "Only {free} are free on the GPU, so that without the cap it would not have fitted either."
+        )),
+        (_, _) => None,
+    };
+    let headline = format!("A cap allows the program only {limit}{of_the_gpu}{held}.");
+    Some(
+        case.finding(Cause::Limit, certainty, headline)
+            .says_if(free)
+            .says("The cap comes from set_per_process_memory_fraction in the program or from per_process_memory_fraction in the allocator's settings.")
+            .shows_first([("limit", limit)])
+            .advises(&["raise the cap or take it out"]),
+    )
 }

@@ -1,7 +1,7 @@
 //! Memory of this process outside PyTorch's allocator: NCCL's buffers, cuBLAS's and cuDNN's
 //! workspaces, another library with an allocator of its own.
 
-use super::case::{Case, number, text};
+use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::measured::NON_TORCH_AT_MOST;
 
@@ -17,28 +17,22 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
     // Without it the GPU would have had room.
     let would_do = case.free? + beyond_usual >= requested && case.needed()? <= capacity;
-    let certainty = if would_do {
-        Certainty::Likely
-    } else {
-        Certainty::Possible
-    };
-    let mut finding = case.finding(
+    let finding = case.finding(
         Cause::NonPytorch,
-        certainty,
+        Certainty::likely_if(would_do),
         format!(
             "This process uses {outside} outside PyTorch's allocator, of {capacity} on the GPU."
         ),
     );
-    finding.explanation = text([
-        Some("A context takes 300 to 600 MiB; the rest is NCCL's, cuBLAS's, cuDNN's or another library's.".into()),
-        case.caveat(),
-    ]);
-    finding.evidence = vec![number("usual outside PyTorch", NON_TORCH_AT_MOST)];
-    finding.evidence.extend(case.evidence());
-    finding.advice = vec![
-        "look for libraries with device memory of their own (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process".into(),
-        "fewer NCCL communicators, or smaller buffers (NCCL_BUFFSIZE)".into(),
-        "a smaller CUBLAS_WORKSPACE_CONFIG".into(),
-    ];
-    Some(finding)
+    Some(
+        finding
+            .says("A context takes 300 to 600 MiB; the rest is NCCL's, cuBLAS's, cuDNN's or another library's.")
+            .says_if(case.caveat())
+            .shows_first([("usual outside PyTorch", NON_TORCH_AT_MOST)])
+            .advises(&[
+                "look for libraries with device memory of their own (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process",
+                "fewer NCCL communicators, or smaller buffers (NCCL_BUFFSIZE)",
+                "a smaller CUBLAS_WORKSPACE_CONFIG",
+            ]),
+    )
 }

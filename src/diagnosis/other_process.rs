@@ -1,10 +1,11 @@
 //! Another process on the device: somebody else's, a run of ours that did not end, or another rank
 //! of the same training that came to the same device by mistake.
 
-use super::case::{Case, Other, Relation, number, text};
+use super::case::Case;
+use super::finding::sentence;
+use super::neighbours::{Other, Relation};
 use super::{Cause, Certainty, Finding};
 use crate::measured::{FIXED, NON_TORCH_AT_MOST};
-use crate::units::Bytes;
 
 /// The share of the GPU from which another process counts: less than that is a desktop or a
 /// monitor, and never the reason.
@@ -12,6 +13,9 @@ const NOTABLE: f64 = 0.05;
 
 /// The share of the GPU that must be missing for a process that nobody names to be supposed.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
+
+/// The share from which it is likely.
+const MUCH_UNNAMED: f64 = 0.25;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     match &case.others {
@@ -21,9 +25,9 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 }
 
 fn named(case: &Case, others: &[Other]) -> Option<Finding> {
-    let foreign = case.foreign?;
+    let used = case.other_processes?;
     let capacity = case.capacity?;
-    let share = foreign.fraction_of(capacity)?;
+    let share = used.fraction_of(capacity)?;
     if share < NOTABLE {
         return None;
     }
@@ -34,7 +38,7 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
     let would_do = case
         .requested
         .zip(case.free)
-        .map(|(requested, free)| free + foreign >= requested);
+        .map(|(requested, free)| free + used >= requested);
     let certainty = match (fits_alone, would_do) {
         (Some((true, true)), Some(true)) => Certainty::Certain,
         (Some((true, _)), Some(true) | None) => Certainty::Likely,
@@ -57,34 +61,36 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
         ),
     };
     let plural = if others.len() > 1 { "use" } else { "uses" };
-    let headline = format!("{who} {plural} {foreign} of the GPU's {capacity}.");
-    let mut finding = case.finding(Cause::OtherProcess, certainty, headline);
-    finding.foreign = largest.map(|other| other.pid);
-    finding.explanation = text([
-        match (fits_alone, case.needed(), case.asked()) {
-            (Some((true, _)), Some(needed), Some(_)) => Some(format!(
-                "With the GPU to itself, the training would have had room for the {needed} it needed here."
-            )),
-            (Some((false, _)), Some(needed), Some(_)) => Some(format!(
-                "Even with the GPU to itself, the training would not fit: it needed {needed} here."
-            )),
-            (_, _, _) => None,
-        },
-        case.caveat(),
-    ]);
-    finding.evidence = vec![number("other processes", foreign)];
-    finding.evidence.extend(case.evidence());
-    finding.advice = match largest.map(|other| other.relation) {
-        Some(Relation::Stranger) | None => vec![
-            "another GPU (CUDA_VISIBLE_DEVICES)".into(),
-            "wait until the other process has ended, or ask its owner".into(),
-        ],
-        Some(Relation::Rank(_)) => vec![
-            "give each rank a device of its own: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call".into(),
-        ],
-        Some(Relation::Earlier(_)) => vec!["end the process that is left of the earlier run".into()],
+    let headline = format!("{who} {plural} {used} of the GPU's {capacity}.");
+    let alone = match (fits_alone, case.needed()) {
+        (Some((true, _)), Some(needed)) => Some(format!(
+            "With the GPU to itself, the training would have had room for the {needed} it needed here."
+        )),
+        (Some((false, _)), Some(needed)) => Some(format!(
+            "Even with the GPU to itself, the training would not fit: it needed {needed} here."
+        )),
+        (_, _) => None,
     };
-    Some(finding)
+    let advice: &[&str] = match largest.map(|other| other.relation) {
+        Some(Relation::Stranger) | None => &[
+            "another GPU (CUDA_VISIBLE_DEVICES)",
+            "wait until the other process has ended, or ask its owner",
+        ],
+        Some(Relation::Rank(_)) => &[
+            "give each rank a device of its own: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call",
+        ],
+        Some(Relation::Earlier(_)) => &["end the process that is left of the earlier run"],
+    };
+    let finding = case
+        .finding(Cause::OtherProcess, certainty, headline)
+        .says_if(alone)
+        .says_if(case.caveat())
+        .shows_first([("other processes", used)])
+        .advises(advice);
+    Some(Finding {
+        other_process: largest.map(|other| other.pid),
+        ..finding
+    })
 }
 
 fn name_of(other: &Other) -> String {
@@ -107,7 +113,7 @@ fn name_of(other: &Other) -> String {
 /// No list of processes, but the GPU holds more than PyTorch reserved: another process, or a
 /// great deal of memory of this one outside PyTorch.
 fn unnamed(case: &Case) -> Option<Finding> {
-    let (capacity, elsewhere) = (case.capacity?, case.elsewhere()?);
+    let (capacity, elsewhere) = (case.capacity?, case.elsewhere?);
     let requested = case.requested?;
     let beyond_usual = elsewhere - case.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
     let share = beyond_usual.fraction_of(capacity)?;
@@ -116,42 +122,33 @@ fn unnamed(case: &Case) -> Option<Finding> {
     if share < NOTABLE_UNNAMED || !would_do || !fits_alone {
         return None;
     }
-    let certainty = if share >= 0.25 {
-        Certainty::Likely
-    } else {
-        Certainty::Possible
-    };
-    let mut finding = case.finding(
-        Cause::OtherProcess,
-        certainty,
-        format!(
-            "{elsewhere} of the GPU's {capacity} is used by something other than this process's PyTorch."
-        ),
+    let headline = format!(
+        "{elsewhere} of the GPU's {capacity} is used by something other than this process's PyTorch."
     );
-    finding.explanation = text([
-        Some(
-            "By what is not known: most likely another process, otherwise libraries in this one."
-                .into(),
-        ),
-        case.caveat(),
-    ]);
-    finding.evidence = vec![number("outside PyTorch", elsewhere)];
-    finding.evidence.extend(case.evidence());
-    finding.advice = vec![
-        "see who is on the GPU (nvidia-smi on the host)".into(),
-        "another GPU (CUDA_VISIBLE_DEVICES)".into(),
-    ];
-    Some(finding)
+    Some(
+        case.finding(
+            Cause::OtherProcess,
+            Certainty::likely_if(share >= MUCH_UNNAMED),
+            headline,
+        )
+        .says("By what is not known: most likely another process, otherwise libraries in this one.")
+        .says_if(case.caveat())
+        .shows_first([("outside PyTorch", elsewhere)])
+        .advises(&[
+            "see who is on the GPU (nvidia-smi on the host)",
+            "another GPU (CUDA_VISIBLE_DEVICES)",
+        ]),
+    )
 }
 
-/// Whether nobody else is on the device, or so little that it does not matter, in words.
-pub(super) fn sentence(case: &Case) -> String {
-    match (&case.others, case.foreign, case.elsewhere()) {
+/// "no other process is on the GPU"
+pub(super) fn clause(case: &Case) -> String {
+    match (&case.others, case.other_processes, case.elsewhere) {
         (Some(others), _, _) if others.is_empty() => "no other process is on the GPU".into(),
-        (Some(others), Some(foreign), _) if others.len() == 1 => {
-            format!("another process uses {foreign}")
+        (Some(others), Some(used), _) if others.len() == 1 => {
+            format!("another process uses {used}")
         }
-        (Some(_), Some(foreign), _) => format!("other processes use {foreign}"),
+        (Some(_), Some(used), _) => format!("other processes use {used}"),
         (Some(_), None, _) => "other processes are on the GPU".into(),
         // The GPU's own arithmetic leaves no room for anybody.
         (None, _, Some(elsewhere)) if elsewhere <= NON_TORCH_AT_MOST => {
@@ -161,7 +158,7 @@ pub(super) fn sentence(case: &Case) -> String {
     }
 }
 
-/// What others hold, for sums: nothing where it is not known.
-pub(super) fn held(case: &Case) -> Bytes {
-    case.foreign.unwrap_or(Bytes::ZERO)
+/// The same as a sentence.
+pub(super) fn said(case: &Case) -> String {
+    sentence(&clause(case))
 }

@@ -5,7 +5,7 @@
 //! failed; what a usual step takes is exact only where a step's own peak is known.
 
 use super::baseline_growth::{baseline_growth, median};
-use super::case::{Case, number, text};
+use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
 use crate::state::StepMark;
@@ -47,25 +47,17 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
     let (_, baseline) = *steps.baselines.last()?;
     let before: Vec<&StepMark> = steps.marks.ended.iter().filter(|m| m.count > 2).collect();
-    let middle = median(
-        &mut before
-            .iter()
-            .map(|m| m.baseline.0 as f64)
-            .collect::<Vec<_>>(),
-    )?;
-    let moved = (baseline.0 as f64 - middle).max(0.0);
-    if moved > SAME_BASELINE * case.capacity?.0 as f64 {
+    let median_of = |of: fn(&StepMark) -> Bytes| {
+        let mut values: Vec<f64> = before.iter().map(|mark| of(mark).0 as f64).collect();
+        median(&mut values).map(|bytes| Bytes(bytes as u64))
+    };
+    let moved = baseline - median_of(|mark| mark.baseline)?;
+    if moved > case.capacity?.scale(SAME_BASELINE) {
         return None;
     }
     let this = case.needed()? - baseline;
     let largest = steps.peak? - baseline;
-    let usual = median(
-        &mut before
-            .iter()
-            .map(|mark| (mark.peak - mark.baseline).0 as f64)
-            .collect::<Vec<_>>(),
-    )
-    .map(|bytes| Bytes(bytes as u64))?;
+    let usual = median_of(|mark| mark.peak - mark.baseline)?;
     let ratio = this.fraction_of(largest)?;
     // A usual step's own peak, not a bound that lies anywhere below it.
     let usual_is_exact = before.iter().filter(|mark| mark.is_exact).count() * 2 > before.len();
@@ -87,29 +79,27 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             "Step {step} needs far more memory than usual: at least {this} above the baseline of {baseline}; half of the steps took {usual} or less."
         )
     };
-    let mut finding = case.finding(Cause::OutlierBatch, certainty, headline);
-    finding.explanation = text([
-        Some("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.".into()),
-        case.place().map(|place| super::capacity::sentence(&format!("failed {place}"))),
-        (certainty == Certainty::Possible).then(|| {
-            "It may also be the first of many like it: it came early, and the steps before it were alike.".into()
-        }),
-        (!usual_is_exact && usual > Bytes::ZERO).then(|| format!(
-            "By samples, a lower bound, half of the steps took {usual} or more."
-        )),
-    ]);
-    finding.evidence = vec![
-        number("this step, at least", this),
-        number("largest step before", largest),
-        number("baseline", baseline),
-    ];
-    finding.evidence.extend(case.evidence());
-    finding.advice = vec![
-        "a bound on the length or size of an item (truncation, max_length), or of a batch (by tokens)".into(),
-        "batches of items of like length; the longest first, so that it fails at once".into(),
-        "a smaller batch, so that the longest fits".into(),
-    ];
-    Some(finding)
+    Some(
+        case.finding(Cause::OutlierBatch, certainty, headline)
+            .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
+            .says_if(case.failed())
+            .says_if((certainty == Certainty::Possible).then_some(
+                "It may also be the first of many like it: it came early, and the steps before it were alike.",
+            ))
+            .says_if((!usual_is_exact && usual > Bytes::ZERO).then(|| {
+                format!("By samples, a lower bound, half of the steps took {usual} or more.")
+            }))
+            .shows_first([
+                ("this step, at least", this),
+                ("largest step before", largest),
+                ("baseline", baseline),
+            ])
+            .advises(&[
+                "a bound on the length or size of an item (truncation, max_length), or of a batch (by tokens)",
+                "batches of items of like length; the longest first, so that it fails at once",
+                "a smaller batch, so that the longest fits",
+            ]),
+    )
 }
 
 /// Whether the steps were unlike before, as far as their own peaks are known.
@@ -118,10 +108,6 @@ fn differ(marks: &[&StepMark]) -> bool {
         let exact = marks.iter().filter(|mark| mark.is_exact);
         exact.map(|mark| mark.peak - mark.baseline)
     };
-    match (exact().min(), exact().max()) {
-        (Some(least), Some(most)) => (most - least)
-            .fraction_of(most)
-            .is_some_and(|share| share > UNLIKE),
-        (_, _) => false,
-    }
+    let range = exact().max().zip(exact().min());
+    range.is_some_and(|(most, least)| (most - least).fraction_of(most) > Some(UNLIKE))
 }

@@ -2,7 +2,8 @@
 //! time the GPU waits. It comes before many an out-of-memory, and costs time where none comes.
 
 use super::baseline_growth::median;
-use super::case::{Case, number, text};
+use super::case::Case;
+use super::finding::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::state::{StepMark, StepTrack};
 
@@ -86,30 +87,20 @@ impl Thrash {
     }
 }
 
-/// What helps against it.
-pub(super) fn advice() -> Vec<String> {
-    vec![
-        "a slightly smaller batch: the training is at the edge of what fits".into(),
-        "expandable segments, which waste less of the cache".into(),
-    ]
-}
+pub(super) const ADVICE: [&str; 2] = [
+    "a slightly smaller batch: the training is at the edge of what fits",
+    "expandable segments, which waste less of the cache",
+];
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let rank = case.rank?;
-    let thrash = thrash(&rank.steps)?;
-    let mut finding = case.finding(
-        Cause::Thrashing,
-        // It is true, but what it says of the end is only that it was near.
-        Certainty::Possible,
-        super::capacity::sentence(&thrash.words()),
-    );
-    finding.explanation = text([Some(
-        "It ran at the edge of what fits until one allocation found no room at all.".into(),
-    )]);
-    finding.evidence = case.evidence();
-    finding
-        .evidence
-        .push(number("largest reserved", rank.reserved_peak));
-    finding.advice = advice();
-    Some(finding)
+    // It is true, but all it says of the end is that it was near.
+    let certainty = Certainty::Possible;
+    let headline = sentence(&thrash(&rank.steps)?.words());
+    Some(
+        case.finding(Cause::Thrashing, certainty, headline)
+            .says("It ran at the edge of what fits until one allocation found no room at all.")
+            .shows([("largest reserved", rank.reserved_peak)])
+            .advises(&ADVICE),
+    )
 }

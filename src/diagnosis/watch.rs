@@ -2,9 +2,10 @@
 //! allocator that thrashes, a device that is gone. And when to say so: once.
 
 use super::baseline_growth::baseline_growth;
+use super::finding::sentence;
 use super::leak_forecast::leak_forecast;
 use super::thrashing::{self, thrash};
-use super::{Cause, Certainty, Evidence, Finding, device_fault};
+use super::{Cause, Certainty, Finding, device_fault, leak};
 use crate::event::{Level, Note};
 use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
@@ -19,38 +20,22 @@ pub fn warnings(state: &State) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    let alive = || run.ranks.iter().filter(|rank| rank.gone.is_none());
+    let alive = || run.alive();
     let mut found = Vec::new();
     for device in &state.devices {
-        let Some(fault) = device_fault::fault(state, device) else {
-            continue;
-        };
-        let is_ours = alive().any(|rank| rank.device.as_ref() == Some(&device.uuid));
-        if is_ours {
-            let headline = format!("The GPU itself failed: {fault}.");
-            let mut finding = warning(Cause::DeviceFault, Certainty::Certain, headline);
-            finding.device = Some(device.uuid.clone());
-            finding.advice = device_fault::advice();
-            found.push(finding);
+        let is_ours = |rank: &RankState| rank.device.as_ref() == Some(&device.uuid);
+        if let Some(fault) = device.fault(state).filter(|_| alive().any(is_ours)) {
+            let headline = device_fault::headline(&fault);
+            let finding = Finding::new(Cause::DeviceFault, Certainty::Certain, headline);
+            found.push(Finding {
+                device: Some(device.uuid.clone()),
+                ..finding.advises(&device_fault::ADVICE)
+            });
         }
     }
     found.extend(alive().filter_map(|rank| leaking(state, rank)));
     found.extend(alive().filter_map(thrashing));
     found
-}
-
-fn warning(cause: Cause, certainty: Certainty, headline: String) -> Finding {
-    Finding {
-        cause,
-        certainty,
-        headline,
-        explanation: String::new(),
-        evidence: Vec::new(),
-        advice: Vec::new(),
-        device: None,
-        rank: None,
-        foreign: None,
-    }
 }
 
 fn of_rank(finding: Finding, rank: &RankState) -> Finding {
@@ -67,36 +52,19 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let per_step = Bytes(climb.per_step as u64);
     let coming = leak_forecast(state).filter(|forecast| forecast.rank == rank.hello.rank);
     let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
-    let mut finding = warning(
-        Cause::Leak,
-        Certainty::Likely,
-        format!("Memory leak: +{per_step} per step{words}."),
-    );
-    finding.explanation = format!(
-        "What is allocated between steps has grown steadily over the last {} steps.",
-        climb.steps
-    );
-    finding.evidence = vec![
-        Evidence {
-            what: "leak per step".into(),
-            bytes: per_step,
-        },
-        Evidence {
-            what: "leaked".into(),
-            bytes: climb.total,
-        },
-    ];
-    finding.advice = super::leak::advice();
+    let headline = format!("Memory leak: +{per_step} per step{words}.");
+    let finding = Finding::new(Cause::Leak, Certainty::Likely, headline)
+        .says(leak::grown(&climb))
+        .shows([("leak per step", per_step), ("leaked", climb.total)])
+        .advises(&leak::ADVICE);
     Some(of_rank(finding, rank))
 }
 
 fn thrashing(rank: &RankState) -> Option<Finding> {
-    let thrash = thrash(&rank.steps)?;
-    let headline = super::capacity::sentence(&thrash.words());
-    let mut finding = warning(Cause::Thrashing, Certainty::Likely, headline);
-    finding.explanation =
-        "Each time the GPU waits while its memory is freed and reserved again.".into();
-    finding.advice = thrashing::advice();
+    let headline = sentence(&thrash(&rank.steps)?.words());
+    let finding = Finding::new(Cause::Thrashing, Certainty::Likely, headline)
+        .says("Each time the GPU waits while its memory is freed and reserved again.")
+        .advises(&thrashing::ADVICE);
     Some(of_rank(finding, rank))
 }
 
@@ -107,15 +75,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct LiveWarnings {
     next: Moment,
-    said: Vec<(RunNumber, GivenWarning)>,
+    run: Option<RunNumber>,
+    said: Vec<GivenWarning>,
 }
 
-/// One thing that was said.
 #[derive(Debug)]
 struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
-    /// With the step at which it will end.
-    foretold: bool,
+    /// Whether the step in which memory will run out was given.
+    is_forecast: bool,
 }
 
 impl LiveWarnings {
@@ -129,22 +97,17 @@ impl LiveWarnings {
             return Vec::new();
         }
         self.next = state.now + PAUSE;
-        self.said.retain(|(number, _)| *number == run.number);
+        if self.run.replace(run.number) != Some(run.number) {
+            self.said.clear();
+        }
         let mut due = Vec::new();
         for finding in warnings(state) {
             let who = (finding.cause, finding.rank, finding.device.clone());
-            let is_foretold = finding.cause == Cause::Leak && leak_forecast(state).is_some();
-            let known = self.said.iter_mut().find(|(_, said)| said.who == who);
-            match known {
-                Some((_, said)) if said.foretold || !is_foretold => continue,
-                Some((_, said)) => said.foretold = true,
-                None => self.said.push((
-                    run.number,
-                    GivenWarning {
-                        who,
-                        foretold: is_foretold,
-                    },
-                )),
+            let is_forecast = finding.cause == Cause::Leak && leak_forecast(state).is_some();
+            match self.said.iter_mut().find(|said| said.who == who) {
+                Some(said) if said.is_forecast || !is_forecast => continue,
+                Some(said) => said.is_forecast = true,
+                None => self.said.push(GivenWarning { who, is_forecast }),
             }
             due.push(Note {
                 level: Level::Warning,

@@ -155,6 +155,12 @@ pub struct Structure {
     pub optimizer_state: Bytes,
 }
 
+impl Structure {
+    pub fn total(&self) -> Bytes {
+        self.parameters + self.gradients + self.optimizer_state
+    }
+}
+
 /// Where in a step something happened, as far as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

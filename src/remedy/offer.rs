@@ -297,10 +297,10 @@ fn max_split(
 
 /// Waiting, where somebody else's process is the likely cause.
 fn wait(recognised: &Recognised<'_>, inputs: &RemedyInputs<'_>) -> Option<Remedy> {
-    let is_foreign = |finding: &&Finding| {
+    let is_likely = |finding: &&Finding| {
         finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
     };
-    let pid = inputs.findings.iter().find(is_foreign)?.foreign?;
+    let pid = inputs.findings.iter().find(is_likely)?.other_process?;
     // What is our own is stopped, not waited for.
     if inputs.leftovers.iter().any(|leftover| leftover.pid == pid) {
         return None;

@@ -46,7 +46,7 @@ fn outcome(line: &str, id: RemedyId, inputs: &RemedyInputs<'_>) -> String {
     }
 }
 
-fn finding(cause: Cause, foreign: Option<i32>) -> Finding {
+fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     Finding {
         cause,
         certainty: Certainty::Likely,
@@ -56,7 +56,7 @@ fn finding(cause: Cause, foreign: Option<i32>) -> Finding {
         advice: Vec::new(),
         device: None,
         rank: None,
-        foreign: foreign.map(Pid),
+        other_process: other_process.map(Pid),
     }
 }
 

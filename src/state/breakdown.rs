@@ -1,7 +1,7 @@
 //! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
 //! left unknown.
 
-use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, State};
+use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, Run, State};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::measured::NON_TORCH_WITH_NCCL;
 use crate::units::{Bytes, Moment, Pid};
@@ -191,10 +191,9 @@ impl DeviceState {
 
     /// The current run's live processes with something to say of this device.
     fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
-        let ranks = state.run().map_or(&[][..], |run| &run.ranks[..]);
-        ranks
-            .iter()
-            .filter(|rank| rank.gone.is_none() && rank.usage_on(&self.uuid).is_some())
+        let alive = state.run().into_iter().flat_map(Run::alive);
+        alive
+            .filter(|rank| rank.usage_on(&self.uuid).is_some())
             .collect()
     }
 
@@ -255,12 +254,10 @@ impl DeviceState {
     ) -> Option<Vec<&'a DeviceProcess>> {
         let processes = reading.processes.as_ref()?;
         let run = state.run();
-        let own = |pid: Pid| {
-            run.is_some_and(|run| {
-                run.pid == pid || run.left.contains(&pid) || run.rank_with(pid).is_some()
-            })
-        };
-        let others: Vec<&DeviceProcess> = processes.iter().filter(|p| !own(p.pid)).collect();
+        let others: Vec<&DeviceProcess> = processes
+            .iter()
+            .filter(|process| !run.is_some_and(|run| run.owns(process.pid)))
+            .collect();
         if others.is_empty() && ranks.is_empty() {
             return Some(others);
         }

@@ -1,8 +1,8 @@
 //! One device: NVML's view and the sum of what the probes hold on it.
 
-use super::Series;
 use super::outside::Outside;
-use crate::event::DeviceReading;
+use super::{Series, State};
+use crate::event::{DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
 /// One device.
@@ -48,6 +48,17 @@ impl DeviceState {
             used: Series::default(),
             allocated: Series::default(),
             reserved: Series::default(),
+        }
+    }
+
+    /// What is wrong with the device, if anything is: NVML says that it is lost, or answered for it
+    /// before and does not any more.
+    pub fn fault(&self, state: &State) -> Option<String> {
+        let (_, reading) = self.reading.as_ref()?;
+        match (&reading.lost, &state.nvml) {
+            (Some(lost), _) => Some(lost.clone()),
+            (None, Some(NvmlState::Unavailable { reason })) => Some(reason.clone()),
+            (None, _) => None,
         }
     }
 }

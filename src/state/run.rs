@@ -154,6 +154,16 @@ impl Run {
         Some(decisive)
     }
 
+    /// The processes whose probes are still connected.
+    pub fn alive(&self) -> impl Iterator<Item = &RankState> {
+        self.ranks.iter().filter(|rank| rank.gone.is_none())
+    }
+
+    /// Whether this process is known to be of the run.
+    pub fn owns(&self, pid: Pid) -> bool {
+        self.pid == pid || self.left.contains(&pid) || self.rank_with(pid).is_some()
+    }
+
     /// The process of this run with this id.
     pub fn rank_with(&self, pid: Pid) -> Option<&RankState> {
         self.ranks.iter().find(|rank| rank.hello.pid == pid)

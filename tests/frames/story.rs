@@ -427,7 +427,7 @@ impl Story {
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
             rank: None,
-            foreign: None,
+            other_process: None,
         });
         self
     }

@@ -193,7 +193,11 @@ impl Front {
     fn awaited(&self, ids: &[RemedyId]) -> Vec<Pid> {
         let mut awaited = Vec::new();
         if ids.contains(&RemedyId::Wait) {
-            awaited.extend(self.findings.iter().filter_map(|finding| finding.foreign));
+            awaited.extend(
+                self.findings
+                    .iter()
+                    .filter_map(|finding| finding.other_process),
+            );
         }
         if ids.contains(&RemedyId::StopLeftover) {
             awaited.extend(self.known.leftovers().iter().map(|leftover| leftover.pid));

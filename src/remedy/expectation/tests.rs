@@ -134,7 +134,7 @@ fn finding(cause: Cause) -> Finding {
         advice: Vec::new(),
         device: None,
         rank: None,
-        foreign: None,
+        other_process: None,
     }
 }
 

@@ -203,7 +203,7 @@ fn growing(out: &mut String, lines: &[GrowingLine]) {
 }
 
 fn made_of(structure: &Structure, allocated: Bytes) -> String {
-    let named = structure.parameters + structure.gradients + structure.optimizer_state;
+    let named = structure.total();
     format!(
         "parameters {}, gradients {}, optimizer state {}, the rest {}",
         structure.parameters,

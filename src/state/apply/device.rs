@@ -2,7 +2,7 @@
 
 use crate::event::{DeviceReading, NvmlState};
 use crate::state::outside::Outside;
-use crate::state::{DeviceState, State};
+use crate::state::{DeviceState, Run, State};
 use crate::units::{Bytes, Moment, Uuid};
 
 impl State {
@@ -83,12 +83,8 @@ impl State {
     /// Brings a device's `allocated`, `reserved` and cap up to date with what the current run's
     /// live processes hold on it; where none is left, nothing is known of them from here on.
     pub(super) fn sum_up(&mut self, at: Moment, uuid: &Uuid) {
-        let ranks = self.runs.last().map_or(&[][..], |run| &run.ranks[..]);
-        let mut held = ranks
-            .iter()
-            .filter(|rank| rank.gone.is_none())
-            .filter_map(|rank| rank.usage_on(uuid))
-            .peekable();
+        let alive = self.runs.last().into_iter().flat_map(Run::alive);
+        let mut held = alive.filter_map(|rank| rank.usage_on(uuid)).peekable();
         let known = held.peek().is_some();
         let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
         // As of this instant all of them have been heard.

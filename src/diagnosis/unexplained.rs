@@ -1,0 +1,125 @@
+//! What is said where figures are missing, or explain nothing: that memory ran out, which figures are
+//! missing, and no more.
+
+use super::case::Case;
+use super::finding::sentence;
+use super::{Cause, Certainty, Finding, other_process};
+use crate::oom::OomKind;
+use crate::units::Bytes;
+
+/// The share of the GPU from which PyTorch's own cache is why a library found no memory.
+const NEARLY_ALL: f64 = 0.8;
+
+const SMALLER_BATCH: &str = "a smaller batch";
+
+fn found(case: &Case, certainty: Certainty, headline: impl Into<String>) -> Finding {
+    case.finding(Cause::Capacity, certainty, headline)
+}
+
+/// A library beside PyTorch (or PyTorch itself, where its message failed) found no memory.
+pub(super) fn outside_the_allocator(case: &Case) -> Finding {
+    if case.kind == OomKind::NvmlAssert {
+        return message_lost(case);
+    }
+    let who = case.kind.spec().component;
+    let full = case.reserved.zip(case.capacity);
+    let full = full.filter(|(reserved, of)| reserved.fraction_of(*of) >= Some(NEARLY_ALL));
+    let finding = match full {
+        Some((reserved, capacity)) => found(
+            case,
+            Certainty::Likely,
+            format!(
+                "PyTorch had reserved {reserved} of {capacity} which left too little for {who}."
+            ),
+        ),
+        None => found(
+            case,
+            Certainty::Possible,
+            format!("{who} found no memory on the GPU; its message has no figures."),
+        ),
+    };
+    finding
+        .says("The allocation that failed was outside PyTorch's allocator.")
+        .says(other_process::said(case))
+        .says_if(case.caveat())
+        .advises(&[
+            SMALLER_BATCH,
+            "leave room beside PyTorch: torch.cuda.set_per_process_memory_fraction(0.9)",
+        ])
+}
+
+/// torch 2.1 to 2.12 may fail on NVML while the message of an out-of-memory is put together.
+fn message_lost(case: &Case) -> Finding {
+    let headline = match (case.allocated, case.capacity) {
+        (Some(allocated), Some(capacity)) => {
+            format!("PyTorch ran out of memory: {allocated} allocated, {capacity} on the GPU.")
+        }
+        (_, _) => "PyTorch ran out of memory.".into(),
+    };
+    found(case, Certainty::Possible, headline)
+        .says("It failed on NVML while it put its message together, so that the message and its figures are lost.")
+        .says(other_process::said(case))
+        .says_if(case.caveat())
+        .advises(&[SMALLER_BATCH])
+}
+
+/// vLLM looks at what the weights and one trial run leave for its cache of keys and values.
+fn no_room_for_the_cache(case: &Case) -> Finding {
+    let headline = "vLLM found too little memory left for its cache of keys and values.";
+    found(case, Certainty::Likely, headline)
+        .says("It takes a set share of the GPU for weights, activations and this cache together.")
+        .says(other_process::said(case))
+        .advises(&[
+            "a larger share of the GPU (--gpu-memory-utilization), where nobody else is on it",
+            "shorter requests (--max-model-len)",
+            "quantized weights, or more GPUs (--tensor-parallel-size)",
+        ])
+}
+
+pub(super) fn without_figures(case: &Case) -> Finding {
+    if case.kind == OomKind::Vllm {
+        return no_room_for_the_cache(case);
+    }
+    let headline = match case.asked() {
+        Some(asked) => format!("It ran out of memory: {asked}."),
+        None => "It ran out of memory.".into(),
+    };
+    let missing: Vec<&str> = [
+        ("what was requested", case.requested),
+        ("what was allocated", case.allocated),
+        ("the GPU's capacity", case.capacity),
+    ]
+    .into_iter()
+    .filter(|(_, bytes)| bytes.is_none())
+    .map(|(what, _)| what)
+    .collect();
+    let are = if missing.len() > 1 { "are" } else { "is" };
+    let missing = missing.join(" and ");
+    found(case, Certainty::Possible, headline)
+        .says(sentence(&format!(
+            "{missing} {are} not known, so that the cause cannot be told"
+        )))
+        .says_if(case.failed())
+        .advises(&[SMALLER_BATCH])
+}
+
+/// What is said where no rule has anything to say.
+pub(super) fn nothing_else(case: &Case) -> Finding {
+    match case.needed().zip(case.capacity) {
+        Some((needed, capacity)) => unexplained(case, needed, capacity),
+        None => without_figures(case),
+    }
+}
+
+/// All figures are there, and by them it should have fitted.
+pub(super) fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
+    let headline =
+        format!("The figures do not explain it: {needed} needed, {capacity} on the GPU.");
+    found(case, Certainty::Possible, headline)
+        .says_if(case.free.map(|free| {
+            format!("{free} were free when the message was put together; another process may have used more a moment before.")
+        }))
+        .says(other_process::said(case))
+        .says_if(case.caveat())
+        .advises(&["see who else is on the GPU (nvidia-smi on the host)"])
+}
