@@ -1,10 +1,10 @@
-//! The Python that runs inside the training process: embedded here, written out for a session, and
-//! put in front of the command by its environment.
+//! The Python that runs inside the training process: embedded in the binary, written to disk for a
+//! session, and loaded into the command through its environment.
 //!
-//! How the probe works is told in the Python files themselves, `probe/python/`: a loader that every
-//! interpreter of the program meets, and the probe proper, which waits for `import torch`. This
-//! module knows where they go and how a Python finds them; what they say is
-//! [`crate::event`]'s, and who listens is `collect`'s.
+//! The Python files in `probe/python/` explain how the probe works: a loader that every interpreter of
+//! the program runs, and the probe itself, which waits for `import torch`. This module knows where the
+//! files go and how Python finds them; [`crate::event`] defines what they report, and `collect`
+//! listens.
 
 use crate::command::{EnvChange, Word};
 use crate::units::RunNumber;
@@ -16,170 +16,96 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Each file by its path below the directory, and its text. The directory of the probe proper has
-/// a name that no `import` can say, since the loader's directory is on the path for a moment.
-const FILES: [(&str, &str); 27] = [
-    (
-        "sitecustomize.py",
-        include_str!("probe/python/sitecustomize.py"),
-    ),
-    (
-        "oomph-probe/__init__.py",
-        include_str!("probe/python/oomph-probe/__init__.py"),
-    ),
-    (
-        "oomph-probe/allocator.py",
-        include_str!("probe/python/oomph-probe/allocator.py"),
-    ),
-    (
-        "oomph-probe/amp.py",
-        include_str!("probe/python/oomph-probe/amp.py"),
-    ),
-    (
-        "oomph-probe/blocks.py",
-        include_str!("probe/python/oomph-probe/blocks.py"),
-    ),
-    (
-        "oomph-probe/calls.py",
-        include_str!("probe/python/oomph-probe/calls.py"),
-    ),
-    (
-        "oomph-probe/census.py",
-        include_str!("probe/python/oomph-probe/census.py"),
-    ),
-    (
-        "oomph-probe/dump.py",
-        include_str!("probe/python/oomph-probe/dump.py"),
-    ),
-    (
-        "oomph-probe/frames.py",
-        include_str!("probe/python/oomph-probe/frames.py"),
-    ),
-    (
-        "oomph-probe/growth.py",
-        include_str!("probe/python/oomph-probe/growth.py"),
-    ),
-    (
-        "oomph-probe/hello.py",
-        include_str!("probe/python/oomph-probe/hello.py"),
-    ),
-    (
-        "oomph-probe/hook.py",
-        include_str!("probe/python/oomph-probe/hook.py"),
-    ),
-    (
-        "oomph-probe/loader.py",
-        include_str!("probe/python/oomph-probe/loader.py"),
-    ),
-    (
-        "oomph-probe/need.py",
-        include_str!("probe/python/oomph-probe/need.py"),
-    ),
-    (
-        "oomph-probe/observer.py",
-        include_str!("probe/python/oomph-probe/observer.py"),
-    ),
-    (
-        "oomph-probe/patches.py",
-        include_str!("probe/python/oomph-probe/patches.py"),
-    ),
-    (
-        "oomph-probe/precision.py",
-        include_str!("probe/python/oomph-probe/precision.py"),
-    ),
-    (
-        "oomph-probe/process.py",
-        include_str!("probe/python/oomph-probe/process.py"),
-    ),
-    (
-        "oomph-probe/progress.py",
-        include_str!("probe/python/oomph-probe/progress.py"),
-    ),
-    (
-        "oomph-probe/purity.py",
-        include_str!("probe/python/oomph-probe/purity.py"),
-    ),
-    (
-        "oomph-probe/recompute.py",
-        include_str!("probe/python/oomph-probe/recompute.py"),
-    ),
-    (
-        "oomph-probe/recording.py",
-        include_str!("probe/python/oomph-probe/recording.py"),
-    ),
-    (
-        "oomph-probe/sampler.py",
-        include_str!("probe/python/oomph-probe/sampler.py"),
-    ),
-    (
-        "oomph-probe/snapshot.py",
-        include_str!("probe/python/oomph-probe/snapshot.py"),
-    ),
-    (
-        "oomph-probe/steps.py",
-        include_str!("probe/python/oomph-probe/steps.py"),
-    ),
-    (
-        "oomph-probe/structure.py",
-        include_str!("probe/python/oomph-probe/structure.py"),
-    ),
-    (
-        "oomph-probe/wire.py",
-        include_str!("probe/python/oomph-probe/wire.py"),
-    ),
+/// Each file's path below the directory, and its text.
+macro_rules! embedded {
+    ($($path:literal,)*) => {
+        &[$(($path, include_str!(concat!("probe/python/", $path)))),*]
+    };
+}
+
+/// `oomph-probe` is not a valid module name, so no `import` of the program can find it while the
+/// loader's directory is on sys.path.
+const FILES: &[(&str, &str)] = embedded![
+    "sitecustomize.py",
+    "oomph-probe/__init__.py",
+    "oomph-probe/allocator.py",
+    "oomph-probe/amp.py",
+    "oomph-probe/blocks.py",
+    "oomph-probe/calls.py",
+    "oomph-probe/census.py",
+    "oomph-probe/dump.py",
+    "oomph-probe/frames.py",
+    "oomph-probe/growth.py",
+    "oomph-probe/hello.py",
+    "oomph-probe/hook.py",
+    "oomph-probe/loader.py",
+    "oomph-probe/observer.py",
+    "oomph-probe/patches.py",
+    "oomph-probe/precision.py",
+    "oomph-probe/process.py",
+    "oomph-probe/progress.py",
+    "oomph-probe/purity.py",
+    "oomph-probe/recompute.py",
+    "oomph-probe/recording.py",
+    "oomph-probe/sampler.py",
+    "oomph-probe/snapshot.py",
+    "oomph-probe/stack_policy.py",
+    "oomph-probe/steps.py",
+    "oomph-probe/structure.py",
+    "oomph-probe/wire.py",
 ];
 
-/// The variable that names the directory for PyTorch's own snapshots; without it none is saved.
+/// Names the directory for PyTorch's own snapshots; without it none is saved.
 pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 
-/// The probe's files on the disk, for one session.
+/// The probe's files on disk, for one session.
 #[derive(Debug, Clone)]
 pub struct Installed {
     directory: PathBuf,
 }
 
-/// Writes the probe into `directory`, which is made where it is missing: directories 0700, files
-/// 0600. The path is made absolute, since the training may change its directory.
+/// Writes the probe into `directory`, creating it if needed: directories 0700, files 0600. The path
+/// is made absolute, since the training may change its working directory.
 ///
 /// # Errors
-/// The system's, with the path that it is about; and `InvalidInput` for a path with a colon, which
-/// PYTHONPATH cannot name.
+/// An I/O error names its path; a path with a colon is `InvalidInput`, since PYTHONPATH cannot
+/// contain one.
 pub fn install(directory: &Path) -> io::Result<Installed> {
     let directory = std::path::absolute(directory)?;
     if directory.as_os_str().as_bytes().contains(&b':') {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{}: PYTHONPATH cannot name a path with a colon; set XDG_RUNTIME_DIR or TMPDIR to one without",
+                "{}: PYTHONPATH cannot contain a path with a colon; set XDG_RUNTIME_DIR or TMPDIR to a path without one",
                 directory.display()
             ),
         ));
     }
     make_private(&directory)?;
     make_private(&directory.join("oomph-probe"))?;
-    for (name, text) in FILES {
+    for &(name, text) in FILES {
         let path = directory.join(name);
-        write_private(&path, text).map_err(|error| about(&path, error))?;
+        write_private(&path, text).map_err(|error| with_path(&path, error))?;
     }
     Ok(Installed { directory })
 }
 
 impl Installed {
-    /// The probe that an earlier front of the session has written into `directory`.
+    /// The probe that an earlier front of the session wrote to `directory`.
     pub fn found(directory: &Path) -> Installed {
         Installed {
             directory: directory.to_path_buf(),
         }
     }
 
-    /// The directory that goes in front of PYTHONPATH.
+    /// The directory to put first in PYTHONPATH.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What the command's environment needs for its processes to find the probe and the probe to
-    /// find `socket`. `inherited` is the PYTHONPATH that the command would have without us; `lines`
-    /// whether the lines that hold the memory are to be recorded.
+    /// The variables by which the command's processes find the probe, and the probe finds `socket`.
+    /// `inherited` is the PYTHONPATH that the command would have without us; `lines` is whether to
+    /// record which lines allocate.
     pub fn environment(
         &self,
         socket: &Path,
@@ -189,7 +115,7 @@ impl Installed {
         inherited: Option<&OsStr>,
     ) -> Vec<EnvChange> {
         let mut python_path = OsString::from(&self.directory);
-        // An empty PYTHONPATH is none, but an empty entry in one is the working directory.
+        // An empty PYTHONPATH counts as unset, but an empty entry in one is the working directory.
         if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
             python_path.push(":");
             python_path.push(inherited);
@@ -221,9 +147,9 @@ fn make_private(directory: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(directory)
-        // One that was there before keeps its mode, and a mode given is cut by the umask.
+        // An existing directory keeps its mode, and the umask reduces the mode of a new one.
         .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)))
-        .map_err(|error| about(directory, error))
+        .map_err(|error| with_path(directory, error))
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
@@ -237,7 +163,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn about(path: &Path, error: io::Error) -> io::Error {
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -254,11 +180,11 @@ mod tests {
     fn files_and_directories_are_private() {
         let parent = tempfile::tempdir().unwrap();
         let directory = parent.path().join("probe");
-        // A directory that was there before, and open, is made private as well.
+        // An existing directory that others can read is made private as well.
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
         let installed = install(&directory).unwrap();
-        for (name, text) in FILES {
+        for &(name, text) in FILES {
             let path = installed.directory().join(name);
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -285,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_goes_in_front_of_what_is_there() {
+    fn the_probe_comes_first_in_pythonpath() {
         let directory = tempfile::tempdir().unwrap();
         let installed = install(directory.path()).unwrap();
         let ours = installed.directory().to_str().unwrap();

@@ -1,7 +1,7 @@
-"""oomph's loader: Python's `site` imports it at start, because oomph put this directory in front
-of PYTHONPATH. That reaches every interpreter the program starts, so it must parse and be harmless
-on all of them, 2.7 included; the probe itself is only watched for (hook.py) on 3.8 and later.
-Whatever sitecustomize would have run without this one runs after it, as if this were not here.
+"""oomph's loader: Python's `site` imports it at startup, because oomph put this directory at the front
+of PYTHONPATH. Every interpreter that the program starts runs it, so it must parse and be harmless on
+all of them, even 2.7; only on 3.8 and later does it watch for torch (hook.py). The sitecustomize that
+Python would have found otherwise is imported afterwards, as if this one did not exist.
 """
 import os
 import sys
@@ -9,13 +9,13 @@ import sys
 
 def _start():
     here = os.path.dirname(os.path.abspath(__file__))
-    # The program sees the sys.path that it would have without oomph; children get PYTHONPATH.
+    # The program gets the sys.path that it would have without oomph; children inherit PYTHONPATH.
     sys.path[:] = [entry for entry in sys.path if entry != here]
     ours = sys.modules.pop(__name__, None)
     wanted = sys.version_info >= (3, 8) and os.environ.get("OOMPH_PROBE_SOCKET")
     if wanted and "_oomph_hook" not in sys.modules:
         try:
-            # importlib.util would cost more than all the rest; this is what it would find.
+            # importlib.util would take longer than everything else here; this is what it would return.
             from _frozen_importlib_external import SourceFileLoader
             hook = type(sys)("_oomph_hook")
             hook.__file__ = os.path.join(here, "oomph-probe", "hook.py")
@@ -29,7 +29,7 @@ def _start():
     except ImportError as error:
         if getattr(error, "name", "sitecustomize") != "sitecustomize":
             raise
-    # The import that runs this very file looks for the module once more when it is done.
+    # The import that runs this file looks the module up again when it is done.
     sys.modules.setdefault(__name__, ours)
 
 

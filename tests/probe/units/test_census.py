@@ -96,7 +96,7 @@ class Found(PatchTest):
         del iterator, validation
 
     def test_a_process_of_too_many_objects_is_left(self):
-        self.assertFalse(census.Found(self.torch).look(until=0.0))
+        self.assertFalse(census.ObjectScan(self.torch).look(until=0.0))
 
     def test_it_is_not_asked_again_at_once(self):
         process = types.SimpleNamespace(torch=self.torch, pid=7)

@@ -1,38 +1,41 @@
-"""oomph's probe: says from inside a training process what PyTorch's allocator does.
+"""oomph's probe: reports from inside a training process what PyTorch's allocator does.
 
-It is loaded when the program has imported torch, does nothing before the program initialises CUDA,
-and never changes what the training does: it creates no CUDA context, resets no peak, prints
-nothing, raises nothing, and goes to sleep when nobody listens. Python 3.8 and later.
+Loaded once the program has imported torch; does nothing before the program initialises CUDA. It never
+changes what the training does: it creates no CUDA context, resets no peak, prints nothing, raises
+nothing, and pauses when nobody listens. Python 3.8 and later.
 
-    start (here)   torch was imported: ask to be called when CUDA is initialised
-    process        CUDA is being initialised: attach the rest, and let go after a fork or at exit
-    hello          who this process is, and which devices it sees
+    start (here)   torch was imported: register a callback for CUDA's initialisation
+    process        CUDA is being initialised: attach the rest; release it after a fork or at exit
+    hello          which process this is, and which devices it sees
     allocator      readings of the caching allocator
-    sampler        the thread that reads it and feeds the socket
+    sampler        the thread that reads the allocator and feeds the socket
     steps          optimizer steps, by torch's global hooks
     structure      bytes of parameters, gradients and optimizer state
-    observer       the record of an out-of-memory
-    snapshot       what the allocator's snapshot says, in few words
-    recording      the lines of live blocks, recorded while they are needed
-    need           whether they are
+    observer       the record of an OOM
+    snapshot       summaries of the allocator's snapshot
+    recording      records the Python stacks of live blocks
+    stack_policy   decides when that is worth its overhead
     frames         Python stacks: the program's own lines, and the phase of the step
-    wire           one JSON object a line over the front's Unix socket
+    growth         lines whose live memory grows from step to step
+    progress       how far the forward had got at an OOM
+    dump           PyTorch's own snapshot, saved at an OOM
+    wire           one JSON object per line over the UI's Unix socket
 
-Only where the user chose a remedy inside the process, and then it changes what it says it changes:
+Only where the user chose a patch at runtime, and then they change what they say:
 
     patches        which ones, and what became of them
     calls          the calls of models and of single modules
     recompute      activation checkpointing of repeated blocks
     amp            bf16 autocast around a model's forward
-    loader         another batch for DataLoaders
+    loader         another batch size for DataLoaders
     blocks         the repeated blocks of a model
     purity         whether a forward can be run a second time
-    precision      whether the program has a precision of its own
-    census         all this looked for once memory has run out, so that it can be offered
+    precision      whether the program sets a precision itself
+    census         looks for all of this at an OOM, so that it can be offered
 """
 import sys
 
-# What the probe knows of this process, once torch was imported.
+# The probe's state in this process, once torch was imported.
 here = None
 
 
@@ -44,8 +47,8 @@ def start():
     from . import process
 
     global here
-    # Runs `arm` when the program initialises CUDA, on its thread, before its first allocation; at
-    # once where that has happened. A program without CUDA never calls it.
+    # Runs `arm` when the program initialises CUDA, on its thread, before its first allocation; at once
+    # if that has happened already. A program without CUDA never calls it.
     here = process.Process(torch)
     if here.patches is not None:
         here.patches.install()
@@ -53,7 +56,7 @@ def start():
 
 
 def in_main_interpreter():
-    """False in a subinterpreter, where torch's C extension cannot be counted on."""
+    """False in a subinterpreter, where torch's C extension may not work."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             module = __import__(name)

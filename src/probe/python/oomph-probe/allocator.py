@@ -1,22 +1,22 @@
-"""Readings of PyTorch's caching allocator. Reads only what is in the process's memory: nothing here
-makes a CUDA call that could create a context, and nothing resets a peak.
+"""Readings of PyTorch's caching allocator. Only memory of this process is read: nothing here makes a
+CUDA call that could create a context, and nothing resets a peak.
 """
-from . import need
+from . import stack_policy
 
 # `_cuda_memoryStats` keeps the GIL while it waits for the allocator's mutex; an allocator written in
-# Python needs the GIL under that mutex. So only torch's own back ends are read.
+# Python needs the GIL while it has that mutex. So only torch's own backends are read.
 READABLE = (None, "native", "cudaMallocAsync")
 
 
 def backend(torch):
-    """The back end's name, or None before torch could say it (1.13)."""
+    """The backend's name, or None where torch cannot tell (before 1.13)."""
     try:
         return str(torch.cuda.memory.get_allocator_backend())
     except Exception:
         return None
 
 
-def reason_to_rest(name):
+def reason_not_to_read(name):
     """Why an allocator of this name is not read, or None."""
     if name in READABLE:
         return None
@@ -24,7 +24,7 @@ def reason_to_rest(name):
 
 
 def settings(torch):
-    """The settings in force, as the allocator says them: `{}` where this torch does not."""
+    """The settings in force, as the allocator reports them; `{}` where this torch does not."""
     try:
         read = torch.cuda.memory._snapshot()["allocator_settings"]
         said = {"alloc_conf": str(read["PYTORCH_CUDA_ALLOC_CONF"])}
@@ -35,7 +35,7 @@ def settings(torch):
 
 
 def small_pool(stats):
-    """The pool of blocks up to 1 MiB; the large one is the rest. `{}` where the pools are not said."""
+    """The pool of blocks up to 1 MiB; the remainder is the large pool. `{}` where torch has no such figures."""
     try:
         return {
             "small_pool": {
@@ -53,9 +53,9 @@ def small_pool(stats):
 
 
 class Reading:
-    """The allocator of one device at one moment; None is what this torch does not say."""
+    """The allocator of one device at one moment; None where this torch has no such figure."""
 
-    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "blocks", "rest")
+    __slots__ = ("allocated", "reserved", "peak", "reserved_peak", "allocations", "blocks", "other")
 
     def __init__(self, stats, native):
         allocated = stats["allocated_bytes"]["all"]
@@ -67,11 +67,11 @@ class Reading:
         allocations = stats.get("allocation", {}).get("all", {})
         self.allocations = allocations.get("allocated", 0)
         self.blocks = allocations.get("current", 0)
-        self.rest = {
+        self.other = {
             "alloc_retries": stats.get("num_alloc_retries", 0),
             "ooms": stats.get("num_ooms", 0),
         }
-        # The other back end leaves these at zero, which would be a wrong figure.
+        # cudaMallocAsync leaves these at zero, which would be wrong.
         if native:
             for field, key in (
                 ("active", "active_bytes"),
@@ -80,16 +80,16 @@ class Reading:
                 ("segments", "segment"),
             ):
                 if key in stats:
-                    self.rest[field] = stats[key]["all"]["current"]
-            self.rest.update(small_pool(stats))
+                    self.other[field] = stats[key]["all"]["current"]
+            self.other.update(small_pool(stats))
 
     def edge(self):
-        """The reading at an edge of an optimizer step."""
+        """The reading at the start or the end of an optimizer step."""
         return {"allocated": self.allocated, "reserved": self.reserved, "peak": self.peak}
 
 
 class Allocator:
-    """The allocators of this process's devices, and the peaks that the probe keeps for itself."""
+    """The allocators of this process's devices, with peaks that the program cannot reset."""
 
     def __init__(self, torch, name):
         self.torch = torch
@@ -99,25 +99,25 @@ class Allocator:
         self.known = None
 
     def read(self, device):
-        """A reading of one device; its peaks go into our own maxima (14 us)."""
+        """A reading of one device, which also updates our peaks (14 us)."""
         reading = Reading(self.stats(device), self.native)
         allocated, reserved = self.peaks.get(device, (0, 0))
         if reading.peak > allocated or reading.reserved_peak > reserved:
-            # The program may reset torch's peaks; these last.
+            # The program may reset torch's peaks, but not these.
             self.peaks[device] = (
                 max(allocated, reading.peak),
                 max(reserved, reading.reserved_peak),
             )
         return reading
 
-    def use(self, device, reading, limit):
-        """A reading as what the recording of lines goes by."""
+    def usage(self, device, reading, limit):
+        """A reading in the form that the stack policy needs."""
         bound = self.devices()[device]["total"] if limit is None else limit
         largest = self.peaks.get(device, (0, 0))[1]
-        return need.Use(reading.allocated, largest, bound, reading.allocations)
+        return stack_policy.Usage(reading.allocated, largest, bound, reading.allocations)
 
     def sample(self, pid, device, reading, limit):
-        """A reading as a line."""
+        """A reading as a line of the wire."""
         allocated_peak, reserved_peak = self.peaks.get(device, (0, 0))
         line = {
             "event": "sample",
@@ -128,13 +128,13 @@ class Allocator:
             "allocated_peak": allocated_peak,
             "reserved_peak": reserved_peak,
         }
-        line.update(reading.rest)
+        line.update(reading.other)
         if limit is not None:
             line["limit"] = limit
         return line
 
     def devices(self):
-        """The devices by CUDA's ordinals. Only after CUDA was initialised."""
+        """The devices by CUDA ordinal. Call only after CUDA was initialised."""
         if self.known is None:
             self.known = [self.describe(n) for n in range(self.torch.cuda.device_count())]
         return self.known
@@ -153,7 +153,7 @@ class Allocator:
         return device
 
     def limit(self, device):
-        """The cap that the program or the environment set, where torch says it (2.7)."""
+        """The cap that the program or the environment set, where torch reports it (2.7)."""
         try:
             fraction = self.torch.cuda.memory.get_per_process_memory_fraction(device)
             if fraction < 1.0:

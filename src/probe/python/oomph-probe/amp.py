@@ -1,8 +1,8 @@
-"""bf16 autocast around a model's forward, for programs that have no precision of their own.
+"""bf16 autocast around a model's forward, for programs that set no precision themselves.
 
-Only calls with gradients: an evaluation computes as it did. Each call enters autocast and leaves it,
-so that the cached casts of the weights are fresh after every optimizer step, and what the model
-returns in bf16 is handed on in float32, so that a loss outside it is computed as autocast would.
+Only calls with gradients enabled are changed, so evaluation computes as before. Autocast is entered
+and left in every call, so that the cached weight casts are fresh after each optimizer step. bf16
+outputs are cast back to float32, so that a loss outside the model is computed as under autocast.
 """
 import copy
 import sys
@@ -10,14 +10,14 @@ import sys
 from . import calls, precision
 
 NAME = "amp"
-# Autocast by the kind of device, and the fallback of autograd's threads on its dtype.
+# torch.autocast takes a device type, and autograd's threads follow the autocast dtype, since 2.0.
 SINCE = (2, 0)
-# On a module: 1 while training, 2 in either mode (one that trains in evaluation mode).
+# Set on a module: 1 = only in training mode, 2 = in either mode (the model trains in eval mode).
 MARK = "_oomph_amp"
 
 
 class Amp:
-    """The patch of one process."""
+    """The autocast patch of this process."""
 
     wants_roots = True
     nothing_found = "no call of a model was seen (one inside a compiled function is not)"
@@ -50,19 +50,19 @@ class Amp:
             self.watch_autocast()
         elif self.device != device:
             return
-        self.stand_around(type(root))
+        self.wrap_call(type(root))
         setattr(root, MARK, 1 if root.training else 2)
         self.named.append(type(root).__name__)
         self.patches.apply(NAME, "bf16 autocast around the forward of %s" % ", ".join(self.named))
 
     def stop(self, why):
-        """From here on nothing is done any more."""
+        """Disables the patch for good."""
         self.stopped = True
         self.wants_roots = False
         self.patches.decline(NAME, why)
 
     def watch_autocast(self):
-        """An autocast that the program enters inside its model is a precision of its own."""
+        """Detects autocast entered by the program itself: it then has a precision of its own."""
         cls = self.torch.amp.autocast_mode.autocast
         original = cls.__enter__
         entered = self.entered
@@ -83,11 +83,11 @@ class Amp:
         except Exception:
             pass
 
-    def stand_around(self, cls):
+    def wrap_call(self, cls):
         if cls in self.classes:
             return
         self.classes.add(cls)
-        # With it, while it is there, what looks for models: there may be another of this class.
+        # May wrap the wrapper that looks for models: another model may be of this class.
         original = cls.__call__
         is_compiling, call = self.is_compiling, self.call
 
@@ -131,7 +131,7 @@ def why_not_root(root):
 
 
 def in_library():
-    """Whether torch's own code enters it: a recomputation does, with what was in force before."""
+    """Whether torch's own code enters autocast: checkpoint recomputation restores the outer state."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__enter__":
         frame = frame.f_back
@@ -139,7 +139,7 @@ def in_library():
 
 
 def in_float32(torch, value, depth=4):
-    """What a model returns, its bf16 tensors in float32; containers as they were, but copies."""
+    """The model's output with bf16 tensors cast to float32, in copies of the same containers."""
     if isinstance(value, torch.Tensor):
         return value.float() if value.dtype == torch.bfloat16 else value
     if depth == 0:
@@ -157,7 +157,7 @@ def in_float32(torch, value, depth=4):
         if hasattr(type(value), "__dataclass_fields__"):
             return replaced_fields(value, torch, depth)
     except Exception:
-        # Of a kind that cannot be made anew: handed on as it is.
+        # A container that cannot be rebuilt is returned unchanged.
         pass
     return value
 

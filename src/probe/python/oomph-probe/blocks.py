@@ -1,14 +1,14 @@
-"""The repeated blocks of a model: modules of one class and one build, side by side in a ModuleList
-or a Sequential, each worth the recomputation of its activations. Looks at modules, calls none.
+"""The repeated blocks of a model: modules of one class and structure, side by side in a ModuleList
+or a Sequential, each large enough to be worth checkpointing. Inspects modules, never calls them.
 """
 
-# Fewer of a kind are no repetition.
+# Fewer members are not a repetition.
 FEWEST = 2
-# A block of fewer parts keeps little that is not its input.
+# A block with fewer submodules saves little beyond its input.
 FEWEST_PARTS = 2
 CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
-# Modules that have a way of their own with calls, or with the memory of activations.
-STRANGE = (
+# Modules that handle calls, or the memory of activations, in their own way.
+UNSUPPORTED = (
     "OptimizedModule",
     "CheckpointWrapper",
     "OffloadWrapper",
@@ -19,17 +19,17 @@ STRANGE = (
     "GraphModule",
     "Pipe",
 )
-# Running statistics that a forward in training changes and does not read.
+# Layers whose forward updates running statistics in training mode without reading them.
 STATISTICS = ("_BatchNorm", "_InstanceNorm")
 
 
 class Group:
-    """Blocks of one build."""
+    """Blocks with the same structure."""
 
     def __init__(self, members, why_not):
         self.members = members
         self.cls = type(members[0])
-        # Why they are left alone, or None.
+        # Why they are skipped, or None.
         self.why_not = why_not
         self.has_statistics = any(is_statistics(part) for part in members[0].modules())
 
@@ -38,14 +38,14 @@ class Group:
 
 
 def find(root):
-    """The groups of a model, none inside another: of nested repetitions the one of more members."""
+    """The groups of a model, none inside another: of nested repetitions, the one with more members."""
     candidates = []
     seen = set()
     for container in root.modules():
         if is_kind(container, CONTAINERS) and id(container) not in seen:
             seen.add(id(container))
             candidates.extend(repetitions(container))
-    # Of one build in several containers (the stages of a ResNet) the members are one group.
+    # Blocks with one structure in several containers (the stages of a ResNet) form one group.
     by_build = {}
     for build, members in candidates:
         by_build.setdefault(build, []).extend(members)
@@ -78,14 +78,14 @@ def repetitions(container):
 
 
 def build_of(block):
-    """What makes two blocks behave alike: their parts, in order, and what of these works in place."""
+    """What makes two blocks behave alike: their submodules in order, and which of these work in place."""
     return tuple((type(part), bool(getattr(part, "inplace", False))) for part in block.modules())
 
 
 def why_not(block):
-    """Why blocks of this build are left alone, or None."""
+    """Why blocks of this structure are skipped, or None."""
     for part in block.modules():
-        kind = is_kind(part, STRANGE)
+        kind = is_kind(part, UNSUPPORTED)
         if kind:
             return "%s has its own way with calls" % kind
         if type(part).__name__.startswith("FSDP"):
@@ -118,7 +118,7 @@ def is_kind(module, names):
 
 
 def compiled(root):
-    """The ids of the modules that are called inside a compiled one: their calls are traced."""
+    """The ids of modules inside a compiled module: their calls are traced."""
     found = set()
     for module in root.modules():
         # torch.compile(module), or module.compile() in place.
@@ -128,7 +128,7 @@ def compiled(root):
 
 
 def is_dropout(module):
-    """Whether a module drops something, by what it keeps: `Dropout.p`, `attention_dropout`, `drop_prob`."""
+    """Whether a module drops values, judged by its attributes: `p`, `attention_dropout`, `drop_prob`."""
     is_kind_of_it = "drop" in type(module).__name__.lower()
     return any(
         isinstance(value, float)

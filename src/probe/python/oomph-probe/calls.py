@@ -1,48 +1,48 @@
-"""Notices the calls of models, and stands around calls of single modules.
+"""Detects calls of models, and wraps calls of single modules.
 
-Everything goes through `__call__` of classes: no hook (torch.compile warns of global ones, and those
-of a module are pickled with it), no `forward` (a deep copy of a module would go on calling the
-original's, and scripting would read ours). A class keeps its one `__call__` of ours for good; which
-modules it means is marked on the modules themselves, so that a copy of one is treated as it is.
+Only the `__call__` of classes is wrapped. No hooks: torch.compile warns about global ones, and module
+hooks are pickled with the module. Not `forward` either: a deep copy would keep calling the original's,
+and scripting would read our wrapper. A class keeps its one wrapper for good; the modules it applies to
+carry a mark themselves, so a copy of a marked module is treated like the original.
 """
 import os
 import sys
 import threading
 import weakref
 
-# Calls after which a program that never trains a model is left in peace.
+# Stop looking after so many calls: this program trains no model.
 ENOUGH = 100000
-# Models are looked for until so many calls of known ones have been seen.
+# Stop looking for further models after so many calls of known ones.
 SETTLED = 8
 
 
 class Calls:
-    """Looks for the models of a program: the outermost modules called with gradients."""
+    """Finds the models of a program: the outermost modules called with gradients enabled."""
 
     def __init__(self, torch):
         self.torch = torch
         self.module = self.original = None
-        self.tell = None
+        self.notify = None
         self.inside = threading.local()
         self.roots = weakref.WeakSet()
         self.known = weakref.WeakSet()
         self.calls = 0
         self.again = 0
 
-    def watch(self, tell):
-        """Calls `tell` with each model before it is called for the first time; what it returns makes
-        this first call, if it is a function of torch's own call, the model, and the arguments."""
-        if self.tell is not None:
+    def watch(self, notify):
+        """Calls `notify` with each model before its first call. A function that `notify` returns makes
+        that first call; it is given torch's own `__call__`, the model and the arguments."""
+        if self.notify is not None:
             return
         self.module = self.torch.nn.Module
         self.original = original = self.module.__call__
-        self.tell = tell
+        self.notify = notify
         is_compiling = is_compiling_of(self.torch)
         look, calls = self.look, self
 
         def __call__(self, *args, **kwargs):
-            # The call that a class was just given is not the one that runs now.
-            call = None if is_compiling() or calls.tell is None else look(self)
+            # A wrapper put on the class by this call takes effect from the next call on.
+            call = None if is_compiling() or calls.notify is None else look(self)
             if call is not None:
                 return call(original, self, args, kwargs)
             return original(self, *args, **kwargs)
@@ -50,36 +50,36 @@ class Calls:
         self.ours = as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
 
-    def rest(self):
-        """Enough has been seen; but what torch.compile may have traced stays as it traced it."""
-        self.tell = None
+    def stop_looking(self):
+        """Stops looking; the wrapper stays, since torch.compile may have traced through it."""
+        self.notify = None
         if "torch._dynamo" not in sys.modules and self.module.__call__ is self.ours:
             self.module.__call__ = self.original
 
     def look(self, module):
         try:
-            tell = self.tell
-            if tell is None or is_inside(self.inside) or not self.torch.is_grad_enabled():
+            notify = self.notify
+            if notify is None or is_inside(self.inside) or not self.torch.is_grad_enabled():
                 return None
             if module in self.known:
                 if module in self.roots:
                     self.again += 1
                     if self.again >= SETTLED:
-                        self.rest()
+                        self.stop_looking()
                 return None
             self.calls += 1
             if self.calls > ENOUGH:
-                self.rest()
+                self.stop_looking()
                 return None
             self.known.add(module)
             if not any(parameter.requires_grad for parameter in module.parameters()):
                 return None
-            # What is part of it is called inside it, and by a recomputation of its own outside it.
+            # Submodules are called inside the model, and outside it by checkpoint recomputation.
             self.known.update(module.modules())
             self.roots.add(module)
-            return tell(module)
+            return notify(module)
         except Exception:
-            self.rest()
+            self.stop_looking()
         return None
 
 
@@ -88,7 +88,7 @@ def is_inside(local):
 
 
 class Inside:
-    """Modules called inside are parts of what is being called; also where a recomputation calls them."""
+    """Marks the thread as inside a model's call; recomputation calls submodules outside of one."""
 
     def __init__(self, local):
         self.local = local
@@ -101,7 +101,7 @@ class Inside:
 
 
 def is_compiling_of(torch):
-    """The function that is True where torch.compile traces instead of running."""
+    """The function that returns True while torch.compile is tracing."""
     for owner in (getattr(torch, "compiler", None), getattr(torch, "_dynamo", None)):
         function = getattr(owner, "is_compiling", None)
         if function is not None:
@@ -110,8 +110,8 @@ def is_compiling_of(torch):
 
 
 def as_if_torchs_own(function, original):
-    """torch.compile passes over frames of torch's own call of a module, by the file's name, and
-    begins with `forward`: so it does with ours."""
+    """torch.compile skips frames of torch's own `Module.__call__`, by file name, and starts at `forward`.
+    This makes it skip our wrapper in the same way."""
     try:
         code, theirs = function.__code__, original.__code__
         function.__code__ = code.replace(
@@ -122,14 +122,14 @@ def as_if_torchs_own(function, original):
     return function
 
 
-# torch.compile passes over frames whose file begins so (trace_rules.py, SKIP_DIRS), in all versions.
+# torch.compile skips frames whose file name starts like this (SKIP_DIRS in trace_rules.py, all versions).
 PASSED_OVER = "<frozen importlib> oomph-probe/"
 
 
 def keep_from_compiling(modules):
-    """Has torch.compile leave the functions of these modules to Python: it would compile every frame
-    that runs between the graphs of a model, ours too. What they call it still sees. A `__call__`
-    among them is one that it is to look into."""
+    """Tells torch.compile to leave the functions of these modules to Python: it would otherwise compile
+    every frame that runs between a model's graphs, ours included. It still sees what they call. A
+    `__call__` among them is one that it should trace."""
     for module in modules:
         for value in list(vars(module).values()):
             inside = list(vars(value).values()) if isinstance(value, type) else []

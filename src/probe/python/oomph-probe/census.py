@@ -1,8 +1,8 @@
-"""What of a program could be changed from inside: its repeated blocks and what their forward holds,
-the batch of its DataLoaders, a precision of its own.
+"""What could be patched in this process at runtime: repeated blocks and the memory their forward
+allocated, the DataLoaders' batch size, whether the program sets a precision itself.
 
-Asked when memory has run out, and never before: it walks over all objects that Python's collector
-knows, which takes some tens of milliseconds then and costs a run that goes well nothing.
+Taken only when memory runs out: it walks over all objects tracked by Python's garbage collector,
+which takes some tens of milliseconds; a run without an OOM pays nothing.
 """
 import dis
 import gc
@@ -11,15 +11,15 @@ import time
 
 from . import blocks, loader, patches, precision
 
-# A process with so many objects that this does not do is not asked any further.
+# Give up after so many seconds and do not try again: the process has too many objects.
 PATIENCE = 1.0
-# Not again within so many seconds, for programs that catch one out-of-memory after another.
+# Seconds between two attempts, for programs that catch one OOM after another.
 EVERY = 60.0
 MAX_GROUPS = 8
 
 
 class Census:
-    """What one process could be changed in."""
+    """What could be patched in this process."""
 
     def __init__(self, process):
         self.process = process
@@ -30,9 +30,9 @@ class Census:
         return self.taken_at is None or now - self.taken_at >= EVERY
 
     def take(self, device, segments):
-        """The line, or None where the process could not be looked through in time."""
+        """The line for the wire, or None where there was no time to see every object."""
         self.taken_at = time.monotonic()
-        found = Found(self.torch)
+        found = ObjectScan(self.torch)
         if not found.look(self.taken_at + PATIENCE):
             return None
         roots = found.roots()
@@ -83,8 +83,8 @@ class Census:
         return precision.of_accelerate()
 
 
-class Found:
-    """Modules, loaders and scalers among all objects."""
+class ObjectScan:
+    """Modules, loaders and gradient scalers among all objects."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -95,7 +95,7 @@ class Found:
         self.has_half = False
 
     def look(self, until):
-        """False where there was no time to see everything."""
+        """False if the time ran out before every object was seen."""
         data = sys.modules.get("torch.utils.data.dataloader")
         kinds = {
             self.torch.nn.Module: self.modules.append,
@@ -106,7 +106,7 @@ class Found:
             kinds[data._BaseDataLoaderIter] = self.see_iterator
         for kind, _ in precision.scalers(self.torch):
             kinds[kind] = self.see_scaler
-        # Of each type it is asked once what it is.
+        # Each type is classified once.
         known = {}
         for count, each in enumerate(gc.get_objects()):
             if count % 10000 == 0 and time.monotonic() > until:
@@ -133,7 +133,7 @@ class Found:
         self.scaler = self.scaler or bool(scaler.is_enabled())
 
     def roots(self):
-        """The models: modules on a GPU that train and are part of no other."""
+        """The models: modules on a GPU that are being trained and are not part of another."""
         inner = set()
         for module in self.modules:
             inner.update(id(child) for child in module.children())
@@ -145,7 +145,7 @@ class Found:
         ]
 
     def batches(self):
-        """The batch of the loaders in use (of all where none is), if it is one batch."""
+        """The batch size of the loaders in use (of all loaders if none is), if they agree on one."""
         using = [each for each in self.loaders if id(each.dataset) in self.in_use] or self.loaders
         sizes, why_not = set(), None
         for each in using:
@@ -166,8 +166,8 @@ class Found:
 
 
 def held_through(cls, segments):
-    """Bytes of live blocks that were allocated inside the forward of a class, as far as their
-    stacks were recorded."""
+    """Bytes of live blocks that were allocated inside the forward of a class, as far as their stacks
+    were recorded."""
     code = getattr(getattr(cls, "forward", None), "__code__", None)
     if code is None or not segments:
         return 0
@@ -180,7 +180,7 @@ def held_through(cls, segments):
             stack = block.get("frames")
             if not stack or block["state"] == "inactive":
                 continue
-            # Blocks of one stack share its list.
+            # Blocks with the same stack share one list of frames.
             answer = answers.get(id(stack))
             if answer is None:
                 answer = answers[id(stack)] = any(

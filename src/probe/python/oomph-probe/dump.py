@@ -1,7 +1,7 @@
-"""PyTorch's own snapshot, saved where memory ran out: the pickle that PyTorch's memory_viz page opens.
+"""PyTorch's own snapshot, saved at an OOM: the pickle that PyTorch's memory_viz page opens.
 
-Written beside its name and moved there when it is whole. A program that catches one out-of-memory
-after another gets its first ones saved and no more.
+Written to a temporary name and renamed when complete. A program that catches one OOM after another
+gets only its first ones saved.
 """
 import os
 import pickle
@@ -10,7 +10,7 @@ MOST = 3
 
 
 class Dump:
-    """The snapshots of one process."""
+    """The snapshots of this process."""
 
     def __init__(self, process, directory):
         self.process = process
@@ -18,7 +18,7 @@ class Dump:
         self.saved = 0
 
     def save(self):
-        """Saves what the allocators of all devices hold; says where, or why not."""
+        """Saves the snapshot of all devices; returns the path, or why it failed."""
         if self.saved >= MOST:
             return
         self.saved += 1
@@ -28,7 +28,7 @@ class Dump:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             whole = self.process.torch.cuda.memory._snapshot()
-            # It names files, and with the program's own history whatever it noted: for its user alone.
+            # Private to the user: it contains file names, and anything the program recorded in its history.
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
                 pickle.dump(whole, out)
             os.replace(part, path)
@@ -42,6 +42,6 @@ class Dump:
 
 
 def of(process):
-    """The snapshots that were asked for, or None."""
+    """The snapshot writer if snapshots were requested, or None."""
     directory = os.environ.get("OOMPH_PROBE_SNAPSHOT")
     return Dump(process, directory) if directory else None

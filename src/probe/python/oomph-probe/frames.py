@@ -1,5 +1,5 @@
-"""Python stacks: whose a line is, the program's or a library's, and in which phase of the step a
-stack lies. Frames are never kept, nor are their locals: either would keep tensors alive.
+"""Python stacks: which lines are the program's and which a library's, and in which phase of the step
+a stack was taken. Frames and their locals are never stored: either would keep tensors alive.
 """
 import os
 import sys
@@ -8,15 +8,15 @@ from _thread import get_ident
 
 MAX_FRAMES = 64
 LIBRARIES = ("/site-packages/", "/dist-packages/")
-# Code that tools make up as they go: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
-MADE_UP = ("<frozen", "<eval_with_key>", "<__array_function__")
+# Generated code: Python's frozen modules, torch.fx's graphs, numpy's dispatch.
+GENERATED = ("<frozen", "<eval_with_key>", "<__array_function__")
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 OWN, UNNAMED, LIBRARY = "own", "unnamed", "library"
 
 
 class Owners:
-    """Tells the program's files from those of libraries, by their paths; remembers the answers."""
+    """Decides by path whether a file is the program's or a library's, and caches the answers."""
 
     def __init__(self, torch):
         self.torch_home = home_of(torch)
@@ -24,23 +24,23 @@ class Owners:
         self.known = {}
 
     def of(self, path):
-        """OWN, LIBRARY, or UNNAMED: the program's `-c` and stdin, but generated methods as well."""
+        """OWN, LIBRARY or UNNAMED (`-c`, stdin, and generated methods)."""
         owner = self.known.get(path)
         if owner is None:
             if len(self.known) > 4096:
                 self.known.clear()
-            owner = self.known[path] = self.tell(path)
+            owner = self.known[path] = self.classify(path)
         return owner
 
-    def tell(self, path):
+    def classify(self, path):
         if path.startswith("<"):
-            return LIBRARY if path.startswith(MADE_UP) else UNNAMED
+            return LIBRARY if path.startswith(GENERATED) else UNNAMED
         if path.startswith(self.homes) or any(part in path for part in LIBRARIES):
             return LIBRARY
         return OWN
 
     def innermost_own(self, paths):
-        """The place of the program's own innermost line, paths given innermost first, or None."""
+        """The index of the program's own innermost line, given paths innermost first, or None."""
         unnamed = None
         for place, path in enumerate(paths):
             owner = self.of(path)
@@ -65,8 +65,8 @@ def line_of(path, number, function):
 class Stack:
     """The Python stack of the thread that ran out of memory, innermost first, without our frames.
 
-    Backward runs on a thread of torch's own, with no Python frame or with those of a recomputation
-    alone; there the stack of the thread that called backward follows.
+    Backward runs on one of torch's own threads, which has no Python frames, or only those of a
+    recomputation; the stack of the thread that called backward is appended there.
     """
 
     def __init__(self, torch, owners, training_thread):
@@ -82,7 +82,7 @@ class Stack:
         self.is_in_evaluation = False
         self.look_at_modules(here)
         self.is_in_functional = self.is_in(here, "nn/functional.py")
-        # A checkpoint's first pass and an autograd.Function's forward run without gradients.
+        # A checkpoint's first pass and an autograd.Function's forward run with gradients disabled.
         self.hides_gradients = self.is_in(here, "utils/checkpoint.py") or self.is_in(
             here, "autograd/function.py"
         )
@@ -104,7 +104,7 @@ class Stack:
         ) and code.co_filename.startswith(self.owners.torch_home)
 
     def callers_of_backward(self, training_thread):
-        """The frames of the thread that waits in backward, else of the training's, else the main."""
+        """The frames of the thread that waits in backward; else of the training thread, else the main one."""
         stacks = sys._current_frames()
         stacks.pop(get_ident(), None)
         for frame in stacks.values():
@@ -116,7 +116,7 @@ class Stack:
         return outwards(frame) if frame is not None else []
 
     def look_at_modules(self, frames):
-        """Whether a module's forward runs, and whether the outermost one is in evaluation mode."""
+        """Whether a module's forward is running, and whether the outermost one is in eval mode."""
         outermost = None
         for frame in frames:
             code = frame.f_code
@@ -130,7 +130,7 @@ class Stack:
 
 
 def own_frames():
-    """The current thread's frames, innermost first, without ours; none on a thread of torch's own."""
+    """The current thread's frames, innermost first, without ours; none on torch's own threads."""
     try:
         frame = sys._getframe(1)
     except ValueError:
@@ -147,9 +147,9 @@ def outwards(frame):
 
 
 def is_python_thread():
-    """Whether Python code started the current thread (or it is the main one)."""
+    """Whether the current thread was started by Python code (or is the main thread)."""
     thread = threading._active.get(get_ident())
-    # One that asked for its own name without being Python's gets a dummy there.
+    # threading registers a dummy for a foreign thread that asked for its own name.
     return thread is not None and not isinstance(thread, threading._DummyThread)
 
 
@@ -159,8 +159,8 @@ def local_self(frame):
 
 
 def read_locals(frame, read):
-    """What `read` makes of a frame's locals. Before 3.13 reading `f_locals` leaves in the frame a dict
-    that would hold every local for as long as the frame runs: it is emptied at once."""
+    """Returns `read(locals)` of a frame. Before 3.13, reading `f_locals` leaves a dict in the frame that
+    keeps every local alive as long as the frame runs, so it is emptied at once."""
     values = frame.f_locals
     found = read(values)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & 1:  # CO_OPTIMIZED: a copy
@@ -169,7 +169,7 @@ def read_locals(frame, read):
 
 
 def phase(stack, steps_ended, grad_enabled, in_step):
-    """Where in the step a stack lies, as a word of the wire."""
+    """The phase of the step in which a stack was taken, as a word of the wire."""
     if stack.is_in_backward:
         return "backward"
     if in_step and not stack.is_in_module:

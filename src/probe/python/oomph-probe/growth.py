@@ -1,27 +1,27 @@
-"""Which lines of the program hold more from step to step: what each line holds is summed up after
-some steps, more rarely the longer the training goes on, and two of these sums are compared.
+"""Which lines of the program hold more memory from step to step: the live bytes of each line are
+summed after certain steps, ever more rarely as the training goes on, and two sums are compared.
 
-Taken on the training's thread at the end of a step, when activations are gone; where lines are not
-recorded, or blocks are so many that it would be felt, it is left out.
+Taken on the training's thread at the end of a step, when activations are freed. Skipped where stacks
+are not recorded, and where there are so many blocks that the training would slow down.
 """
 import time
 
 from . import snapshot
 
-# After the fourth step, the eighth, and so on; the last lies at least half way back then.
+# After step 4, 8, 16 and so on; so the comparison spans at least half of the training so far.
 FIRST = 4
-# Live blocks beyond which a snapshot takes tens of milliseconds.
+# With more live blocks than this a snapshot takes tens of milliseconds.
 MOST_BLOCKS = 20000
-# So many sums are taken as their steps come; then they take at most this share of the time.
+# The first sums are always taken; later ones may use at most this share of the time.
 AT_FIRST = 3
 COST_FACTOR = 500.0
 MAX_LINES = 6
-# A line that holds less more than this share of all that has come is of no interest.
+# Lines whose growth is below this share of all growth are left out.
 NOTABLE = 0.02
 
 
 class Growth:
-    """The sums of one process, by device."""
+    """The sums of this process, by device."""
 
     def __init__(self, process, owners):
         self.process = process
@@ -31,7 +31,7 @@ class Growth:
         self.sums = {}
 
     def step_ended(self, device, count, blocks):
-        """`blocks` are alive on the device that the optimizer's parameters lie on."""
+        """`blocks` is the number of live blocks on the device of the optimizer's parameters."""
         if count < self.next_step:
             return
         recording = self.process.recording
@@ -45,12 +45,12 @@ class Growth:
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         sums.append((count, snapshot.by_line(segments, self.owners)))
-        # Of a training of a billion steps there are thirty.
+        # Thirty sums cover a billion steps.
         del sums[:-32]
         self.next_at = now + COST_FACTOR * (time.monotonic() - now)
 
     def lines(self, device):
-        """The lines that hold more than they did, most first; nothing before there are two sums."""
+        """The lines that grew, largest first; empty until there are two sums."""
         sums = self.sums.get(device, [])
         if len(sums) < 2:
             return []

@@ -1,4 +1,4 @@
-"""The first line of every connection: who this process is, and which devices it sees."""
+"""The first line of every connection: which process this is, and which devices it sees."""
 import os
 import sys
 
@@ -6,7 +6,7 @@ from . import allocator
 
 
 def compose(process):
-    """Called once CUDA is initialised: before that, asking for devices would initialise it."""
+    """Called once CUDA is initialised, since querying devices would initialise it."""
     torch = process.torch
     line = {
         "event": "hello",
@@ -30,7 +30,7 @@ def compose(process):
 
 
 def number(name):
-    """The variable as a number that fits the wire's u32, or None."""
+    """The variable's value if it is a number that fits the wire's u32, or None."""
     try:
         value = int(os.environ.get(name, ""))
     except ValueError:

@@ -1,10 +1,10 @@
-"""Notices that the program has imported torch, and then loads the probe; it imports nothing of
-torch itself and knows nothing of what the probe does.
+"""Notices that the program has imported torch, and then loads the probe. Imports nothing of torch
+itself and does not depend on what the probe does.
 
-A finder in front of sys.meta_path answers for "torch" alone: it lets the other finders make the
-spec and overrides `exec_module` on that one loader. It keeps its place until torch was really
-executed, since `importlib.util.find_spec("torch")` throws the spec away and an import may fail and
-be tried again. A failing import is the program's own: it is neither caught nor wrapped.
+A finder at the front of sys.meta_path answers for "torch" alone: it lets the other finders build the
+spec and overrides `exec_module` of that one loader. It stays active until torch was really executed,
+since `importlib.util.find_spec("torch")` discards the spec, and an import may fail and be retried. A
+failing import is the program's own: it is neither caught nor wrapped.
 """
 import os
 import sys
@@ -12,7 +12,7 @@ from _thread import get_ident
 
 
 def install():
-    """Begins to watch for torch; at once where something imported it before us."""
+    """Starts watching for torch; loads the probe at once if torch is imported already."""
     if "torch" in sys.modules:
         load_probe()
     else:
@@ -20,7 +20,7 @@ def install():
 
 
 def load_probe():
-    """Loads the package beside this file by its path: it is on nobody's sys.path."""
+    """Loads the package beside this file by path, since it is not on sys.path."""
     try:
         if "_oomph_probe" in sys.modules:
             return
@@ -43,8 +43,8 @@ def load_probe():
 class TorchFinder:
     """Answers for "torch" until it was imported, and for nothing else.
 
-    It is never taken out of sys.meta_path: another thread may be walking that list, and would
-    pass over a finder if one in front of it vanished.
+    Never removed from sys.meta_path: another thread may be iterating over that list, and would skip a
+    finder if one before it vanished.
     """
 
     def __init__(self):
@@ -54,7 +54,7 @@ class TorchFinder:
     def find_spec(self, name, path=None, target=None):
         if name != "torch" or self.done:
             return None
-        # Other hooks of this kind ask the whole of sys.meta_path again, us included.
+        # Other hooks of this kind search all of sys.meta_path again, including this finder.
         thread = get_ident()
         if thread in self.asking:
             return None
@@ -78,7 +78,7 @@ class TorchFinder:
         return None
 
     def watch(self, loader):
-        """Has `loader` call back after it executed the module, once."""
+        """Makes `loader` call back, once, after it executed the module."""
         try:
             original = loader.exec_module
 
@@ -101,10 +101,10 @@ class TorchFinder:
 
 
 def without_traceback(function):
-    """The function, its frame left out of tracebacks that pass through it.
+    """The function, with its frame removed from tracebacks that pass through it.
 
-    CPython drops the frames of its import machinery by their file name (remove_importlib_frames
-    in Python/import.c), so that a failing `import torch` prints exactly what it would without us.
+    CPython removes the frames of its import machinery by file name (remove_importlib_frames in
+    Python/import.c), so a failing `import torch` prints exactly what it would without the probe.
     """
     try:
         code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

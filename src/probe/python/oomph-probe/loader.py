@@ -1,20 +1,20 @@
 """Another batch size for the DataLoaders of a program that has no argument for it.
 
-The exact old size becomes the new one, so that a framework that builds a second loader from the
-first does not make it smaller again. Loaders with a batch sampler of their own, and data sets that
-make their batches themselves, are left alone. Steps become smaller and more: schedules by steps,
-accumulation and logged rates change with them.
+Only a batch size equal to the old one is replaced, so a framework that builds a second loader from
+the first does not shrink it twice. Loaders with their own batch sampler, and data sets that batch
+themselves, are skipped. There are more and smaller steps: schedules by steps, gradient accumulation
+and logged rates change with them.
 """
 import functools
 import sys
 
 NAME = "batch"
-# On a loader: the batch that the program asked for.
+# Set on a loader: the batch size that the program asked for.
 ASKED = "_oomph_batch_asked"
 
 
 class Loader:
-    """The patch of one process."""
+    """The batch size patch of this process."""
 
     wants_roots = False
 
@@ -38,13 +38,13 @@ class Loader:
             args, kwargs, asked = change(args, kwargs)
             original(self, *args, **kwargs)
             if asked is not None:
-                # Through the class's own setting, which forbids some names.
+                # Not by attribute assignment: DataLoader's __setattr__ rejects some names.
                 self.__dict__[ASKED] = asked
 
         cls.__init__ = __init__
 
     def change(self, args, kwargs):
-        """The arguments of a loader as they are to be, and the batch asked for where it changes."""
+        """The loader's arguments to use, and the requested batch size where it is replaced."""
         try:
             # DataLoader(dataset, batch_size, shuffle, sampler, batch_sampler, …) since 1.0.
             sampler = args[4] if len(args) > 4 else kwargs.get("batch_sampler")
@@ -57,7 +57,7 @@ class Loader:
                     )
                 return args, kwargs, None
             if sampler is not None:
-                # torch refuses both together; its words are the program's.
+                # torch rejects both together, with its own message.
                 return args, kwargs, None
             if in_row:
                 args = (args[0], self.new) + tuple(args[2:])

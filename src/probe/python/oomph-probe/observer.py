@@ -1,22 +1,22 @@
-"""The record of an out-of-memory, taken on the thread that allocated, before the exception.
+"""The record of an OOM, taken on the allocating thread before the exception is raised.
 
-torch calls `observe` once for each OOM, caught ones too, after the allocator gave its cache back.
-Whatever left it would REPLACE the OutOfMemoryError in the training, so nothing leaves it. Backward
-calls it on a thread that has no Python frame at all.
+torch calls `observe` once for each OOM, including caught ones, after the allocator released its cache.
+An exception raised here would REPLACE the training's OutOfMemoryError, so none may escape. In backward
+it is called on a thread that has no Python frame at all.
 """
 import time
 
 from . import dump, frames, progress, snapshot
 
-# The record must be out before the process dies; nobody waits longer than this for a slow front.
+# The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
 # A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
 FULL_AT_FIRST = 10
 FULL_EVERY = 5.0
-# Beside those the first one of each place in the program, of so many places.
+# In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
-# What costs the most to find out.
-DEAR = ("largest_free", "free_blocks", "lines", "growing", "progress", "model")
+# The parts that are slow to collect.
+EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model")
 
 
 class Observer:
@@ -33,8 +33,8 @@ class Observer:
         self.segments = []
 
     def observe(self, device, requested, total, free):
-        """`total` is the device's capacity, or the cap where one is set; `free` the whole device's."""
-        # Each part for itself, the record first: it is worth most.
+        """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
+        # Each part by itself, the record first because it matters most.
         for send in (self.send_record, self.send_census, self.send_dump):
             try:
                 if self.process.live:
@@ -69,7 +69,7 @@ class Observer:
         if limit is not None:
             record["limit"] = limit
         if process.recording is not None:
-            process.recording.need.keep()
+            process.recording.policy.record_always()
         self.seen += 1
         now = time.monotonic()
         self.add_parts(record, device, (self.add_stack, self.add_structure))
@@ -77,18 +77,18 @@ class Observer:
         in_full = is_new or self.seen <= FULL_AT_FIRST or now - self.full_at >= FULL_EVERY
         if in_full:
             self.add_parts(record, device, (self.add_snapshot, self.add_progress))
-        # cuDNN tries one algorithm after the other: of the same place, with as much allocated, the last
-        # attempt's record is the one that counts. (A copy of the device: nothing of a call is kept.)
+        # cuDNN tries one algorithm after another: among OOMs at one place with the same bytes allocated,
+        # the last attempt's record is the one that counts. (`device` is copied: nothing of the call is kept.)
         place = int(device), record["step"], record.get("stack"), record["sample"]["allocated"]
         if in_full:
             self.full_at = now
-            self.latest = place, {name: record[name] for name in DEAR if name in record}
+            self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
         elif place == self.latest[0]:
             record.update(self.latest[1])
         return record
 
     def add_parts(self, record, device, parts):
-        """Each part for itself: one that fails takes nothing from the others."""
+        """Adds each part by itself, so that one that fails does not affect the others."""
         for add in parts:
             try:
                 add(record, device)
@@ -103,11 +103,11 @@ class Observer:
         return True
 
     def limit(self, device, total):
-        """The cap in force: what the allocator was allowed, where that is not the whole device."""
+        """The cap in force: what the allocator may use, where that is not the whole device."""
         try:
             if self.process.allocator.limit(device) is not None:
                 return total
-            # Before 2.7 torch does not say the fraction; CUDA's figures of a device differ slightly.
+            # Before 2.7 torch does not expose the fraction; CUDA's own figures differ slightly.
             capacity = self.process.allocator.devices()[device]["total"]
             return total if total < 0.99 * capacity else None
         except Exception:
@@ -157,7 +157,7 @@ class Observer:
             record["growing"] = growing
 
     def send_census(self, device, *_):
-        """What could be changed from inside the process."""
+        """Sends what could be patched in this process at runtime."""
         process = self.process
         segments, self.segments = self.segments, []
         if process.census.is_due(time.monotonic()):

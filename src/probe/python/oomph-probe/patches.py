@@ -1,8 +1,8 @@
-"""Remedies inside the process: which ones the user chose, and what became of each.
+"""Patches applied at runtime: which ones the user chose, and what became of each.
 
-They are named in OOMPH_PATCHES, `recompute`, `amp`, `batch=64:32`, with commas between them; nothing
-is touched where the variable is not there. Each patch is applied or declines, and says so in words;
-whatever fails inside one makes it step aside, and the training goes on without it.
+Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`. Without the variable
+nothing is touched. Each patch is applied or declines, and reports which and why. One that fails
+disables itself, and the training goes on without it.
 """
 import collections
 import os
@@ -11,9 +11,9 @@ import sys
 from . import amp, blocks, calls, loader, precision, purity, recompute
 
 VARIABLE = "OOMPH_PATCHES"
-# Programs and tests of ours may have them on a device that is no GPU.
+# Allows patches on devices other than GPUs, for tests.
 ON_CPU = "OOMPH_PATCHES_ON_CPU"
-# After so many optimizer steps a patch that found nothing to do says so.
+# A patch that found nothing to do reports so after this many optimizer steps.
 SETTLED_STEPS = 2
 
 
@@ -46,7 +46,7 @@ class Patches:
             self.decline(name, in_words(error))
 
     def install(self):
-        """Right after `import torch`."""
+        """Called right after `import torch`."""
         for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
             if patch is not None:
                 self.attempt(name, patch.install)
@@ -63,7 +63,7 @@ class Patches:
                         self.decline(name, in_words(error))
 
     def attempt(self, name, act, *arguments):
-        """Does a patch's work; one that fails has declined. False where it failed."""
+        """Runs one step of a patch; if it raises, the patch declines. False where it failed."""
         try:
             act(*arguments)
             return True
@@ -72,8 +72,8 @@ class Patches:
             return False
 
     def root_called(self, root):
-        """A model is about to be called for the first time, with gradients. What is to make this
-        call, if it is not torch's alone."""
+        """A model is about to be called for the first time, with gradients. Returns the function that
+        makes this call instead of torch's own, or None."""
         device = device_of(root)
         if device is None or not (device == "cuda" or self.on_cpu):
             return None
@@ -85,11 +85,11 @@ class Patches:
         return self.amp.call if is_marked else None
 
     def apply(self, name, words):
-        """A patch is in force, and what that means."""
+        """The patch is in force; `words` say what it changed."""
         self.say(name, "applied", words)
 
     def decline(self, name, words):
-        """A patch leaves things as they are, and why."""
+        """The patch changes nothing; `words` say why."""
         self.say(name, "declined", words)
 
     def say(self, name, outcome, words):
@@ -98,7 +98,7 @@ class Patches:
             self.waiting.append((name, outcome, words))
 
     def take(self, pid, steps):
-        """The lines that were not taken yet; on the sampler's thread."""
+        """The lines not taken yet; called on the sampler's thread."""
         if steps >= SETTLED_STEPS:
             self.settle()
         lines = []
@@ -125,13 +125,13 @@ class Patches:
                 self.decline(name, patch.nothing_found)
 
     def send_again(self):
-        """A new connection knows nothing yet."""
+        """Queues every line again, for a new connection."""
         self.waiting.clear()
         self.waiting.extend((name,) + said for name, said in list(self.said.items()))
 
 
 def of_environment(torch, version):
-    """The patches that the user chose, or None."""
+    """The patches named in the environment, or None."""
     chosen = os.environ.get(VARIABLE, "").replace(" ", "").split(",")
     chosen = [word for word in chosen if word]
     if not chosen:
@@ -140,7 +140,7 @@ def of_environment(torch, version):
 
 
 def device_of(module):
-    """The kind of device that a module computes its gradients on, or None."""
+    """The device type on which a module computes its gradients, or None."""
     for parameter in module.parameters():
         if parameter.requires_grad:
             return parameter.device.type

@@ -1,4 +1,4 @@
-"""Whether a program has a precision of its own, and whether a device computes in bf16. Looks, and
+"""Whether a program sets a precision itself, and whether a device supports bf16. Inspects only;
 changes nothing.
 """
 import gc
@@ -6,7 +6,7 @@ import sys
 
 
 def of_program(torch, root, device):
-    """What shows that the program chose a precision itself, or None."""
+    """What shows that the program sets a precision itself, or None."""
     if is_autocast_on(torch, device):
         return "the program enters autocast itself"
     for parameter in root.parameters():
@@ -16,7 +16,7 @@ def of_program(torch, root, device):
 
 
 def of_process(torch):
-    """The same, as far as it shows without a model."""
+    """The same, as far as it can be seen without a model."""
     if str(torch.get_default_dtype()) != "torch.float32":
         return "its default is %s" % str(torch.get_default_dtype()).replace("torch.", "")
     said = of_accelerate()
@@ -30,7 +30,7 @@ def of_process(torch):
 
 
 def scalers(torch):
-    """The scalers of loss that this process has loaded."""
+    """The classes of gradient scalers that this process has loaded."""
     amp = getattr(getattr(torch, "amp", None), "GradScaler", None)
     cuda = getattr(getattr(getattr(torch, "cuda", None), "amp", None), "GradScaler", None)
     kinds = [kind for kind in (amp, cuda) if isinstance(kind, type)]
@@ -40,12 +40,12 @@ def scalers(torch):
 
 
 def isinstance_of(value, kind):
-    """By the type itself: `isinstance` may run code of the object's."""
+    """Judged by the type alone: `isinstance` may run the object's own code."""
     return kind in type(value).__mro__ if isinstance(type(value), type) else False
 
 
 def of_accelerate():
-    """What accelerate was told, where it is there."""
+    """The mixed precision configured in accelerate, if it is in use."""
     state = sys.modules.get("accelerate.state")
     try:
         chosen = state.AcceleratorState._shared_state.get("_mixed_precision", "no")
@@ -59,14 +59,14 @@ def is_autocast_on(torch, device):
     try:
         return bool(torch.is_autocast_enabled(device))
     except TypeError:
-        # Before 2.4 each kind of device had a function of its own.
+        # Before 2.4 each device type had its own function.
         if device == "cuda":
             return bool(torch.is_autocast_enabled())
         return bool(torch.is_autocast_cpu_enabled())
 
 
 def does_bf16(torch, device):
-    """Whether the device does so itself; `is_bf16_supported` would count emulation."""
+    """Whether the hardware supports it; `is_bf16_supported` would count emulation."""
     if device == "cpu":
         return True
     try:

@@ -1,5 +1,5 @@
-"""This process as the probe knows it: what is attached when CUDA is initialised, and how it is let
-go after a fork and at exit. The only place that knows all the other parts.
+"""The probe of this process: what is attached when CUDA is initialised, and how it is released after
+a fork and at exit. The only module that knows all the others.
 """
 import atexit
 import os
@@ -20,13 +20,13 @@ from . import (
     wire,
 )
 
-# Milliseconds that the end of the program may wait for the last lines. It takes as many only where
-# the machine is so busy that the thread does not come to run; tests on such a machine ask for more.
+# Milliseconds that the program's exit may wait for the last lines. It takes this long only on a
+# machine so busy that the thread is not scheduled; tests on such a machine raise it.
 FLUSH_AT_EXIT = 200
 
 
 class Process:
-    """One process of the training. `live` is False before CUDA is there, and for good after a fork."""
+    """One training process. `live` is False before CUDA is initialised, and for good after a fork."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -41,14 +41,14 @@ class Process:
         self.finished = False
 
     def make_recording(self):
-        """The recording of lines, before the program can have begun one of its own; or None."""
+        """The stack recording, made before the program can have started one of its own; or None."""
         if os.environ.get("OOMPH_PROBE_LINES") == "0" or self.version < (2, 1):
             return None
         seconds = milliseconds("OOMPH_PROBE_SETTLE_MS", 5000, at_least=10)
         return recording.Recording(self.torch, seconds)
 
     def arm(self):
-        """Runs inside torch's CUDA initialisation; an exception here would fail the program's."""
+        """Runs inside torch's CUDA initialisation; an exception here would make that fail."""
         try:
             if not self.armed:
                 self.armed = True
@@ -59,7 +59,7 @@ class Process:
     def attach(self):
         self.pid = os.getpid()
         self.backend = allocator.backend(self.torch)
-        self.resting = allocator.reason_to_rest(self.backend)
+        self.resting = allocator.reason_not_to_read(self.backend)
         self.allocator = allocator.Allocator(self.torch, self.backend)
         self.structure = structure.Structure(self.torch, self.pid)
         self.census = census.Census(self)
@@ -83,17 +83,17 @@ class Process:
         atexit.register(self.finish)
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
-            # A child of multiprocessing ends by os._exit, after these alone.
+            # A child of multiprocessing ends with os._exit, after running only these.
             util.Finalize(None, self.finish, exitpriority=0)
 
     def attach_observer(self):
-        # Before 2.1 only the current device gets it, and without CUDA it crashed (pytorch 107330).
+        # Before 2.1 only the current device gets the observer, and without CUDA it crashed (pytorch 107330).
         if self.version >= (2, 1):
             attach = self.torch._C._cuda_attach_out_of_memory_observer
             attach(observer.Observer(self).observe)
 
     def record_lines(self):
-        """Of each live block, the line that allocated it; the other back end keeps none."""
+        """Records the line that allocated each live block; cudaMallocAsync records none."""
         if self.recording is not None and self.backend == "native" and not self.recording.begin():
             self.note("the program records its allocation history itself: it is left as it is")
 
@@ -110,7 +110,7 @@ class Process:
             pass
 
     def finish(self):
-        """At exit: the last lines, within the time that they may take."""
+        """At exit: sends the last lines, within the time limit."""
         try:
             if self.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
@@ -120,7 +120,7 @@ class Process:
 
 
 def version_of(torch):
-    """`(2, 11)` of "2.11.0+cu130"; `(0, 0)` where it cannot be read."""
+    """`(2, 11)` of "2.11.0+cu130"; `(0, 0)` where it cannot be parsed."""
     try:
         major, minor = str(torch.__version__).split(".")[:2]
         return int(major), int(minor)
@@ -129,7 +129,7 @@ def version_of(torch):
 
 
 def milliseconds(name, default, at_least):
-    """A variable's milliseconds, at most a minute, in seconds."""
+    """A variable in milliseconds, capped at a minute, returned in seconds."""
     try:
         value = int(os.environ.get(name, default))
     except ValueError:

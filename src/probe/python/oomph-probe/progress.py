@@ -1,29 +1,29 @@
-"""How far a model's forward had come when memory ran out: by the modules on the Python stack, each
-weighed by about how much of its output is kept for backward. A share of the whole, or None where it
-would be a poor guess. Pure but for the frames' locals, which are read and never kept; no tensor is
-made, and no code of the program's own runs.
+"""How far a model's forward had got when memory ran out: judged by the modules on the Python stack,
+each weighted by roughly how much of its output is saved for backward. A share of the whole, or None
+where it would be a poor guess. Pure except that frames' locals are read (never stored); it creates no
+tensor and runs none of the program's code.
 """
 import dis
 
 from . import frames
 
-# A model of fewer parts than this is not told apart finely enough.
+# A model with fewer leaf modules is too coarse for an estimate.
 FEWEST_LEAVES = 8
-# So early in a forward, little was kept that could be counted from.
+# Too early in a forward there are too few activations to extrapolate from.
 LEAST = 0.1
-# Walking more than this would take too long.
+# Walking over more modules would take too long.
 MAX_MODULES = 20000
-# The loss keeps about twice what the last layer gave: its softmax, and then the gradient.
+# The loss saves about twice the last layer's output: its softmax, and then the gradient.
 LOSS = 2.0
 
-# What a leaf's output has at each place, by the names that torch and transformers use.
+# Attributes that give the number of output features, as torch and transformers name them.
 WIDTHS = ("out_features", "out_channels", "embedding_dim", "num_features", "num_channels", "nf")
 ENTRIES = ("in_features", "in_channels", "nx")
-# Leaves that keep nothing, or what was there already.
+# Leaf modules that save nothing new.
 NOTHING_KEPT = ("Identity", "Flatten", "Unflatten")
-# Gates and cell states that a recurrent layer keeps, in its hidden sizes.
+# Gates and cell states that a recurrent layer saves, in multiples of its hidden size.
 RECURRENT = 5
-# What torch.compile runs has no modules of its own.
+# Code run by torch.compile has no modules of its own on the stack.
 COMPILED = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "torchinductor")
 RECOMPUTED = "/torch/utils/checkpoint.py"
 LOSSES = (
@@ -40,8 +40,8 @@ LOSSES = (
 
 
 def of(path, stack):
-    """The share of a forward that lies behind these frames, innermost first, of which `path` are those
-    of modules; None where unknown."""
+    """The share of a forward that is done at these frames (innermost first), of which `path` are those of
+    modules; None where unknown."""
     if any(is_opaque(frame.f_code.co_filename) for frame in stack):
         return None
     if not path or is_loss(path[-1][1]):
@@ -50,8 +50,8 @@ def of(path, stack):
     tree = Tree(root)
     if tree.leaves < FEWEST_LEAVES:
         return None
-    # What is called inside but is no part of the model (a loss, a module made on the way) tells
-    # nothing: the innermost part does.
+    # A module called inside the model that is not part of it (a loss, a module created on the fly) is
+    # ignored: the innermost part of the model counts.
     parts = []
     for _, each in reversed(path):
         if id(each) in tree.spans and not any(each is part for part in parts):
@@ -66,7 +66,7 @@ def of(path, stack):
     if whole <= 0:
         return None
     if done >= tree.weight:
-        # In the loss, which asked for the first of what it keeps.
+        # In the loss, at the first of its allocations.
         done = (tree.weight + whole) / 2
     share = done / whole
     return round(share, 4) if share >= LEAST else None
@@ -88,14 +88,14 @@ def path_of(torch, stack):
         each = frames.read_locals(frame, lambda values: values.get(name))
         if is_a(each, torch.nn.Module):
             path.append((frame, each))
-            # Outside of all methods it is a function that was given a model.
+            # Outside a method, it is a function that was given a model.
             if name == "self":
                 length = len(path)
     return path[:length]
 
 
 def model_bytes(path, device):
-    """What the parameters of the model that runs take on a device; None where no model runs."""
+    """Bytes of the parameters of the running model on a device; None where no model runs."""
     if not path or is_loss(path[-1][1]):
         return None
     seen, total, trained = set(), 0, 0
@@ -112,7 +112,7 @@ def model_bytes(path, device):
             if parameter is None or id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            # Of one that is spread over ranks (DTensor), this rank's part.
+            # Of a sharded parameter (DTensor), this rank's shard.
             part = getattr(parameter, "_local_tensor", parameter)
             if part.is_cuda and part.device.index == device:
                 size = part.numel() * part.element_size()
@@ -122,7 +122,7 @@ def model_bytes(path, device):
 
 
 def is_a(each, kind):
-    # `isinstance` asks the object for its class, which may run the program's code.
+    # `isinstance` reads the object's `__class__`, which may run the program's code.
     return kind in type(each).__mro__
 
 
@@ -134,7 +134,7 @@ def is_loss(module):
 
 
 def is_in_loss(stack, path):
-    """Whether a loss outside of any model ran: all of the forward lies behind it."""
+    """Whether a loss outside of any model was running: then the whole forward is done."""
     if path:
         return True
     return any(
@@ -152,17 +152,17 @@ def is_leaf(module):
 
 
 class Tree:
-    """A model's modules in the order in which they are registered, and what each weighs."""
+    """A model's modules in registration order, and the weight of each."""
 
     def __init__(self, root):
-        # By id: the weight of all that comes before a module, and before what follows it.
+        # By id: the weight of all modules before this one, and the weight up to its end.
         self.spans = {}
-        # By id: its place in the order, and the first place behind its parts.
+        # By id: its position in the order, and the first position after its submodules.
         self.order = {}
         self.leaves = 0
         self.weight = 0.0
         self.last = 0.0
-        # How many places (of a picture, of a text) features of a width have, as a share of the input.
+        # Positions (pixels, tokens) of features of a given width, as a share of the input's.
         self.places = {}
         self.width, self.at = 1, 1.0
         self.walk(root)
@@ -175,7 +175,7 @@ class Tree:
                 self.spans[id(module)] = self.spans[id(module)][0], self.weight
                 self.order[id(module)] = self.order[id(module)][0], len(self.order)
                 continue
-            # One that is registered twice counts where it comes first.
+            # A module registered twice counts at its first position.
             if id(module) in self.spans:
                 continue
             if len(self.spans) >= MAX_MODULES:
@@ -196,14 +196,14 @@ class Tree:
         return end - begin
 
     def has(self, module, inner):
-        """Whether a module is, or is a part of, another."""
+        """Whether `inner` is `module` or part of it."""
         if module is inner:
             return True
         begin, end = self.order[id(module)]
         return begin < self.order[id(inner)][0] < end
 
     def weigh(self, leaf):
-        """About how much its output is, in features times places."""
+        """Roughly the size of its output: features times positions."""
         of, kind = leaf.__dict__, type(leaf).__name__
         if kind in NOTHING_KEPT or is_loss(leaf) or of.get("inplace") is True:
             return 0.0
@@ -213,12 +213,12 @@ class Tree:
         if "Pool" in kind or "scale_factor" in of:
             self.at = self.places[self.width] = self.at * resized(of)
         elif entry is not None:
-            # Features of the width that it takes have been seen: so many places there are. (A
-            # shortcut beside other layers starts from the same as they.)
+            # Features of this input width have been seen, so the number of positions is known. (A shortcut
+            # beside other layers starts from the same input as they do.)
             if entry in self.places:
                 self.at = self.places[entry] * resized(of)
             else:
-                # What nobody gave was put together from others (`torch.cat`), and is kept as well.
+                # An unseen width was concatenated from others (`torch.cat`), and is saved as well.
                 self.at = self.places.get(width, self.at * resized(of))
                 self.places[entry] = self.at / resized(of)
                 together = entry * self.places[entry]
@@ -237,7 +237,7 @@ class Tree:
 
 
 def share_of(name, module, siblings):
-    """The share of a text's places that each part of a mixture of experts sees."""
+    """The share of the tokens that each expert of a mixture of experts sees."""
     parts = children_of(module)
     if "expert" not in name or len(parts) < 2:
         return 1.0
@@ -250,12 +250,12 @@ def number(value):
 
 
 def entry_of(of):
-    """The features that a leaf takes, where it makes others of them."""
+    """The number of input features, for a leaf that changes it."""
     return next((of[name] for name in ENTRIES if number(of.get(name))), None)
 
 
 def width_of(of):
-    """The features that a leaf gives; None where it gives as many as it takes."""
+    """The number of output features; None where it equals the input's."""
     for name in WIDTHS:
         if number(of.get(name)):
             return of[name]
@@ -270,7 +270,7 @@ def width_of(of):
 
 
 def resized(of):
-    """By what a leaf multiplies the places: strides divide them in each direction."""
+    """The factor by which a leaf changes the number of positions: strides divide each dimension."""
     factor = of.get("scale_factor")
     if isinstance(factor, (int, float)):
         return float(factor) ** 2
@@ -286,7 +286,7 @@ def resized(of):
 
 
 def frame_of(path, module):
-    """The outermost frame of a module's own code (not of torch's way of calling it), or None."""
+    """The outermost frame of a module's own code (not torch's call machinery), or None."""
     of = [
         frame
         for frame, each in path
@@ -296,17 +296,17 @@ def frame_of(path, module):
 
 
 def done_of(path, parts, tree):
-    """The weight of what a module's call has come past, the calls inside it (`parts`, the module
-    itself first) told apart."""
+    """The weight that a module's call has completed; `parts` are the calls inside it, the module itself
+    first."""
     module, inner = parts[0], parts[1:]
     children = children_of(module)
     if not children:
-        # What it asked for is its output, or the last of what it needs.
+        # It was allocating its output, or the last of what it saves.
         return tree.weight_of(module)
     frame = frame_of(path, module)
     named, before = names_in(frame) if frame is not None else (set(), set())
     current = next((at for at, (_, each) in enumerate(children) if inner and tree.has(each, inner[0])), None)
-    # Parts that its own code does not name come in the order in which they are registered.
+    # Submodules that its own code does not name run in registration order.
     last = current
     if last is None:
         last = max((at for at, (name, _) in enumerate(children) if name in before), default=-1)
@@ -315,10 +315,10 @@ def done_of(path, parts, tree):
     for at, (name, child) in enumerate(children):
         if at == current:
             done += done_inside(path, child, inner, tree)
-        # While another runs, one that is registered behind it and named before it is waiting for it:
+        # While one runs, a submodule registered after it but named before it is waiting for its result:
         # `self.head(self.norm(x))`.
         elif name in before and (current is None or at < current):
-            # In a loop over its parts, or after one, the latest of them is at hand.
+            # In a loop over its submodules, or after one, the locals hold the latest of them.
             ends = [tree.spans[id(each)][1] for _, each in children_of(child) if id(each) in held]
             done += max(ends) - tree.spans[id(child)][0] if ends else tree.weight_of(child)
         elif name not in named and at < last:
@@ -327,14 +327,14 @@ def done_of(path, parts, tree):
 
 
 def done_inside(path, child, inner, tree):
-    """The same of a child that runs, or that holds what runs and is not called itself (a ModuleList)."""
+    """The same for a running child, or one that contains it and is not called itself (a ModuleList)."""
     if child is inner[0]:
         return done_of(path, inner, tree)
     return tree.spans[id(inner[0])][0] - tree.spans[id(child)][0] + done_of(path, inner, tree)
 
 
 def names_in(frame):
-    """The attributes that a frame's code names: all, and those before the instruction at which it is."""
+    """The attributes that a frame's code names: all of them, and those before the current instruction."""
     named, before = set(), set()
     for instruction in dis.get_instructions(frame.f_code):
         if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(instruction.argval, str):
@@ -345,12 +345,12 @@ def names_in(frame):
 
 
 def held_by(frame):
-    """The ids of what a frame's locals are: ids alone, nothing is kept alive."""
+    """The ids of a frame's locals: ids only, so nothing is kept alive."""
     return frames.read_locals(frame, lambda values: {id(value) for value in values.values()})
 
 
 def is_called_again(path, parts):
-    """Whether a part that is called by its name is called in a loop: how often is not known."""
+    """Whether a submodule called by name is called in a loop: how often is unknown."""
     for parent, child in zip(parts, parts[1:]):
         frame = frame_of(path, parent)
         name = next((name for name, each in children_of(parent) if each is child), None)
@@ -360,7 +360,7 @@ def is_called_again(path, parts):
 
 
 def is_in_loop(frame):
-    """Whether the code goes back from behind the place where it is to before it."""
+    """Whether the code jumps back from after the current instruction to before it."""
     jumps = set(dis.hasjrel) | set(dis.hasjabs)
     return any(
         instruction.opcode in jumps and instruction.argval <= frame.f_lasti <= instruction.offset

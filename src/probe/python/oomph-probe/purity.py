@@ -1,5 +1,5 @@
-"""Whether a module's forward can be run a second time and nobody notices: what is looked at before
-and after one ordinary run of it. Knows nothing of why that is asked.
+"""Whether a module's forward can be run a second time without side effects: compares the state before
+and after one ordinary run. Does not depend on why that is asked.
 """
 import random
 import sys
@@ -9,8 +9,8 @@ from . import blocks
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-class Look:
-    """The state around a block, as it was when this was made."""
+class StateCheck:
+    """The state around a block at the time this was created."""
 
     def __init__(self, torch, block, args, kwargs):
         self.torch = torch
@@ -21,12 +21,12 @@ class Look:
         self.draws = Draws()
 
     def what_changed(self):
-        """What one run has changed that a second would change again, in words, or None."""
+        """What one run changed that a second would change again, in words, or None."""
         for tensor, before in zip(self.tensors, self.versions):
             if version(tensor) != before:
                 return "they change their input in place"
         for part, before in self.parts:
-            # Dicts of what is registered are compared by what is in them, the rest as it is.
+            # Module dicts (parameters, buffers) are compared by content, everything else as it is.
             if blocks.is_statistics(part):
                 continue
             now = state_of(part)
@@ -38,12 +38,12 @@ class Look:
         return None
 
     def has_drawn(self):
-        """Whether the run took random numbers that torch does not know of."""
+        """Whether the run drew random numbers from a generator that torch does not track."""
         return not self.draws.is_now()
 
 
 def state_of(module):
-    """The attributes of a module in a form that shows a change."""
+    """The attributes of a module, in a form in which a change is visible."""
     state = {}
     for name, value in vars(module).items():
         if name in ("_parameters", "_buffers"):
@@ -68,7 +68,7 @@ def same(now, before):
 
 
 def version(value):
-    """How often a tensor was changed in place; None of anything else, and where nobody counts."""
+    """The tensor's in-place version counter; None for anything else, and where there is none."""
     try:
         return value._version
     except Exception:
@@ -76,7 +76,7 @@ def version(value):
 
 
 def tensors_of(torch, args, kwargs):
-    """The tensors in arguments that cannot be changed but by changing a tensor, in order."""
+    """The tensors in arguments that can change only by a change of a tensor, in order."""
     found = []
     for value in list(args) + list(kwargs.values()):
         walk(torch, value, found)
@@ -91,21 +91,21 @@ def walk(torch, value, found):
             walk(torch, inner, found)
 
 
-def strange_argument(torch, args, kwargs):
-    """The kind of an argument that a run may change or keep, or None."""
+def unsupported_argument(torch, args, kwargs):
+    """The type of an argument that a run may modify or keep, or None."""
     constants = tuple(
         kind
         for kind in (getattr(torch, name, None) for name in ("dtype", "device", "layout"))
         if isinstance(kind, type)
     )
     for value in list(args) + list(kwargs.values()):
-        kind = strange(torch, value, constants)
+        kind = unsupported_kind(torch, value, constants)
         if kind:
             return kind
     return None
 
 
-def strange(torch, value, constants):
+def unsupported_kind(torch, value, constants):
     if isinstance(value, PLAIN + constants):
         return None
     if isinstance(value, torch.Tensor):
@@ -113,7 +113,7 @@ def strange(torch, value, constants):
         return None if plain else type(value).__name__
     if isinstance(value, tuple):
         for inner in value:
-            kind = strange(torch, inner, constants)
+            kind = unsupported_kind(torch, inner, constants)
             if kind:
                 return kind
         return None
@@ -121,11 +121,11 @@ def strange(torch, value, constants):
 
 
 class Draws:
-    """Where Python's and numpy's random generators stand; torch's own are its checkpoint's."""
+    """The state of Python's and numpy's random generators; torch's own are saved by its checkpoint."""
 
     def __init__(self):
         self.python = random.getstate()
-        # Only where the program has it: nothing is imported here.
+        # Only if the program imported it: nothing is imported here.
         self.numpy = getattr(sys.modules.get("numpy"), "random", None)
         self.of_numpy = None if self.numpy is None else self.numpy.get_state()
 
@@ -146,8 +146,8 @@ class Draws:
 
 
 class Rerun:
-    """Around a second run: random numbers are drawn again and then go on where they were; running
-    statistics are those of copies, which are thrown away."""
+    """Wraps a second run: it draws the same random numbers, and the generators then continue from where
+    they were; it updates copies of running statistics, which are discarded."""
 
     def __init__(self, draws, statistics):
         self.draws = draws

@@ -1,10 +1,10 @@
 """Activation checkpointing for programs that have no argument for it: the repeated blocks of a model
 run in `torch.utils.checkpoint.checkpoint(…, use_reentrant=False)`, or the model's own
-`gradient_checkpointing_enable()` is called where it has one.
+`gradient_checkpointing_enable()` is called if it has one.
 
-The numbers stay the same, or nothing is done: of each build of blocks the first call runs as it
-always did and is looked at; blocks that keep something from one call to the next, change their input
-or take arguments that they may change are left alone, in words.
+Numerics stay the same, or nothing is done: the first call of each kind of block runs as usual and is
+checked. Blocks that carry state from one call to the next, modify their input or take arguments that
+they may modify are skipped, with a message that says why.
 """
 import functools
 import inspect
@@ -12,33 +12,33 @@ import inspect
 from . import blocks, calls, purity
 
 NAME = "recompute"
-# The checkpoint that checks what it recomputes, and can be nested.
+# The checkpoint that verifies what it recomputes, and can be nested.
 SINCE = (2, 1)
-# Two causes. Since torch 2.7 a random operation that is recomputed in a compiled graph on CUDA has a
-# generator of its own (graphsafe_rng_functionalization of torch._functorch.config): the same numbers
-# in forward and backward, but others than without. And transformers warns once that its cache and
-# checkpointing do not go together: that breaks the graph of the first call, which runs uncompiled.
+# Two reasons. Since torch 2.7 a random operation recomputed in a compiled graph on CUDA has its own
+# generator (graphsafe_rng_functionalization of torch._functorch.config): the same numbers in forward
+# and backward, but not those of a run without checkpointing. And transformers warns once that its
+# cache is incompatible with checkpointing: that breaks the first call's graph, which runs uncompiled.
 DRAWN = "under torch.compile dropout may then draw other random numbers"
-# On a module: the number of its group, from 1, and whether it may be recomputed in a compiled graph.
+# Set on a module: the number of its group, from 1; whether it may be recomputed in a compiled graph.
 MARK, COMPILED = "_oomph_recompute", "_oomph_recompute_compiled"
 
 
 class Build:
-    """Blocks of one build, and what was found out about them."""
+    """Blocks with the same structure, and what is known about them."""
 
     def __init__(self, group):
         self.cls = group.cls
         self.count = len(group.members)
         self.has_statistics = group.has_statistics
         self.why_not = group.why_not
-        # Modes, training or not, in which one ordinary call has shown that another may follow.
+        # Modes (training or not) in which an ordinary call was checked, and recomputing is safe.
         self.may = set()
         self.draws = False
         self.used = False
 
 
 class Recompute:
-    """The patch of one process."""
+    """The checkpointing patch of this process."""
 
     wants_roots = True
     nothing_found = "no call of a model was seen (one inside a compiled function is not)"
@@ -65,7 +65,7 @@ class Recompute:
         why = why_not_root(root)
         if why is not None:
             return self.patches.decline(NAME, why)
-        if self.go_own_way(root):
+        if self.use_own_switch(root):
             self.look_for_dropout(root, root.modules())
             return self.report()
         groups = blocks.find(root)
@@ -79,8 +79,8 @@ class Recompute:
             )
         self.report()
 
-    def go_own_way(self, root):
-        """The model's own switch, where it has one that takes the kind of checkpoint."""
+    def use_own_switch(self, root):
+        """Uses the model's own switch, if it has one that accepts the kind of checkpoint."""
         for module in root.modules():
             enable = getattr(type(module), "gradient_checkpointing_enable", None)
             if enable is None or not getattr(module, "supports_gradient_checkpointing", False):
@@ -103,15 +103,15 @@ class Recompute:
         self.builds.append(build)
         if build.why_not is not None:
             return
-        self.stand_around(group.cls)
+        self.wrap_call(group.cls)
         number = len(self.builds)
         for member in group.members:
             setattr(member, MARK, number)
-            # A compiled graph would count the statistics twice.
+            # A compiled graph would update the running statistics twice.
             setattr(member, COMPILED, not group.has_statistics)
 
     def look_for_dropout(self, root, recomputed):
-        """Only a matter of words: what cannot be looked at is not worth one."""
+        """Only for the message; a model that cannot be inspected gets none."""
         try:
             compiled = blocks.compiled(root)
             self.draws_compiled = self.draws_compiled or any(
@@ -123,12 +123,12 @@ class Recompute:
         except Exception:
             pass
 
-    def stand_around(self, cls):
-        """Gives a class a call that goes by the mark of the module."""
+    def wrap_call(self, cls):
+        """Wraps a class's `__call__`; the wrapper acts on marked modules only."""
         if cls in self.classes:
             return
         self.classes.add(cls)
-        # With it, while it is there, what looks for models: there may be another of this class.
+        # May wrap the wrapper that looks for models: another model may be of this class.
         original = cls.__call__
         is_compiling, checkpoint, grad = self.is_compiling, self.checkpoint, self.torch.is_grad_enabled
         call = self.call
@@ -152,7 +152,7 @@ class Recompute:
         build = self.build_of(block)
         if build is None or build.why_not is not None or not self.is_the_moment(block):
             return original(block, *args, **kwargs)
-        kind = purity.strange_argument(self.torch, args, kwargs)
+        kind = purity.unsupported_argument(self.torch, args, kwargs)
         if kind is not None:
             self.leave(build, "an argument of theirs (%s) may be changed by a call" % kind)
             return original(block, *args, **kwargs)
@@ -164,23 +164,23 @@ class Recompute:
         number = getattr(block, MARK)
         if 0 < number <= len(self.builds) and self.builds[number - 1].cls is type(block):
             return self.builds[number - 1]
-        # Of a model that another process pickled.
+        # The block comes from a model that another process pickled.
         return None
 
     def is_the_moment(self, block):
-        """False inside another block, and where saved tensors cannot be had another way."""
+        """False inside another block, and where saved tensors cannot be hooked."""
         torch = self.torch
         if calls.is_inside(self.patches.calls.inside) or blocks.has_hooks(block):
             return False
         if torch.jit.is_tracing() or not saved_tensors_may_be_hooked(torch):
             return False
-        # The random generator cannot be asked while a graph is being captured.
+        # The random generator's state cannot be read during graph capture.
         return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
     def look(self, build, original, block, args, kwargs):
-        """The first call of a build: as ever, and looked at."""
+        """The first call of a structure: runs as usual, and is checked."""
         try:
-            look = purity.Look(self.torch, block, args, kwargs)
+            look = purity.StateCheck(self.torch, block, args, kwargs)
         except Exception as error:
             self.leave(build, "they cannot be looked at (%s)" % type(error).__name__)
             return original(block, *args, **kwargs)
@@ -197,9 +197,9 @@ class Recompute:
         return result
 
     def run(self, build, original, block, args, kwargs):
-        """A call whose activations are not kept."""
+        """A call whose activations are not saved."""
         inside = calls.Inside(self.patches.calls.inside)
-        tensors, rebuild = apart(self.torch, args, kwargs)
+        tensors, rebuild = flatten_tensors(self.torch, args, kwargs)
         statistics = []
         if build.has_statistics:
             statistics = [part for part in block.modules() if blocks.is_statistics(part)]
@@ -220,7 +220,7 @@ class Recompute:
         except Exception:
             if runs:
                 raise
-            # It did not come to the block at all: torch's checkpoint does not want this.
+            # The block was never reached: torch's checkpoint rejected the arguments.
             self.leave(build, "torch's checkpoint does not take them")
             return original(block, *args, **kwargs)
         if not build.used:
@@ -233,7 +233,7 @@ class Recompute:
         self.report()
 
     def report(self):
-        """What is recomputed and what is left alone, as it stands."""
+        """Reports what is recomputed and what is skipped so far."""
         used = self.enabled + in_words(
             [build for build in self.builds if build.why_not is None]
         )
@@ -251,7 +251,7 @@ class Recompute:
 
 
 def in_words(builds):
-    """`12 BasicBlock`, all builds of a class together."""
+    """`12 BasicBlock`, one figure for all blocks of a class."""
     counts = {}
     for build in builds:
         counts[build.cls.__name__] = counts.get(build.cls.__name__, 0) + build.count
@@ -267,7 +267,7 @@ def why_not_root(root):
 
 
 def saved_tensors_may_be_hooked(torch):
-    """False inside torch.func's transforms, and where the program has forbidden it."""
+    """False inside torch.func's transforms, and where the program disabled such hooks."""
     try:
         if not torch._C._autograd._saved_tensors_hooks_is_enabled():
             return False
@@ -276,9 +276,9 @@ def saved_tensors_may_be_hooked(torch):
         return False
 
 
-def apart(torch, args, kwargs):
-    """The tensors among the arguments, to be given to torch's checkpoint in one row (it saves them,
-    and goes by them for the random generators), and how to put them back in their places."""
+def flatten_tensors(torch, args, kwargs):
+    """The tensors among the arguments as a flat list for torch's checkpoint (which saves them, and takes
+    the devices of its random generators from them), and the function that puts them back."""
     tensors = purity.tensors_of(torch, args, kwargs)
 
     def rebuild(given):

@@ -1,22 +1,22 @@
-"""The thread that reads the allocator and feeds the socket. It does little and rests long: with no
-front it neither reads nor queues, and looks for one now and then.
+"""The thread that reads the allocator and feeds the socket. With no UI connected it neither reads nor
+queues, and only tries to connect now and then.
 """
 import time
 from _thread import allocate_lock, start_new_thread
 
-# A reading that does not differ is sent once a second all the same, to say that we live.
+# An unchanged reading is still sent this often (seconds), to show that the process is alive.
 KEEP_ALIVE = 1.0
-# A device of which this process uses nothing is looked at as often.
+# A device that this process does not use is read this rarely.
 IDLE_LOOK = 1.0
-# One attempt to send; the front's buffer is full where that does not do.
+# Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
 SEND = 0.05
-# Attempts to find the front: from the first to the longest pause.
+# Pause between attempts to connect: the first, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 
 
 class Sampler:
-    """A thread that `threading` does not list: debuggers, profilers and the program's own counts of
-    threads see the program's alone."""
+    """A thread unknown to `threading`, so that debuggers, profilers and the program's own thread counts
+    do not see it."""
 
     def __init__(self, process, interval):
         self.process = process
@@ -27,7 +27,7 @@ class Sampler:
         self.last = {}
         self.looked = {}
         self.limits = {}
-        self.uses = {}
+        self.usages = {}
         self.connection = 0
         self.pause = FIRST_PAUSE
         self.next_attempt = 0.0
@@ -38,14 +38,14 @@ class Sampler:
         start_new_thread(self.run, ())
 
     def stop(self, timeout):
-        """Has the thread send the rest and end; waits for it no longer than `timeout` seconds."""
+        """Makes the thread send the rest and exit; waits at most `timeout` seconds."""
         self.stopping = True
         self.wake.release()
         self.ended.acquire(True, timeout)
 
     def run(self):
         try:
-            # torch says so only when the initialisation that started this thread has ended.
+            # is_initialized() turns True only after the initialisation that started this thread.
             pause = 0.002
             while not self.process.torch.cuda.is_initialized():
                 if self.sleep(pause):
@@ -53,7 +53,7 @@ class Sampler:
                 pause = min(pause * 1.5, 1.0)
             while not self.stopping and not self.sleep(self.pause_now()):
                 self.tick()
-            # The last of it, of a program that was quickly done the first as well.
+            # The final reading; for a short program also the only one.
             if self.process.torch.cuda.is_initialized():
                 self.tick()
         except BaseException:
@@ -67,7 +67,7 @@ class Sampler:
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds):
-        """True where the process is to end."""
+        """True if the process is exiting."""
         self.wake.acquire(True, seconds)
         return self.stopping
 
@@ -81,7 +81,7 @@ class Sampler:
             self.gather(wire)
             wire.flush(SEND)
         except Exception:
-            # Nothing of this is worth a word in the program's output; the next tick tries again.
+            # No error here may reach the program's output; the next tick tries again.
             pass
 
     def find_front(self, wire):
@@ -94,7 +94,7 @@ class Sampler:
         return wire.is_connected()
 
     def begin_anew(self, connection):
-        """A new connection knows nothing yet: everything is sent again."""
+        """A new connection knows nothing yet: send everything again."""
         self.connection = connection
         self.pause = FIRST_PAUSE
         self.last.clear()
@@ -114,7 +114,7 @@ class Sampler:
         for device in range(len(self.process.allocator.devices())):
             self.gather_device(wire, device, now)
         if self.process.recording is not None and not self.stopping:
-            self.process.recording.look(self.process.steps.count, self.uses)
+            self.process.recording.update(self.process.steps.count, self.usages)
 
     def gather_patches(self, wire):
         if self.process.patches is not None:
@@ -133,7 +133,7 @@ class Sampler:
         due = now - last_sent >= KEEP_ALIVE
         if due:
             self.limits[device] = allocator.limit(device)
-        self.uses[device] = allocator.use(device, reading, self.limits.get(device))
+        self.usages[device] = allocator.usage(device, reading, self.limits.get(device))
         line = allocator.sample(self.process.pid, device, reading, self.limits.get(device))
         if due or line != last_line:
             wire.put(line)

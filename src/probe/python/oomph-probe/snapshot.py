@@ -1,5 +1,5 @@
-"""What the allocator's snapshot says, in few words: the free pieces of what is reserved, and the
-program's lines that hold the most. Pure: a snapshot in, small values out.
+"""Summaries of the allocator's snapshot: the free blocks within reserved memory, and the program's
+lines that hold the most. Pure: a snapshot in, small values out.
 """
 from . import frames
 
@@ -7,11 +7,11 @@ MAX_LINES = 12
 
 
 def free_blocks(segments):
-    """The largest free block that an ordinary allocation could use, and all of them by size."""
+    """The largest free block that an ordinary allocation could use, and all free blocks by size."""
     largest = 0
     classes = {}
     for segment in segments:
-        # Pools of CUDA graphs and of the program's own serve nobody else.
+        # Private pools (CUDA graphs, the program's own) serve no other allocations.
         is_private = tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
         for block in segment["blocks"]:
             if block["state"] != "inactive":
@@ -46,9 +46,9 @@ class Holding:
 
 
 def holdings(segments, owners, kinds=None):
-    """The lines that hold the most bytes, most first, what one line holds of each kind by itself.
-    `kinds` tells of an address what lies there, as far as an optimizer knows it. Blocks without a
-    stack belong to no line: those of backward, and those from before the recording."""
+    """The lines that hold the most bytes, largest first, separately for each kind of content. `kinds`
+    maps an address to the kind of tensor there, as far as an optimizer knows it. Blocks without a stack
+    belong to no line: those of backward, and those from before the recording."""
     kinds = kinds or {}
     found = {}
     for own, inside, block in placed(segments, owners):
@@ -64,7 +64,7 @@ def holdings(segments, owners, kinds=None):
 
 
 def by_line(segments, owners):
-    """Bytes held, by the program's line and the library's innermost below it."""
+    """Bytes held, by the program's line and the library's innermost line below it."""
     held = {}
     for own, inside, block in placed(segments, owners):
         place = own, inside
@@ -73,14 +73,14 @@ def by_line(segments, owners):
 
 
 def placed(segments, owners):
-    """The live blocks that have a stack: the program's line, the library's, the block."""
+    """The live blocks that have a stack: the program's line, the library's line, the block."""
     stacks = {}
     for segment in segments:
         for block in segment["blocks"]:
             stack = block.get("frames")
             if not stack or block["state"] == "inactive":
                 continue
-            # Blocks of one stack share its list; the snapshot keeps all of them alive meanwhile.
+            # Blocks with the same stack share one list; the snapshot keeps all lists alive meanwhile.
             place = stacks.get(id(stack))
             if place is None:
                 place = stacks[id(stack)] = own_and_inside(stack, owners)
@@ -89,7 +89,7 @@ def placed(segments, owners):
 
 
 def own_and_inside(stack, owners):
-    """The program's innermost line, and the library's innermost below it (None where there is none)."""
+    """The program's innermost line, and the library's innermost below it (None if there is none)."""
     place = owners.innermost_own([frame["filename"] for frame in stack])
     if place is None:
         place = len(stack) - 1

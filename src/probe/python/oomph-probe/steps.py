@@ -1,7 +1,7 @@
-"""Optimizer steps, by torch's global hooks (2.0 and later; before, the probe does without).
+"""Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them).
 
-Every step is counted. Readings and lines are thinned: of steps that follow each other faster than
-THIN, one in so many is read, so that a training of short steps pays next to nothing. No name of a
+Every step is counted. Readings and lines are thinned out: of steps that follow each other faster than
+THIN_NS only some are read, so that a training with short steps pays almost nothing. No reference to a
 step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
 """
 import collections
@@ -11,9 +11,9 @@ import weakref
 from _thread import get_ident
 
 THIN_NS = 20_000_000
-# A step that raised never comes to its end; one that is older than this is taken for such.
+# A step that raised never ends; one that is older than this is assumed to have raised.
 STALE_NS = 600_000_000_000
-# Steps that ended and were not sent are shown as ended after this long without another one.
+# A finished but unsent step is sent after this long without another one.
 SETTLED_NS = 200_000_000
 
 
@@ -59,11 +59,11 @@ class Steps:
         torch_optimizer.register_optimizer_step_post_hook(after_step)
 
     def is_running(self):
-        """Whether an optimizer is inside its step."""
+        """Whether an optimizer step is running."""
         return bool(self.running)
 
     def forget_running(self):
-        """A step ran out of memory: it will most likely not come to its end."""
+        """A step ran out of memory: it will most likely not finish."""
         del self.running[:]
 
     def begin(self, optimizer, now):
@@ -81,7 +81,7 @@ class Steps:
     def end(self, optimizer, now):
         step = self.leave(id(optimizer))
         if self.running:
-            # An optimizer inside another one's step: a wrapper, whose own end is the step's.
+            # An optimizer inside another one's step: the wrapper's end is the step's end.
             return
         self.count += 1
         self.ended_at = now
@@ -104,7 +104,7 @@ class Steps:
         self.process.growth.step_ended(device, self.count, reading.blocks)
 
     def leave(self, identity):
-        """Takes the step of this optimizer, and what is left inside it, off the running ones."""
+        """Removes this optimizer's step, and those still open inside it, from the running ones."""
         for place, step in enumerate(self.running):
             if step[0] == identity:
                 del self.running[place:]
@@ -129,7 +129,7 @@ class Steps:
         return self.process.torch.cuda.current_device()
 
     def report(self, wire, at_end):
-        """Queues what has ended since the last call."""
+        """Queues the steps that ended since the last call."""
         while self.lines:
             ns, line = self.lines.popleft()
             wire.put(line, ns)
@@ -137,6 +137,6 @@ class Steps:
         latest, count = self.latest, self.count
         settled = at_end or time.monotonic_ns() - self.ended_at >= SETTLED_NS
         if latest is not None and count > self.sent and settled and not self.lines:
-            # The count is exact; the readings are those of a step at most THIN before it.
+            # The count is exact; the readings are from a step at most THIN_NS earlier.
             wire.put(dict(latest, count=count), self.ended_at)
             self.sent = count

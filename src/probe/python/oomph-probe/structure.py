@@ -1,25 +1,25 @@
-"""What the memory is made of, as far as the optimizers show it: bytes of parameters, gradients and
-optimizer state on each device, all optimizers together, every tensor once.
+"""The memory that the optimizers can account for: bytes of parameters, gradients and optimizer state
+on each device, over all optimizers, each tensor once.
 
-Read at the end of a step, while the gradients are there, on the training's thread: so rarely that
-it costs the training less than a part in five hundred, whatever the number of tensors.
+Measured at the end of a step, while the gradients exist, on the training's thread: so rarely that it
+takes less than 0.2 % of the time, whatever the number of tensors.
 """
 import time
 import weakref
 
-# The first steps are measured (the state appears in the first, and is complete in the second), then
-# one in ten seconds, or less often where a measurement is dear.
+# The first steps are measured (the state is created in the first and complete in the second), then
+# one every ten seconds, or less often where a measurement is slow.
 FIRST_STEPS = 3
 INTERVAL = 10.0
 COST_FACTOR = 500.0
-# Beyond this a measurement is too dear to be made in each of the first steps.
+# In seconds. If a measurement takes longer, not each of the first steps is measured.
 CHEAP = 0.005
 
 PARAMETERS, GRADIENTS, STATE = 0, 1, 2
 
 
 class Structure:
-    """Measures now and then; the sampler's thread takes what was measured."""
+    """Measures now and then; the sampler's thread takes the results."""
 
     def __init__(self, torch, pid):
         self.torch = torch
@@ -89,7 +89,7 @@ class Structure:
                 self.add_state(inner, totals, seen, depth - 1)
 
     def add(self, tensor, kind, totals, seen):
-        # Of a tensor that is spread over ranks (DTensor), this rank's part.
+        # Of a sharded tensor (DTensor), this rank's shard.
         tensor = getattr(tensor, "_local_tensor", tensor)
         if not tensor.is_cuda or id(tensor) in seen:
             return
@@ -98,7 +98,7 @@ class Structure:
         of[kind] += tensor.numel() * tensor.element_size()
 
     def kinds(self):
-        """What lies at the addresses of the tensors that optimizers hold, as words of the wire."""
+        """The kind of tensor at each address that an optimizer refers to, as words of the wire."""
         words = {}
 
         def mark(tensor, kind):
@@ -130,20 +130,20 @@ class Structure:
         return words
 
     def take(self):
-        """The lines that were not taken yet."""
+        """The lines not taken yet."""
         if not self.unsent:
             return []
         self.unsent = False
         return list(self.lines.values())
 
     def of(self, device):
-        """What was last measured of a device, or None."""
+        """The last measurement of a device, or None."""
         line = self.lines.get(device)
         return None if line is None else {key: line[key] for key in line if key != "event"}
 
 
 def address_of(tensor):
-    """Where its storage begins: the allocator's block, of a view as well."""
+    """The start of its storage, so the allocator's block even for a view."""
     try:
         return tensor.untyped_storage().data_ptr()
     except AttributeError:

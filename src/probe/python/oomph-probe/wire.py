@@ -1,7 +1,7 @@
-"""One JSON object a line over the front's Unix socket. It knows nothing of what the lines say.
+"""One JSON object per line over the UI's Unix socket. Does not depend on what the lines contain.
 
-Every wait here is short and bounded, and nothing is kept for a front that is not there but the
-records of an out-of-memory: the training must not notice whether anybody listens.
+Every wait here is short and bounded, and without a UI only OOM records are kept: the training must
+not notice whether anybody listens.
 """
 import collections
 import json
@@ -9,14 +9,14 @@ import socket
 import time
 from _thread import allocate_lock
 
-# Lines that may wait for a slow front: at 10 Hz and 50 steps a second, some ten seconds.
+# Lines that may wait for a slow UI: about ten seconds at 10 Hz and 50 steps per second.
 MAX_WAITING = 600
-# Records and notes that outlive a connection; a program that catches OOMs in a loop makes many.
+# Records and notes kept across connections; a program that catches OOMs in a loop makes many.
 MAX_KEPT = 12
 
 
 class Wire:
-    """A connection that is made when there is something to send, and made anew when it is lost."""
+    """A connection, opened when there is something to send and reopened when it was lost."""
 
     def __init__(self, path, greeting):
         self.path = path
@@ -28,11 +28,11 @@ class Wire:
         self.first_sent = 0
         self.dropped = 0
         self.connections = 0
-        # The front's buffer was full at the last attempt: nobody waits for it a second time.
+        # The UI's buffer was full at the last attempt: do not wait for it again.
         self.stalled = False
 
     def put(self, line, ns=None, keep=False):
-        """Queues a line. One that is to be kept survives a lost connection."""
+        """Queues a line. With `keep` it survives a lost connection."""
         stamped = {"ns": time.monotonic_ns() if ns is None else ns}
         stamped.update(line)
         if keep:
@@ -48,7 +48,7 @@ class Wire:
         return self.socket is not None
 
     def flush(self, timeout):
-        """Sends what waits, connecting first; False where it could not within `timeout` seconds."""
+        """Sends what is queued, connecting first; False if it did not finish within `timeout` seconds."""
         if self.stalled:
             timeout = 0.0
         deadline = time.monotonic() + timeout
@@ -94,7 +94,7 @@ class Wire:
     def send_first(self, deadline):
         line = self.waiting[0][0]
         self.socket.settimeout(remaining(deadline))
-        # A program may have given SIGPIPE its default action, which is to die.
+        # The program may have reset SIGPIPE to its default action, which kills the process.
         sent = self.socket.send(memoryview(line)[self.first_sent :], socket.MSG_NOSIGNAL)
         self.first_sent += sent
         if self.first_sent == len(line):
@@ -102,21 +102,21 @@ class Wire:
             self.waiting.popleft()
 
     def lose(self):
-        """The front is gone: only the records of an out-of-memory wait for another."""
+        """The UI is gone: only OOM records wait for the next one."""
         if self.socket is not None:
             self.socket.close()
             self.socket = None
         self.first_sent = 0
         self.dropped = 0
         self.stalled = False
-        # One by one: another thread may be adding a record at this moment.
+        # One by one, since another thread may be adding a record right now.
         for _ in range(len(self.waiting)):
             entry = self.waiting.popleft()
             if entry[1]:
                 self.waiting.append(entry)
 
     def abandon(self):
-        """In a forked child: close what is the parent's, without its lock, which may be held."""
+        """In a forked child: closes the parent's socket, without its lock, which may be taken."""
         inherited, self.socket = self.socket, None
         self.waiting = collections.deque()
         if inherited is not None:
@@ -124,7 +124,7 @@ class Wire:
 
 
 def encode(line):
-    # A path that is no text has lone surrogates here, which no JSON reader takes.
+    # A path that is not valid UTF-8 has lone surrogates here, which JSON readers reject.
     text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace") + b"\n"
 

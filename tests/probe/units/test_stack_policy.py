@@ -2,7 +2,7 @@
 import unittest
 
 import support  # noqa: F401
-from _oomph_probe import need
+from _oomph_probe import stack_policy
 
 GIB = 1 << 30
 TICK = 0.1
@@ -12,7 +12,7 @@ class Training:
     """A training on a device of 100 GiB; `a second` of it is ten looks of the sampler."""
 
     def __init__(self, allocated=10 * GIB, bound=100 * GIB, steps_a_second=300, allocations=60000):
-        self.need = need.Need()
+        self.policy = stack_policy.StackPolicy()
         self.now, self.steps, self.made = 1000.0, 0.0, 0.0
         self.allocated = self.largest = allocated
         self.bound = bound
@@ -20,13 +20,13 @@ class Training:
 
     def uses(self):
         self.largest = max(self.largest, self.allocated)
-        return {0: need.Use(self.allocated, self.largest, self.bound, int(self.made))}
+        return {0: stack_policy.Usage(self.allocated, self.largest, self.bound, int(self.made))}
 
     def tick(self):
         self.now += TICK
         self.steps += self.steps_a_second * TICK
         self.made += self.allocations * TICK
-        return self.need.look(self.now, int(self.steps), self.uses())
+        return self.policy.update(self.now, int(self.steps), self.uses())
 
     def seconds(self, seconds):
         """Every answer of so many seconds."""
@@ -37,7 +37,7 @@ class LinesAre(unittest.TestCase):
     def settled(self, **figures):
         training = Training(**figures)
         training.seconds(10)
-        self.assertFalse(training.need.wanted)
+        self.assertFalse(training.policy.records)
         return training
 
     def test_wanted_in_the_first_seconds_and_given_up_after(self):
@@ -105,12 +105,12 @@ class LinesAre(unittest.TestCase):
         training = self.settled()
         first = training.uses()
         uses = dict(first)
-        uses[1] = need.Use(GIB, GIB, 100 * GIB, 5)
-        self.assertTrue(training.need.look(training.now + TICK, int(training.steps), uses))
+        uses[1] = stack_policy.Usage(GIB, GIB, 100 * GIB, 5)
+        self.assertTrue(training.policy.update(training.now + TICK, int(training.steps), uses))
 
     def test_wanted_for_good_after_an_out_of_memory(self):
         training = self.settled()
-        training.need.keep()
+        training.policy.record_always()
         self.assertTrue(all(training.seconds(120)))
 
 
