@@ -15,7 +15,7 @@ mod offer;
 mod patch;
 mod plan;
 mod plan_output;
-mod refusal;
+mod rejected;
 mod resume;
 mod setting;
 mod spec;
@@ -34,7 +34,7 @@ pub use plan::{
     Alteration, Availability, BatchChange, Expectation, FileCopy, Plan, Remedy, RemedyId,
 };
 pub use plan_output::{plan_json, plan_text};
-pub use refusal::{Ended, Refusal, less_refused, refused};
+pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};
 pub use setting::{Setting, Which, places_written, with_argument};
 pub use spec::{NeedFrom, RemedyAction, RemedyEffect, RemedySpec};
 pub use verify::not_in_force;

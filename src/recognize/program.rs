@@ -9,7 +9,7 @@ mod settings;
 use settings::yes;
 pub use settings::{
     Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Precision, Recompute, Resume,
-    Resumes, Scope, Unsaid,
+    Resumes, Scope, SwitchDefault,
 };
 
 use super::argument::{Arguments, Name, is_like};
@@ -23,8 +23,8 @@ use std::sync::OnceLock;
 pub struct ProgramEntry {
     /// Its name, for the eye.
     pub name: String,
-    #[serde(default)]
-    sure_scripts: Vec<String>,
+    #[serde(default, alias = "sure_scripts")]
+    unique_scripts: Vec<String>,
     #[serde(default)]
     scripts: Vec<String>,
     #[serde(default)]
@@ -35,12 +35,12 @@ pub struct ProgramEntry {
     launchers: Vec<String>,
     #[serde(default)]
     any: Vec<String>,
-    #[serde(default = "one")]
-    least: usize,
-    #[serde(default)]
-    telling: Vec<String>,
-    #[serde(default)]
-    least_telling: usize,
+    #[serde(default = "one", alias = "least")]
+    min_score: usize,
+    #[serde(default, alias = "telling")]
+    strong_hints: Vec<String>,
+    #[serde(default, alias = "least_telling")]
+    min_strong_hints: usize,
     #[serde(default)]
     equals_only: bool,
     #[serde(default)]
@@ -201,16 +201,16 @@ pub(crate) struct ProgramClues<'a> {
 /// How much of an entry's shape a command has.
 struct ShapePoints {
     points: usize,
-    telling: usize,
+    strong_hints: usize,
 }
 
 /// What an argument counts for that hardly any other program has.
-const TELLING_WEIGHT: usize = 3;
+const STRONG_HINT_SCORE: usize = 3;
 
 impl ProgramEntry {
     fn can_be_recognised(&self) -> bool {
         let names = [
-            &self.sure_scripts,
+            &self.unique_scripts,
             &self.scripts,
             &self.modules,
             &self.consoles,
@@ -234,7 +234,7 @@ impl ProgramEntry {
                 })
         };
         let is_any = |names: &[String], name: &str| names.iter().any(|n| is_like(name, n));
-        let by_name = by_path(&self.sure_scripts)
+        let by_name = by_path(&self.unique_scripts)
             || anatomy.kind == ProgramKind::Module && is_any(&self.modules, seen.program)
             || anatomy.kind == ProgramKind::Executable
                 && is_any(&self.consoles, file_name(seen.program))
@@ -243,13 +243,13 @@ impl ProgramEntry {
                 .iter()
                 .any(|launcher| is_any(&self.launchers, &launcher.name));
         let has_shape = !(self.any.is_empty()
-            && self.telling.is_empty()
+            && self.strong_hints.is_empty()
             && self.all.is_empty()
             && self.valued.is_empty()
             && self.positional.is_empty());
-        let nothing_to_count = self.any.is_empty() && self.telling.is_empty();
+        let nothing_to_count = self.any.is_empty() && self.strong_hints.is_empty();
         let enough = nothing_to_count
-            || of_shape.points >= self.least && of_shape.telling >= self.least_telling;
+            || of_shape.points >= self.min_score && of_shape.strong_hints >= self.min_strong_hints;
         let base = if by_name {
             100
         } else if by_path(&self.scripts)
@@ -298,10 +298,10 @@ impl ProgramEntry {
             && positional
             && spelled;
         fits.then(|| {
-            let telling = count(&self.telling);
+            let strong_hints = count(&self.strong_hints);
             ShapePoints {
-                points: TELLING_WEIGHT * telling + count(&self.any),
-                telling,
+                points: STRONG_HINT_SCORE * strong_hints + count(&self.any),
+                strong_hints,
             }
         })
     }
@@ -337,7 +337,7 @@ mod tests {
             let precision = &entry.precision;
             let recompute = &entry.recompute;
             assert!(
-                recompute.unsaid != Unsaid::Off || !recompute.add.is_empty(),
+                recompute.default != SwitchDefault::Off || !recompute.add.is_empty(),
                 "{}: no recomputation to add",
                 entry.name
             );
@@ -348,7 +348,7 @@ mod tests {
                 entry.name
             );
             assert!(
-                precision.unsaid != Unsaid::Off || !precision.bf16.is_empty(),
+                precision.default != SwitchDefault::Off || !precision.bf16.is_empty(),
                 "{}: nothing to add",
                 entry.name
             );
@@ -367,6 +367,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_keys_of_older_versions_are_still_read() {
+        let new = "[[program]]\nname = \"mine\"\nunique_scripts = [\"fit.py\"]\nstrong_hints = [\"--n\"]\n\
+                   min_score = 2\nmin_strong_hints = 1\n[program.precision]\ndefault = \"on\"\n\
+                   [program.recompute]\ndefault = \"config\"\n";
+        let old = new
+            .replace("unique_scripts", "sure_scripts")
+            .replace("min_strong_hints", "least_telling")
+            .replace("strong_hints", "telling")
+            .replace("min_score", "least")
+            .replace("default", "unsaid");
+        let read = |text| Catalogue::of_user(text, "oomph.toml").unwrap().programs;
+        assert_eq!(read(new), read(&old));
+        assert_eq!(read(&old)[0].precision.default, SwitchDefault::On);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn mixed(
     let precision = &entry.precision;
     let switch = Switch {
         what: "mixed precision",
-        unsaid: precision.unsaid,
+        default: precision.default,
         note: precision.note.as_deref(),
         on: &precision.on,
         valued: &precision.valued,

@@ -23,7 +23,7 @@ pub(super) fn recompute(
         let recompute = &entry.recompute;
         let switch = Switch {
             what: "activation checkpointing",
-            unsaid: recompute.unsaid,
+            default: recompute.default,
             note: recompute.note.as_deref(),
             on: &recompute.on,
             valued: &recompute.valued,

@@ -9,7 +9,7 @@ use crate::command::CommandLine;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, Name, same};
 use crate::recognize::draft::Draft;
 use crate::recognize::file::{self, Lookup};
-use crate::recognize::program::{InsertPlace, ProgramEntry, Unsaid};
+use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault};
 use crate::recognize::recognition::{Recognised, opened};
 use crate::recognize::spellings::{is_bool, turned_on};
 
@@ -18,7 +18,7 @@ pub(super) struct Switch<'a> {
     /// What it switches, for the eye.
     pub what: &'static str,
     /// How it stands where the command does not say it.
-    pub unsaid: Unsaid,
+    pub default: SwitchDefault,
     /// Why there is nothing to add.
     pub note: Option<&'a str>,
     /// Arguments that switch it on.
@@ -115,25 +115,25 @@ impl<'a> SwitchReader<'a> {
                 "already on: the launcher's --mixed_precision {value}"
             ));
         }
-        let unsaid = match self.said_in_file()? {
-            Some(()) => Unsaid::Off,
-            None => switch.unsaid,
+        let default = match self.said_in_file()? {
+            Some(()) => SwitchDefault::Off,
+            None => switch.default,
         };
-        match unsaid {
-            Unsaid::On => return Err(format!("on by default in {}", self.entry.name)),
-            Unsaid::Config => {
+        match default {
+            SwitchDefault::On => return Err(format!("on by default in {}", self.entry.name)),
+            SwitchDefault::Config => {
                 return Err(format!(
                     "{}'s configuration says it, not the command",
                     self.entry.name
                 ));
             }
-            Unsaid::None => {
+            SwitchDefault::None => {
                 return Err(switch.note.map_or_else(
                     || format!("{} has no argument for {}", self.entry.name, switch.what),
                     str::to_string,
                 ));
             }
-            Unsaid::Off => {}
+            SwitchDefault::Off => {}
         }
         let words = switch.words?;
         self.add(&mut draft, words)?;

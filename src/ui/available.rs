@@ -49,8 +49,8 @@ pub fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
         Action::OpenOom => {
-            let refused = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
-            scene.state.oom().is_some() || refused()
+            let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
+            scene.state.oom().is_some() || rejected()
         }
         Action::Search | Action::Select => live && run.is_some(),
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {

@@ -1,12 +1,12 @@
 //! What became of a change: whether the remedies that made a run took effect, and whether its
-//! program refused them. A refused edit is taken back; the dialog then offers to go on without it.
+//! program rejected them. A rejected edit is taken back; the dialog then offers to go on without it.
 
 use super::Front;
 use crate::app::phase::Next;
 use crate::app::screen::Due;
 use crate::command::CommandLine;
 use crate::event::{Exit, Hello, Level};
-use crate::remedy::{self, Ended, Refusal, Remedy, RemedyId};
+use crate::remedy::{self, Ended, RejectedRemedy, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::Uuid;
 use std::io::Write;
@@ -26,8 +26,8 @@ pub(super) struct Applied {
 /// What was taken back in this session.
 #[derive(Default)]
 pub(super) struct TakenBack {
-    refusals: Vec<Refusal>,
-    /// What was chosen beside the edit that the latest run refused; nothing once another run began.
+    rejections: Vec<RejectedRemedy>,
+    /// What was chosen beside the edit that the latest run rejected; nothing once another run began.
     others: Option<Vec<Remedy>>,
 }
 
@@ -80,7 +80,7 @@ impl Front {
         }
     }
 
-    /// Takes back what the run that has just ended refused. Whether something was.
+    /// Takes back what the run that has just ended rejected. Whether something was.
     pub(super) fn take_back(&mut self, exit: Exit) -> bool {
         let Some(applied) = self.applied.take() else {
             return false;
@@ -92,7 +92,7 @@ impl Front {
             return false;
         }
         let ended = run.ended.map_or(run.started, |(at, _)| at);
-        let refused = remedy::refused(
+        let rejected = remedy::rejected(
             &applied.remedies,
             &Ended {
                 output: &self.tail.text(),
@@ -101,28 +101,31 @@ impl Front {
                 steps: run.steps(),
             },
         );
-        let Some(refusal) = refused else {
+        let Some(rejection) = rejected else {
             return false;
         };
-        let (refused, others): (Vec<Remedy>, Vec<Remedy>) = applied
+        let (rejected, others): (Vec<Remedy>, Vec<Remedy>) = applied
             .remedies
             .into_iter()
-            .partition(|remedy| remedy.id == refusal.id);
-        let what = refused
+            .partition(|remedy| remedy.id == rejection.id);
+        let what = rejected
             .first()
             .map_or("the change", |remedy| remedy.title.as_str());
         self.note(
             Level::Warning,
-            format!("{what} was taken back; the program said: {}", refusal.words),
+            format!(
+                "{what} was taken back; the program said: {}",
+                rejection.words
+            ),
         );
         self.command = applied.before;
-        self.taken_back.refusals.push(refusal);
+        self.taken_back.rejections.push(rejection);
         self.taken_back.others = Some(others);
         self.diagnose();
         true
     }
 
-    /// Opens the dialog for a run that did not run out of memory but refused a change.
+    /// Opens the dialog for a run that did not run out of memory but rejected a change.
     pub(super) fn offer_again(&mut self) {
         self.on_screen(|screen, around| {
             screen.open_remedies(around);
@@ -131,16 +134,16 @@ impl Front {
         self.request(Due::Now);
     }
 
-    /// The remedies, less what the program has refused, and with the way to go on without it.
-    pub(super) fn less_refused(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
-        remedy::less_refused(
+    /// The remedies, less what the program has rejected, and with the way to go on without it.
+    pub(super) fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
+        remedy::without_rejected(
             remedies,
-            &self.taken_back.refusals,
+            &self.taken_back.rejections,
             self.taken_back.others.as_deref(),
         )
     }
 
-    /// What was chosen, where going on without the refused edit means the others.
+    /// What was chosen, where going on without the rejected edit means the others.
     pub(super) fn expanded(&self, ids: &[RemedyId]) -> Vec<Remedy> {
         self.remedies
             .iter()

@@ -91,7 +91,7 @@ impl Front {
             self.last_byte = *last;
         }
         self.prompt.wrote(bytes, at);
-        // Only a changed command can be refused.
+        // Only a changed command can be rejected.
         if self.applied.is_some() {
             self.tail.feed(bytes);
         }

@@ -76,7 +76,7 @@ impl Front {
         self.diagnose();
         self.say_measured();
         self.waiting = None;
-        let refused = self.take_back(exit);
+        let rejected = self.take_back(exit);
         let asks = self.on_oom == OnOom::Ask && self.can_wait();
         match after {
             After::Decide if self.fitting.is_some() => self.fit_ended(exit),
@@ -85,7 +85,7 @@ impl Front {
                 self.undecided = Some((exit, now + PATIENCE));
             }
             After::Decide if ran_out && asks => self.say_that_it_waits(),
-            After::Decide if refused && asks => {
+            After::Decide if rejected && asks => {
                 self.say_that_it_waits();
                 self.offer_again();
             }
@@ -121,7 +121,7 @@ impl Front {
     }
 
     pub(super) fn remedies_now(&self) -> Vec<Remedy> {
-        self.less_refused(remedy::remedies(&self.command, &self.inputs()))
+        self.without_rejected(remedy::remedies(&self.command, &self.inputs()))
     }
 
     /// The command that remedies make of the current run's.

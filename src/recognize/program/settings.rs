@@ -100,10 +100,10 @@ pub struct Accumulation {
     pub floor: Option<(String, u64)>,
 }
 
-/// What a program's precision is where the command does not say it.
+/// What a precision or activation checkpointing is where the command does not set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unsaid {
+pub enum SwitchDefault {
     /// Full.
     Off,
     /// Mixed.
@@ -120,8 +120,8 @@ pub enum Unsaid {
 #[serde(deny_unknown_fields)]
 pub struct Precision {
     /// What it is where the command does not say it.
-    #[serde(default)]
-    pub unsaid: Unsaid,
+    #[serde(default, alias = "unsaid")]
+    pub default: SwitchDefault,
     /// Why there is nothing to add, in words of its own.
     #[serde(default)]
     pub note: Option<String>,
@@ -172,8 +172,8 @@ pub enum InsertPlace {
 #[serde(deny_unknown_fields)]
 pub struct Recompute {
     /// What it does where the command does not say it.
-    #[serde(default)]
-    pub unsaid: Unsaid,
+    #[serde(default, alias = "unsaid")]
+    pub default: SwitchDefault,
     /// Why there is nothing to add, in words of its own.
     #[serde(default)]
     pub note: Option<String>,

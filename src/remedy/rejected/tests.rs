@@ -1,4 +1,4 @@
-//! The wordings of refusals, and what must not be taken for one.
+//! The wordings of rejections, and what must not be taken for one.
 
 use super::*;
 use crate::command::Word;
@@ -99,8 +99,8 @@ fn the_programs_own_words_name_the_remedy() {
             RemedyId::Amp,
         ),
     ] {
-        let found = refused(&applied, &ended(output, code));
-        assert_eq!(found.map(|refusal| refusal.id), Some(id), "{output}");
+        let found = rejected(&applied, &ended(output, code));
+        assert_eq!(found.map(|rejection| rejection.id), Some(id), "{output}");
     }
 }
 
@@ -118,31 +118,31 @@ fn what_the_change_does_not_explain_is_no_refusal() {
         ("the --grad-accum of 2 is used", 1),
         ("anything", 2),
     ] {
-        assert_eq!(refused(&applied, &ended(output, code)), None, "{output}");
+        assert_eq!(rejected(&applied, &ended(output, code)), None, "{output}");
     }
     let mut later = ended("error: unrecognized arguments: --grad-accum", 2);
     later.steps = 3;
-    assert_eq!(refused(&applied, &later), None, "it has trained");
-    assert_eq!(refused(&[], &ended("unrecognized arguments", 2)), None);
+    assert_eq!(rejected(&applied, &later), None, "it has trained");
+    assert_eq!(rejected(&[], &ended("unrecognized arguments", 2)), None);
     let killed = Ended {
         exit: Exit::Signal(9),
         ..ended("", 0)
     };
-    assert_eq!(refused(&[batch()], &killed), None);
+    assert_eq!(rejected(&[batch()], &killed), None);
 }
 
 #[test]
 fn wrong_usage_at_once_is_the_one_change_of_words() {
-    let found = refused(&[batch()], &ended("see --help", 2)).unwrap();
+    let found = rejected(&[batch()], &ended("see --help", 2)).unwrap();
     assert_eq!(found.id, RemedyId::Batch);
     assert!(found.words.contains("exit code 2"), "{}", found.words);
     let segments = remedy(RemedyId::ExpandableSegments, "");
     assert_eq!(
-        refused(&[segments], &ended("", 2)),
+        rejected(&[segments], &ended("", 2)),
         None,
         "no word was changed"
     );
     let mut slow = ended("", 2);
     slow.lasted = Duration::from_secs(60);
-    assert_eq!(refused(&[batch()], &slow), None);
+    assert_eq!(rejected(&[batch()], &slow), None);
 }

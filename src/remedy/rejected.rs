@@ -1,4 +1,4 @@
-//! Whether a relaunched program refused what a remedy changed: it says so in its last lines, or ends
+//! Whether a relaunched program rejected what a remedy changed: it says so in its last lines, or ends
 //! at once in a way that only the change explains. Then the edit is taken back.
 //!
 //! The wordings are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
@@ -22,16 +22,16 @@ pub struct Ended<'a> {
     pub steps: u64,
 }
 
-/// A remedy that the program refused.
+/// A remedy that the program rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RejectedRemedy {
     /// Which.
     pub id: RemedyId,
     /// What the program said.
     pub words: String,
 }
 
-/// Beginnings of sentences that refuse an argument by its name.
+/// Beginnings of sentences that reject an argument by its name.
 const ARGUMENTS: [&str; 21] = [
     "unrecognized arguments",
     "unrecognized options",
@@ -92,8 +92,8 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 /// argparse, click and absl end with these.
 const USAGE: [i32; 2] = [2, 64];
 
-/// The remedy that was refused, if one was. `applied` are those that made the run's command.
-pub fn refused(applied: &[Remedy], ended: &Ended<'_>) -> Option<Refusal> {
+/// The remedy that was rejected, if one was. `applied` are those that made the run's command.
+pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy> {
     if ended.exit.is_success() || ended.steps > 0 || applied.is_empty() {
         return None;
     }
@@ -103,7 +103,7 @@ pub fn refused(applied: &[Remedy], ended: &Ended<'_>) -> Option<Refusal> {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let by = |remedy: &Remedy, line: &str| Refusal {
+    let by = |remedy: &Remedy, line: &str| RejectedRemedy {
         id: remedy.id,
         words: shortened(line),
     };
@@ -133,14 +133,16 @@ pub fn refused(applied: &[Remedy], ended: &Ended<'_>) -> Option<Refusal> {
     };
     let mut with_words = applied.iter().filter(|remedy| changes_words(remedy));
     match (with_words.next(), with_words.next()) {
-        (Some(only), None) if USAGE.contains(&code) && ended.lasted <= AT_ONCE => Some(Refusal {
-            id: only.id,
-            words: format!(
-                "it ended after {:.1} s with exit code {code}, as programs do that are told \
+        (Some(only), None) if USAGE.contains(&code) && ended.lasted <= AT_ONCE => {
+            Some(RejectedRemedy {
+                id: only.id,
+                words: format!(
+                    "it ended after {:.1} s with exit code {code}, as programs do that are told \
                  what they do not know",
-                ended.lasted.as_secs_f64()
-            ),
-        }),
+                    ended.lasted.as_secs_f64()
+                ),
+            })
+        }
         _ => None,
     }
 }
@@ -190,17 +192,20 @@ fn shortened(line: &str) -> String {
     short
 }
 
-/// The remedies with those no longer offered that the program refused, and first, where the latest run
+/// The remedies with those no longer offered that the program rejected, and first, where the latest run
 /// was one that did, the way to go on with what was chosen beside it (`others`).
-pub fn less_refused(
+pub fn without_rejected(
     mut remedies: Vec<Remedy>,
-    refusals: &[Refusal],
+    rejections: &[RejectedRemedy],
     others: Option<&[Remedy]>,
 ) -> Vec<Remedy> {
     for remedy in &mut remedies {
-        if let Some(refusal) = refusals.iter().find(|refusal| refusal.id == remedy.id) {
+        if let Some(rejection) = rejections
+            .iter()
+            .find(|rejection| rejection.id == remedy.id)
+        {
             remedy.availability =
-                Availability::NotOffered(format!("taken back: {}", refusal.words));
+                Availability::NotOffered(format!("taken back: {}", rejection.words));
             remedy.edits.clear();
             remedy.files.clear();
         }
@@ -228,7 +233,7 @@ pub fn less_refused(
                     changes => changes.join("  "),
                 },
                 expectation: Expectation {
-                    words: "unknown: what was refused is missing".into(),
+                    words: "unknown: what was rejected is missing".into(),
                     ..Expectation::default()
                 },
                 takes: others.iter().find_map(|other| other.takes),
