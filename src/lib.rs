@@ -3,6 +3,7 @@
 #![doc = include_str!("README.md")]
 
 pub mod app;
+mod background;
 pub mod cli;
 pub mod collect;
 pub mod command;

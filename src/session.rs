@@ -18,9 +18,9 @@ mod limits;
 mod line;
 mod private;
 mod read;
+mod recent;
 mod recorder;
-mod sink;
-mod writer;
+mod recording_file;
 
 pub use alive::{FoundSession, Life, PidScope, SessionFile, clear_dead, find};
 pub use allowance::Share;

@@ -18,6 +18,9 @@ use std::time::Duration;
 /// How often at most the recording mentions events that its limits had no room for.
 const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
 
+/// How often a bucket that stays open is saved.
+const BETWEEN_SAVES: Duration = Duration::from_secs(10);
+
 /// Turns events into the lines that are to be written.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -26,6 +29,7 @@ pub(super) struct Journal {
     exact: Allowance,
     now: Moment,
     bucket: ReadingBucket,
+    bucket_saved: Moment,
     last_minute: VecDeque<RecordLine>,
     last_minute_cost: u64,
     full_rate_until: Option<Moment>,
@@ -48,6 +52,7 @@ impl Journal {
             exact: Allowance::full(limits.exact),
             now: Moment::ZERO,
             bucket: ReadingBucket::default(),
+            bucket_saved: Moment::ZERO,
             last_minute: VecDeque::new(),
             last_minute_cost: 0,
             full_rate_until: None,
@@ -78,6 +83,15 @@ impl Journal {
         }
         lines.extend(self.tell_overflow());
         Ok(lines)
+    }
+
+    /// The lines of the open bucket, where it is time to save them from a front that is killed.
+    pub(super) fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
+        let since = self.bucket.opened()?.max(self.bucket_saved);
+        (self.now.since(since) >= BETWEEN_SAVES).then(|| {
+            self.bucket_saved = self.now;
+            self.bucket.lines()
+        })
     }
 
     /// What is still to be written when the session ends.

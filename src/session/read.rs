@@ -1,11 +1,12 @@
 //! Reading a recording back: every event once, in the order in which they happened, whatever state
 //! the files are in.
 //!
-//! A front that was killed may leave half a line at the end, and one of an earlier version its last
-//! minutes in two files beside the recording; a disk may leave worse. None of that ends the reading.
+//! A front that was killed may leave half a line at the end, and its last readings in a file
+//! beside the recording; a disk may leave worse. None of that ends the reading.
 
 use super::fidelity::{Fidelity, fidelity};
 use super::index::{IndexedLine, LONGEST_LINE, index};
+use super::recent::with_suffix;
 use crate::event::{Event, What};
 use crate::units::Moment;
 use std::fmt;
@@ -67,7 +68,9 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
         File::open(&main).map_err(|error| unreadable(&main, error))?,
         main.clone(),
     )];
-    for recent in left_by_earlier_versions(&main) {
+    // The last two are of versions before this one.
+    for suffix in [".recent", ".recent-0", ".recent-1"] {
+        let recent = with_suffix(&main, suffix);
         if let Ok(file) = File::open(&recent) {
             files.push((file, recent));
         }
@@ -83,15 +86,6 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
         entries: entries.into_iter(),
         at: Moment::ZERO,
         readings: Vec::new(),
-    })
-}
-
-/// Where versions before this one kept the last minutes at full rate until a clean end.
-fn left_by_earlier_versions(recording: &Path) -> [PathBuf; 2] {
-    [".recent-0", ".recent-1"].map(|suffix| {
-        let mut name = recording.as_os_str().to_os_string();
-        name.push(suffix);
-        PathBuf::from(name)
     })
 }
 

@@ -1,26 +1,28 @@
 //! The loop's handle on a recording. Writing to it never fails and never waits for the disk: the
 //! training is not worth less because its recording cannot be kept.
 
-use super::journal::{Journal, warning};
+use super::journal::Journal;
 use super::limits::Limits;
 use super::line::RecordLine;
-use super::sink::{RecordingSink, open_to_append};
-use super::writer::{Shared, WriterOrder, write_lines};
+use super::recent;
+use super::recording_file::{RecordingFile, gap_text, open_to_append};
+use crate::background::{BackgroundWriter, Policy};
 use crate::event::{Event, Level, Note};
-use crate::units::{Bytes, Moment};
+use crate::units::Moment;
 use anyhow::{Context, Result, bail};
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// What may wait for a slow disk, in orders …
-const QUEUE: usize = 4_096;
+/// What may wait for a slow disk; lines that must not be lost may take twice as much.
+const QUEUE: usize = 4 << 20;
 
-/// … and in bytes, out-of-memory and other lines that count aside, which may take twice as much.
-const QUEUE_BYTES: Bytes = Bytes(4 << 20);
+/// How much of what must not be lost waits while the file fails.
+const KEPT: usize = 1 << 20;
+
+/// Notes that nobody collects do not pile up.
+const NOTES_KEPT: usize = 16;
 
 /// How a recording is kept.
 #[derive(Debug, Clone, Copy)]
@@ -44,27 +46,25 @@ impl Default for RecorderOptions {
 #[derive(Debug)]
 pub struct Recorder {
     open: Option<Open>,
-    shared: Arc<Shared>,
+    notes: VecDeque<Note>,
 }
 
 #[derive(Debug)]
 struct Open {
     path: PathBuf,
     journal: Journal,
-    orders: SyncSender<WriterOrder>,
-    dropped: u64,
+    writer: BackgroundWriter,
+    /// Saves the open bucket.
+    recent: Option<BackgroundWriter>,
+    retry: Duration,
 }
 
 impl Open {
-    /// What a queue that was full cost, as a line for when there is room again.
-    fn gap_line(&self, at: Moment) -> Option<RecordLine> {
-        let text = format!(
-            "the recording has a gap: {} events were not recorded (the disk was too slow)",
-            self.dropped
-        );
-        (self.dropped > 0)
-            .then(|| RecordLine::of(&warning(at, text), false).ok())
-            .flatten()
+    fn push(&self, lines: &[RecordLine]) {
+        for line in lines {
+            self.writer.push_line(line.text(), line.vital, line.at);
+        }
+        self.writer.nudge();
     }
 }
 
@@ -73,7 +73,7 @@ impl Recorder {
     pub fn off() -> Recorder {
         Recorder {
             open: None,
-            shared: Arc::default(),
+            notes: VecDeque::new(),
         }
     }
 
@@ -89,40 +89,55 @@ impl Recorder {
         }
         let file = open_to_append(path, false)
             .with_context(|| format!("cannot record to {}", path.display()))?;
+        // What is beside it already is somebody else's.
+        let alone = !special && fs::symlink_metadata(recent::path(path)).is_err();
         Recorder::start(
-            RecordingSink::new(path.to_owned(), file, options.retry),
+            path,
+            RecordingFile::new(path.to_owned(), file),
+            alone,
             options,
         )
     }
 
-    /// Goes on with the recording of a front that is gone, which may have left half a line.
+    /// Goes on with the recording of a front that is gone, which may have left half a line, and the
+    /// readings of an open bucket beside it.
     pub fn resume(path: &Path, options: RecorderOptions) -> Result<Recorder> {
         let file = fs::OpenOptions::new()
             .append(true)
             .open(path)
             .with_context(|| format!("cannot continue the recording {}", path.display()))?;
-        let mut sink = RecordingSink::new(path.to_owned(), file, options.retry);
-        sink.end_line();
-        Recorder::start(sink, options)
+        let mut file = RecordingFile::new(path.to_owned(), file);
+        file.end_line();
+        let recorder = Recorder::start(path, file, true, options)?;
+        if let (Some(open), Ok(left)) = (&recorder.open, fs::read(recent::path(path))) {
+            for line in left.split_inclusive(|byte| *byte == b'\n') {
+                open.writer.push_line(line, false, Moment::ZERO);
+            }
+            open.writer.nudge();
+        }
+        Ok(recorder)
     }
 
-    fn start(sink: RecordingSink, options: RecorderOptions) -> Result<Recorder> {
-        let shared = Arc::new(Shared::default());
-        let path = sink.path().to_owned();
-        let (orders, received) = sync_channel(QUEUE);
-        let writer_shared = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("recording".into())
-            .spawn(move || write_lines(sink, &received, &writer_shared, options.retry))
+    fn start(
+        path: &Path,
+        file: RecordingFile,
+        save_bucket: bool,
+        options: RecorderOptions,
+    ) -> Result<Recorder> {
+        let RecorderOptions { limits, retry } = options;
+        let policy = Policy::Retry { retry, kept: KEPT };
+        let writer = BackgroundWriter::start("recording", QUEUE, policy, file)
             .context("cannot start the recording thread")?;
+        let recent = save_bucket.then(|| recent::start(path, limits.bucket_held, retry).ok());
         Ok(Recorder {
             open: Some(Open {
-                path,
-                journal: Journal::new(options.limits),
-                orders,
-                dropped: 0,
+                path: path.to_owned(),
+                journal: Journal::new(limits),
+                writer,
+                recent: recent.flatten(),
+                retry,
             }),
-            shared,
+            notes: VecDeque::new(),
         })
     }
 
@@ -135,45 +150,46 @@ impl Recorder {
     pub fn write(&mut self, event: &Event) {
         let Some(open) = &mut self.open else { return };
         let lines = match open.journal.accept(event) {
-            Ok(lines) if lines.is_empty() => return,
-            Ok(mut lines) => {
-                lines.extend(open.gap_line(event.at));
-                lines
-            }
+            Ok(lines) => lines,
             Err(error) => {
-                self.shared.say(
-                    Level::Warning,
-                    format!("an event could not be recorded: {error}"),
-                );
-                return;
+                let text = format!("an event could not be recorded: {error}");
+                return self.say(Level::Warning, text);
             }
         };
-        let cost = cost(&lines);
-        let vital = lines.iter().any(|line| line.vital);
-        let room = QUEUE_BYTES.0 * if vital { 2 } else { 1 };
-        let queued = self.shared.queued.fetch_add(cost, Ordering::Relaxed);
-        let events = lines.len() as u64;
-        let sent = queued + cost <= room && open.orders.try_send(WriterOrder::Write(lines)).is_ok();
-        if sent {
-            open.dropped = 0;
-            return;
+        open.push(&lines);
+        if let (Some(recent), Some(lines)) = (&open.recent, open.journal.bucket_to_save()) {
+            let block: Vec<u8> = lines.iter().flat_map(RecordLine::text).copied().collect();
+            recent.push_line(&block, false, event.at);
+            recent.nudge();
         }
-        self.shared.queued.fetch_sub(cost, Ordering::Relaxed);
-        if open.dropped == 0 {
-            self.shared.say(
-                Level::Warning,
-                format!(
-                    "writing to {} is too slow: events are not being recorded",
-                    open.path.display()
-                ),
-            );
+    }
+
+    fn say(&mut self, level: Level, text: String) {
+        if self.notes.len() < NOTES_KEPT {
+            self.notes.push_back(Note { level, text });
         }
-        open.dropped += events;
     }
 
     /// Something that the user should know of the recording, once.
     pub fn note(&mut self) -> Option<Note> {
-        self.shared.next_note()
+        if let Some(open) = &self.open {
+            let (news, path) = (open.writer.news(), open.path.display());
+            let failed = news.failed.map(|reason| {
+                let retry = open.retry.as_secs();
+                format!("not recording to {path}: {reason}; retrying every {retry} s")
+            });
+            let slow = news
+                .slow
+                .then(|| format!("writing to {path} is too slow: events are not being recorded"));
+            let recovered = news.recovered.as_ref().map(gap_text);
+            for text in failed.into_iter().chain(slow) {
+                self.say(Level::Warning, text);
+            }
+            if let Some(text) = recovered {
+                self.say(Level::Info, text);
+            }
+        }
+        self.notes.pop_front()
     }
 
     /// Ends the recording and waits until it is whole on the disk, but no longer than `patience`.
@@ -183,17 +199,14 @@ impl Recorder {
             return true;
         };
         let last = open.journal.finish();
-        self.shared.queued.fetch_add(cost(&last), Ordering::Relaxed);
-        let (done, ended) = sync_channel(1);
-        open.orders
-            .try_send(WriterOrder::Finish(last, done))
-            .is_ok()
-            && ended.recv_timeout(patience).is_ok()
+        open.push(&last);
+        let ended = open.writer.close(patience);
+        if ended && let Some(recent) = open.recent {
+            recent.close(patience);
+            let _ = fs::remove_file(recent::path(&open.path));
+        }
+        ended
     }
-}
-
-fn cost(lines: &[RecordLine]) -> u64 {
-    lines.iter().map(|line| line.cost().0).sum()
 }
 
 /// A loop that panics still leaves what it had written so far.

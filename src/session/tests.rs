@@ -1,6 +1,7 @@
 //! Whole recordings: written, cut off, damaged, read back.
 
 mod cost;
+mod killed;
 
 use super::journal::Journal;
 use super::line::RecordLine;
@@ -332,52 +333,6 @@ fn without_a_recording_events_are_forgotten() {
     recorder.write(&note(0.0, "x"));
     assert_eq!(recorder.path(), None);
     assert!(recorder.finish(Duration::ZERO));
-}
-
-/// A front of an earlier version, that is: ours leaves what its closed buckets and half a line hold.
-#[test]
-fn a_killed_front_leaves_the_last_minutes_and_the_next_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join(RECORDING);
-    let mut journal = Journal::new(Limits::default());
-    let mut expected = Vec::new();
-    let (mut main, mut beside) = (Vec::new(), Vec::new());
-    for i in 0..300u32 {
-        let event = sample(f64::from(i) / 10.0, 100, 1_000 + u64::from(i % 13));
-        let lines = journal.accept(&event).unwrap();
-        main.extend(lines.iter().flat_map(RecordLine::text).copied());
-        beside.extend(RecordLine::of(&event, false).unwrap().text());
-        expected.push(event);
-    }
-    assert!(!main.is_empty(), "buckets were closed on the way");
-    let half = b"{\"at\":30000000,\"event\":\"sam";
-    main.extend(half);
-    beside.extend(half);
-    fs::write(&path, &main).unwrap();
-    fs::write(dir.path().join(format!("{RECORDING}.recent-0")), &beside).unwrap();
-    assert!(all(&path) == expected);
-
-    let mut recorder = Recorder::resume(&path, RecorderOptions::default()).unwrap();
-    recorder.write(&exited(31.0));
-    assert!(recorder.finish(PATIENCE));
-    expected.push(exited(31.0));
-    let (events, errors): (Vec<_>, Vec<_>) = read(&path).unwrap().partition(Result::is_ok);
-    let events: Vec<Event> = events.into_iter().map(Result::unwrap).collect();
-    assert!(events == expected);
-    assert_eq!(errors.len(), 1, "the half line, now between others");
-}
-
-#[test]
-fn a_killed_front_loses_no_more_than_the_open_bucket() {
-    let mut journal = Journal::new(Limits::default());
-    let mut written = Moment::ZERO;
-    for i in 0..600u32 {
-        let event = sample(f64::from(i) / 10.0, 100, u64::from(i % 13));
-        for line in journal.accept(&event).unwrap() {
-            written = written.max(line.at);
-        }
-        assert!(event.at.since(written) <= Duration::from_secs(2));
-    }
 }
 
 #[test]

@@ -27,7 +27,6 @@ pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
     loop {
         match pulse.call(|| start(options)) {
             Ok(nvml) => {
-                give_back_freed();
                 PollRound::new(&nvml, options, pulse, outbox).run();
                 // The last call of all; it may hang like any other, and nobody waits for it.
                 pulse.call(|| drop(nvml));
@@ -39,15 +38,6 @@ pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
         if !rest(options.retry, options, pulse, outbox) {
             return;
         }
-    }
-}
-
-/// NVML's initialisation frees megabytes that the C library keeps for later; there is no later.
-fn give_back_freed() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes its own locks, touches no memory that is in use.
-    unsafe {
-        nix::libc::malloc_trim(0);
     }
 }
 

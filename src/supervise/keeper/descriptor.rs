@@ -92,11 +92,6 @@ pub fn event() -> io::Result<OwnedFd> {
     }
 }
 
-/// Wakes who polls the counter. A counter that is full has woken them already.
-pub fn wake(event: impl AsFd) {
-    let _ = nix::unistd::write(event, &1u64.to_ne_bytes());
-}
-
 /// Takes the counter back to nothing.
 pub fn calm(event: impl AsFd) {
     let _ = nix::unistd::read(event, &mut [0; 8]);

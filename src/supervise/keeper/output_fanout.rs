@@ -2,11 +2,12 @@
 
 use super::callers::Followers;
 use super::descriptor;
-use super::log::{Log, PART};
+use super::log::{self, PART};
 use super::recent::Recent;
-use super::sink::StreamWriter;
 use super::stdio::{Route, StdioPlan};
+use super::user_stream;
 use super::viewer::Viewer;
+use crate::background::BackgroundWriter;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{Io, KeeperReport, OutputStream};
 use crate::units::Bytes;
@@ -32,10 +33,10 @@ pub struct OutputFanout {
     pub recent: Recent,
     /// Those who only listen.
     pub followers: Followers,
-    log: Option<Log>,
-    terminal: Option<StreamWriter>,
-    out: Option<StreamWriter>,
-    err: Option<StreamWriter>,
+    log: Option<BackgroundWriter>,
+    terminal: Option<BackgroundWriter>,
+    out: Option<BackgroundWriter>,
+    err: Option<BackgroundWriter>,
     asked: Instant,
     unasked: bool,
     /// Output since memory was last given back.
@@ -55,7 +56,7 @@ impl OutputFanout {
         let mut viewer = Viewer::new();
         let log = hello.log.as_ref().and_then(|path| {
             let path = PathBuf::from(&path.0);
-            match Log::start(path, PART, hello.timing.log_retry) {
+            match log::start(path, PART, hello.timing.log_retry) {
                 Ok(log) => Some(log),
                 Err(error) => {
                     viewer.report(KeeperReport::Note(format!(
@@ -66,7 +67,7 @@ impl OutputFanout {
             }
         });
         let sink =
-            |number: i32| StreamWriter::start(descriptor::standard(number), wake.try_clone()?);
+            |number: i32| user_stream::start(descriptor::standard(number), wake.try_clone()?);
         let passes = |way, stream| way == Route::Pipe(stream);
         Ok(OutputFanout {
             viewer: Some(viewer),
@@ -95,7 +96,15 @@ impl OutputFanout {
         })
     }
 
-    fn sink(&self, stream: OutputStream) -> Option<&StreamWriter> {
+    fn streams(&self) -> impl Iterator<Item = &BackgroundWriter> {
+        [&self.terminal, &self.out, &self.err].into_iter().flatten()
+    }
+
+    fn writers(&self) -> impl Iterator<Item = &BackgroundWriter> {
+        self.streams().chain(&self.log)
+    }
+
+    fn sink(&self, stream: OutputStream) -> Option<&BackgroundWriter> {
         match stream {
             OutputStream::Terminal => self.terminal.as_ref(),
             OutputStream::Out => self.out.as_ref(),
@@ -106,7 +115,7 @@ impl OutputFanout {
     /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
     /// when there is room.
     pub fn room(&self, stream: OutputStream) -> usize {
-        self.sink(stream).map_or(usize::MAX, StreamWriter::room)
+        self.sink(stream).map_or(usize::MAX, BackgroundWriter::room)
     }
 
     /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
@@ -137,11 +146,7 @@ impl OutputFanout {
 
     /// Sets the writers to work on what they were given.
     pub fn nudge(&self) {
-        self.log.iter().for_each(Log::nudge);
-        [&self.terminal, &self.out, &self.err]
-            .into_iter()
-            .flatten()
-            .for_each(StreamWriter::nudge);
+        self.writers().for_each(BackgroundWriter::nudge);
     }
 
     /// Tells the front something, if there is one, and those who only listen what concerns them.
@@ -176,11 +181,7 @@ impl OutputFanout {
         if let Some(viewer) = &mut self.viewer {
             viewer.give_back();
         }
-        self.log.iter().for_each(Log::give_back);
-        [&self.terminal, &self.out, &self.err]
-            .into_iter()
-            .flatten()
-            .for_each(StreamWriter::give_back);
+        self.writers().for_each(BackgroundWriter::give_back);
     }
 
     /// Reports what the log lost, if it is time.
@@ -194,10 +195,10 @@ impl OutputFanout {
     pub fn report_losses_now(&mut self, now: Instant) {
         self.asked = now;
         self.unasked = false;
-        let Some((bytes, why)) = self.log.as_ref().map(Log::losses) else {
+        let Some(news) = self.log.as_ref().map(BackgroundWriter::news) else {
             return;
         };
-        if let Some(why) = why {
+        if let Some(why) = news.failed {
             self.note(match why.kind() {
                 io::ErrorKind::AlreadyExists => format!("the output is not logged: {why}"),
                 _ => format!(
@@ -205,9 +206,9 @@ impl OutputFanout {
                 ),
             });
         }
-        if bytes > 0 {
+        if news.dropped > 0 {
             self.report(KeeperReport::Unlogged {
-                bytes: Bytes(bytes),
+                bytes: Bytes(news.dropped),
             });
         }
     }
@@ -215,9 +216,7 @@ impl OutputFanout {
     /// Whether the user's own streams have everything that they will get.
     pub fn all_written(&self) -> bool {
         // Each is asked, so that each wakes us.
-        let sinks = [&self.terminal, &self.out, &self.err];
-        let busy = sinks.into_iter().flatten().filter(|sink| !sink.is_idle());
-        busy.count() == 0
+        self.streams().filter(|stream| !stream.is_idle()).count() == 0
     }
 
     /// Whether one of the user's streams is written to for `stream`.

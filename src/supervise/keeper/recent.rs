@@ -3,7 +3,7 @@
 //! The log has all of it, but a log may be off, full or slow, and where it stands at the moment at
 //! which live output begins could not be told. This is exact.
 
-use super::ring;
+use crate::background::ring;
 use std::collections::VecDeque;
 
 /// What is kept: a dozen of large screens, with their colours.

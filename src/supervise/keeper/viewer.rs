@@ -5,7 +5,7 @@
 
 use super::descriptor::{self, Put};
 use super::recent::Recent;
-use super::ring;
+use crate::background::ring;
 use crate::supervise::wire;
 use crate::supervise::{KeeperReport, OutputStream, SessionStatus};
 use crate::units::Bytes;

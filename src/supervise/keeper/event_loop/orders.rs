@@ -3,7 +3,7 @@
 use super::KeeperLoop;
 use super::handover::{FrontExit, LOOK_AT_SLEEPER};
 use crate::supervise::keeper::descriptor::{self, Got};
-use crate::supervise::keeper::{run, sink};
+use crate::supervise::keeper::{run, user_stream};
 use crate::supervise::terminal::RESET;
 use crate::supervise::{Io, KeeperOrder};
 use nix::fcntl::OFlag;
@@ -124,7 +124,7 @@ impl KeeperLoop {
                 // Errors mean that the terminal is gone as well.
                 let _ = line.apply(user);
                 if let Ok(own) = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK) {
-                    sink::write_within(own.as_fd(), RESET.as_bytes(), RESTORE);
+                    user_stream::write_within(own.as_fd(), RESET.as_bytes(), RESTORE);
                 }
             }
             // The front had left the screen before it died: a shell has the terminal.

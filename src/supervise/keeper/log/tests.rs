@@ -1,13 +1,13 @@
 //! The log on disks that are slow, full or taken.
 
-use super::parts::older;
 use super::*;
+use crate::supervise::keeper::log_parts::older;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn log(path: &Path, part: u64, retry: Duration) -> Log {
-    Log::start(path.to_path_buf(), part, retry).unwrap()
+fn log(path: &Path, part: u64, retry: Duration) -> BackgroundWriter {
+    start(path.to_path_buf(), part, retry).unwrap()
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn a_log_that_cannot_be_written_is_counted_and_taken_up_again() {
     // The thread opens the file in its own time.
     let mut error = None;
     while lost == 0 {
-        let (bytes, why) = log.losses();
-        lost += bytes;
-        error = error.or(why);
+        let news = log.news();
+        lost += news.dropped;
+        error = error.or(news.failed);
         std::thread::yield_now();
     }
     assert_eq!((lost, error.unwrap().kind()), (5, io::ErrorKind::NotFound));
@@ -63,7 +63,7 @@ fn a_name_that_is_taken_means_no_log_and_a_reason() {
         log.push(&[b'x'; 100]);
         log.nudge();
         let why = loop {
-            if let (_, Some(why)) = log.losses() {
+            if let Some(why) = log.news().failed {
                 break why;
             }
             std::thread::yield_now();
@@ -71,7 +71,7 @@ fn a_name_that_is_taken_means_no_log_and_a_reason() {
         assert_eq!(why.kind(), io::ErrorKind::AlreadyExists);
         log.push(b"more");
         assert_eq!(
-            log.losses().0,
+            log.news().dropped,
             0,
             "nothing is missing where nothing is kept"
         );
@@ -101,38 +101,15 @@ fn a_name_that_is_taken_means_no_log_and_a_reason() {
 fn a_write_that_blocks_for_ever_holds_up_nothing() {
     let (reading, writing) = nix::unistd::pipe().unwrap();
     let parts = LogParts::on(File::from(writing), "/dev/null/no".into(), PART);
-    let log = Log::of(parts, Duration::ZERO).unwrap();
+    let log = of(parts, Duration::ZERO).unwrap();
     let mut lost = 0;
     for _ in 0..1000 {
         log.push(&[b'x'; 10_000]);
         log.nudge();
-        lost += log.losses().0;
+        lost += log.news().dropped;
     }
     assert!(lost > 10_000_000 - 2 * CAPACITY as u64, "{lost}");
     log.close(Duration::from_millis(10));
     // Now the thread's write fails, and it goes on.
     drop(reading);
-}
-
-#[test]
-fn a_full_ring_leaves_a_counted_gap_in_its_place() {
-    let mut state = State {
-        ring: VecDeque::new(),
-        in_hand: false,
-        gap: 0,
-        unreported: 0,
-        failed: None,
-        error: None,
-        refused: false,
-        closing: false,
-    };
-    state.take(&vec![b'a'; CAPACITY - 10]);
-    state.take(b"this is too much");
-    assert_eq!((state.gap, state.unreported), (16, 16));
-    state.take(b"s");
-    assert_eq!(state.gap, 17, "the line that says so does not fit yet");
-    state.ring.clear();
-    state.take(b"after");
-    let left: Vec<u8> = state.ring.iter().copied().collect();
-    assert_eq!(left, [marker(17).as_bytes(), b"after"].concat());
 }

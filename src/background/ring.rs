@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// The first `length` bytes of a ring, in the two pieces in which it holds them.
-pub fn first(ring: &VecDeque<u8>, length: usize) -> [&[u8]; 2] {
+/// The first `length` bytes of a ring, in the two pieces in which it has them.
+pub(crate) fn first(ring: &VecDeque<u8>, length: usize) -> [&[u8]; 2] {
     let (head, tail) = ring.as_slices();
     match head.split_at_checked(length) {
         Some((head, _)) => [head, &[]],
@@ -14,16 +14,14 @@ pub fn first(ring: &VecDeque<u8>, length: usize) -> [&[u8]; 2] {
     }
 }
 
-/// Moves up to `most` bytes from a ring into `piece`, in place of what that held.
-pub fn take(ring: &mut VecDeque<u8>, most: usize, piece: &mut Vec<u8>) {
+/// Moves up to `most` bytes from a ring to the end of `piece`.
+pub(super) fn take(ring: &mut VecDeque<u8>, most: usize, piece: &mut Vec<u8>) {
     let length = ring.len().min(most);
-    piece.clear();
     for part in first(ring, length) {
         piece.extend_from_slice(part);
     }
     ring.drain(..length);
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,12 +37,14 @@ mod tests {
                 ring.push_back(next);
                 next = next.wrapping_add(1);
             }
+            piece.clear();
             take(&mut ring, round % 7 + 1, &mut piece);
             for byte in &piece {
                 assert_eq!(*byte, expected);
                 expected = expected.wrapping_add(1);
             }
         }
+        piece.clear();
         take(&mut ring, 100, &mut piece);
         assert!(ring.is_empty() && !piece.is_empty());
     }

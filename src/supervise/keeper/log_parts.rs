@@ -3,9 +3,9 @@
 //! Each is a new file of our own. What is there already is somebody else's: the user's data, or
 //! the very file that the command writes to, which the log would then feed to itself without end.
 
-use crate::supervise::keeper::sink::STACK;
+use crate::background::{STACK, write_counted};
 use std::fs::{File, Metadata, OpenOptions, symlink_metadata};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -108,15 +108,10 @@ impl LogParts {
             let until_full =
                 usize::try_from(limit.saturating_sub(*length).max(1)).unwrap_or(usize::MAX);
             let piece = rest.get(..until_full).unwrap_or(rest);
-            match file.write(piece) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    *written += n;
-                    *length += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+            let before = *written;
+            let outcome = write_counted(file, piece, written);
+            *length += (*written - before) as u64;
+            outcome?;
         }
         Ok(())
     }

@@ -1,0 +1,53 @@
+//! What a background thread writes to.
+
+use super::queue::Gap;
+use std::io::{self, Write};
+
+/// Where the bytes go. Every call may take as long as it likes.
+pub(crate) trait Destination: Send + 'static {
+    /// Called before there is anything to write; an error ends the writing for good.
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Writes everything, or says how much was written and why no more.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailure>;
+
+    /// What is written in place of what is missing.
+    fn gap(&self, _: &Gap) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Called when all is written that ever will be.
+    fn end(&mut self) {}
+}
+
+/// A write that came to nothing, or to less than it should.
+#[derive(Debug)]
+pub(crate) struct WriteFailure {
+    pub written: usize,
+    pub error: io::Error,
+    /// Whether there is no use in trying again.
+    pub for_good: bool,
+}
+
+/// Writes everything; `written` says how much of it was, even where an error cut it short.
+pub(crate) fn write_counted(
+    to: &mut impl Write,
+    bytes: &[u8],
+    written: &mut usize,
+) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match to.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                *written += n;
+                rest = rest.get(n..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! A small file beside the recording with the readings of the bucket that is still open. A front
+//! that is killed loses only what came after the file was last replaced; a clean end removes it.
+
+use crate::background::{BackgroundWriter, Destination, Policy, WriteFailure};
+use crate::units::Bytes;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Starts to keep the file beside `recording`, in the background.
+pub(super) fn start(
+    recording: &Path,
+    most: Bytes,
+    retry: Duration,
+) -> io::Result<BackgroundWriter> {
+    let capacity = usize::try_from(most.0).unwrap_or(usize::MAX);
+    let file = RecentFile(path(recording));
+    BackgroundWriter::start("oomph-recent", capacity, Policy::Drop { retry }, file)
+}
+
+/// The file's name.
+pub(super) fn path(recording: &Path) -> PathBuf {
+    with_suffix(recording, ".recent")
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+struct RecentFile(PathBuf);
+
+impl RecentFile {
+    /// Puts other content in the file's place at once: a reader sees the one or the other.
+    fn replace(&self, content: &[u8]) -> io::Result<()> {
+        let next = with_suffix(&self.0, ".new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(&next)?;
+        file.write_all(content)?;
+        fs::rename(next, &self.0)
+    }
+}
+
+impl Destination for RecentFile {
+    fn write(&mut self, content: &[u8]) -> Result<(), WriteFailure> {
+        self.replace(content).map_err(|error| WriteFailure {
+            written: 0,
+            error,
+            for_good: false,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! One of the user's own streams, written to in the background.
+//!
+//! The user's descriptors are shared with the user's other processes, so they must not be made
+//! non-blocking; a thread blocks in their stead. Nothing is dropped: when the queue is full the
+//! source stops being read, and the trainer feels the back-pressure that it would have felt without
+//! us. A stream that is gone (`oomph … | head -1`) swallows the rest.
+
+use super::descriptor::{self, Put};
+use crate::background::{BackgroundWriter, Destination, Policy, WriteFailure};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// What waits to be written at most.
+const CAPACITY: usize = 128 << 10;
+
+/// Starts to write to `to`; `wake` is told when there is room again, or when all is written.
+pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWriter> {
+    BackgroundWriter::start(
+        "oomph-writer",
+        CAPACITY,
+        Policy::Block { wake },
+        UserStream(to),
+    )
+}
+
+struct UserStream(BorrowedFd<'static>);
+
+impl Destination for UserStream {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailure> {
+        write_until(self.0, bytes, None).map_err(|error| WriteFailure {
+            written: 0,
+            error,
+            for_good: true,
+        })
+    }
+}
+
+/// Writes what a terminal takes within `limit`; for last words that nobody may need.
+pub fn write_within(to: BorrowedFd<'_>, bytes: &[u8], limit: Duration) {
+    let _ = write_until(to, bytes, Some(Instant::now() + limit));
+}
+
+/// Writes everything, however long that takes where there is no deadline.
+fn write_until(to: BorrowedFd<'_>, mut bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
+    while !bytes.is_empty() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        match descriptor::write(to, bytes) {
+            Put::Bytes(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            // Somebody else made the user's stream non-blocking. Waiting in poll serves for that;
+            // the limit is for a poll that returns at once without cause.
+            Put::Full => {
+                let mut wait = [PollFd::new(to, PollFlags::POLLOUT)];
+                let _ = poll(&mut wait, PollTimeout::from(50u16));
+            }
+            Put::Broken(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
