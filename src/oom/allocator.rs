@@ -3,9 +3,11 @@
 use super::compact::{find, number_after, number_at_start, size_after, size_at_start, size_before};
 use super::kind::OomKind;
 use super::report::{OomReport, OtherProcess};
-use super::table::WordingTable;
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
 use crate::units::{Bytes, Pid};
+
+/// The words that such a message begins with, compact, and whose message it then is.
+pub(super) type AllocatorHeads = [(String, OomKind)];
 
 /// A line that is all messages is still read in bounded time.
 const MOST_MESSAGES_IN_A_LINE: usize = 16;
@@ -15,14 +17,14 @@ const ASYNC_HEAD: &str = "Allocationondevice";
 const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
 /// The messages in `text`, which are several where the output of two ranks was glued.
-pub(super) fn read(text: &CompactLine) -> Vec<OomReading> {
-    let mut heads: Vec<(usize, usize, OomKind)> = WordingTable::get()
-        .allocators()
+pub(super) fn read(text: &CompactLine, heads: &AllocatorHeads) -> Vec<OomReading> {
+    let mut heads: Vec<(usize, usize, OomKind)> = heads
+        .iter()
         .flat_map(|(head, kind)| {
             text.compact
-                .match_indices(head)
+                .match_indices(head.as_str())
                 .take(MOST_MESSAGES_IN_A_LINE)
-                .map(move |(at, _)| (at, at + head.len(), kind))
+                .map(move |(at, _)| (at, at + head.len(), *kind))
         })
         .collect();
     heads.sort_unstable_by_key(|&(at, _, _)| at);
@@ -45,10 +47,10 @@ pub(super) fn read(text: &CompactLine) -> Vec<OomReading> {
 }
 
 /// The last message of any of the family's in `text`.
-pub(super) fn read_any(text: &CompactLine) -> Option<OomReading> {
-    let last = read(text).pop();
+pub(super) fn read_any(text: &CompactLine, heads: &AllocatorHeads) -> Option<OomReading> {
+    let last = read(text, heads).pop();
     last.or_else(|| read_async(text))
-        .or_else(|| read_class(text))
+        .or_else(|| read_class(text, heads))
 }
 
 /// The class by its public names: 2.4 (pull request 121702), 1.13 (83146).
@@ -56,7 +58,7 @@ const CLASSES: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryErr
 
 /// A class that says it alone, whatever its message: `torch.OutOfMemoryError: Allocation on device`
 /// as ComfyUI shortens it, a framework's own words, or a head that was wrapped.
-pub(super) fn read_class(text: &CompactLine) -> Option<OomReading> {
+pub(super) fn read_class(text: &CompactLine, heads: &AllocatorHeads) -> Option<OomReading> {
     let (at, end) = CLASSES.iter().find_map(|class| {
         let at = find(&text.compact, &format!("{class}:"))?;
         Some((at, at + class.len() + 1))
@@ -65,8 +67,8 @@ pub(super) fn read_class(text: &CompactLine) -> Option<OomReading> {
     // `except torch.OutOfMemoryError:` and other source; a message that was read and refused.
     let source =
         before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '(' | '\'' | '"'));
-    let refused = WordingTable::get()
-        .allocators()
+    let refused = heads
+        .iter()
         .any(|(head, _)| text.compact[end..].contains(head));
     if source || refused || form_at(text, end)? != MessageForm::Exception {
         return None;

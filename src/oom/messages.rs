@@ -41,6 +41,8 @@ const NCCL_REASON_LINES: u64 = 20;
 pub(super) struct OomMessage<'a> {
     pub(super) report: OomReport,
     pub(super) form: MessageForm,
+    /// An allocator's notice that it waits and tries again; the exception may still follow.
+    pub(super) is_notice: bool,
     /// Whether a traceback's head was above it.
     pub(super) after_traceback: bool,
     /// The line that it ended in.
@@ -63,6 +65,7 @@ pub(super) struct MessageAssembler {
     unfinished: Vec<Unfinished>,
     beginning: Option<PossibleStart>,
     seen: RecentReports,
+    notices: RecentReports,
     traceback: Option<u64>,
     device_ran_out: bool,
     nccl_failed_otherwise: Option<u64>,
@@ -333,14 +336,20 @@ impl MessageAssembler {
             line: number,
             ..found.report
         };
+        let is_notice = report.outcome == OomOutcome::Caught;
         if handled::is_handled(&text.compact) || handled::is_trial(&text.previous) {
             report.outcome = OomOutcome::Caught;
         }
-        self.device_ran_out |= report.kind != OomKind::HostOom;
-        if !self.seen.repeats(&report) {
+        self.device_ran_out |= report.kind != OomKind::HostOom && !is_notice;
+        let seen = match is_notice {
+            true => &mut self.notices,
+            false => &mut self.seen,
+        };
+        if !seen.repeats(&report) {
             sink.message(OomMessage {
                 report,
                 form: found.form,
+                is_notice,
                 after_traceback,
                 text: &text.plain,
             });
@@ -348,12 +357,16 @@ impl MessageAssembler {
     }
 }
 
+fn read_allocator(text: &CompactLine) -> Option<OomReading> {
+    allocator::read_any(text, WordingTable::get().allocator_heads())
+}
+
 /// The line, joined to the end of the one before where the message's head itself was wrapped:
 /// `… CUDA out` / `of memory. Tried to allocate …`.
 fn with_wrapped_head(text: CompactLine) -> CompactLine {
     let goes_on =
         find(&text.compact, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());
-    if goes_on && !text.previous.is_empty() && allocator::read_any(&text).is_none() {
+    if goes_on && !text.previous.is_empty() && read_allocator(&text).is_none() {
         CompactLine::new(format!("{}{}", text.previous, text.plain), "")
     } else {
         text
@@ -369,7 +382,7 @@ impl Unfinished {
         self.lines += 1;
         let joined = CompactLine::new(self.plain.clone(), "");
         let read = match self.more {
-            Continuation::Allocator => allocator::read_any(&joined).or_else(|| mps::read(&joined)),
+            Continuation::Allocator => read_allocator(&joined).or_else(|| mps::read(&joined)),
             Continuation::Nccl => nccl::read(&joined),
             Continuation::Tensor => tensor::read(&joined),
         };

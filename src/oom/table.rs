@@ -1,7 +1,7 @@
 //! The table of wordings, `wordings.toml`, and how a line is read by it. The search of the raw
 //! output, the gate before a line is read, and the tests follow from its rows.
 
-use super::allocator;
+use super::allocator::{self, AllocatorHeads};
 use super::kind::OomKind;
 use super::report::OomOutcome;
 use super::template::Template;
@@ -73,6 +73,8 @@ pub(super) struct WordingTable {
     not_oom: BTreeMap<String, Vec<Template>>,
     #[serde(skip)]
     gate: Option<Regex>,
+    #[serde(skip)]
+    allocator_heads: Vec<(String, OomKind)>,
 }
 
 static TABLE: LazyLock<WordingTable> = LazyLock::new(|| {
@@ -81,6 +83,16 @@ static TABLE: LazyLock<WordingTable> = LazyLock::new(|| {
     for wording in table.wordings.iter_mut().filter(|row| row.any_case) {
         wording.text.iter_mut().for_each(Template::ignore_case);
     }
+    table.allocator_heads = table
+        .wordings
+        .iter()
+        .filter(|row| row.reader == WordingReader::Allocator)
+        .flat_map(|row| {
+            row.text
+                .iter()
+                .map(|text| (text.head().to_owned(), row.kind))
+        })
+        .collect();
     let gates: Vec<String> = table.texts().map(Template::gate).collect();
     let gate = format!("(?i-u){}", gates.join("|"));
     table.gate = Some(Regex::new(&gate).expect("escaped words are a valid expression"));
@@ -96,11 +108,8 @@ impl WordingTable {
         self.wordings.iter().flat_map(|wording| &wording.text)
     }
 
-    /// The words and kinds of PyTorch's allocators.
-    pub(super) fn allocators(&self) -> impl Iterator<Item = (&str, OomKind)> {
-        let rows = self.wordings.iter();
-        rows.filter(|row| row.reader == WordingReader::Allocator)
-            .flat_map(|row| row.text.iter().map(|text| (text.head(), row.kind)))
+    pub(super) fn allocator_heads(&self) -> &AllocatorHeads {
+        &self.allocator_heads
     }
 
     /// Whether the line may have one of the wordings: asked before all of them are looked for.
@@ -116,7 +125,7 @@ impl WordingTable {
         }
         let lower = line.compact.to_ascii_lowercase();
         for wording in &self.wordings {
-            let Some(found) = wording.read(line, &lower, earlier) else {
+            let Some(found) = wording.read(line, &lower, earlier, &self.allocator_heads) else {
                 continue;
             };
             if found.is_empty() && wording.reader != WordingReader::Template {
@@ -155,6 +164,7 @@ impl Wording {
         line: &CompactLine,
         lower: &str,
         earlier: StreamContext,
+        heads: &AllocatorHeads,
     ) -> Option<Vec<OomReading>> {
         if self.suspicion && earlier.gpu_ran_out {
             return None;
@@ -170,9 +180,11 @@ impl Wording {
             .find_map(|text| text.find(&line.compact, lower))?;
         Some(match self.reader {
             WordingReader::Template => Vec::new(),
-            WordingReader::Allocator => allocator::read(line),
+            WordingReader::Allocator => allocator::read(line, heads),
             WordingReader::AsyncAllocator => allocator::read_async(line).into_iter().collect(),
-            WordingReader::AllocatorClass => allocator::read_class(line).into_iter().collect(),
+            WordingReader::AllocatorClass => {
+                allocator::read_class(line, heads).into_iter().collect()
+            }
             WordingReader::Mps => mps::read(line).into_iter().collect(),
             WordingReader::Tensor => tensor::read(line).into_iter().collect(),
             WordingReader::Nccl => nccl::read(line)

@@ -67,6 +67,7 @@ struct OutcomeTracker {
 #[derive(Debug)]
 struct TrackedOom {
     report: OomReport,
+    is_notice: bool,
     /// The last line of a traceback.
     is_uncaught_form: bool,
     /// A logger printed it as a warning or less.
@@ -90,6 +91,11 @@ impl MessageSink for OutcomeTracker {
 
     fn message(&mut self, message: OomMessage<'_>) {
         self.lines = 0;
+        if !message.is_notice {
+            let of = |report: &OomReport| (report.kind, report.rank, report.requested);
+            self.cases
+                .retain(|case| !case.is_notice || of(&case.report) != of(&message.report));
+        }
         if self.cases.len() == MOST_REPORTS {
             return;
         }
@@ -101,6 +107,7 @@ impl MessageSink for OutcomeTracker {
             is_uncaught_form: is_exception && message.after_traceback,
             // NCCL has no other level for what it dies of.
             is_warning: !is_exception && message.report.kind != OomKind::Nccl && is_warning(before),
+            is_notice: message.is_notice,
             report: message.report,
             rises: 0,
             ended_badly: false,

@@ -1,7 +1,7 @@
 //! JAX and TensorFlow.
 
-use crate::oom::fixture::{none, one, size};
-use crate::oom::{OomKind, OomReport};
+use crate::oom::fixture::{none, one, reports, size};
+use crate::oom::{OomKind, OomOutcome, OomReport};
 
 fn jax(figure: &str, device: Option<u32>) -> OomReport {
     OomReport {
@@ -84,13 +84,33 @@ fn backing_off_is_no_message() {
     for text in [
         "2026-01-02 10:00:00.1: E external/xla/stream_executor/cuda/cuda_driver.cc:764] failed to alloc 5368709120 bytes unified memory; result: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         "2026-01-02 10:00:00.1: I tensorflow/stream_executor/cuda/cuda_driver.cc:733] failed to allocate 512.50M (537395200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
-        "2026-01-02 10:00:00.1: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 300.00GiB (rounded to 322122547200)requested by op",
         "W bfc_allocator.cc:234] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.25GiB. The caller indicates that this is not a failure, but may mean that there could be performance gains if more memory were available.",
         "RuntimeError: Bad StatusOr access: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space vmem.",
         "grpc: RESOURCE_EXHAUSTED: quota exceeded",
     ] {
         none(text);
     }
+}
+
+/// The allocator waits and tries again: the program may go on, or the exception follows.
+#[test]
+fn a_wait_of_the_allocator_is_survivable_and_hides_no_exception() {
+    let notice = "2026-01-02 10:00:00.1: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 300.00GiB (rounded to 322122547200)requested by op";
+    let caught = OomReport {
+        outcome: OomOutcome::Caught,
+        ..jax("300 GiB", Some(0))
+    };
+    assert_eq!(one(notice), caught);
+    let exception = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 300.00GiB with allocator GPU_0_bfc on device 0.";
+    let both = format!("{notice}\n{notice}\n{exception}\n{exception}\n");
+    let outcomes: Vec<OomOutcome> = reports(&both).iter().map(|report| report.outcome).collect();
+    assert_eq!(outcomes, [OomOutcome::Caught, OomOutcome::Unknown]);
+    let killed = format!("{notice}\ntrainer-1 exited with code 137\n");
+    assert_eq!(
+        reports(&killed).len(),
+        2,
+        "the host's memory is still suspected"
+    );
 }
 
 #[test]
