@@ -3,8 +3,8 @@
 
     oomph python3 demo/train.py --batch-size 64
 
-The model is sized from the card, so that batch 64 runs out of memory on any card and batch 32 fits. Where there is no
-PyTorch with CUDA, or others use the GPU, the same code runs on a simulated GPU (demo/simulated), and says so.
+The model is sized for the GPU, so that batch 64 runs out of memory on any GPU and batch 32 fits. Where there is no
+PyTorch with CUDA, or others use the GPU, the same code runs on a simulated GPU (demo/simulated) and says so.
 """
 import argparse
 import os
@@ -16,30 +16,30 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 def arguments(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=("gpt", "cnn", "mlp"), default="gpt")
-    parser.add_argument("--batch-size", type=positive, default=64, metavar="N", help="samples a forward (default 64)")
-    parser.add_argument("--grad-accum", type=positive, default=1, metavar="N", help="forwards a step (default 1)")
+    parser.add_argument("--batch-size", type=positive, default=64, metavar="N", help="samples per forward (default 64)")
+    parser.add_argument("--grad-accum", type=positive, default=1, metavar="N", help="forwards per step (default 1)")
     parser.add_argument("--amp", action="store_true", help="bfloat16 where torch.autocast uses it")
     parser.add_argument("--steps", type=positive, default=60, metavar="N", help="optimizer steps (default 60)")
     parser.add_argument(
         "--scenario",
         choices=("capacity", "fragmentation", "leak", "eval", "none"),
         default="capacity",
-        help="what is wrong with it (default: capacity, too large at batch 64)",
+        help="what goes wrong (default: capacity, too large at batch 64)",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--real", action="store_true", help="a real GPU or nothing, also one that others use")
-    where.add_argument("--simulated", action="store_true", help="the simulated GPU, whatever there is")
-    parser.add_argument("--card", type=gibibytes, metavar="GIB", help="the simulated card's size (default 24)")
+    where.add_argument("--real", action="store_true", help="only a real GPU, even if others use it")
+    where.add_argument("--simulated", action="store_true", help="the simulated GPU, even if there is a real one")
+    parser.add_argument("--card", type=gibibytes, metavar="GIB", help="the simulated GPU's memory (default 24)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(words)
     if args.real and args.card is not None:
-        parser.error("--card is the simulated card's size; it does not go with --real")
+        parser.error("--card is the simulated GPU's memory; it cannot be combined with --real")
     return args
 
 
 def positive(word):
     if not word.isdigit() or int(word) < 1:
-        raise argparse.ArgumentTypeError("%r is no whole number from 1" % word)
+        raise argparse.ArgumentTypeError("%r is not a whole number of at least 1" % word)
     return int(word)
 
 
@@ -49,15 +49,15 @@ def gibibytes(word):
     except ValueError:
         size = 0.0
     if not 2 <= size <= 4096:
-        raise argparse.ArgumentTypeError("%r is no size between 2 and 4096 GiB" % word)
+        raise argparse.ArgumentTypeError("%r is not a size between 2 and 4096 GiB" % word)
     return size
 
 
 def main():
     args = arguments()
-    from training import place
+    from training import backend
 
-    place.settle(args.real, args.simulated, args.card)
+    backend.choose(args.real, args.simulated, args.card)
     import torch
 
     train(args, simulated="simulated" in torch.__version__)
@@ -70,16 +70,16 @@ def train(args, simulated):
     torch.manual_seed(args.seed)
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda")
-    card = torch.cuda.get_device_properties(0)
-    scenario = scenarios.SCENARIOS[args.scenario](card.total_memory, args.steps, args.seed)
-    size = sizing.MODELS[args.model](card.total_memory, scenario.fill)
+    gpu = torch.cuda.get_device_properties(0)
+    scenario = scenarios.SCENARIOS[args.scenario](gpu.total_memory, args.steps, args.seed)
+    size = sizing.MODELS[args.model](gpu.total_memory, scenario.fill)
     model = models.MODELS[args.model](size).to(device)
     source = data.DATA[args.model](size, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     print(
         "%s of %d layers, width %d, length %d; batch %d, %d forward(s) a step%s; on %s"
         % ((args.model, size.layers, size.width, size.length, args.batch_size, args.grad_accum)
-           + (", AMP" if args.amp else "", card.name)),
+           + (", AMP" if args.amp else "", gpu.name)),
         flush=True,
     )
     line = progress.Progress(args.steps, simulated)
@@ -98,13 +98,13 @@ def train(args, simulated):
     print("finished %d steps, peak %.2f GiB allocated of %.2f GiB%s" % (
         args.steps,
         torch.cuda.max_memory_allocated() / sizing.GIB,
-        card.total_memory / sizing.GIB,
+        gpu.total_memory / sizing.GIB,
         " (simulated)" if simulated else "",
     ))
 
 
 def train_step(args, model, source, optimizer, scenario, step):
-    """One optimizer step of `grad_accum` forwards: the gradient of the mean over all their samples."""
+    """One optimizer step of `grad_accum` forward passes: the gradient of the mean over all their samples."""
     import torch
 
     total = 0.0
@@ -123,7 +123,7 @@ def train_step(args, model, source, optimizer, scenario, step):
 
 
 def validate(args, model, source, scenario, line):
-    """The mean loss over some batches. Missing, and meant to be: torch.no_grad()."""
+    """The mean loss over some batches. Lacks torch.no_grad(), on purpose."""
     import torch
 
     model.eval()

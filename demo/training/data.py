@@ -1,4 +1,5 @@
-"""Small data sets that can really be learned, made on the device: no download, no files but Python's own sources."""
+"""Small data sets that can really be learned, made on the device: no downloads, and no files but Python's own
+sources."""
 import glob
 import os
 
@@ -8,7 +9,7 @@ TEXT_BYTES = 1 << 20
 
 
 class Text:
-    """Windows of Python's standard library, a byte a token."""
+    """Windows of the source of Python's standard library, one token per byte."""
 
     def __init__(self, size, device):
         self.length = size.length
@@ -22,7 +23,7 @@ class Text:
 
 
 def source_text(least):
-    """Up to a MiB of *.py files; this file over and over where the library's are not there to read."""
+    """Up to a MiB of *.py files; this file repeated if the library's sources are not readable."""
     text = b""
     for path in sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py"))):
         with open(path, "rb") as file:
@@ -49,7 +50,7 @@ class Images:
 
 
 class Landscape:
-    """Points of the plane and a height over each."""
+    """Points in the plane, and the height of a landscape at each."""
 
     def __init__(self, size, device):
         self.points = size.length

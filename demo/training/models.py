@@ -1,7 +1,7 @@
-"""The three models, against torch's public API alone: real and simulated torch run this very code.
+"""The three models, written against torch's public API: real and simulated torch run this very code.
 
-Each forward takes inputs and targets and gives (loss, states); `states` are hidden tensors that some scenario keeps,
-about a sixteenth of all activations, as `output_hidden_states` of well-known libraries gives them.
+Each forward takes inputs and targets and returns (loss, states); `states` are hidden tensors that some scenarios keep,
+about a sixteenth of all activations, like `output_hidden_states` of well-known libraries.
 """
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""One line of progress in place on a terminal, a plain line now and then elsewhere."""
+"""One progress line, updated in place on a terminal; elsewhere a plain line now and then."""
 import shutil
 import sys
 import time
@@ -11,7 +11,7 @@ BAR = 16
 
 
 class Progress:
-    """Counts steps of `total`; `simulated` marks every figure's origin."""
+    """Counts steps of `total`; `simulated` labels the figures as such."""
 
     def __init__(self, total, simulated):
         self.total = total
@@ -22,7 +22,7 @@ class Progress:
         self.width = 0
 
     def show(self, step, loss, doing="step"):
-        """Step (or validation) so far, its loss, the rate, and the allocator's figures."""
+        """Shows the step (or validation) so far, its loss, the rate, and the allocator's figures."""
         now = time.monotonic()
         if not self.in_place and step < self.total and now - self.printed < PLAIN_EVERY_S:
             return
@@ -37,8 +37,8 @@ class Progress:
         if self.in_place:
             full = int(BAR * min(1.0, step / self.total))
             text = "|%s%s| %s" % ("#" * full, "-" * (BAR - full), text)
-            # The terminal may have been resized since the last line; a line that is wider wraps,
-            # and then `\r` leads back to its last part only. What is left out first is the end.
+            # The terminal may have been resized since the last line; a line that is too long wraps, and then
+            # `\r` returns only to its last row. So the end is cut off.
             room = shutil.get_terminal_size().columns - 1
             text = text[:room]
             sys.stdout.write("\r" + text.ljust(min(self.width, room)))
@@ -48,7 +48,7 @@ class Progress:
         sys.stdout.flush()
 
     def close(self):
-        """End the line, so that what follows begins a new one."""
+        """Ends the line, so that what follows starts a new one."""
         if self.in_place and self.width:
             sys.stdout.write("\n")
             sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""What goes wrong, and truly so: each scenario is a mistake (or a want) that real trainings have.
+"""What goes wrong, for real: each scenario is a mistake (or a limit) that real trainings have.
 
-`fill` is the share of the card that the training's own peak takes at batch 64; what a scenario adds comes on top.
+`fill` is the share of the GPU's memory that the training itself uses at its peak at batch 64; a scenario may add to it.
 """
 import random
 from collections import deque
@@ -17,7 +17,7 @@ class Scenario:
         self.steps = steps
 
     def share(self, step):
-        """How much of a sample's full length this step uses."""
+        """The share of a sample's full length that this step uses."""
         return 1.0
 
     def after_backward(self, states):
@@ -32,11 +32,11 @@ class Scenario:
 
 
 class Capacity(Scenario):
-    """Too large: 1.35 times the card at batch 64, two thirds of it at batch 32.
+    """Too large: 1.35 times the GPU's memory at batch 64, two thirds of it at batch 32.
 
-    Trains on a quarter of the length at first, as sequence-length warm-up and progressive resizing do: so it runs for
-    a few seconds and then does not fit. All that it holds is in use; no allocator setting makes room. (A quarter and
-    not a half: a block's sizes are 1, 3 and 4 times its width, and a half would leave blocks of 1.5 in the cache.)
+    Trains on a quarter of the length at first, like sequence-length warm-up and progressive resizing: so it runs for a
+    few seconds and then does not fit. All its memory is in use; no allocator setting makes room. (A quarter and not a
+    half: a block's sizes are 1, 3 and 4 times its width, and a half would leave blocks of 1.5 in the cache.)
     """
 
     fill = 1.35
@@ -47,9 +47,9 @@ class Capacity(Scenario):
 
 
 class Leak(Scenario):
-    """Hidden states kept for statistics that are made at the end: the floor rises with every step.
+    """Hidden states kept for statistics that are computed at the end: live memory grows with every step.
 
-    `.detach().cpu()` would mend it. A smaller batch rises more slowly and ends the same.
+    `.detach().cpu()` would fix it. A smaller batch grows more slowly and ends the same way.
     """
 
     fill = 0.5
@@ -74,13 +74,13 @@ class Evaluation(Scenario):
 
 
 class Fragmentation(Scenario):
-    """Lengths vary and part of each step's states stays: holes too small for the next step's tensors.
+    """Lengths vary and part of each step's states stays: the holes are too small for the next step's tensors.
 
-    A memory of hard examples keeps the states of 55 % of each batch. Each copy is cut from a cached block of a whole
-    state; the rest of that block, 45 %, is too small for anything large of a later step, and because the copy lives
-    the block cannot be given back. Emptying the cache after every step, as people do against just this, makes it
-    worse: the next step's blocks are all new. In use is never more than 86 % of the card; expandable segments give
-    the holes back.
+    A memory of hard examples keeps the states of 55 % of each batch. Each copy is cut from a cached block the size of a
+    whole state; the rest of that block, 45 %, is too small for any large tensor of a later step, and because the copy
+    is alive the block cannot be released. Emptying the cache after every step, which people do against exactly this,
+    makes it worse: the next step's blocks are all new. At most 86 % of the GPU's memory is ever in use; expandable
+    segments make the holes usable.
     """
 
     fill = 0.45

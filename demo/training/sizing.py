@@ -1,7 +1,7 @@
-"""How large each model is, so that its peak is a given share of the card at batch 64.
+"""How large each model is, so that its peak is a given share of the GPU's memory at batch 64.
 
-Everything follows from what a training keeps for backward, counted by hand below; the models are wide enough to be
-models and long enough to fill the card, with as little arithmetic as that allows. Bytes throughout.
+Everything follows from what a training saves for backward, counted by hand below; the models are wide enough to be
+realistic and long enough to fill the GPU, with as little arithmetic as that allows. All sizes in bytes.
 """
 from collections import namedtuple
 
@@ -19,14 +19,14 @@ VOCABULARY = 256
 
 
 def gpt(capacity, share):
-    """Width and depth grow with the card, so that sequences stay short enough for attention to be cheap."""
+    """Width and depth grow with the GPU's memory, so that sequences stay short enough for attention to be cheap."""
     for limit, width, layers in ((12, 384, 12), (40, 384, 24), (100, 512, 32)):
         if capacity <= limit * GIB:
             break
     else:
         width, layers = 512, 48
     # Per token and layer, in widths of 4 bytes: two norms' inputs, two norms' outputs, q k v, attention's output,
-    # the hidden layer before and after GELU (4 each); at the turn to backward about ten more once.
+    # the hidden layer before and after GELU (4 each); plus about ten once, where backward begins.
     per_token = 4 * width * (16 * layers + 10) + 24 * layers
     parameters = layers * 12 * width * width + 2 * VOCABULARY * width
     return Size(width, layers, lengths(capacity, share, parameters, per_token, 16))
@@ -48,10 +48,10 @@ def mlp(capacity, share):
 
 
 def lengths(capacity, share, parameters, per_unit, multiple):
-    """How many units a sample has, for a peak of `share` of the card at the reference batch."""
+    """How many units a sample has, for a peak of `share` of the GPU's memory at the reference batch."""
     room = share * capacity - BYTES_PER_PARAMETER * parameters
     units = room / (REFERENCE_BATCH * per_unit)
-    # Long samples in rounder numbers: their tensors then fill the allocator's 2 MiB steps without a rest.
+    # Long samples in rounder numbers: their tensors then fill the allocator's 2 MiB granularity exactly.
     if units > 32 * multiple:
         multiple *= 4
     return max(multiple, int(units) // multiple * multiple)

@@ -6,15 +6,15 @@ from support import GIB, MIB
 from torch.simulation import text
 from torch.simulation.allocator import Allocator
 from torch.simulation.blocks import round_size, segment_size
-from torch.simulation.card import CONTEXT_BYTES, Card
-from torch.simulation.refusals import OutOfMemoryError
+from torch.simulation.gpu import CONTEXT_BYTES, Gpu
+from torch.simulation.errors import OutOfMemoryError
 from torch.simulation.settings import Settings
 
 
 def allocator(gib=2.0, conf="", foreign=0):
-    card = Card(gib * GIB, foreign=foreign, speed=0)
-    card.create_context()
-    return Allocator(card, Settings(conf))
+    gpu = Gpu(gib * GIB, foreign=foreign, speed=0)
+    gpu.create_context()
+    return Allocator(gpu, Settings(conf))
 
 
 def current(of, name, pool="all"):
@@ -47,7 +47,7 @@ def check_sums(case, of):
     case.assertEqual(stats["allocation"]["all"]["current"], len(live))
     case.assertEqual(stats["reserved_bytes"]["all"]["current"], reserved)
     case.assertEqual(stats["inactive_split_bytes"]["all"]["current"], inactive_split)
-    case.assertEqual(of.card.mapped, reserved)
+    case.assertEqual(of.gpu.mapped, reserved)
     for name, figure in stats.items():
         if not isinstance(figure, dict) or "all" not in figure:
             continue
@@ -158,7 +158,7 @@ class Blocks(unittest.TestCase):
             memory.empty_cache()
             check_sums(self, memory)
             self.assertEqual(current(memory, "reserved_bytes"), 0)
-            self.assertEqual(memory.card.used_by_this_process, CONTEXT_BYTES)
+            self.assertEqual(memory.gpu.used_by_this_process, CONTEXT_BYTES)
 
 
 class Pressure(unittest.TestCase):
@@ -183,7 +183,7 @@ class Pressure(unittest.TestCase):
         memory.free(kept)
         memory.allocate(400 * MIB)
 
-    def test_the_message_names_the_segment_and_the_card(self):
+    def test_the_message_names_the_segment_and_the_gpu(self):
         memory = allocator(gib=1.0)
         memory.allocate(100 * MIB)
         with self.assertRaises(OutOfMemoryError) as raised:
@@ -195,7 +195,7 @@ class Pressure(unittest.TestCase):
         self.assertIn("100.00 MiB is allocated by PyTorch, and 0 bytes is reserved", message)
         self.assertEqual(memory.statistics()["num_ooms"], 1)
 
-    def test_others_on_the_card_take_their_part_and_are_named(self):
+    def test_others_on_the_gpu_take_their_part_and_are_named(self):
         memory = allocator(gib=2.0, foreign=GIB)
         with self.assertRaises(OutOfMemoryError) as raised:
             memory.allocate(600 * MIB)
@@ -285,7 +285,7 @@ class Expandable(unittest.TestCase):
         memory.free(memory.allocate(50 * MIB))
         memory.empty_cache()
         self.assertEqual(current(memory, "segment"), 0)
-        self.assertEqual(memory.card.mapped, 0)
+        self.assertEqual(memory.gpu.mapped, 0)
         memory.allocate(50 * MIB)
         check_sums(self, memory)
 
@@ -307,10 +307,10 @@ class Text(unittest.TestCase):
 
 
 class ForeignCard(unittest.TestCase):
-    def test_a_full_card_refuses_the_context(self):
-        card = Card(2 * GIB, foreign=2 * GIB - 100 * MIB, speed=0)
+    def test_a_full_gpu_refuses_the_context(self):
+        gpu = Gpu(2 * GIB, foreign=2 * GIB - 100 * MIB, speed=0)
         with self.assertRaisesRegex(RuntimeError, "CUDA error: out of memory"):
-            card.create_context()
+            gpu.create_context()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""demo/train.py on simulated cards: each scenario ends as it says, by the simulated allocator's arithmetic."""
+"""demo/train.py on simulated GPUs: each scenario ends as it says, by the simulated allocator's arithmetic."""
 import concurrent.futures
 import re
 import unittest
@@ -121,8 +121,8 @@ class Progress(unittest.TestCase):
 
     def test_bad_words_are_refused_before_anything_runs(self):
         for words, refusal in (
-            (("--batch-size", "0"), "'0' is no whole number from 1"),
-            (("--card", "one"), "'one' is no size between 2 and 4096 GiB"),
+            (("--batch-size", "0"), "'0' is not a whole number of at least 1"),
+            (("--card", "one"), "'one' is not a size between 2 and 4096 GiB"),
             (("--scenario", "luck"), "invalid choice: 'luck'"),
             (("--real",), "not allowed with argument --simulated"),
         ):

@@ -52,7 +52,7 @@ class Refused(unittest.TestCase):
     def test_a_card_size_that_is_no_number_is_named(self):
         status, _, errors = python("import torch; torch.cuda.init()", OOMPH_SIMULATED_CARD_GIB="large")
         self.assertEqual(status, 1)
-        self.assertIn("OOMPH_SIMULATED_CARD_GIB='large' is no number", errors)
+        self.assertIn("OOMPH_SIMULATED_CARD_GIB='large' is not a number", errors)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""A stand-in for PyTorch on a simulated GPU, for demo/train.py alone.
+"""A stand-in for PyTorch on a simulated GPU, used only by demo/train.py.
 
-It lies in demo/simulated and is put on the path only after demo/train.py found no usable torch. It exists so that oomph
-can be tried where there is no NVIDIA GPU: tensors have sizes and no numbers, the caching allocator underneath is
-PyTorch's own by its rules, and so the probe, the parser and the remedies meet the real thing's behaviour. Nothing it
-prints or measures is a measurement of a GPU. Pure standard library, Python 3.8 and later.
+Put on the path only after demo/train.py found no usable torch, so that oomph can be tried without an NVIDIA GPU.
+Tensors have sizes but no numbers; the caching allocator underneath follows PyTorch's own rules, so the probe, the
+scanner and the remedies meet the behaviour of the real one. Nothing it prints is a measurement of a GPU. Standard
+library only, Python 3.8 and later.
 """
 from . import _types
 from ._types import Size, bfloat16, device, dtype, float16, float32, float64, int32, int64, uint8
 from ._types import bool_ as bool
 from ._tensor import Tensor, is_tensor
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .simulation.refusals import AcceleratorError, OutOfMemoryError
+from .simulation.errors import AcceleratorError, OutOfMemoryError
 from .version import __version__
 from . import _C, amp, autograd, cuda, nn, optim, utils, version
 from .amp import (
@@ -45,6 +45,6 @@ def manual_seed(seed):
 
 
 def set_float32_matmul_precision(precision):
-    """Accepted; the simulated card has one speed."""
+    """Accepted and ignored: the simulated GPU has one speed."""
     if precision not in ("highest", "high", "medium"):
         raise ValueError("precision must be one of highest, high, medium")

@@ -1,4 +1,4 @@
-"""Making tensors. Where the real functions fill them with numbers, these only take the room."""
+"""Creating tensors. Where the real functions fill them with numbers, these only allocate the memory."""
 from . import _types
 from ._storage import CPU
 from ._tensor import Tensor

@@ -1,6 +1,6 @@
-"""Recording an operation: allocate what it gives, keep what its backward will need, and say what backward allocates.
+"""Recording an operation: allocate its output, keep what backward needs, and define what backward allocates.
 
-Every operation of this package comes down to `operation`, `view` or `split`. Sizes are exact; numbers are not computed.
+Every operation of this package ends in `operation`, `view` or `split`. Sizes are exact; numbers are not computed.
 """
 from ._types import Size
 from .autograd import grad_mode
@@ -8,9 +8,9 @@ from .autograd.graph import Node
 
 
 def operation(name, tensors, shape, dtype, saved=(), save_output=False, workspace=0):
-    """A new tensor. `saved` are tensors kept for backward, whose gradients are new tensors of the inputs' shapes.
+    """A new tensor. `saved` are tensors kept for backward; their gradients are new tensors of the inputs' shapes.
 
-    `workspace` bytes are taken while the operation runs, forward and backward alike.
+    `workspace` bytes are allocated while the operation runs, in forward and in backward.
     """
     from ._tensor import Tensor
 
@@ -29,7 +29,7 @@ def operation(name, tensors, shape, dtype, saved=(), save_output=False, workspac
 
 
 def added(name, tensors, shape, dtype):
-    """A sum: keeps nothing, and its gradient passes through to every input of the same shape and dtype."""
+    """A sum: saves nothing, and its gradient passes through to every input of the same shape and dtype."""
     output = tensors[0]._sibling(Size(shape), dtype)
     output._touch(*tensors)
     if records(tensors):
@@ -38,7 +38,7 @@ def added(name, tensors, shape, dtype):
 
 
 def view(name, tensor, shape):
-    """The same storage in another shape; backward is a view as well."""
+    """The same storage in another shape; its backward is a view as well."""
     output = tensor._alias(Size(shape))
     if records((tensor,)):
         output._record(Node(name, _reshaped, (tensor,), ()))
@@ -64,7 +64,7 @@ def split(name, tensor, shapes):
 
 
 def records(tensors):
-    """Whether an operation on these leaves a node behind."""
+    """Whether an operation on these tensors is recorded in the graph."""
     return grad_mode._mode.enabled and any(tensor.requires_grad for tensor in tensors)
 
 

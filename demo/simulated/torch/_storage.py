@@ -1,14 +1,14 @@
-"""Storage: what ties a tensor to the allocator. It lives as long as anything refers to it and frees its block at once.
+"""Storage: what connects a tensor to the allocator. It frees its block as soon as nothing refers to it.
 
-CPython's reference counts decide that moment, here as in the real torch; so a training that keeps a tensor too long
-keeps its memory here for the same reason.
+CPython's reference counts decide when that is, as in the real torch; so a training that keeps a tensor too long keeps
+its memory here for the same reason.
 """
 from . import _types
 from .cuda import _runtime
 
 
 class Storage:
-    """`size` bytes on a device; on the CPU nothing is allocated, since nobody watches that memory here."""
+    """`size` bytes on a device; nothing is allocated on the CPU, since its memory is not watched here."""
 
     __slots__ = ("_block", "_size", "_device", "_allocator", "__weakref__")
 

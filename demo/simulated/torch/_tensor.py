@@ -1,4 +1,4 @@
-"""Tensor: a shape, a dtype and a storage. It holds no numbers; that is the whole simulation's bargain."""
+"""Tensor: a shape, a dtype and a storage, but no numbers."""
 import weakref
 
 from . import _types
@@ -22,7 +22,7 @@ def broadcast(first, second):
 
 
 class Tensor:
-    """As much of torch.Tensor as a training that fits on one page needs."""
+    """As much of torch.Tensor as a one-page training needs."""
 
     __slots__ = ("shape", "dtype", "_storage", "requires_grad", "grad", "_node", "_output", "_accumulate", "_start",
                  "__weakref__")
@@ -38,7 +38,7 @@ class Tensor:
         self._accumulate = None
         self._start = None
 
-    # How the package makes tensors.
+    # Creation, used by the package.
 
     @classmethod
     def _empty(cls, shape, dtype, device):
@@ -64,7 +64,7 @@ class Tensor:
         self._output = output
 
     def _edge(self):
-        """Where this tensor's gradient goes: (node, which of its outputs), None where none is wanted."""
+        """Where this tensor's gradient goes: (node, index of its output), or None if it needs no gradient."""
         if self._node is not None:
             return self._node, self._output
         if not self.requires_grad:
@@ -76,14 +76,14 @@ class Tensor:
         return node, 0
 
     def _touch(self, *others):
-        """Time passes as a kernel writes this tensor and reads the others."""
+        """Advances time as a kernel writes this tensor and reads the others."""
         if self._storage._device.type == "cuda":
             touched = self.nbytes
             for other in others:
                 touched += other.nbytes
-            _runtime.card().touch(touched)
+            _runtime.gpu().touch(touched)
 
-    # What a tensor says of itself.
+    # Properties.
 
     @property
     def device(self):
@@ -141,11 +141,11 @@ class Tensor:
         return "tensor(simulated, size=%s, dtype=%r, device='%s')" % (tuple(self.shape), self.dtype, self.device)
 
     def item(self):
-        """A made-up figure: a loss's decay for a loss, 0.0 for anything else."""
+        """A made-up number: a decaying loss for a loss, 0.0 for anything else."""
         if self.numel() != 1:
             raise RuntimeError("a Tensor with %d elements cannot be converted to Scalar" % self.numel())
         if self.is_cuda:
-            _runtime.card().wait()
+            _runtime.gpu().wait()
         return 0.0 if self._start is None else _runtime.loss.value(self._start)
 
     def __float__(self):
@@ -184,7 +184,7 @@ class Tensor:
         return view("ViewBackward0", self, self._resolved(shape))
 
     def reshape(self, *shape):
-        """Always a view: what the layouts of this package's operations allow."""
+        """Always a view: the layouts of this package's operations allow it."""
         return view("ViewBackward0", self, self._resolved(shape))
 
     def flatten(self, start_dim=0, end_dim=-1):

@@ -1,8 +1,8 @@
-"""dtype, device and Size: the words in which a tensor's extent is given."""
+"""dtype, device and Size: what describes a tensor's extent."""
 
 
 class dtype:
-    """A number format; only its size and whether it is floating matter here."""
+    """A number format; only its size and whether it is floating point matter here."""
 
     def __init__(self, name, itemsize, is_floating_point):
         self.name = name
@@ -26,12 +26,13 @@ _PRECEDENCE = (float64, float32, bfloat16, float16, int64, int32, uint8, bool_)
 
 
 def promoted(first, second):
-    """The dtype of an operation on both: the wider; bfloat16 with float16 would be float32 and does not occur."""
+    """The dtype of an operation on both: the wider one. (bfloat16 with float16 gives float32; that does not occur
+    here.)"""
     return min(first, second, key=_PRECEDENCE.index)
 
 
 class device:
-    """`cpu` or `cuda:0`; a bare `cuda` is the first, and only, card."""
+    """`cpu` or `cuda:0`; a bare `cuda` is the first, and only, GPU."""
 
     def __init__(self, type, index=None):
         if isinstance(type, device):

@@ -1,4 +1,4 @@
-"""What `torch.version` says. No CUDA stands behind it, so none is named as if it did."""
+"""What `torch.version` says. There is no CUDA here, so no version of it is named."""
 __version__ = "2.11.0+simulated"
 cuda = "simulated"
 hip = None

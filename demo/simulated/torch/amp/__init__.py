@@ -1,8 +1,8 @@
-"""Autocast: which operations run in the low precision, and the cache of the weights' casts.
+"""Autocast: which operations run in low precision, and the cache of the weights' casts.
 
-The lists are the real ones, cut to the operations that exist here. Memory under AMP follows from them alone: linear
-layers, convolutions and attention save halves; normalisation and losses stay in float32 and save float32; every weight
-has a low-precision copy until the outermost context ends.
+The lists are the real ones, reduced to the operations that exist here. They alone decide memory under AMP: linear
+layers, convolutions and attention save 16-bit tensors; normalisation and losses stay in float32 and save float32; every
+weight has a low-precision copy until the outermost context ends.
 """
 import threading
 
@@ -73,7 +73,7 @@ def clear_autocast_cache():
 
 
 def lowered(*tensors):
-    """The arguments of an operation of the low-precision list, cast where autocast is on."""
+    """The arguments of an operation on the low-precision list, cast if autocast is on."""
     return [_cast(tensor) for tensor in tensors]
 
 
@@ -86,13 +86,13 @@ def _cast(tensor):
     cached = _state.cache.get(id(tensor))
     if cached is None:
         cached = tensor.to(dtype)
-        # The tensor is kept beside its cast, so that its id stays its own.
+        # The tensor is kept beside its cast, so that its id is not reused.
         _state.cache[id(tensor)] = cached = (tensor, cached)
     return cached[1]
 
 
 def raised(tensor):
-    """The argument of an operation of the float32 list."""
+    """The argument of an operation on the float32 list."""
     if _state.dtype is not None and tensor.dtype in (_types.bfloat16, _types.float16):
         return tensor.to(_types.float32)
     return tensor

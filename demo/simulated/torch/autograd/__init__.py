@@ -4,7 +4,7 @@ from .grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, se
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Gradients of one scalar (or of a tensor with its gradient given) for all leaves."""
+    """Computes the gradients of one scalar (or of a tensor with its gradient given) for all leaves."""
     tensor = tensors[0] if isinstance(tensors, (tuple, list)) else tensors
     given = grad_tensors[0] if isinstance(grad_tensors, (tuple, list)) else grad_tensors
     edge = tensor._edge()

@@ -15,7 +15,7 @@ def is_grad_enabled():
 
 
 class set_grad_enabled:
-    """Takes effect at once; as a context manager or decorator, gives the mode back at the end."""
+    """Takes effect at once; as a context manager or decorator it restores the mode at the end."""
 
     def __init__(self, mode):
         self.mode = mode
@@ -63,11 +63,11 @@ class no_grad(_Switch):
 
 
 class inference_mode(no_grad):
-    """As no_grad; what it saves beyond it is not simulated."""
+    """Like no_grad; what the real one saves beyond that is not simulated."""
 
 
 class enable_grad(_Switch):
-    """The opposite."""
+    """The opposite of no_grad."""
 
     enabled = True
 

@@ -1,7 +1,7 @@
 """The graph of recorded operations and the engine that runs it backwards.
 
-A node holds the storages that its backward needs: they are the activations. The engine lets them go node by node, which
-is why memory falls during backward. Nodes hold storages and never tensors, so no cycle keeps memory alive.
+A node refers to the storages that its backward needs: these are the activations. The engine releases them node by node,
+which is why memory falls during backward. Nodes refer to storages, never to tensors, so no cycle keeps memory alive.
 """
 import heapq
 import itertools
@@ -13,7 +13,7 @@ _sequence = itertools.count(1)
 
 
 class Node:
-    """One operation. `edges` lead to the inputs' nodes; `inputs` are (shape, dtype, device, is a gradient wanted)."""
+    """One operation. `edges` lead to the inputs' nodes; `inputs` are (shape, dtype, device, needs a gradient)."""
 
     __slots__ = ("name", "sequence", "edges", "inputs", "saved", "rule", "outputs", "leaf", "__weakref__")
 
@@ -28,12 +28,12 @@ class Node:
         self.leaf = None
 
     def release(self):
-        """Drop what backward needed; a rule may hold tensors, too."""
+        """Drops what backward needed; a rule may refer to tensors, too."""
         self.saved = self.rule = None
 
 
 class AccumulateGrad(Node):
-    """The end of the line: puts the gradient where `tensor.grad` is."""
+    """The end of the graph: adds the gradient to `tensor.grad`."""
 
     __slots__ = ()
 
@@ -52,9 +52,9 @@ class AccumulateGrad(Node):
 
 
 def _engine_run_backward(root, gradient, retain_graph):
-    """Run the graph behind `root`, latest operation first.
+    """Runs the graph behind `root`, latest operation first.
 
-    An out-of-memory error comes out without the engine's own frames: the real engine is no Python and has none.
+    An OutOfMemoryError is raised without the engine's own frames: the real engine is C++ and has none.
     """
     enabled = grad_mode._mode.enabled
     outer = _runtime.history.in_backward
@@ -97,7 +97,7 @@ def _run(root, gradient, retain_graph):
             target, output = edge
             slots = gradients.setdefault(target, {})
             if outgoing[position] is not None and output not in slots:
-                # A second gradient for the same output is added in place: it takes no memory of its own.
+                # A second gradient for the same output is added in place and takes no memory of its own.
                 slots[output] = outgoing[position]
             waiting_for[target] -= 1
             if not waiting_for[target]:
@@ -123,7 +123,7 @@ def _dependencies(root):
 
 
 def _accumulate(leaf, gradient):
-    """The first gradient is taken as it is; later ones are added in place."""
+    """The first gradient is stored as it is; later ones are added in place."""
     if gradient is None:
         return
     if leaf.grad is None:

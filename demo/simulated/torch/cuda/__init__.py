@@ -1,6 +1,6 @@
-"""torch.cuda on the simulated card: initialisation as late as in the real one, memory figures from its allocator."""
+"""torch.cuda on the simulated GPU: initialised as late as the real one, memory figures from its allocator."""
 from .. import _types
-from ..simulation.refusals import OutOfMemoryError
+from ..simulation.errors import OutOfMemoryError
 from . import _runtime, memory
 from ._runtime import DeferredCudaCallError
 from .memory import (
@@ -20,12 +20,12 @@ from .memory import (
 
 
 class _DeviceProperties:
-    """What get_device_properties gives; every field that names the card says that it is simulated."""
+    """The result of get_device_properties; the fields that name the GPU say that it is simulated."""
 
-    def __init__(self, card):
-        self.name = card.name
-        self.total_memory = card.capacity
-        self.uuid = card.uuid
+    def __init__(self, gpu):
+        self.name = gpu.name
+        self.total_memory = gpu.capacity
+        self.uuid = gpu.uuid
         self.major, self.minor = 0, 0
         self.multi_processor_count = 1
 
@@ -72,7 +72,7 @@ def _index(device):
 def get_device_properties(device=None):
     _runtime.lazy_init()
     _index(device)
-    return _DeviceProperties(_runtime.card())
+    return _DeviceProperties(_runtime.gpu())
 
 
 def get_device_name(device=None):
@@ -89,7 +89,7 @@ def is_bf16_supported(including_emulation=True):
 
 def synchronize(device=None):
     _runtime.lazy_init()
-    _runtime.card().wait()
+    _runtime.gpu().wait()
 
 
 def manual_seed(seed):

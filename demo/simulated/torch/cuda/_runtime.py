@@ -1,6 +1,6 @@
-"""The one simulated device of this process: made when CUDA is initialised, gone in a forked child.
+"""The one simulated device of this process: created when CUDA is initialised, gone in a forked child.
 
-Kept apart from `torch.cuda` so that tensors can reach the allocator without the public module.
+Separate from `torch.cuda` so that tensors can reach the allocator without the public module.
 """
 import os
 import threading
@@ -9,19 +9,19 @@ import traceback
 from ..autograd import grad_mode
 from ..simulation import observers
 from ..simulation.allocator import Allocator
-from ..simulation.card import Card
+from ..simulation.gpu import Gpu
 from ..simulation.loss import SimulatedLoss
 from ..simulation.settings import Settings
 from ..simulation.snapshot import History
 
 
 class DeferredCudaCallError(Exception):
-    """A queued call failed inside initialisation."""
+    """A queued call failed during initialisation."""
 
 
 class _State:
     def __init__(self):
-        self.card = None
+        self.gpu = None
         self.allocator = None
         self.initialised_in = None
         self.initialising = False
@@ -43,7 +43,7 @@ def in_bad_fork():
 
 
 def lazy_call(call):
-    """Now, or as part of the initialisation that is to come."""
+    """Calls it now, or during the initialisation to come."""
     if is_initialized():
         call()
     else:
@@ -51,7 +51,8 @@ def lazy_call(call):
 
 
 def lazy_init():
-    """Read the allocator's settings, make the context, then run what was queued; is_initialized() is False in there."""
+    """Reads the allocator's settings, creates the context, then runs the queued calls; is_initialized() is False
+    there."""
     with _state.lock:
         if is_initialized() or _state.initialising:
             return
@@ -81,18 +82,18 @@ def _make_allocator():
     if _state.allocator is not None:
         return
     settings = Settings.of_environment()
-    described = card()
+    described = gpu()
     described.create_context()
     allocator = Allocator(described, settings)
     allocator.call_observer = _call_observer
     _state.allocator = allocator
 
 
-def card():
-    """The card, described from the environment; asking about it initialises nothing."""
-    if _state.card is None:
-        _state.card = Card.of_environment()
-    return _state.card
+def gpu():
+    """The GPU, described by the environment; asking for it initialises nothing."""
+    if _state.gpu is None:
+        _state.gpu = Gpu.of_environment()
+    return _state.gpu
 
 
 def allocator():
@@ -103,7 +104,7 @@ def allocator():
 
 
 def allocator_if_made():
-    """The allocator, or None before the initialisation reached it."""
+    """The allocator, or None before it was created during initialisation."""
     return None if in_bad_fork() else _state.allocator
 
 

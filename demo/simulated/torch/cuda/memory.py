@@ -9,7 +9,7 @@ def memory_stats_as_nested_dict(device=None):
 
 
 def memory_stats(device=None):
-    """Flattened and sorted, as the real one."""
+    """Flattened and sorted, like the real one."""
     flat = {}
 
     def flatten(prefix, value):
@@ -59,10 +59,10 @@ def empty_cache():
 
 
 def mem_get_info(device=None):
-    """(free, total) of the card; makes a context, as the real one does."""
+    """(free, total) of the GPU; creates a context, like the real one."""
     _runtime.lazy_init()
-    card = _runtime.card()
-    return card.free, card.capacity
+    gpu = _runtime.gpu()
+    return gpu.free, gpu.capacity
 
 
 def get_allocator_backend():
@@ -79,7 +79,7 @@ def set_per_process_memory_fraction(fraction, device=None):
 
 def get_per_process_memory_fraction(device=None):
     allowed = _runtime.allocator().allowed
-    return 1.0 if allowed is None else allowed / _runtime.card().capacity
+    return 1.0 if allowed is None else allowed / _runtime.gpu().capacity
 
 
 def memory_snapshot(mempool_id=None, include_traces=True):
@@ -87,7 +87,7 @@ def memory_snapshot(mempool_id=None, include_traces=True):
 
 
 def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=2 ** 63 - 1, device=None, **_):
-    """Stacks of live blocks only; a trace of events is not kept."""
+    """Stacks of live blocks only; a history of events is not kept."""
     if enabled not in (None, "state", "all"):
         raise ValueError("Expected enabled to be one of None, 'state', 'all' but got %r" % (enabled,))
     if not _runtime.is_initialized():

@@ -1,4 +1,4 @@
-"""torch.nn, as far as demo/train.py goes."""
+"""torch.nn, as far as demo/train.py needs it."""
 from . import functional, modules
 from .modules import (
     GELU,

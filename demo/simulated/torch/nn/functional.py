@@ -1,6 +1,6 @@
-"""The operations of a training, each with the shapes it gives and what it keeps for backward.
+"""The operations of a training, each with its output shape and what it saves for backward.
 
-What is kept follows derivatives.yaml of PyTorch: it decides how much memory activations take, and with it everything
+What is saved follows PyTorch's derivatives.yaml: it decides how much memory activations take, and with it everything
 that the demo shows.
 """
 import math
@@ -41,7 +41,7 @@ def relu(input, inplace=False):
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
-    """The fused kernels: they keep their inputs, their output and one figure per row, never the scores."""
+    """The fused kernels: they save inputs, output and one value per row, never the attention scores."""
     query, key, value = amp.lowered(query, key, value)
     rows = query._sibling(query.shape[:-1], float32)
     return operation(
@@ -55,7 +55,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0):
-    """An implicit-GEMM convolution: no workspace to speak of."""
+    """An implicit-GEMM convolution: almost no workspace."""
     input, weight, bias = amp.lowered(input, weight, bias)
     batch, _, height, width = input.shape
     out, _, rows, columns = weight.shape

@@ -1,4 +1,4 @@
-"""Parameter: a tensor that a Module notices when it is assigned to it."""
+"""Parameter: a tensor that a Module registers when it is assigned to it."""
 from .._tensor import Tensor
 
 

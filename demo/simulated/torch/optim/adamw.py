@@ -1,4 +1,5 @@
-"""AdamW: two states per parameter, made in the first step, and one temporary of the parameters' size in every step."""
+"""AdamW: two states per parameter, created in the first step, and one temporary of the parameters' size in each
+step."""
 from .._storage import CPU
 from .._tensor import Tensor
 from .._types import float32
@@ -17,7 +18,7 @@ class AdamW(Optimizer):
                 state["step"] = Tensor._empty((), float32, CPU)
                 state["exp_avg"] = parameter._sibling(parameter.shape, parameter.dtype)
                 state["exp_avg_sq"] = parameter._sibling(parameter.shape, parameter.dtype)
-        # The multi-tensor form, which the real one picks on CUDA, holds the square roots of all parameters at once.
+        # The multi-tensor form, the real one's default on CUDA, has the square roots of all parameters live at once.
         roots = [parameter._sibling(parameter.shape, parameter.dtype) for parameter in parameters]
         for parameter in parameters:
             state = self.state[parameter]
@@ -26,4 +27,4 @@ class AdamW(Optimizer):
 
 
 class Adam(AdamW):
-    """The same memory."""
+    """Uses the same memory."""

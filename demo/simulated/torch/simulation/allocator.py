@@ -1,8 +1,8 @@
-"""The caching allocator: PyTorch's rules for handing out, keeping and giving back device memory.
+"""The caching allocator: PyTorch's rules for allocating, caching and releasing device memory.
 
 Follows `DeviceCachingAllocator` of c10/cuda/CUDACachingAllocator.cpp (2.8 to 2.12) step by step: best fit in the pool,
-else a new segment, else give cached segments back and try again, else out of memory. Left out, because nothing here
-can exercise them: several streams, private pools (CUDA graphs), events.
+else a new segment, else release cached segments and try again, else out of memory. Left out, because nothing here can
+exercise them: several streams, private pools (CUDA graphs), events.
 """
 import threading
 
@@ -17,7 +17,7 @@ from .blocks import (
     segment_size,
 )
 from .expandable import ExpandableSegment
-from .refusals import OutOfMemoryError
+from .errors import OutOfMemoryError
 from .settings import UNLIMITED
 from .statistics import Statistics
 
@@ -25,8 +25,8 @@ from .statistics import Statistics
 class Allocator:
     """One device's memory. `observers` are called with (device, requested, total or allowed, free) before an OOM."""
 
-    def __init__(self, card, settings, device=0):
-        self.card = card
+    def __init__(self, gpu, settings, device=0):
+        self.gpu = gpu
         self.settings = settings
         self.device = device
         self.stats = Statistics(settings.max_split_size)
@@ -43,10 +43,10 @@ class Allocator:
         self._working = False
         self._freed_meanwhile = []
 
-    # What the program calls.
+    # Public interface.
 
     def allocate(self, size, frames=None):
-        """A block of at least `size` bytes (not 0), or OutOfMemoryError after the observers were told."""
+        """A block of at least `size` bytes (not 0), or OutOfMemoryError after the observers were called."""
         with self._lock:
             self._working = True
             try:
@@ -57,13 +57,13 @@ class Allocator:
                 message = self._out_of_memory(wanted)
             finally:
                 self._finish()
-        arguments = (self.device, wanted, self.card.capacity if self.allowed is None else self.allowed, self.card.free)
+        arguments = (self.device, wanted, self.gpu.capacity if self.allowed is None else self.allowed, self.gpu.free)
         for observer in list(self.observers):
             self.call_observer(observer, arguments)
         raise OutOfMemoryError(message)
 
     def free(self, block):
-        """Take a block back. May come at any moment, also from the garbage collector in the midst of `allocate`."""
+        """Frees a block. May be called at any moment, even by the garbage collector in the middle of `allocate`."""
         with self._lock:
             if self._working:
                 self._freed_meanwhile.append(block)
@@ -75,7 +75,7 @@ class Allocator:
                 self._finish()
 
     def empty_cache(self):
-        """Give back every segment that is wholly free."""
+        """Releases every segment that is entirely free."""
         with self._lock:
             self._working = True
             try:
@@ -84,11 +84,11 @@ class Allocator:
                 self._finish()
 
     def set_memory_fraction(self, fraction):
-        """Cap what this process may reserve; the context does not count."""
-        self.allowed = int(fraction * self.card.capacity)
+        """Caps what this process may reserve, not counting the context."""
+        self.allowed = int(fraction * self.gpu.capacity)
 
     def statistics(self):
-        """The nested dict of figures."""
+        """The nested dict of statistics."""
         with self._lock:
             return self.stats.nested()
 
@@ -111,19 +111,19 @@ class Allocator:
 
     @property
     def lock(self):
-        """Held by whoever walks `segments()`."""
+        """To be held while walking over `segments()`."""
         return self._lock
 
     def _finish(self):
-        """End of a piece of work: what the garbage collector dropped during it goes back now."""
+        """Ends an operation: frees what the garbage collector dropped during it."""
         while self._freed_meanwhile:
             self._take_back(self._freed_meanwhile.pop())
         self._working = False
 
-    # Handing out.
+    # Allocating.
 
     def _find_or_make(self, size, frames):
-        """(a block of at least `size` bytes or None, what the driver was or would have been asked for)."""
+        """(a block of at least `size` bytes or None, the bytes requested from the driver, or that would have been)."""
         pool = self.small if size <= SMALL_SIZE else self.large
         wanted = segment_size(size)
         block = self._best_fit(pool, size)
@@ -142,10 +142,10 @@ class Allocator:
         return block, wanted
 
     def _best_fit(self, pool, size):
-        """The smallest free block that `size` fits into, out of its pool."""
+        """The smallest free block that fits `size`, removed from its pool."""
         found = None
         for block in pool.free.at_least(size):
-            # A block that can grow counts with the size it can grow to, so that holes are filled first.
+            # A block that can grow counts with the size that it can reach, so that holes are filled first.
             if found is None:
                 found = block
             elif expandable_size(block) < expandable_size(found):
@@ -165,14 +165,14 @@ class Allocator:
         return found
 
     def _new_block(self, pool, size, wanted, frames):
-        """A block from the driver, or None where the cap or the card forbid it."""
+        """A block from the driver, or None if it would exceed the cap or the GPU's memory."""
         if self.allowed is not None and self.stats.reserved_bytes.all[0] + wanted > self.allowed:
             return None
         if self.settings.expandable_segments:
             return self._grow(pool, size)
-        if not self.card.take(wanted):
+        if not self.gpu.take(wanted):
             return None
-        block = Block(self.card.reserve_addresses(wanted), wanted, pool)
+        block = Block(self.gpu.reserve_addresses(wanted), wanted, pool)
         block.segment_frames = frames
         self.stats.num_device_alloc += 1
         self.stats.segment.add(pool.small, 1)
@@ -182,7 +182,7 @@ class Allocator:
         return block
 
     def _split(self, block, size):
-        """Cut `block` to `size` where the rest is worth keeping; the rest stays free in the pool."""
+        """Cuts `block` to `size` if the remainder is worth keeping, which then stays free in the pool."""
         pool = block.pool
         was_split = block.is_split
         if pool.should_split(block, size, self.settings.max_split_size):
@@ -218,7 +218,7 @@ class Allocator:
             stats.oversize_allocations.add(small, 1)
         return block
 
-    # Taking back.
+    # Freeing.
 
     def _take_back(self, block):
         small, size, stats = block.pool.small, block.size, self.stats
@@ -249,7 +249,7 @@ class Allocator:
 
     @staticmethod
     def _merge(block, neighbour, listed):
-        """Take in a neighbour that is free and of the same mapping: its size, 0 where it could not be."""
+        """Merges a neighbour that is free and mapped alike: returns its size, 0 if it could not be merged."""
         if neighbour is None or neighbour.allocated or neighbour.mapped != block.mapped:
             return 0
         listed.discard(neighbour)
@@ -267,10 +267,10 @@ class Allocator:
         neighbour.prev = neighbour.next = None
         return neighbour.size
 
-    # Giving back to the driver.
+    # Releasing to the driver.
 
     def _collect_garbage(self, size):
-        """Under a cap with a threshold: give wholly free segments back until use is below it, largest first."""
+        """Under a cap with a threshold: releases entirely free segments until use is below it, largest first."""
         threshold = int(self.settings.garbage_collection_threshold * self.allowed)
         excess = self.stats.reserved_bytes.all[0] + size - threshold
         for block in reversed(list(self.large.free)):
@@ -281,7 +281,7 @@ class Allocator:
                 self._release(block)
 
     def _release_available_cached_blocks(self, size, pool):
-        """With max_split_size: give back oversize blocks, as many as the request needs. True where that was enough."""
+        """With max_split_size: releases as many oversize blocks as the request needs. True if that was enough."""
         limit = self.settings.max_split_size
         if limit == UNLIMITED:
             return False
@@ -299,7 +299,7 @@ class Allocator:
         return released >= needed
 
     def _release_cached_blocks(self):
-        """Every segment that is wholly free goes back to the driver, and every free granule."""
+        """Releases every entirely free segment, and every free granule."""
         self.stats.num_sync_all_streams += 1
         for pool in (self.large, self.small):
             for block in list(pool.free):
@@ -316,7 +316,7 @@ class Allocator:
     def _release(self, block):
         pool = block.pool
         pool.free.discard(block)
-        self.card.give_back(block.size)
+        self.gpu.give_back(block.size)
         self.stats.num_device_free += 1
         self.stats.segment.take(pool.small, 1)
         self.stats.reserved_bytes.take(pool.small, block.size)
@@ -326,7 +326,8 @@ class Allocator:
     # Expandable segments.
 
     def _grow(self, pool, size):
-        """A free block of at least `size` by mapping more of an expandable segment, out of its pool; or None."""
+        """A free block of at least `size`, made by mapping more of an expandable segment, removed from its pool; or
+        None."""
         candidate = self._expandable_candidate(pool, size)
         if not candidate.mapped and not self._map(candidate, min(candidate.size, size)):
             return None
@@ -334,7 +335,7 @@ class Allocator:
             more = candidate.next
             if not self._map(more, min(size - candidate.size, more.size)):
                 return None
-            # What was mapped took its free neighbour in: it is the block that grew.
+            # The mapped memory was merged with its free neighbour: that is the block that grew.
             candidate = more
         pool.free.discard(candidate)
         return candidate
@@ -350,7 +351,7 @@ class Allocator:
                 walker = walker.next
             if room >= size:
                 return start
-        segment = ExpandableSegment(self.card, SMALL_BUFFER if pool.small else LARGE_BUFFER)
+        segment = ExpandableSegment(self.gpu, SMALL_BUFFER if pool.small else LARGE_BUFFER)
         self.expandable.append(segment)
         self.stats.segment.add(pool.small, 1)
         block = Block(segment.address, segment.size, pool, segment, mapped=False)
@@ -358,7 +359,7 @@ class Allocator:
         return block
 
     def _map(self, block, size):
-        """Map the front of an unmapped block and join it with its free neighbours. False without room."""
+        """Maps the front of an unmapped block and merges it with its free neighbours. False if there is no memory."""
         pool = block.pool
         mapped = block.expandable.map(block.address, size)
         if mapped is None:
@@ -379,7 +380,7 @@ class Allocator:
         return True
 
     def _unmap(self, block):
-        """Give the whole granules within a free block back; its ends that share a granule with others stay free."""
+        """Unmaps the whole granules in a free block; its ends, which share a granule with other blocks, stay free."""
         pool = block.pool
         start, given = block.expandable.unmap(block.address, block.size)
         if not given:
@@ -406,14 +407,14 @@ class Allocator:
         self.stats.reserved_bytes.take(pool.small, given)
 
     def _out_of_memory(self, wanted):
-        processes = [(None, self.card.used_by_this_process)]
-        if self.card.foreign:
-            processes.insert(0, (self.card.foreign_pid, self.card.foreign))
+        processes = [(None, self.gpu.used_by_this_process)]
+        if self.gpu.foreign:
+            processes.insert(0, (self.gpu.foreign_pid, self.gpu.foreign))
         return text.out_of_memory(
             requested=wanted,
             device=self.device,
-            capacity=self.card.capacity,
-            free=self.card.free,
+            capacity=self.gpu.capacity,
+            free=self.gpu.free,
             allocated=self.stats.allocated_bytes.all[0],
             reserved=self.stats.reserved_bytes.all[0],
             processes=processes,
@@ -422,6 +423,6 @@ class Allocator:
 
 
 def expandable_size(block):
-    """The size that a free block can reach: its own and the unmapped stretch behind it."""
+    """The size that a free block can reach: its own plus the unmapped stretch behind it."""
     behind = block.next
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)

@@ -1,11 +1,11 @@
-"""Blocks, the pools that hold the free ones, and the sizes that PyTorch's caching allocator goes by.
+"""Blocks, the pools of free blocks, and the sizes that PyTorch's caching allocator uses.
 
-A block is a stretch of addresses; `prev` and `next` are its neighbours in the segment that it was cut from. Names and
+A block is a range of addresses; `prev` and `next` are its neighbours in the segment that it was cut from. Names and
 constants are those of c10/cuda/CUDACachingAllocator.cpp, so that the two can be read side by side.
 """
 from bisect import bisect_left, insort
 
-from .card import MIB
+from .gpu import MIB
 
 MIN_BLOCK_SIZE = 512
 SMALL_SIZE = 1 * MIB
@@ -16,12 +16,12 @@ ROUND_LARGE = 2 * MIB
 
 
 def round_size(size):
-    """What a request takes: a multiple of 512 bytes, at least one."""
+    """The size of a request's block: a multiple of 512 bytes, at least one."""
     return max(MIN_BLOCK_SIZE, -(-size // MIN_BLOCK_SIZE) * MIN_BLOCK_SIZE)
 
 
 def segment_size(size):
-    """What the driver is asked for when no cached block fits a rounded request."""
+    """What is requested from the driver when no cached block fits a rounded request."""
     if size <= SMALL_SIZE:
         return SMALL_BUFFER
     if size < MIN_LARGE_ALLOC:
@@ -30,7 +30,7 @@ def segment_size(size):
 
 
 class Block:
-    """A stretch of a segment: handed out, free (in its pool), or not mapped (expandable segments only)."""
+    """A range in a segment: allocated, free (in its pool), or unmapped (expandable segments only)."""
 
     __slots__ = (
         "address", "size", "requested", "pool", "prev", "next",
@@ -55,7 +55,7 @@ class Block:
         return self.prev is not None or self.next is not None
 
     def insert_after(self, other):
-        """Put `other` behind this block in the chain of neighbours."""
+        """Inserts `other` behind this block in the chain of neighbours."""
         other.prev, other.next = self, self.next
         if self.next is not None:
             self.next.prev = other
@@ -63,7 +63,7 @@ class Block:
 
 
 class FreeList:
-    """Blocks in the order of size, then address: the first that is large enough is the best fit."""
+    """Blocks sorted by size, then address: the first that is large enough is the best fit."""
 
     def __init__(self):
         self._keys = []
@@ -87,13 +87,13 @@ class FreeList:
             del self._blocks[block.address]
 
     def at_least(self, size):
-        """The blocks of `size` bytes and more, smallest first."""
+        """The blocks of at least `size` bytes, smallest first."""
         for position in range(bisect_left(self._keys, (size, 0)), len(self._keys)):
             yield self._blocks[self._keys[position][1]]
 
 
 class Pool:
-    """The free and the unmapped blocks of one kind of request."""
+    """The free and the unmapped blocks for small or for large requests."""
 
     def __init__(self, small):
         self.small = small
@@ -101,7 +101,7 @@ class Pool:
         self.unmapped = FreeList()
 
     def should_split(self, block, size, max_split_size):
-        """Whether what is left of `block` is worth keeping apart."""
+        """Whether the remainder of `block` is worth splitting off."""
         remaining = block.size - size
         if self.small or block.expandable is not None:
             return remaining >= MIN_BLOCK_SIZE

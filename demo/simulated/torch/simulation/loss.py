@@ -1,13 +1,13 @@
-"""The simulated loss. Tensors here hold no numbers, so a figure is made up, and it is no result of any training.
+"""The simulated loss. Tensors here have no numbers, so the loss is made up; it is not the result of any training.
 
-A seeded decay over the optimizer's steps: enough that a progress line moves as people expect it to.
+A seeded decay over the optimizer's steps, so that the progress line moves as people expect.
 """
 import math
 import random
 
 
 class SimulatedLoss:
-    """Falls from `start` (what an untrained model has) towards a third of it."""
+    """Falls from `start` (an untrained model's loss) towards a third of it."""
 
     def __init__(self):
         self.steps = 0

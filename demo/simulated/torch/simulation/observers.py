@@ -1,8 +1,8 @@
-"""Calling the out-of-memory observers the way libtorch calls them.
+"""Calls the OOM observers as libtorch does.
 
-In forward the observer runs on the program's own thread. In backward it runs on an autograd thread, which has no
-Python frame beneath the observer: `sys._getframe(1)` raises there, gradients are off, and what the observer raises
-replaces the OutOfMemoryError all the same. Both are kept, because observers have died of both.
+In forward the observer runs on the program's own thread. In backward it runs on an autograd thread without any Python
+frame beneath the observer: `sys._getframe(1)` raises there, gradients are disabled, and an exception in the observer
+still replaces the OutOfMemoryError. Both are reproduced, because observers have failed on both.
 """
 import itertools
 import sys
@@ -12,19 +12,19 @@ import _thread
 
 
 class Calls(list):
-    """A list that can be watched for its end: the thread's only reference to it goes with the thread."""
+    """A list whose end can be observed: the thread has the only reference to it, so it is freed with the thread."""
 
 
 def call(observer, arguments):
-    """On this thread. What the observer raises leaves here."""
+    """On this thread. An exception in the observer propagates."""
     observer(*arguments)
 
 
 def call_without_frames(observer, arguments, prepare):
-    """On a thread of its own whose lowest Python frame is the observer's. What it raises leaves here.
+    """On a new thread whose lowest Python frame is the observer's. An exception in the observer propagates.
 
-    `prepare` runs on that thread beforehand. A bare thread running C code (`list.extend` over `map`) is the one way to
-    call Python with no Python beneath; what such a call raises reaches `sys.unraisablehook`, where it is fetched.
+    `prepare` runs on that thread first. A bare thread that runs C code (`list.extend` over `map`) is the only way to
+    call Python without a Python frame beneath; an exception there reaches `sys.unraisablehook`, where it is picked up.
     """
     done = threading.Lock()
     done.acquire()
@@ -57,7 +57,7 @@ def call_without_frames(observer, arguments, prepare):
 
 
 def _note(threads, prepare):
-    """The step before the observer's: say which thread it is, then prepare it."""
+    """The step before the observer: records which thread it is, then prepares it."""
 
     def step(_):
         threads.add(threading.get_ident())

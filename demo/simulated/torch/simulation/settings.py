@@ -1,12 +1,12 @@
-"""PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, parsed and refused as torch 2.10 and later do.
+"""PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, parsed and rejected as by torch 2.10 and later.
 
-The first name that is set wins; nothing is merged. The refusals' wording matters: people (and oomph) meet it at the
-first CUDA call, seconds into a run.
+The first name that is set is used; nothing is merged. The wording of the errors matters: people (and oomph) meet them
+at the first CUDA call, seconds into a run.
 """
 import os
 import re
 
-from .card import MIB
+from .gpu import MIB
 
 NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 UNLIMITED = (1 << 63) - 1
@@ -27,7 +27,7 @@ ACCEPTED_UNUSED = (
 
 
 class Settings:
-    """What the allocator goes by."""
+    """The allocator's settings."""
 
     def __init__(self, text=""):
         self.text = text
@@ -126,7 +126,7 @@ class Settings:
 
 
 def number(value, kind, refusal):
-    """A number, or the word that C++'s conversion throws."""
+    """A number, or the error text of C++'s conversion."""
     try:
         return kind(value)
     except (TypeError, ValueError):

@@ -1,13 +1,13 @@
-"""The snapshot: segments and blocks as `torch.cuda.memory._snapshot` describes them, and whose lines hold them.
+"""The snapshot: segments and blocks as `torch.cuda.memory._snapshot` describes them, and the lines that allocated them.
 
-Frames are taken at the allocation as (code, line) pairs and only spelled out when a snapshot is asked for, since most
+Frames are recorded at the allocation as (code, line) pairs and only formatted when a snapshot is requested, since most
 never are.
 """
 import sys
 
 
 class History:
-    """Whether allocations remember their Python stack: `torch.cuda.memory._record_memory_history`."""
+    """Whether allocations record their Python stack: `torch.cuda.memory._record_memory_history`."""
 
     def __init__(self):
         self.enabled = False
@@ -26,14 +26,14 @@ class History:
 
 
 def spelled_out(frames):
-    """Frames as the snapshot gives them."""
+    """Frames as the snapshot lists them."""
     return [
         {"filename": code.co_filename, "line": line, "name": code.co_name} for code, line in frames or ()
     ]
 
 
 def take(allocator):
-    """The list of segments. Unmapped stretches are left out, as in the real one: a segment begins where one ends."""
+    """The list of segments. Unmapped ranges are left out, as in the real one: a segment begins where one ends."""
     segments = []
     with allocator.lock:
         for head in allocator.segments():

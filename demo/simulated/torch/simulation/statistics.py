@@ -1,6 +1,6 @@
-"""The allocator's running figures, nested as `torch._C._cuda_memoryStats` nests them.
+"""The allocator's statistics, nested as `torch._C._cuda_memoryStats` nests them.
 
-Counting only. Each figure is [current, peak, allocated, freed] for the small pool, the large pool and both.
+Counting only. Each one is [current, peak, allocated, freed] for the small pool, the large pool and both.
 """
 
 FIGURES = (
@@ -27,7 +27,7 @@ COUNTERS = (
 
 
 class Figure:
-    """One statistic over the pools. Adding and taking keep the three apart and in step."""
+    """One statistic for each pool and for both, kept consistent."""
 
     __slots__ = ("all", "small_pool", "large_pool")
 
@@ -50,7 +50,7 @@ class Figure:
             one[3] += amount
 
     def change(self, small, amount):
-        """By a signed amount: what `update_stat` does."""
+        """By a signed amount, like `update_stat`."""
         if amount > 0:
             self.add(small, amount)
         elif amount < 0:

@@ -1,6 +1,6 @@
-"""The out-of-memory message in the shape that torch 2.4 to 2.12 print.
+"""The out-of-memory message in the format of torch 2.4 to 2.12.
 
-Only words and number formats; where the numbers come from is the allocator's business.
+Only wording and number formats; the allocator supplies the numbers.
 """
 
 ADVICE = (
@@ -11,7 +11,7 @@ ADVICE = (
 
 
 def format_size(size):
-    """As `format_size` of CUDACachingAllocator.cpp: the bounds belong to the smaller unit."""
+    """Like `format_size` of CUDACachingAllocator.cpp: a boundary value uses the smaller unit."""
     if size <= 1024:
         return "%d bytes" % size
     if size <= 1024 ** 2:
@@ -22,7 +22,7 @@ def format_size(size):
 
 
 def out_of_memory(requested, device, capacity, free, allocated, reserved, processes, allowed=None):
-    """One line. `processes` is a list of (pid or None for this process, bytes); `allowed` a cap in bytes."""
+    """One line. `processes` is a list of (pid or None for this process, bytes); `allowed` is a cap in bytes."""
     parts = [
         "CUDA out of memory. Tried to allocate %s. " % format_size(requested),
         "GPU %d has a total capacity of %s of which %s is free. "

@@ -1,2 +1,2 @@
-"""torch.utils, as far as tools reach for it."""
+"""torch.utils, as far as tools use it."""
 from . import checkpoint, hooks

@@ -1,6 +1,6 @@
-"""Recomputation: a function's activations are dropped after forward and made again when backward needs them.
+"""Activation checkpointing: a function's activations are dropped after forward and recomputed when backward needs them.
 
-Here because it is a remedy that tools put in place from outside; it has to help by the allocator's arithmetic too.
+Here because tools apply it as a remedy at runtime; so it has to save memory in the simulated allocator as well.
 """
 from .. import amp
 from .._tensor import Tensor
@@ -9,7 +9,7 @@ from ..cuda import _runtime
 
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
-    """`function(*args)`, keeping only `args` for backward. One tensor comes out."""
+    """`function(*args)`, keeping only `args` for backward. Returns one tensor."""
     if not grad_mode.is_grad_enabled():
         return function(*args, **kwargs)
     with grad_mode.no_grad():
@@ -22,7 +22,7 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
     def recompute(node, incoming):
         inputs = [_detached(argument) for argument in args]
         outer = _runtime.history.in_backward
-        # Python code runs again: on the real autograd thread, too, there are frames while it does.
+        # Python code runs again: the real autograd thread, too, has frames while it does.
         _runtime.history.in_backward = False
         try:
             with grad_mode.enable_grad(), amp.autocast("cuda", dtype=autocast, enabled=autocast is not None):

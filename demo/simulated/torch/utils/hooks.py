@@ -1,4 +1,4 @@
-"""The handle by which a hook is taken off again."""
+"""The handle with which a hook is removed."""
 import itertools
 
 _ids = itertools.count()

@@ -1,4 +1,4 @@
-"""Modules that hold other modules."""
+"""Modules that contain other modules."""
 from .module import Module
 
 
@@ -30,7 +30,7 @@ class ModuleList(_Numbered):
 
 
 class Sequential(_Numbered):
-    """Calls its modules in turn."""
+    """Calls its modules one after the other."""
 
     def __init__(self, *modules):
         super().__init__(modules)

@@ -1,4 +1,4 @@
-"""Module: the tree of parameters, its modes, its devices, and the global hooks that tools put on every call."""
+"""Module: the tree of parameters, its modes and devices, and the global hooks that tools attach to every call."""
 from collections import OrderedDict
 
 from ..._tensor import Tensor
@@ -32,7 +32,7 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
 
 
 class Module:
-    """Assigned parameters and modules are found again by parameters(), to() and train()."""
+    """Parameters and modules assigned as attributes appear in parameters(), to() and train()."""
 
     def __init__(self):
         object.__setattr__(self, "_parameters", OrderedDict())
@@ -133,7 +133,7 @@ class Module:
         return (buffer for module in self.modules() for buffer in module._buffers.values())
 
     def to(self, *args, **kwargs):
-        """Moves storages under the parameters, which stay the objects that they are."""
+        """Moves the storages of the parameters, which remain the same objects."""
         for module in self.modules():
             for parameter in module._parameters.values():
                 if parameter is not None:

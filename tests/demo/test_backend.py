@@ -113,7 +113,7 @@ class Place(unittest.TestCase):
     def test_no_size_of_a_simulated_card_with_real(self):
         run = self.run_demo("--real", "--card", "8")
         self.assertEqual(run.status, 2)
-        self.assertIn("--card is the simulated card's size", run.errors)
+        self.assertIn("--card is the simulated GPU's memory", run.errors)
 
 
 if __name__ == "__main__":

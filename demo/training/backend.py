@@ -1,8 +1,8 @@
-"""Where the training runs: on a real GPU, or on the simulated one where there is none to be had.
+"""Where the training runs: on a real GPU, or on the simulated one if there is none to use.
 
-Nothing here imports the stand-in; it is put on sys.path only once a real torch is known to be of no use. A torch that
-was already imported for that answer cannot be taken back, so the program then starts itself anew, as the same process
-and with a mark in the environment.
+Nothing here imports the stand-in; it is put on sys.path only once the real torch is known to be unusable. A torch that
+was imported to find that out cannot be unloaded, so the program then restarts itself, as the same process and with a
+marker in the environment.
 """
 import importlib.util
 import os
@@ -12,7 +12,7 @@ import sys
 
 SIMULATED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "simulated")
 MARK = "OOMPH_DEMO_SIMULATED_BECAUSE"
-CARD = "OOMPH_SIMULATED_CARD_GIB"
+GPU_SIZE = "OOMPH_SIMULATED_CARD_GIB"
 
 MIB = 1 << 20
 
@@ -20,10 +20,10 @@ IN_USE_SHARE = 0.1
 """More than this share of the device in use before the start: somebody works there."""
 
 
-def settle(real, simulated, card_gib):
-    """Make `import torch` import the right one. Says so in one line where that is the simulated one.
+def choose(real, simulated, card_gib):
+    """Makes `import torch` import the right one, and prints one line if that is the simulated one.
 
-    Raises SystemExit with a reason where `real` is asked for and cannot be had.
+    Raises SystemExit with a reason where `real` is requested and not possible.
     """
     because = os.environ.pop(MARK, None)
     if because is None:
@@ -38,16 +38,16 @@ def settle(real, simulated, card_gib):
         if because is None:
             return
         if any(name == "torch" or name.startswith("torch.") for name in sys.modules):
-            start_anew(because)
+            restart(because)
     if card_gib is not None:
-        os.environ[CARD] = "%g" % card_gib
+        os.environ[GPU_SIZE] = "%g" % card_gib
     sys.path.insert(0, SIMULATED)
-    size = os.environ.get(CARD, "24")
+    size = os.environ.get(GPU_SIZE, "24")
     print("simulated GPU (%s GiB): %s. No figure below was measured on a GPU." % (size, because), flush=True)
 
 
 def reason_against_torch():
-    """Why the installed torch will not do, or None. Imports it only where there is one to import."""
+    """Why the installed torch cannot be used, or None. Imports it only if it is installed."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed here"
     try:
@@ -62,7 +62,7 @@ def reason_against_torch():
 
 
 def reason_against_device():
-    """Why the device should be left alone, or None: others work on it. nvidia-smi is asked, for it makes no context."""
+    """Why the device should not be used, or None: others use it. Asks nvidia-smi, which creates no context."""
     if importlib.util.find_spec("torch") is None or shutil.which("nvidia-smi") is None:
         return None
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
@@ -83,7 +83,7 @@ def reason_against_device():
 
 
 def reason_against_memory():
-    """The same asked of torch, which makes a context for it: only where there is no nvidia-smi."""
+    """The same, asking torch, which creates a context: only if there is no nvidia-smi."""
     if shutil.which("nvidia-smi") is not None:
         return None
     import torch
@@ -93,14 +93,14 @@ def reason_against_memory():
 
 
 def reason_if_used(device, used, total):
-    """In MiB."""
+    """Figures in MiB."""
     if used <= IN_USE_SHARE * total:
         return None
     return "GPU %s is in use (%.0f of %.0f MiB; --real trains on it all the same)" % (device, used, total)
 
 
-def start_anew(because):
-    """Replace this process by itself: same words, same environment, and the mark."""
+def restart(because):
+    """Replaces this process by itself: same arguments, same environment, and the marker."""
     os.environ[MARK] = because
     words = getattr(sys, "orig_argv", None)
     words = words[1:] if words else sys.argv

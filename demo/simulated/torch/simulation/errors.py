@@ -1,8 +1,8 @@
-"""The exceptions that reach the program, by the names under which tracebacks print them."""
+"""The exceptions that the program sees, with the names that tracebacks print."""
 
 
 class OutOfMemoryError(RuntimeError):
-    """Exception raised when device is out of memory. Carries no numbers, as the real one."""
+    """Exception raised when device is out of memory. Has no fields, like the real one."""
 
 
 class AcceleratorError(RuntimeError):
