@@ -105,7 +105,7 @@ pub struct EnvChange {
 }
 
 /// A command to run: its words, what differs from the inherited environment, and where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CommandLine {
     /// The program and its arguments.
     pub argv: Vec<Word>,

@@ -5,12 +5,13 @@
 //! no colours and no key.
 
 mod apply;
+mod bounded;
 mod breakdown;
 mod device;
 mod epoch;
 mod mark;
+mod non_torch;
 mod oom;
-mod outside;
 mod rank;
 mod run;
 mod series;

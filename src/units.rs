@@ -204,7 +204,9 @@ impl fmt::Display for Rank {
 }
 
 /// Which attempt of the session: the first run is 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct RunNumber(pub u32);
 
@@ -226,7 +228,7 @@ impl fmt::Display for RunNumber {
 
 /// A device's UUID without the `GPU-` in front, as PyTorch says it: the one name that the probe
 /// and NVML share. A simulated device's begins with `SIM`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Uuid(String);
 

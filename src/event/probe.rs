@@ -7,7 +7,7 @@ use crate::units::{Bytes, Pid, Rank, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
 
 /// A process of the training that has initialised CUDA.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// The process.
     pub pid: Pid,

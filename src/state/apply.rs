@@ -8,8 +8,11 @@ mod oom;
 mod patch;
 mod rank;
 mod run;
+mod sample;
+mod step;
 
 use super::State;
+use super::bounded::push_bounded;
 use crate::event::{Dropped, Event, Level, Note, What};
 use crate::units::Moment;
 
@@ -57,10 +60,7 @@ impl State {
     }
 
     fn note(&mut self, at: Moment, level: Level, text: String) {
-        if self.notes.len() >= NOTES {
-            self.notes.remove(0);
-        }
-        self.notes.push((at, Note { level, text }));
+        push_bounded(&mut self.notes, (at, Note { level, text }), NOTES);
     }
 
     fn dropped(&mut self, more: &Dropped) {

@@ -23,7 +23,7 @@ pub struct Headroom {
 struct MemoryOwners {
     /// The training's, PyTorch's included; `None` also where no process of it is known.
     ours: Option<Bytes>,
-    foreign: Option<Bytes>,
+    others: Option<Bytes>,
 }
 
 impl Breakdown {
@@ -65,8 +65,8 @@ impl DeviceState {
         // free is not known.
         if let Some((at, reading)) = self.fresh(state) {
             let owners = self.owners(state, &ranks, reading);
-            let used_otherwise = match (owners.ours, owners.foreign) {
-                (Some(ours), Some(foreign)) => {
+            let used_otherwise = match (owners.ours, owners.others) {
+                (Some(ours), Some(others)) => {
                     // NVML and the probes read at different instants, and what is reserved may have
                     // grown by most of the card between them: the parts never hold more than it.
                     // Before the first sample nobody said what was reserved: then the first one.
@@ -75,15 +75,15 @@ impl DeviceState {
                     let within = |bytes: Bytes, room: Option<Bytes>| {
                         room.map_or(bytes, |room| bytes.min(room))
                     };
-                    let outside = within(self.outside.estimate().unwrap_or(ours - before), rest);
-                    let foreign = within(foreign, rest.map(|rest| rest - outside));
+                    let outside = within(self.non_torch.estimate().unwrap_or(ours - before), rest);
+                    let others = within(others, rest.map(|rest| rest - outside));
                     parts.non_pytorch = Some(outside);
-                    parts.other_processes = Some(foreign);
-                    Some(outside + foreign)
+                    parts.other_processes = Some(others);
+                    Some(outside + others)
                 }
-                (ours, foreign) => {
+                (ours, others) => {
                     parts.non_pytorch = ours.map(|ours| ours - self.reserved_at(at));
-                    parts.other_processes = foreign;
+                    parts.other_processes = others;
                     reading.used.map(|used| used - self.reserved_at(at))
                 }
             };
@@ -113,9 +113,9 @@ impl DeviceState {
         let others = others.and_then(|others| others.iter().map(|other| other.used).sum());
         if let (Some(capacity), Some(others)) = (capacity, others) {
             let elsewhere: Bytes = capacity - reserved - record.free;
-            let foreign = Bytes::min(others, elsewhere);
-            parts.other_processes = Some(foreign);
-            parts.non_pytorch = Some(elsewhere - foreign);
+            let others = Bytes::min(others, elsewhere);
+            parts.other_processes = Some(others);
+            parts.non_pytorch = Some(elsewhere - others);
         }
         Some(parts)
     }
@@ -149,7 +149,7 @@ impl DeviceState {
     /// `None` where NVML's list cannot be told apart.
     pub fn other_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
         let (_, reading) = self.fresh(state)?;
-        self.foreign_of(state, &self.ranks(state), reading)
+        self.others_on(state, &self.ranks(state), reading)
     }
 
     /// What the training's processes hold together by the latest reading, and when it was taken.
@@ -169,8 +169,8 @@ impl DeviceState {
             processes.iter().find(|process| process.pid == pid)
         };
         let others = self
-            .foreign_of(state, &ranks, reading)
-            .map(|foreign| foreign.into_iter().cloned().collect::<Vec<_>>());
+            .others_on(state, &ranks, reading)
+            .map(|others| others.into_iter().cloned().collect::<Vec<_>>());
         // Several ranks on one device are each other's neighbours.
         let others = others.and_then(|mut others| {
             let siblings = ranks.iter().map(|rank| rank.hello.pid);
@@ -184,7 +184,7 @@ impl DeviceState {
         });
         Some(NvmlAtOom {
             at,
-            non_pytorch: self.outside.estimate().filter(|_| alone),
+            non_pytorch: self.non_torch.estimate().filter(|_| alone),
             others,
         })
     }
@@ -211,19 +211,19 @@ impl DeviceState {
     fn owners(&self, state: &State, ranks: &[&RankState], reading: &DeviceReading) -> MemoryOwners {
         let unknown = MemoryOwners {
             ours: None,
-            foreign: None,
+            others: None,
         };
         let (Some(used), Some(processes)) = (reading.used, &reading.processes) else {
             return unknown;
         };
-        let Some(foreign) = self.foreign_of(state, ranks, reading) else {
+        let Some(others) = self.others_on(state, ranks, reading) else {
             return unknown;
         };
         // A process whose bytes NVML does not say leaves both sides open.
-        let bytes_of = |foreign_side: bool| -> Option<Bytes> {
+        let bytes_of = |of_others: bool| -> Option<Bytes> {
             processes
                 .iter()
-                .filter(|process| foreign.iter().any(|f| f.pid == process.pid) == foreign_side)
+                .filter(|process| others.iter().any(|f| f.pid == process.pid) == of_others)
                 .map(|process| process.used)
                 .sum::<Option<Bytes>>()
         };
@@ -234,19 +234,19 @@ impl DeviceState {
         if unlisted <= OVERHEAD && !ranks.is_empty() {
             MemoryOwners {
                 ours: Some(ours + unlisted),
-                foreign: Some(theirs),
+                others: Some(theirs),
             }
         } else {
             // Somebody holds it, and NVML lists all of ours.
             MemoryOwners {
                 ours: (!ranks.is_empty()).then_some(ours),
-                foreign: Some(theirs + unlisted),
+                others: Some(theirs + unlisted),
             }
         }
     }
 
     /// The listed processes that are not ours; `None` where that cannot be told.
-    fn foreign_of<'a>(
+    fn others_on<'a>(
         &self,
         state: &State,
         ranks: &[&RankState],

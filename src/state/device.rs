@@ -1,12 +1,12 @@
 //! One device: NVML's view and the sum of what the probes hold on it.
 
-use super::outside::Outside;
+use super::non_torch::NonTorch;
 use super::{Series, State};
 use crate::event::{DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
 /// One device.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct DeviceState {
     /// The device.
     pub uuid: Uuid,
@@ -22,7 +22,7 @@ pub struct DeviceState {
     /// The processes of NVML's latest reading, and when each was first seen on the device.
     pub first_seen: Vec<(Pid, Moment)>,
     /// What the training holds outside PyTorch, by NVML's readings and the probes' samples.
-    pub(super) outside: Outside,
+    pub(super) non_torch: NonTorch,
     /// NVML's latest reading.
     pub reading: Option<(Moment, DeviceReading)>,
     /// Used on the device, as NVML says it, over the session.
@@ -40,14 +40,7 @@ impl DeviceState {
             uuid,
             name: name.to_string(),
             index,
-            capacity: None,
-            limit: None,
-            first_seen: Vec::new(),
-            outside: Outside::default(),
-            reading: None,
-            used: Series::default(),
-            allocated: Series::default(),
-            reserved: Series::default(),
+            ..DeviceState::default()
         }
     }
 

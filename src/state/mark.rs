@@ -5,6 +5,7 @@
 //! maximum shows no peak of its own: of it only the largest sample is known, and that is a lower
 //! bound and is marked as one.
 
+use super::bounded::push_bounded;
 use crate::event::Step;
 use crate::units::{Bytes, Moment};
 
@@ -73,10 +74,7 @@ impl StepMarks {
         };
         self.peak = peak;
         self.seen = Bytes::ZERO;
-        if self.ended.len() >= KEPT {
-            self.ended.remove(0);
-        }
-        self.ended.push(mark);
+        push_bounded(&mut self.ended, mark, KEPT);
     }
 
     /// How often cudaMalloc failed and was tried again, as of the latest sample.

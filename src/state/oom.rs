@@ -58,66 +58,64 @@ impl OomIncident {
         (self.pid, self.rank)
     }
 
-    /// The segment that the allocator asked for.
+    /// A figure of the observer's record, or else of the text.
+    fn figure(
+        &self,
+        of_record: impl Fn(&OomRecord) -> Option<Bytes>,
+        of_text: impl Fn(&OomReport) -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        (self.record.as_ref().and_then(of_record)).or_else(|| of_text(self.report.as_ref()?))
+    }
+
+    /// The segment that the allocator requested.
     pub fn requested(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .map(|record| record.requested)
-            .or_else(|| self.report.as_ref()?.requested)
+        self.figure(|record| Some(record.requested), |text| text.requested)
     }
 
-    /// Allocated by PyTorch at that moment.
     pub fn allocated(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .map(|record| record.sample.allocated)
-            .or_else(|| self.report.as_ref()?.allocated)
+        self.figure(
+            |record| Some(record.sample.allocated),
+            |text| text.allocated,
+        )
     }
 
-    /// Reserved by PyTorch at that moment, allocated included.
     pub fn reserved(&self) -> Option<Bytes> {
-        if let Some(record) = &self.record {
-            return Some(record.sample.reserved);
-        }
         // Texts since 2.1 say the two parts, those before it the sum.
-        let report = self.report.as_ref()?;
-        let parts = report.allocated.zip(report.unallocated);
-        report.reserved.or(parts.map(|(a, u)| a + u))
+        self.figure(
+            |record| Some(record.sample.reserved),
+            |text| {
+                text.reserved
+                    .or_else(|| Some(text.allocated? + text.unallocated?))
+            },
+        )
     }
 
     /// Reserved but unallocated.
     pub fn cached(&self) -> Option<Bytes> {
-        if let Some(record) = &self.record {
-            return Some(record.sample.reserved - record.sample.allocated);
-        }
-        let report = self.report.as_ref()?;
-        let difference = report.reserved.zip(report.allocated);
-        report.unallocated.or(difference.map(|(r, a)| r - a))
+        self.figure(
+            |record| Some(record.sample.reserved - record.sample.allocated),
+            |text| {
+                text.unallocated
+                    .or_else(|| Some(text.reserved? - text.allocated?))
+            },
+        )
     }
 
     /// The device's capacity (never the cap).
     pub fn capacity(&self) -> Option<Bytes> {
-        let of_record = self
-            .record
-            .as_ref()
-            .filter(|record| record.limit.is_none())
-            .map(|record| record.total);
-        of_record.or_else(|| self.report.as_ref()?.total)
+        self.figure(
+            |record| record.limit.is_none().then_some(record.total),
+            |text| text.total,
+        )
     }
 
-    /// The cap that the program or the environment set, if one.
+    /// The cap that the program or the environment set.
     pub fn limit(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .and_then(|record| record.limit)
-            .or_else(|| self.report.as_ref()?.limit)
+        self.figure(|record| record.limit, |text| text.limit)
     }
 
-    /// Free on the whole device at that moment.
+    /// Free on the whole device.
     pub fn free(&self) -> Option<Bytes> {
-        self.record
-            .as_ref()
-            .map(|record| record.free)
-            .or_else(|| self.report.as_ref()?.free)
+        self.figure(|record| Some(record.free), |text| text.free)
     }
 }

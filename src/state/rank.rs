@@ -5,7 +5,7 @@ use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structu
 use crate::units::{Bytes, Moment, Uuid};
 
 /// One process that initialised CUDA.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RankState {
     /// What it said of itself.
     pub hello: Hello,
@@ -64,22 +64,8 @@ impl RankState {
         RankState {
             hello,
             joined,
-            usages: Vec::new(),
-            device: None,
-            sample: None,
             allocated: Series::with(Resolution::Spark),
-            allocated_peak: Bytes::ZERO,
-            reserved_peak: Bytes::ZERO,
-            peaks_before_retry: None,
-            inactive_split_peak: None,
-            peak_step: None,
-            retries: Vec::new(),
-            steps: StepTrack::default(),
-            structure: None,
-            structures: Vec::new(),
-            patchable: None,
-            patches: Vec::new(),
-            gone: None,
+            ..RankState::default()
         }
     }
 

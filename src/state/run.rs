@@ -11,7 +11,7 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_secs(30);
 
 /// One run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Run {
     /// Its number, from 1.
     pub number: RunNumber,
@@ -76,18 +76,8 @@ impl Run {
         Run {
             number,
             command,
-            changes: Vec::new(),
-            remedies: Vec::new(),
-            pid: Pid::default(),
             started,
-            ended: None,
-            left: Vec::new(),
-            ranks: Vec::new(),
-            ooms: Vec::new(),
-            oom_count: 0,
-            epochs: Epochs::default(),
-            stop_requested: None,
-            predicted_peak: None,
+            ..Run::default()
         }
     }
 
@@ -167,6 +157,10 @@ impl Run {
     /// The process of this run with this id.
     pub fn rank_with(&self, pid: Pid) -> Option<&RankState> {
         self.ranks.iter().find(|rank| rank.hello.pid == pid)
+    }
+
+    pub(super) fn rank_mut(&mut self, pid: Pid) -> Option<&mut RankState> {
+        self.ranks.iter_mut().find(|rank| rank.hello.pid == pid)
     }
 
     /// What the rank that ran out of memory is known by.

@@ -5,7 +5,12 @@
 //! second, a week to some minutes, and a peak of one sample never vanishes: it is the max of its
 //! bucket. It knows neither what it measures nor who draws it.
 
+mod bucket;
+
+pub use bucket::SeriesBucket;
+
 use crate::units::{Bytes, Moment};
+use bucket::{Cell, GAP, ValueChange};
 use std::collections::VecDeque;
 
 /// Changes kept exactly: ten minutes at 10 Hz (more where the value rests: a value that is
@@ -17,90 +22,6 @@ const BUCKETS: usize = 2_048;
 
 /// The first width of a bucket, in microseconds: one second.
 const FIRST_WIDTH: u64 = 1_000_000;
-
-/// What a stretch of time held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeriesBucket {
-    /// The smallest value.
-    pub min: Bytes,
-    /// The largest.
-    pub max: Bytes,
-    /// The latest.
-    pub last: Bytes,
-}
-
-impl SeriesBucket {
-    fn of(value: Bytes) -> SeriesBucket {
-        SeriesBucket {
-            min: value,
-            max: value,
-            last: value,
-        }
-    }
-
-    /// This stretch and a later one together.
-    fn then(self, later: SeriesBucket) -> SeriesBucket {
-        SeriesBucket {
-            min: self.min.min(later.min),
-            max: self.max.max(later.max),
-            last: later.last,
-        }
-    }
-}
-
-/// One change of the value: to another one, or to nothing known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ValueChange {
-    at: Moment,
-    // `Option<Bytes>` would take 24 bytes of memory a change where 16 do.
-    value: u64,
-}
-
-/// A change to nothing known. No device has 2^64 − 1 bytes.
-const GAP: u64 = u64::MAX;
-
-impl ValueChange {
-    fn bucket(self) -> Option<SeriesBucket> {
-        (self.value != GAP).then(|| SeriesBucket::of(Bytes(self.value)))
-    }
-}
-
-/// The changes of one slot of time, put together.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    /// The first change in it.
-    at: Moment,
-    /// The values; `None` where it holds the beginning of a gap and nothing else.
-    values: Option<SeriesBucket>,
-    /// When the gap began with which it ends, if it ends with one. A gap that begins and ends
-    /// within one cell is shorter than the cell and is not kept.
-    gap: Option<Moment>,
-}
-
-impl Cell {
-    fn of(change: ValueChange) -> Cell {
-        let values = change.bucket();
-        Cell {
-            at: change.at,
-            values,
-            gap: values.is_none().then_some(change.at),
-        }
-    }
-
-    fn then(self, later: Cell) -> Cell {
-        Cell {
-            at: self.at,
-            values: match (self.values, later.values) {
-                (Some(a), Some(b)) => Some(a.then(b)),
-                (a, b) => a.or(b),
-            },
-            gap: later.gap.map(|gap| match later.values {
-                Some(_) => gap,
-                None => self.gap.unwrap_or(gap),
-            }),
-        }
-    }
-}
 
 /// How much of a quantity is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -323,7 +244,7 @@ impl Series {
     }
 }
 
-/// Makes resolution for one more, doubling as any list does, but never for more than it will ever hold.
+/// Makes room for one more, doubling as any list does, but never for more than it will ever hold.
 fn grow<T>(list: &mut VecDeque<T>, most: usize) {
     if list.len() == list.capacity() && list.len() < most {
         let more = list.len().max(16).min(most - list.len());

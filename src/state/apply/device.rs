@@ -1,7 +1,7 @@
 //! What NVML says of the devices, and the sums of what the probes hold on them.
 
 use crate::event::{DeviceReading, NvmlState};
-use crate::state::outside::Outside;
+use crate::state::non_torch::NonTorch;
 use crate::state::{DeviceState, Run, State};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -47,11 +47,11 @@ impl State {
                 .collect();
         }
         device.reading = Some((at, reading.clone()));
-        self.note_outside(&reading.uuid);
+        self.note_non_torch(&reading.uuid);
     }
 
     /// Keeps what this reading says of the training's memory outside PyTorch: for now a bound.
-    fn note_outside(&mut self, uuid: &Uuid) {
+    fn note_non_torch(&mut self, uuid: &Uuid) {
         let Some(place) = self.devices.iter().position(|d| &d.uuid == uuid) else {
             return;
         };
@@ -59,9 +59,9 @@ impl State {
             Some((at, ours)) => {
                 let device = &mut self.devices[place];
                 let before = device.reserved.value_at(at).unwrap_or(Bytes::ZERO);
-                device.outside.read(at, ours, before);
+                device.non_torch.read(at, ours, before);
             }
-            None => self.devices[place].outside = Outside::default(),
+            None => self.devices[place].non_torch = NonTorch::default(),
         }
     }
 
@@ -106,7 +106,7 @@ impl State {
             device.allocated.push(at, allocated);
             device.reserved.push(at, reserved);
             device.limit = limit;
-            device.outside.sampled(heard, reserved);
+            device.non_torch.sampled(heard, reserved);
         } else {
             device.allocated.gap(at);
             device.reserved.gap(at);

@@ -47,11 +47,7 @@ impl State {
                 None => return,
             },
         };
-        if let Some(rank) = run
-            .ranks
-            .iter_mut()
-            .find(|rank| rank.hello.pid == record.pid)
-        {
+        if let Some(rank) = run.rank_mut(record.pid) {
             rank.allocated_peak = rank.allocated_peak.max(record.sample.allocated_peak);
             rank.reserved_peak = rank.reserved_peak.max(record.sample.reserved_peak);
         }

@@ -17,22 +17,14 @@ impl State {
     /// One patch in one process, said anew whenever it has become another thing. What is new to the
     /// whole run is worth a line.
     pub(super) fn patched(&mut self, at: Moment, patched: &Patched) {
-        let Some(run) = self
-            .runs
-            .iter_mut()
-            .rfind(|run| run.rank_with(patched.pid).is_some())
-        else {
+        let Some(run) = self.run_of_mut(patched.pid) else {
             return;
         };
         let is_said = run.ranks.iter().flat_map(|rank| &rank.patches).any(|said| {
             (&said.patch, said.outcome, &said.words)
                 == (&patched.patch, patched.outcome, &patched.words)
         });
-        let Some(rank) = run
-            .ranks
-            .iter_mut()
-            .find(|rank| rank.hello.pid == patched.pid)
-        else {
+        let Some(rank) = run.rank_mut(patched.pid) else {
             return;
         };
         let known = rank

@@ -1,9 +1,8 @@
-//! What the probes say from inside the training's processes.
+//! Processes of the training: when their probes begin and end, which devices they use.
 
-use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Sample, Step, Structure};
-use crate::state::rank::DeviceUsage;
-use crate::state::{DeviceState, RankState, State, StepTrack};
-use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
+use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Structure};
+use crate::state::{DeviceState, RankState, Run, State};
+use crate::units::{Moment, Pid, RunNumber, Uuid};
 
 /// Processes kept of one run: more ranks than one host has, and room for those that a launcher
 /// starts again and again.
@@ -29,11 +28,7 @@ impl State {
             known.capacity = known.capacity.or(Some(device.total));
         }
         let run = self.run_or_new(at, hello.run);
-        let known = run
-            .ranks
-            .iter_mut()
-            .find(|rank| rank.hello.pid == hello.pid);
-        match known {
+        match run.rank_mut(hello.pid) {
             // The same process again: its connection broke and it came back.
             Some(rank) => {
                 rank.hello = hello.clone();
@@ -49,113 +44,6 @@ impl State {
                     run.ranks.push(RankState::of(hello.clone(), at));
                 }
             }
-        }
-    }
-
-    /// A sample, and before it the peak that was reached and left since the one before: the
-    /// allocator counts what no sampling at 10 Hz can see, and a peak must not vanish.
-    pub(super) fn sampled(&mut self, at: Moment, sample: &Sample) {
-        self.mark_peak_passed(at, sample);
-        self.take_sample(at, sample);
-    }
-
-    fn mark_peak_passed(&mut self, at: Moment, sample: &Sample) {
-        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
-            return;
-        };
-        let Some(rank) = self.rank_mut(sample.pid) else {
-            return;
-        };
-        let Some(held) = rank.usage_on(&uuid) else {
-            return;
-        };
-        let (before, peak) = (held.at, sample.allocated_peak);
-        let (allocated, reserved) = (held.sample.allocated, held.sample.reserved);
-        let is_new = peak > held.sample.allocated_peak && peak > allocated.max(sample.allocated);
-        if !is_new || before >= at || rank.gone.is_some() {
-            return;
-        }
-        let between = before + at.since(before) / 2;
-        let most_reserved = sample.reserved.max(reserved).max(peak);
-        if rank.device.as_ref() == Some(&uuid) {
-            rank.allocated.push(between, peak);
-        }
-        let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
-            return;
-        };
-        // What the other processes hold on it stays as it was last heard.
-        if let Some((_, all)) = device.allocated.last() {
-            device.allocated.push(between, all - allocated + peak);
-        }
-        if let Some((_, all)) = device.reserved.last() {
-            device
-                .reserved
-                .push(between, all - reserved + most_reserved);
-        }
-    }
-
-    fn take_sample(&mut self, at: Moment, sample: &Sample) {
-        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
-            return;
-        };
-        let Some(rank) = self.rank_mut(sample.pid) else {
-            return;
-        };
-        rank.take_peaks(sample.allocated_peak.max(sample.allocated));
-        rank.take_retries(at, sample);
-        rank.reserved_peak = rank
-            .reserved_peak
-            .max(sample.reserved_peak)
-            .max(sample.reserved);
-        if rank.steps.count > 0 {
-            rank.inactive_split_peak = rank.inactive_split_peak.max(sample.inactive_split);
-            if sample.alloc_retries == 0 {
-                rank.peaks_before_retry = Some((rank.allocated_peak, rank.reserved_peak));
-            }
-        }
-        let holding = DeviceUsage {
-            device: uuid.clone(),
-            at,
-            sample: sample.clone(),
-        };
-        match rank.usages.iter_mut().find(|held| held.device == uuid) {
-            Some(held) if held.at > at => return,
-            Some(held) => *held = holding,
-            None => rank.usages.push(holding),
-        }
-        rank.choose_device();
-        if rank.gone.is_some() {
-            // It came late: the process has ended and holds nothing any more.
-            return;
-        }
-        if rank.device.as_ref() == Some(&uuid) {
-            rank.allocated.push(at, sample.allocated);
-            rank.steps
-                .marks
-                .sampled(sample.allocated, sample.alloc_retries);
-        }
-        self.sum_up(at, &uuid);
-    }
-
-    pub(super) fn stepped(&mut self, at: Moment, step: &Step) {
-        let Some(run) = self
-            .runs
-            .iter_mut()
-            .rfind(|run| run.ranks.iter().any(|rank| rank.hello.pid == step.pid))
-        else {
-            return;
-        };
-        run.survived(step.pid, at);
-        if let Some(rank) = run.ranks.iter_mut().find(|rank| rank.hello.pid == step.pid) {
-            rank.take_peaks(step.before.peak.max(step.before.allocated));
-            let reserved = step.before.reserved.max(step.after.reserved);
-            rank.reserved_peak = rank.reserved_peak.max(reserved);
-            if step.count == 1 {
-                // What was reached before any step had ended was reached in the first.
-                rank.peak_step.get_or_insert(1);
-            }
-            rank.steps.ended(at, step);
-            rank.take_peaks_of(step);
         }
     }
 
@@ -179,7 +67,7 @@ impl State {
     }
 
     pub(super) fn probe_gone(&mut self, at: Moment, gone: &ProbeGone) {
-        let Some(run) = self.run_of(gone.pid) else {
+        let Some(run) = self.run_of(gone.pid).map(|run| run.number) else {
             return;
         };
         self.rank_ended(at, run, gone.pid);
@@ -198,7 +86,7 @@ impl State {
             .runs
             .iter_mut()
             .find(|candidate| candidate.number == run)
-            .and_then(|run| run.ranks.iter_mut().find(|rank| rank.hello.pid == pid))
+            .and_then(|run| run.rank_mut(pid))
             .filter(|rank| rank.gone.is_none())
         else {
             return;
@@ -213,25 +101,21 @@ impl State {
 
     /// The latest run in which this process said hello. (A later run's process may have the id
     /// of one that is long gone.)
-    fn run_of(&self, pid: Pid) -> Option<RunNumber> {
-        self.runs
-            .iter()
-            .rfind(|run| run.rank_with(pid).is_some())
-            .map(|run| run.number)
+    fn run_of(&self, pid: Pid) -> Option<&Run> {
+        self.runs.iter().rfind(|run| run.rank_with(pid).is_some())
+    }
+
+    pub(super) fn run_of_mut(&mut self, pid: Pid) -> Option<&mut Run> {
+        (self.runs.iter_mut()).rfind(|run| run.rank_with(pid).is_some())
     }
 
     pub(super) fn rank_mut(&mut self, pid: Pid) -> Option<&mut RankState> {
-        self.runs
-            .iter_mut()
-            .rev()
-            .flat_map(|run| &mut run.ranks)
-            .find(|rank| rank.hello.pid == pid)
+        self.run_of_mut(pid)?.rank_mut(pid)
     }
 
     /// The device with an ordinal of a process.
     pub(super) fn device_of(&self, pid: Pid, ordinal: u32) -> Option<Uuid> {
-        let run = self.runs.iter().rfind(|run| run.rank_with(pid).is_some())?;
-        let device = run.rank_with(pid)?.device_with(ordinal)?;
+        let device = self.run_of(pid)?.rank_with(pid)?.device_with(ordinal)?;
         Some(self.uuid_of(device))
     }
 
@@ -253,7 +137,7 @@ impl State {
 }
 
 impl RankState {
-    fn choose_device(&mut self) {
+    pub(super) fn choose_device(&mut self) {
         let most = self
             .usages
             .iter()
@@ -279,90 +163,4 @@ impl RankState {
             None => self.structures.first().cloned(),
         };
     }
-
-    /// Takes in a peak that was seen while the step after the last ended one was going on.
-    fn take_peaks(&mut self, peak: Bytes) {
-        if peak > self.allocated_peak {
-            self.allocated_peak = peak;
-            self.peak_step = (self.steps.count > 0).then(|| self.steps.count + 1);
-        }
-    }
-
-    /// Keeps when the count of retries grew. Samples of several devices have a count each.
-    fn take_retries(&mut self, at: Moment, sample: &Sample) {
-        let before = self.usages.iter().map(|held| &held.sample);
-        let before = before.filter(|held| held.device == sample.device);
-        let before = before.map(|held| held.alloc_retries).next().unwrap_or(0);
-        if sample.alloc_retries > before {
-            let all = self.retries.last().map_or(0, |(_, count)| *count);
-            let more = sample.alloc_retries - before;
-            push_bounded(&mut self.retries, (at, all + more), RETRIES);
-        }
-    }
-
-    /// Takes in what `step()` itself reached, which is over.
-    fn take_peaks_of(&mut self, step: &Step) {
-        let peak = step.after.peak.max(step.after.allocated);
-        if peak > self.allocated_peak {
-            self.allocated_peak = peak;
-            self.peak_step = Some(step.count);
-        }
-    }
-}
-
-/// Retries kept with their time: a list of events shows no more.
-const RETRIES: usize = 32;
-
-/// Ends of steps kept for the rate.
-const RECENT: usize = 33;
-
-/// Floors kept: enough for a climb of a few thousandths of the card a step to stand out.
-const BASELINES: usize = 512;
-
-impl StepTrack {
-    fn ended(&mut self, at: Moment, step: &Step) {
-        self.count = self.count.max(step.count);
-        if step.count == 1 {
-            self.first_step.get_or_insert_with(|| step.clone());
-        }
-        let (before, after) = (step.before, step.after);
-        if self.peak < Some(before.peak.max(before.allocated)) {
-            self.passes_peak = Some(before.peak.max(before.allocated));
-        }
-        if after.peak > before.peak.max(before.allocated) && self.peak < Some(after.peak) {
-            self.optimizer_peak = Some(after.peak);
-        }
-        for reading in [step.before, step.after] {
-            self.peak = self.peak.max(Some(reading.peak.max(reading.allocated)));
-        }
-        if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
-            return;
-        }
-        self.first.get_or_insert(at);
-        self.last = Some((at, step.clone()));
-        push_bounded(&mut self.recent, at, RECENT);
-        push_bounded(
-            &mut self.baselines,
-            (step.count, step.after.allocated),
-            BASELINES,
-        );
-        self.marks.ended(at, step);
-        let mut gaps: Vec<f64> = self
-            .recent
-            .windows(2)
-            .map(|pair| pair[1].since(pair[0]).as_secs_f64())
-            .collect();
-        gaps.sort_by(f64::total_cmp);
-        self.rate = gaps
-            .get(gaps.len() / 2)
-            .filter(|gap| **gap > 0.0)
-            .map(|gap| 1.0 / gap);
-    }
-}
-
-fn push_bounded<T>(list: &mut Vec<T>, item: T, bound: usize) {
-    if list.len() >= bound {
-        list.remove(0);
-    }
-    list.push(item);
 }

@@ -2,7 +2,7 @@
 
 use crate::command::{CommandLine, difference};
 use crate::event::{Exited, Started};
-use crate::state::outside::Outside;
+use crate::state::non_torch::NonTorch;
 use crate::state::{Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
@@ -15,7 +15,7 @@ impl State {
         self.spawn_failed = None;
         for device in &mut self.devices {
             device.limit = None;
-            device.outside = Outside::default();
+            device.non_torch = NonTorch::default();
         }
         for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
             rank.allocated.thin(PAST);
@@ -70,11 +70,7 @@ impl State {
             Err(place) => {
                 let command = match (&self.session, number) {
                     (Some(session), RunNumber::FIRST) => session.command.clone(),
-                    _ => CommandLine {
-                        argv: Vec::new(),
-                        env: Vec::new(),
-                        cwd: Default::default(),
-                    },
+                    _ => CommandLine::default(),
                 };
                 self.runs.insert(place, Run::of(number, command, at));
                 place

@@ -1,4 +1,4 @@
-//! What the training holds of a device outside PyTorch's allocator: the context, libraries, NCCL.
+//! What the training uses of a device outside PyTorch's allocator: the context, libraries, NCCL.
 //!
 //! Nobody says it; it is what NVML counts less what the probes say is reserved. But these are read
 //! at different instants, and a training that starts reserves most of a card between two of them.
@@ -6,6 +6,7 @@
 //! the exact ones said is kept while it is not: the figure itself hardly moves. It knows neither
 //! devices nor processes.
 
+use super::bounded::push_bounded;
 use crate::measured::LARGE_SEGMENT;
 use crate::units::{Bytes, Moment};
 
@@ -22,7 +23,7 @@ const STILL: Bytes = LARGE_SEGMENT;
 
 /// What NVML's readings and the probes' samples say together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outside {
+pub(super) struct NonTorch {
     /// By the latest exact readings, oldest first.
     exact: Vec<Bytes>,
     /// What it was at most by the latest readings, oldest first.
@@ -41,11 +42,11 @@ struct PendingReading {
     before: Bytes,
 }
 
-impl Outside {
+impl NonTorch {
     /// Takes in a reading of what the training's processes hold, and what was reserved before it.
     pub(super) fn read(&mut self, at: Moment, ours: Bytes, before: Bytes) {
         self.open = Some(PendingReading { at, ours, before });
-        keep(&mut self.bounds, ours - before, BOUNDS);
+        push_bounded(&mut self.bounds, ours - before, BOUNDS);
     }
 
     /// Takes in what is reserved, `heard` being the oldest of the processes' latest samples.
@@ -56,7 +57,7 @@ impl Outside {
         self.open = None;
         let (least, most) = (reading.before.min(reserved), reading.before.max(reserved));
         if most - least <= STILL && reading.ours >= most {
-            keep(&mut self.exact, reading.ours - most, EXACT);
+            push_bounded(&mut self.exact, reading.ours - most, EXACT);
         } else if let Some(bound) = self.bounds.last_mut() {
             // The cache may have been given back before NVML was read.
             *bound = (*bound).max(reading.ours - least);
@@ -72,13 +73,6 @@ impl Outside {
     }
 }
 
-fn keep(list: &mut Vec<Bytes>, value: Bytes, bound: usize) {
-    if list.len() >= bound {
-        list.remove(0);
-    }
-    list.push(value);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +80,7 @@ mod tests {
     /// Feeds readings (`Err`: what the training holds) and samples (`Ok`: what is reserved) in
     /// order, in MiB, and says what is known in the end.
     fn after(events: &[Result<u64, u64>]) -> Option<u64> {
-        let mut outside = Outside::default();
+        let mut outside = NonTorch::default();
         let mut reserved = Bytes::ZERO;
         for (at, event) in (0u64..).zip(events) {
             let at = Moment(at * 50_000);

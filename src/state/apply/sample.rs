@@ -1,0 +1,119 @@
+//! Samples of the allocator: what each process uses on each device, and its peaks.
+
+use crate::event::Sample;
+use crate::state::bounded::push_bounded;
+use crate::state::rank::DeviceUsage;
+use crate::state::{RankState, State};
+use crate::units::{Bytes, Moment};
+
+/// Retries kept with their time: a list of events shows no more.
+const RETRIES: usize = 32;
+
+impl State {
+    /// A sample, and before it the peak that was reached and left since the one before: the
+    /// allocator counts what no sampling at 10 Hz can see, and a peak must not vanish.
+    pub(super) fn sampled(&mut self, at: Moment, sample: &Sample) {
+        self.mark_peak_passed(at, sample);
+        self.take_sample(at, sample);
+    }
+
+    fn mark_peak_passed(&mut self, at: Moment, sample: &Sample) {
+        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
+            return;
+        };
+        let Some(rank) = self.rank_mut(sample.pid) else {
+            return;
+        };
+        let Some(held) = rank.usage_on(&uuid) else {
+            return;
+        };
+        let (before, peak) = (held.at, sample.allocated_peak);
+        let (allocated, reserved) = (held.sample.allocated, held.sample.reserved);
+        let is_new = peak > held.sample.allocated_peak && peak > allocated.max(sample.allocated);
+        if !is_new || before >= at || rank.gone.is_some() {
+            return;
+        }
+        let between = before + at.since(before) / 2;
+        let most_reserved = sample.reserved.max(reserved).max(peak);
+        if rank.device.as_ref() == Some(&uuid) {
+            rank.allocated.push(between, peak);
+        }
+        let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
+            return;
+        };
+        // What the other processes hold on it stays as it was last heard.
+        if let Some((_, all)) = device.allocated.last() {
+            device.allocated.push(between, all - allocated + peak);
+        }
+        if let Some((_, all)) = device.reserved.last() {
+            device
+                .reserved
+                .push(between, all - reserved + most_reserved);
+        }
+    }
+
+    fn take_sample(&mut self, at: Moment, sample: &Sample) {
+        let Some(uuid) = self.device_of(sample.pid, sample.device) else {
+            return;
+        };
+        let Some(rank) = self.rank_mut(sample.pid) else {
+            return;
+        };
+        rank.take_peaks(sample.allocated_peak.max(sample.allocated));
+        rank.take_retries(at, sample);
+        rank.reserved_peak = rank
+            .reserved_peak
+            .max(sample.reserved_peak)
+            .max(sample.reserved);
+        if rank.steps.count > 0 {
+            rank.inactive_split_peak = rank.inactive_split_peak.max(sample.inactive_split);
+            if sample.alloc_retries == 0 {
+                rank.peaks_before_retry = Some((rank.allocated_peak, rank.reserved_peak));
+            }
+        }
+        let holding = DeviceUsage {
+            device: uuid.clone(),
+            at,
+            sample: sample.clone(),
+        };
+        match rank.usages.iter_mut().find(|held| held.device == uuid) {
+            Some(held) if held.at > at => return,
+            Some(held) => *held = holding,
+            None => rank.usages.push(holding),
+        }
+        rank.choose_device();
+        if rank.gone.is_some() {
+            // It came late: the process has ended and holds nothing any more.
+            return;
+        }
+        if rank.device.as_ref() == Some(&uuid) {
+            rank.allocated.push(at, sample.allocated);
+            rank.steps
+                .marks
+                .sampled(sample.allocated, sample.alloc_retries);
+        }
+        self.sum_up(at, &uuid);
+    }
+}
+
+impl RankState {
+    /// Takes in a peak that was seen while the step after the last ended one was going on.
+    pub(super) fn take_peaks(&mut self, peak: Bytes) {
+        if peak > self.allocated_peak {
+            self.allocated_peak = peak;
+            self.peak_step = (self.steps.count > 0).then(|| self.steps.count + 1);
+        }
+    }
+
+    /// Keeps when the count of retries grew. Samples of several devices have a count each.
+    fn take_retries(&mut self, at: Moment, sample: &Sample) {
+        let before = self.usages.iter().map(|held| &held.sample);
+        let before = before.filter(|held| held.device == sample.device);
+        let before = before.map(|held| held.alloc_retries).next().unwrap_or(0);
+        if sample.alloc_retries > before {
+            let all = self.retries.last().map_or(0, |(_, count)| *count);
+            let more = sample.alloc_retries - before;
+            push_bounded(&mut self.retries, (at, all + more), RETRIES);
+        }
+    }
+}

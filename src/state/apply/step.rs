@@ -1,0 +1,84 @@
+//! Ends of optimizer steps: peaks and baselines, and how many steps there are a second.
+
+use crate::event::Step;
+use crate::state::bounded::push_bounded;
+use crate::state::{RankState, State, StepTrack};
+use crate::units::Moment;
+
+/// Ends of steps kept for the rate.
+const RECENT: usize = 33;
+
+/// Baselines kept: enough for a climb of a few thousandths of the card a step to stand out.
+const BASELINES: usize = 512;
+
+impl State {
+    pub(super) fn stepped(&mut self, at: Moment, step: &Step) {
+        let Some(run) = self.run_of_mut(step.pid) else {
+            return;
+        };
+        run.survived(step.pid, at);
+        if let Some(rank) = run.rank_mut(step.pid) {
+            rank.take_peaks(step.before.peak.max(step.before.allocated));
+            let reserved = step.before.reserved.max(step.after.reserved);
+            rank.reserved_peak = rank.reserved_peak.max(reserved);
+            if step.count == 1 {
+                // What was reached before any step had ended was reached in the first.
+                rank.peak_step.get_or_insert(1);
+            }
+            rank.steps.ended(at, step);
+            rank.take_peaks_of(step);
+        }
+    }
+}
+
+impl RankState {
+    /// Takes in what `step()` itself reached, which is over.
+    fn take_peaks_of(&mut self, step: &Step) {
+        let peak = step.after.peak.max(step.after.allocated);
+        if peak > self.allocated_peak {
+            self.allocated_peak = peak;
+            self.peak_step = Some(step.count);
+        }
+    }
+}
+
+impl StepTrack {
+    fn ended(&mut self, at: Moment, step: &Step) {
+        self.count = self.count.max(step.count);
+        if step.count == 1 {
+            self.first_step.get_or_insert_with(|| step.clone());
+        }
+        let (before, after) = (step.before, step.after);
+        if self.peak < Some(before.peak.max(before.allocated)) {
+            self.passes_peak = Some(before.peak.max(before.allocated));
+        }
+        if after.peak > before.peak.max(before.allocated) && self.peak < Some(after.peak) {
+            self.optimizer_peak = Some(after.peak);
+        }
+        for reading in [step.before, step.after] {
+            self.peak = self.peak.max(Some(reading.peak.max(reading.allocated)));
+        }
+        if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
+            return;
+        }
+        self.first.get_or_insert(at);
+        self.last = Some((at, step.clone()));
+        push_bounded(&mut self.recent, at, RECENT);
+        push_bounded(
+            &mut self.baselines,
+            (step.count, step.after.allocated),
+            BASELINES,
+        );
+        self.marks.ended(at, step);
+        let mut gaps: Vec<f64> = self
+            .recent
+            .windows(2)
+            .map(|pair| pair[1].since(pair[0]).as_secs_f64())
+            .collect();
+        gaps.sort_by(f64::total_cmp);
+        self.rate = gaps
+            .get(gaps.len() / 2)
+            .filter(|gap| **gap > 0.0)
+            .map(|gap| 1.0 / gap);
+    }
+}
