@@ -7,19 +7,20 @@
 mod accumulation;
 mod deepspeed;
 mod demands;
+mod edit;
 mod in_file;
 mod known;
 mod unknown;
 
 use super::argument::Arguments;
 use super::argument::{Hit, Name};
-use super::draft::Draft;
 use super::environment::LaunchEnvironment;
 use super::family;
 use super::program::{ProgramEntry, Scope};
 use super::recognition::{Recognised, arguments_of, opened};
 use super::spellings::BatchArgument;
 use crate::command::CommandLine;
+pub(crate) use edit::{BatchEdit, Kept};
 
 /// The batch of a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,23 +31,6 @@ pub struct Batch {
     pub scope: Scope,
     /// The argument, as typed.
     pub argument: String,
-}
-
-/// A smaller batch.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BatchEdit {
-    /// The edits.
-    pub draft: Draft,
-    /// What one device took at once before and takes now, in the argument's own count.
-    pub from: u64,
-    /// See `from`.
-    pub to: u64,
-    /// Whether a step takes another number of samples.
-    pub alters: bool,
-    /// Whether it takes them in more parts than before.
-    pub accumulates: bool,
-    /// What it does to the training, in words.
-    pub cost: String,
 }
 
 /// The batch that a command says, if one can be read.
@@ -106,48 +90,6 @@ pub(crate) fn smaller(
     match recognised.known {
         Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, launch, scale),
         None => unknown::smaller(command, recognised, &arguments, launch, scale),
-    }
-}
-
-/// What accumulation does to the effective batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    /// There is none, or it is not known.
-    None,
-    /// It goes from so many micro-batches to so many.
-    By(u64, u64),
-}
-
-/// Whether a step takes another number of samples than before.
-fn is_altered(old: u64, new: u64, kept: Kept) -> bool {
-    match kept {
-        Kept::By(a, b) => old.saturating_mul(a) != new.saturating_mul(b),
-        Kept::None => true,
-    }
-}
-
-/// Whether a step has more parts than before.
-fn is_divided(kept: Kept) -> bool {
-    match kept {
-        Kept::By(a, b) => b > a,
-        Kept::None => false,
-    }
-}
-
-fn cost(old: u64, new: u64, kept: Kept, unit: Option<&str>) -> String {
-    let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
-    match kept {
-        Kept::By(a, b) => {
-            let (before, after) = (old.saturating_mul(a), new.saturating_mul(b));
-            if before == after {
-                format!("same batch of {before}{unit}, in {b} parts")
-            } else {
-                format!("effective batch {before} → {after}{unit}, in {b} parts")
-            }
-        }
-        Kept::None => {
-            format!("effective batch {old} → {new}{unit}: gradients and number of steps change")
-        }
     }
 }
 

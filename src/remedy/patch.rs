@@ -7,7 +7,7 @@ use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
 use crate::recognize::Edit;
-use crate::recognize::batch::BatchEdit;
+use crate::recognize::batch::{BatchEdit, Kept};
 use crate::recognize::draft::Draft;
 use crate::state::RankState;
 use crate::units::Bytes;
@@ -129,16 +129,9 @@ pub(super) fn batch(
     };
     open(command, inputs, patch)?;
     let shown = format!("patched inside: DataLoader batch {batch}→{smaller}");
-    Ok(BatchEdit {
-        draft: draft(patch, shown),
-        from: batch,
-        to: smaller,
-        alters: true,
-        accumulates: false,
-        cost: format!(
-            "effective batch {batch} → {smaller}: gradients, number of steps and schedules by steps change"
-        ),
-    })
+    let mut edit = BatchEdit::of(draft(patch, shown), (batch, smaller), Kept::None, None);
+    edit.cost += ", and so do schedules counted in steps";
+    Ok(edit)
 }
 
 /// Why this patch is no new one, if it is none: it is in force, or it declined in this run.

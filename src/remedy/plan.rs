@@ -121,7 +121,7 @@ pub struct Remedy {
     pub takes: Option<BatchChange>,
     /// What it alters in the training.
     pub alters: Option<Alteration>,
-    /// What it costs: "same batch of 64", "numerics change".
+    /// What it costs: "effective batch 64 (32 × 2)".
     pub cost: String,
 }
 

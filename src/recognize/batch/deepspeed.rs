@@ -5,7 +5,7 @@ use super::super::argument::Arguments;
 use super::super::draft::Draft;
 use super::super::environment::{ConfigFile, LaunchEnvironment};
 use super::super::file::{self, FoundValue, Lookup};
-use super::{BatchEdit, Kept, cost, is_altered, is_divided, parsed, reduced, times};
+use super::{BatchEdit, Kept, parsed, reduced, times};
 
 const MICRO: &str = "train_micro_batch_size_per_gpu";
 const STEPS: &str = "gradient_accumulation_steps";
@@ -108,18 +108,11 @@ fn in_copy(
             return Err(format!("{name} does not say what one device takes at once"));
         }
     };
-    let cost = match (&said.total, kept) {
-        (Some((_, total)), _) => format!("same batch of {total}, in more parts"),
-        (None, kept) => cost(from, to, kept, None),
+    let kept = match &said.total {
+        Some((_, total)) => Kept::Whole(format!("effective batch {total}, in more micro-batches")),
+        None => kept,
     };
-    Ok(BatchEdit {
-        draft,
-        from,
-        to,
-        alters: said.total.is_none() && is_altered(from, to, kept),
-        accumulates: said.total.is_some() || is_divided(kept),
-        cost,
-    })
+    Ok(BatchEdit::of(draft, (from, to), kept, None))
 }
 
 /// Makes DeepSpeed's file agree with a command whose batch goes from `old` to `new`: frameworks refuse
@@ -129,7 +122,7 @@ pub(super) fn agree(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'_>,
     (old, new): (u64, u64),
-    kept: Kept,
+    kept: &Kept,
 ) -> Result<(), String> {
     let Some(file) = file::of_deepspeed(arguments, launch) else {
         return Ok(());
@@ -137,8 +130,8 @@ pub(super) fn agree(
     let said = Said::by(file)?;
     let name = file.shown();
     let (before, after) = match kept {
-        Kept::By(before, after) => (before, after),
-        Kept::None => (1, 1),
+        Kept::By(before, after) => (*before, *after),
+        Kept::None | Kept::Whole(_) => (1, 1),
     };
     if said.total.is_some() && old * before != new * after {
         return Err(format!(

@@ -9,7 +9,7 @@ use super::super::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use super::super::recognition::Recognised;
 use super::accumulation::set_accumulation;
 use super::demands::check;
-use super::{BatchEdit, Kept, cost, is_altered, is_divided, last, parsed, reduced, times};
+use super::{BatchEdit, Kept, last, parsed, reduced, times};
 
 /// A smaller batch by the file; nothing where no file was read or it does not say the batch.
 pub(super) fn smaller(
@@ -83,7 +83,10 @@ impl Reader<'_> {
         }
         let kept = match self.entry.accumulation.rule {
             AccumulationRule::Flag => self.accumulate(&mut draft, &mut words)?,
-            AccumulationRule::Implicit | AccumulationRule::None => Kept::None,
+            AccumulationRule::Implicit => {
+                Kept::Whole("same effective batch, in more micro-batches".into())
+            }
+            AccumulationRule::None => Kept::None,
             AccumulationRule::Divides | AccumulationRule::MicroSize => {
                 return Err(format!("the batch is in {}", self.file.shown()));
             }
@@ -98,22 +101,9 @@ impl Reader<'_> {
             };
             draft.insert_at(place, &words);
         }
-        let cost = match (self.entry.accumulation.rule, kept) {
-            (AccumulationRule::Implicit, _) => {
-                "same batch: the total stays, with more micro-batches".into()
-            }
-            (_, kept) => cost(old, new, kept, self.entry.batch.unit.as_deref()),
-        };
-        Ok(BatchEdit {
-            draft,
-            from: old,
-            to: new,
-            alters: self.entry.accumulation.rule != AccumulationRule::Implicit
-                && is_altered(old, new, kept),
-            accumulates: self.entry.accumulation.rule == AccumulationRule::Implicit
-                || is_divided(kept),
-            cost: format!("{cost}; {} says {old}", self.file.shown()),
-        })
+        let mut edit = BatchEdit::of(draft, (old, new), kept, self.entry.batch.unit.as_deref());
+        edit.cost += &format!("; {} says {old}", self.file.shown());
+        Ok(edit)
     }
 
     fn accumulate(&self, draft: &mut Draft, words: &mut Vec<String>) -> Result<Kept, String> {

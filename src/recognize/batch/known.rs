@@ -9,7 +9,7 @@ use super::accumulation::{accumulate, addition};
 use super::deepspeed;
 use super::demands::check;
 use super::in_file;
-use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, last, reduced, times};
+use super::{BatchEdit, Kept, count, last, reduced, times};
 
 pub(super) fn smaller(
     arguments: Arguments<'_>,
@@ -87,39 +87,54 @@ pub(super) fn smaller(
             draft.set(hit.name, value, &new.to_string());
         }
     }
-    let kept = if accumulation.rule == AccumulationRule::Flag {
-        accumulate(&mut draft, &arguments, entry, &first, old, new, scale)?
-    } else {
-        Kept::None
+    let kept = match accumulation.rule {
+        AccumulationRule::Flag => {
+            let kept = accumulate(&mut draft, &arguments, entry, &first, old, new, scale)?;
+            deepspeed::agree(&mut draft, &arguments, launch, (old, new), &kept)?;
+            kept
+        }
+        AccumulationRule::Implicit => Kept::Whole(match partner(&arguments, entry) {
+            Some(total) => format!("same batch: {} stays, with more micro-batches", total.name),
+            None if accumulation.names.is_empty() => {
+                "the program accumulates up to its nominal batch by itself".into()
+            }
+            None => "the total batch is what the program's default or configuration says".into(),
+        }),
+        AccumulationRule::None | AccumulationRule::MicroSize | AccumulationRule::Divides => {
+            Kept::None
+        }
     };
-    if accumulation.rule == AccumulationRule::Flag {
-        deepspeed::agree(&mut draft, &arguments, launch, (old, new), kept)?;
-    }
-    let total = accumulation
-        .names
-        .iter()
-        .find_map(|name| last(&arguments, name, entry));
     let unit = entry.batch.unit.as_deref();
-    let cost = match (accumulation.rule, total) {
-        (AccumulationRule::Implicit, Some(total)) => {
-            format!("same batch: {} stays, with more micro-batches", total.name)
+    Ok(BatchEdit::of(draft, (old, new), kept, unit))
+}
+
+/// The argument that counts micro-batches, gives their size or the total, as the entry's rule says.
+fn partner<'a>(arguments: &Arguments<'a>, entry: &ProgramEntry) -> Option<Hit<'a>> {
+    let mut names = entry.accumulation.names.iter();
+    names.find_map(|name| last(arguments, name, entry))
+}
+
+/// Gives the batch's partner the value `new` where it stands, or adds it beside the batch.
+fn set_partner(
+    arguments: &Arguments<'_>,
+    batch: &Hit<'_>,
+    entry: &ProgramEntry,
+    new: u64,
+) -> Result<Draft, String> {
+    let mut draft = Draft::default();
+    match partner(arguments, entry).and_then(|hit| Some((hit, hit.value?))) {
+        Some((hit, value)) => draft.set(hit.name, value, &new.to_string()),
+        None => {
+            let words = addition(&entry.accumulation, entry, batch, new).ok_or_else(|| {
+                format!(
+                    "{} is written in a way that leaves no room beside it",
+                    batch.name
+                )
+            })?;
+            draft.insert(arguments, batch.end(), &words, entry.separator);
         }
-        (AccumulationRule::Implicit, None) if accumulation.names.is_empty() => {
-            "the program accumulates up to its nominal batch by itself".into()
-        }
-        (AccumulationRule::Implicit, None) => {
-            "the total batch is what the program's default or configuration says".into()
-        }
-        _ => cost(old, new, kept, unit),
-    };
-    Ok(BatchEdit {
-        draft,
-        from: old,
-        to: new,
-        alters: accumulation.rule != AccumulationRule::Implicit && is_altered(old, new, kept),
-        accumulates: accumulation.rule == AccumulationRule::Implicit || is_divided(kept),
-        cost,
-    })
+    }
+    Ok(draft)
 }
 
 /// A program whose batch is split by an argument that gives the part's size.
@@ -131,10 +146,7 @@ fn by_micro_size(
 ) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;
     let whole = count(batch)?;
-    let there = accumulation
-        .names
-        .iter()
-        .find_map(|name| last(arguments, name, entry));
+    let there = partner(arguments, entry);
     let shared = match &accumulation.shared_among {
         None => 1,
         Some(name) => arguments.value_of(name).map_or(Ok(1), |text| {
@@ -165,27 +177,11 @@ fn by_micro_size(
             batch.name
         ));
     }
-    let mut draft = Draft::default();
-    match there.and_then(|hit| Some((hit, hit.value?))) {
-        Some((hit, value)) => draft.set(hit.name, value, &new.to_string()),
-        None => {
-            let words = addition(accumulation, entry, batch, new).ok_or_else(|| {
-                format!(
-                    "{} is written in a way that leaves no room beside it",
-                    batch.name
-                )
-            })?;
-            draft.insert(arguments, batch.end(), &words, entry.separator);
-        }
-    }
-    Ok(BatchEdit {
-        draft,
-        from: old,
-        to: new,
-        alters: false,
-        accumulates: true,
-        cost: format!("same batch of {whole}, in parts of {new}"),
-    })
+    let kept = Kept::Whole(format!(
+        "effective batch {whole}, in micro-batches of {new}"
+    ));
+    let draft = set_partner(arguments, batch, entry, new)?;
+    Ok(BatchEdit::of(draft, (old, new), kept, None))
 }
 
 /// A program that divides its batch by the accumulation steps: those alone are raised.
@@ -197,10 +193,7 @@ fn by_dividing(
 ) -> Result<BatchEdit, String> {
     let accumulation = &entry.accumulation;
     let whole = count(batch)?;
-    let there = accumulation
-        .names
-        .iter()
-        .find_map(|name| last(arguments, name, entry));
+    let there = partner(arguments, entry);
     let steps = match &there {
         Some(hit) => count(hit)?,
         None => accumulation.default.unwrap_or(1),
@@ -211,25 +204,7 @@ fn by_dividing(
     if more <= steps {
         return Err("accumulation goes in whole steps; this little less is not possible".into());
     }
-    let mut draft = Draft::default();
-    match there.and_then(|hit| Some((hit, hit.value?))) {
-        Some((hit, value)) => draft.set(hit.name, value, &more.to_string()),
-        None => {
-            let words = addition(accumulation, entry, batch, more).ok_or_else(|| {
-                format!(
-                    "{} is written in a way that leaves no room beside it",
-                    batch.name
-                )
-            })?;
-            draft.insert(arguments, batch.end(), &words, entry.separator);
-        }
-    }
-    Ok(BatchEdit {
-        draft,
-        from: old,
-        to: whole / more,
-        alters: false,
-        accumulates: true,
-        cost: format!("same batch of {whole}: it is divided by the accumulation steps"),
-    })
+    let kept = Kept::Whole(format!("effective batch {whole}, in {more} micro-batches"));
+    let draft = set_partner(arguments, batch, entry, more)?;
+    Ok(BatchEdit::of(draft, (old, whole / more), kept, None))
 }

@@ -10,7 +10,7 @@ use super::super::recognition::Recognised;
 use super::super::spellings::BatchArgument;
 use super::accumulation::set_accumulation;
 use super::deepspeed;
-use super::{BatchEdit, Kept, cost, count, is_altered, is_divided, parsed, reduced, times};
+use super::{BatchEdit, Kept, count, parsed, reduced, times};
 use crate::command::CommandLine;
 
 pub(super) fn smaller(
@@ -123,27 +123,17 @@ pub(super) fn smaller(
     if let Some(value) = hit.value {
         draft.set(hit.name, value, &new.to_string());
     }
-    let kept = match steps.last() {
-        Some(steps) => set_accumulation(&mut draft, arguments, steps, scale)?,
-        None => Kept::None,
+    let kept = match (steps.last(), total) {
+        (Some(steps), _) => set_accumulation(&mut draft, arguments, steps, scale)?,
+        (None, Some((_, total))) => Kept::Whole(format!(
+            "{} stays; most programs then take more micro-batches",
+            total.name
+        )),
+        (None, None) => Kept::None,
     };
-    let cost = match (total, kept) {
-        (Some((_, total)), Kept::None) => {
-            format!(
-                "{} stays; most programs then take more micro-batches",
-                total.name
-            )
-        }
-        _ => cost(old, new, kept, None),
-    };
-    Ok(BatchEdit {
-        draft,
-        from: old,
-        to: new,
-        alters: !(total.is_some() && kept == Kept::None) && is_altered(old, new, kept),
-        accumulates: total.is_some() || is_divided(kept),
-        cost,
-    })
+    let mut edit = BatchEdit::of(draft, (old, new), kept, None);
+    edit.accumulates |= total.is_some();
+    Ok(edit)
 }
 
 /// A variable in front of the command that says a batch or an accumulation.
@@ -225,14 +215,7 @@ fn by_environment(
         }
         [one, two, ..] => return Err(format!("{} and {} are both there", one.name, two.name)),
     };
-    Ok(BatchEdit {
-        draft,
-        from: old,
-        to: new,
-        alters: is_altered(old, new, kept),
-        accumulates: is_divided(kept),
-        cost: cost(old, new, kept, None),
-    })
+    Ok(BatchEdit::of(draft, (old, new), kept, None))
 }
 
 fn assign(draft: &mut Draft, assigned: &Assigned<'_>, new: u64) {
