@@ -60,16 +60,13 @@ pub fn list(json: bool) -> anyhow::Result<Ending> {
 }
 
 fn row(living: &Living) -> Row {
-    let card = living.found.card.as_ref();
+    let file = living.found.file.as_ref();
     let summary = living.summary.as_ref();
-    let run = (living.standing.as_ref()).and_then(|standing| standing.run.as_ref());
+    let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
     Row {
         id: living.found.id.clone(),
         state: state(living),
-        attached: living
-            .standing
-            .as_ref()
-            .is_some_and(|standing| standing.front)
+        attached: living.status.as_ref().is_some_and(|status| status.front)
             && summary.is_some_and(|summary| summary.attached),
         since: summary
             .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
@@ -79,38 +76,38 @@ fn row(living: &Living) -> Row {
             RunStage::Running { pid, .. } => Some(pid.0),
             RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => None,
         }),
-        keeper: card.map(|card| card.keeper.0),
+        keeper: file.map(|file| file.keeper.0),
         devices: summary
             .map(|summary| summary.devices.clone())
             .unwrap_or_default(),
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
         steps: summary.map(|summary| summary.steps),
         command: summary.map(|summary| summary.command.clone()),
-        recording: card
-            .and_then(|card| card.recording.as_ref())
+        recording: file
+            .and_then(|file| file.recording.as_ref())
             .map(|word| word.to_string_lossy()),
-        log: card
-            .and_then(|card| card.log.as_ref())
+        log: file
+            .and_then(|file| file.log.as_ref())
             .map(|word| word.to_string_lossy()),
     }
 }
 
 /// The front knows best while it is there; without one the keeper knows whether anything runs.
 fn state(living: &Living) -> &'static str {
-    let Some(standing) = &living.standing else {
+    let Some(status) = &living.status else {
         return "not answering";
     };
     let said = living.summary.as_ref().map(|summary| summary.standing);
-    match (standing.front, said) {
-        (_, Some(summary::Standing::Running)) if standing.stopping => "stopping",
+    match (status.front, said) {
+        (_, Some(summary::Standing::Running)) if status.stopping => "stopping",
         (true, Some(said)) => said.word(),
-        (false, _) | (true, None) => without_front(standing),
+        (false, _) | (true, None) => without_front(status),
     }
 }
 
-fn without_front(standing: &SessionStatus) -> &'static str {
-    match standing.run.as_ref().map(|run| &run.stage) {
-        Some(RunStage::Running { .. }) if standing.stopping => "stopping",
+fn without_front(status: &SessionStatus) -> &'static str {
+    match status.run.as_ref().map(|run| &run.stage) {
+        Some(RunStage::Running { .. }) if status.stopping => "stopping",
         Some(RunStage::Running { .. }) => "running",
         None | Some(RunStage::Starting) => "starting",
         Some(RunStage::Ended { .. } | RunStage::Failed { .. }) => "ending",

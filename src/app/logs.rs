@@ -63,8 +63,8 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
 }
 
 fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<LogSource> {
-    let card = found.card.as_ref();
-    let log = card.and_then(|card| Some(PathBuf::from(card.log.clone()?.0)));
+    let file = found.file.as_ref();
+    let log = file.and_then(|file| Some(PathBuf::from(file.log.clone()?.0)));
     // One that is about to end has taken its card away already; its log stays where logs are.
     let kept = || {
         let stored = stored.iter().find(|stored| stored.id == found.id)?;
@@ -135,9 +135,9 @@ fn same(file: &File, other: Option<&File>) -> bool {
 
 /// A session's log grows as long as its keeper lives.
 fn lives(found: &FoundSession) -> bool {
-    let alive = |card: &SessionFile| card.life(&session::PidScope::here()) == Life::Alive;
-    match &found.card {
-        Some(card) => alive(card),
+    let alive = |file: &SessionFile| file.life(&session::PidScope::here()) == Life::Alive;
+    match &found.file {
+        Some(file) => alive(file),
         None => fs::exists(found.socket()).unwrap_or(false),
     }
 }

@@ -18,7 +18,7 @@ pub struct Living {
     /// What was found of it.
     pub found: FoundSession,
     /// What its keeper says; `None` where it does not answer.
-    pub standing: Option<SessionStatus>,
+    pub status: Option<SessionStatus>,
     /// What its front said last.
     pub summary: Option<Summary>,
 }
@@ -30,17 +30,17 @@ pub fn living() -> Vec<Living> {
     session::find(&places)
         .into_iter()
         .filter_map(|found| {
-            let standing = supervise::look(&found.socket(), ANSWER).ok();
+            let status = supervise::look(&found.socket(), ANSWER).ok();
             // A directory that nobody answers for, and of which nothing can be told, is none.
-            if found.life != Life::Alive && standing.is_none() {
+            if found.life != Life::Alive && status.is_none() {
                 return None;
             }
-            let summary = (standing.as_ref())
-                .and_then(|standing| standing.described.as_deref())
+            let summary = (status.as_ref())
+                .and_then(|status| status.described.as_deref())
                 .and_then(|text| serde_json::from_str(text).ok());
             Some(Living {
                 found,
-                standing,
+                status,
                 summary,
             })
         })
@@ -183,9 +183,9 @@ pub fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> 
 
 fn words_of_the_dead(found: &FoundSession) -> String {
     let mut words = format!("session {} is dead", found.id);
-    if let Some(card) = &found.card {
-        words.push_str(&format!(": its keeper (pid {}) is gone", card.keeper));
-        if let Some(recording) = &card.recording {
+    if let Some(file) = &found.file {
+        words.push_str(&format!(": its keeper (pid {}) is gone", file.keeper));
+        if let Some(recording) = &file.recording {
             words.push_str(&format!(
                 "; its recording: oomph replay {}",
                 recording.to_string_lossy()
@@ -197,7 +197,7 @@ fn words_of_the_dead(found: &FoundSession) -> String {
 
 /// Why a session's keeper could not be spoken to, with what to do.
 pub fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
-    let keeper = found.card.as_ref().map(|card| card.keeper);
+    let keeper = found.file.as_ref().map(|file| file.keeper);
     let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
     let id = &found.id;
     anyhow::anyhow!(match error.kind() {

@@ -69,7 +69,7 @@ pub struct FoundSession {
     /// Its private directory.
     pub directory: PathBuf,
     /// What its card says; `None` where there is none that can be read.
-    pub card: Option<SessionFile>,
+    pub file: Option<SessionFile>,
     /// Whether it lives.
     pub life: Life,
 }
@@ -168,14 +168,14 @@ fn find_in(place: &BaseDir, here: &PidScope) -> Vec<FoundSession> {
         .filter(|entry| is_ours(&entry.path()))
         .map(|entry| {
             let directory = entry.path();
-            let card: Option<SessionFile> = fs::read(directory.join(SESSION_FILE))
+            let file: Option<SessionFile> = fs::read(directory.join(SESSION_FILE))
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok());
             FoundSession {
                 id: entry.file_name().to_string_lossy().into_owned(),
-                life: card.as_ref().map_or(Life::Unknown, |card| card.life(here)),
+                life: file.as_ref().map_or(Life::Unknown, |file| file.life(here)),
                 directory,
-                card,
+                file,
             }
         })
         .collect()
@@ -196,7 +196,7 @@ pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn card(keeper: Pid) -> SessionFile {
+    fn file(keeper: Pid) -> SessionFile {
         SessionFile::of("20260304-050607-python3", keeper, None, None)
     }
 
@@ -204,21 +204,21 @@ mod tests {
     fn only_what_is_proven_dead_is_dead() {
         let here = PidScope::here();
         let me = Pid(std::process::id() as i32);
-        assert_eq!(card(me).life(&here), Life::Alive);
+        assert_eq!(file(me).life(&here), Life::Alive);
         let other_start = SessionFile {
             start_time: 1,
-            ..card(me)
+            ..file(me)
         };
         assert_eq!(
             other_start.life(&here),
             Life::Dead,
             "the number is another's"
         );
-        assert_eq!(card(Pid(i32::MAX)).life(&here), Life::Dead);
+        assert_eq!(file(Pid(i32::MAX)).life(&here), Life::Dead);
         let elsewhere = |change: fn(&mut PidScope)| {
-            let mut card = card(Pid(i32::MAX));
-            change(&mut card.world);
-            card.life(&here)
+            let mut file = file(Pid(i32::MAX));
+            change(&mut file.world);
+            file.life(&here)
         };
         assert_eq!(elsewhere(|world| world.boot = "before".into()), Life::Dead);
         assert_eq!(elsewhere(|world| world.boot.clear()), Life::Unknown);
@@ -238,7 +238,7 @@ mod tests {
             let path = directory.path().join("oomph").join(id);
             fs::create_dir_all(&path).unwrap();
             if let Some(keeper) = keeper {
-                card(keeper).write(&path).unwrap();
+                file(keeper).write(&path).unwrap();
             }
             path
         };

@@ -24,7 +24,7 @@ pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
             format!("the session belongs to user {}", peer.uid()),
         ));
     }
-    socket.write_all(&wire::call(call))?;
+    socket.write_all(&wire::json(&call))?;
     Ok((socket, Pid(peer.pid())))
 }
 
@@ -56,11 +56,8 @@ impl KeeperAnswers {
         let mut chunk = [0; 16 << 10];
         self.socket.set_read_timeout(Some(limit))?;
         loop {
-            match self.decoder.next() {
-                Ok(Some(frame)) => match frame.into_report() {
-                    Some(report) => return Ok(Some(report)),
-                    None => continue,
-                },
+            match self.decoder.next_report() {
+                Ok(Some(report)) => return Ok(Some(report)),
                 Ok(None) => {}
                 Err(wire::Malformed) => return Ok(None),
             }

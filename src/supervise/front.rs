@@ -104,7 +104,7 @@ impl Keeper {
             command.spawn().context("cannot start the keeper")?
         };
         drop(theirs);
-        let hello = wire::hello(&FirstMessage {
+        let hello = wire::json(&FirstMessage {
             front: Pid(std::process::id() as i32),
             log: setup.log.as_deref().map(Word::from),
             io: setup.io,
@@ -243,12 +243,8 @@ impl Reports {
     /// otherwise because the keeper died. Safe to drop while it waits (in a `select!`).
     pub async fn next(&mut self) -> Option<KeeperReport> {
         loop {
-            match self.decoder.next() {
-                // A report of a later version: passed over.
-                Ok(Some(frame)) => match frame.into_report() {
-                    Some(report) => return Some(report),
-                    None => continue,
-                },
+            match self.decoder.next_report() {
+                Ok(Some(report)) => return Some(report),
                 Ok(None) => {}
                 Err(wire::Malformed) => return None,
             }

@@ -73,71 +73,35 @@ fn put_head(buffer: &mut Vec<u8>, kind: u8, body: usize) {
     buffer.push(kind);
 }
 
-fn put_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
-    // These types hold no maps with odd keys and no path that is not a Word: it cannot fail.
+/// The bytes of a message that is JSON: a first message, a call, most orders and reports.
+pub fn json(value: &impl Serialize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    // These types have no maps with odd keys and no path that is not a Word: it cannot fail.
     if let Ok(body) = serde_json::to_vec(value) {
-        put(buffer, JSON, &body);
+        put(&mut buffer, JSON, &body);
     }
-}
-
-/// The bytes of the first message.
-pub fn hello(hello: &FirstMessage) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    put_json(&mut buffer, hello);
-    buffer
-}
-
-/// The bytes of a caller's first frame.
-pub fn call(call: Call) -> Vec<u8> {
-    let mut buffer = Vec::new();
-    put_json(&mut buffer, &call);
     buffer
 }
 
 /// The bytes of an order.
 pub fn order(order: &KeeperOrder) -> Vec<u8> {
     let mut buffer = Vec::new();
-    match order {
-        KeeperOrder::Input(bytes) => put(&mut buffer, INPUT, bytes),
-        KeeperOrder::Launch(_)
-        | KeeperOrder::Interrupt
-        | KeeperOrder::Forward(_)
-        | KeeperOrder::Stop
-        | KeeperOrder::Kill
-        | KeeperOrder::Sweep
-        | KeeperOrder::Resize(_)
-        | KeeperOrder::ScreenShown(_)
-        | KeeperOrder::Release
-        | KeeperOrder::StepBack
-        | KeeperOrder::Listen(_)
-        | KeeperOrder::Remember(_)
-        | KeeperOrder::Describe(_)
-        | KeeperOrder::Finish => put_json(&mut buffer, order),
-    }
+    let KeeperOrder::Input(bytes) = order else {
+        return json(order);
+    };
+    put(&mut buffer, INPUT, bytes);
     buffer
 }
 
 /// The bytes of a report.
 pub fn report(report: &KeeperReport) -> Vec<u8> {
     let mut buffer = Vec::new();
-    match report {
-        KeeperReport::Output { stream, bytes } => output(&mut buffer, *stream, [bytes, &[]]),
-        KeeperReport::Recent(bytes) => put(&mut buffer, RECENT, bytes),
-        KeeperReport::Started { .. }
-        | KeeperReport::SpawnFailed { .. }
-        | KeeperReport::Gap { .. }
-        | KeeperReport::Exited { .. }
-        | KeeperReport::Swept { .. }
-        | KeeperReport::Stopping { .. }
-        | KeeperReport::Suspended { .. }
-        | KeeperReport::Resumed
-        | KeeperReport::Unlogged { .. }
-        | KeeperReport::Note(_)
-        | KeeperReport::Welcome(_)
-        | KeeperReport::Superseded
-        | KeeperReport::StopAsked { .. }
-        | KeeperReport::Signalled(_)
-        | KeeperReport::Finished => put_json(&mut buffer, report),
+    if let KeeperReport::Output { stream, bytes } = report {
+        output(&mut buffer, *stream, [bytes, &[]]);
+    } else if let KeeperReport::Recent(bytes) = report {
+        put(&mut buffer, RECENT, bytes);
+    } else {
+        return json(report);
     }
     buffer
 }
@@ -236,6 +200,18 @@ impl Decoder {
             self.buffer.shrink_to(1 << 16);
         }
         Ok(Some(frame))
+    }
+}
+
+impl Decoder {
+    /// The next report; those of a later version are passed over.
+    pub fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
+        while let Some(frame) = self.next()? {
+            if let Some(report) = frame.into_report() {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -69,10 +69,10 @@ pub async fn take_over(
         );
     }
     let (keeper, mut reports) = connect()?;
-    let (standing, recent) = tokio::time::timeout(WELCOME_WITHIN, welcome(&mut reports))
+    let (status, recent) = tokio::time::timeout(WELCOME_WITHIN, welcome(&mut reports))
         .await
         .context("the session's keeper does not answer; it may be stopped")??;
-    let memory = (standing.memory.as_deref())
+    let memory = (status.memory.as_deref())
         .and_then(|text| Memory::read(text).ok())
         .context("the session was started by another version of oomph; attach with that one")?;
     let (front, sources, kept) = settle_in(Place {
@@ -82,7 +82,7 @@ pub async fn take_over(
         reports,
         signals,
         memory,
-        standing,
+        status,
         recent,
     });
     conduct(front, sources, kept).await
@@ -90,13 +90,13 @@ pub async fn take_over(
 
 /// The keeper's first two reports.
 async fn welcome(reports: &mut Reports) -> anyhow::Result<(SessionStatus, Vec<u8>)> {
-    let Some(KeeperReport::Welcome(standing)) = reports.next().await else {
+    let Some(KeeperReport::Welcome(status)) = reports.next().await else {
         bail!("the session has just ended, or another `oomph attach` was quicker");
     };
     let Some(KeeperReport::Recent(recent)) = reports.next().await else {
         bail!("the session has just ended");
     };
-    Ok((standing, recent))
+    Ok((status, recent))
 }
 
 /// All that the keeper gave us, and what we brought.
@@ -107,7 +107,7 @@ struct Place {
     reports: Reports,
     signals: Signals,
     memory: Memory,
-    standing: SessionStatus,
+    status: SessionStatus,
     recent: Vec<u8>,
 }
 
@@ -184,7 +184,7 @@ fn settle_in(place: Place) -> (Front, Sources, Kept) {
     for text in notes {
         front.note(Level::Warning, text);
     }
-    front.catch_up(&place.standing, place.recent);
+    front.catch_up(&place.status, place.recent);
     let sources = Sources {
         reports: place.reports,
         events,
@@ -239,10 +239,10 @@ impl Front {
     }
 
     /// Brings us to where the session stands.
-    fn catch_up(&mut self, standing: &SessionStatus, recent: Vec<u8>) {
-        let known = (standing.run.as_ref()).and_then(|run| self.state.run_numbered(run.run));
+    fn catch_up(&mut self, status: &SessionStatus, recent: Vec<u8>) {
+        let known = (status.run.as_ref()).and_then(|run| self.state.run_numbered(run.run));
         let over = matches!(
-            standing.run,
+            status.run,
             Some(RunStatus {
                 stage: RunStage::Ended { .. },
                 ..
@@ -251,7 +251,7 @@ impl Front {
         // What nobody has read for its words: the end came when nobody was there, or all of it was
         // not recorded.
         let unread = known.is_none_or(|run| over && run.ended.is_none());
-        if let (Some(run), None) = (&standing.run, known) {
+        if let (Some(run), None) = (&status.run, known) {
             self.record(What::Started(Started {
                 run: run.run,
                 pid: match run.stage {
@@ -281,7 +281,7 @@ impl Front {
         for report in found.into_iter().filter(|_| unread) {
             self.record(What::OomText(report));
         }
-        self.stop_asked = standing.stopping;
+        self.stop_asked = status.stopping;
         let after = match self.stop_asked {
             true => After::Leave,
             false => After::Decide,
@@ -291,7 +291,7 @@ impl Front {
         if self.mode == Mode::Screen {
             self.begin_screen(recent);
         }
-        match standing.run.as_ref().map(|run| (run.run, &run.stage)) {
+        match status.run.as_ref().map(|run| (run.run, &run.stage)) {
             None | Some((_, RunStage::Starting)) => {}
             Some((_, RunStage::Running { .. })) => self.arrive_in(Phase::Running { after }),
             Some((_, RunStage::Failed { status })) => {

@@ -82,7 +82,7 @@ impl Front {
 
     /// Tells the keeper what others may know, if that has changed.
     pub(super) fn describe(&mut self, now: Moment) {
-        let standing = match &self.phase {
+        let activity = match &self.phase {
             Phase::Starting => summary::Standing::Starting,
             Phase::Running { .. } if self.waiting.is_some() => summary::Standing::Stopping,
             Phase::Running { .. } => summary::Standing::Running,
@@ -93,12 +93,12 @@ impl Front {
         let attached = self.screen.is_some();
         let said = self.described.as_ref();
         let same = said.is_some_and(|(at, said)| {
-            (said.standing, said.attached) == (standing, attached) && now < *at + FIGURES
+            (said.standing, said.attached) == (activity, attached) && now < *at + FIGURES
         });
         if same {
             return;
         }
-        let summary = Summary::of(&self.state, standing, attached);
+        let summary = Summary::of(&self.state, activity, attached);
         if said.is_none_or(|(_, said)| *said != summary) {
             self.order(KeeperOrder::Describe(summary.text()));
         }

@@ -277,13 +277,13 @@ impl Front {
         };
         self.order(KeeperOrder::Listen(Word::from(socket.as_path())));
         let recording = self.memory.recording().map(Path::to_path_buf);
-        let card = SessionFile::of(
+        let file = SessionFile::of(
             &directories.id,
             self.keeper.pid(),
             log,
             recording.as_deref(),
         );
-        if let Err(error) = card.write(directory) {
+        if let Err(error) = file.write(directory) {
             self.note(
                 Level::Warning,
                 format!(

@@ -70,7 +70,6 @@ pub fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::command::Word;

@@ -61,5 +61,4 @@ fn marker(missing: u64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -270,7 +270,6 @@ impl TrainerRun {
                 &path,
             )
         })?;
-        let inherited = hello.inherited;
         let Spawned {
             words: pipe,
             holder,
@@ -281,12 +280,10 @@ impl TrainerRun {
             env: environment::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
-            closed: inherited.closed(),
             terminal: pty
                 .as_ref()
                 .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd())),
-            ignored: Box::new(move |signal| inherited.is_ignored(signal)),
-            blocked: Box::new(move |signal| inherited.is_blocked(signal)),
+            inherited: hello.inherited,
         })
         .map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);

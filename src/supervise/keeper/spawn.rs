@@ -14,6 +14,7 @@
 //! terminal is given up, or dies with the keeper, and then the trainer is hung up.
 
 use super::descriptor;
+use crate::supervise::inherited::InheritedSignals;
 use nix::libc;
 use nix::unistd::ForkResult;
 use std::ffi::CString;
@@ -34,14 +35,10 @@ pub struct Blueprint {
     pub cwd: Option<CString>,
     /// What becomes its stdin, stdout and stderr; `None` stays what it is.
     pub streams: [Option<RawFd>; 3],
-    /// Which of those that stay are closed.
-    pub closed: [bool; 3],
     /// Its terminal, where it gets one.
     pub terminal: Option<RawFd>,
-    /// Signals that were ignored when oomph began.
-    pub ignored: Box<dyn Fn(i32) -> bool>,
-    /// Signals that were blocked when oomph began.
-    pub blocked: Box<dyn Fn(i32) -> bool>,
+    /// Signals and streams as oomph found them.
+    pub inherited: InheritedSignals,
 }
 
 /// A process that is on its way to its program.
@@ -111,14 +108,14 @@ pub fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
     shell.extend(argv.iter().skip(1));
     let mut ignored = [false; SIGNALS];
     for (signal, place) in (1..).zip(ignored.iter_mut()) {
-        *place = (plan.ignored)(signal);
+        *place = plan.inherited.is_ignored(signal);
     }
     // SAFETY: a zeroed sigset_t is one that sigemptyset may fill.
     let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: both work on the set above.
     unsafe {
         libc::sigemptyset(&mut mask);
-        for signal in (1..=SIGNALS as i32).filter(|signal| (plan.blocked)(*signal)) {
+        for signal in (1..=SIGNALS as i32).filter(|signal| plan.inherited.is_blocked(*signal)) {
             libc::sigaddset(&mut mask, signal);
         }
     }
@@ -129,7 +126,7 @@ pub fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
         shell: plan.for_a_shell.then_some(shell.as_ptr()),
         cwd: plan.cwd.as_ref().map(|cwd| cwd.as_ptr()),
         streams: plan.streams,
-        closed: plan.closed,
+        closed: plan.inherited.closed(),
         terminal: plan.terminal,
         ignored,
         mask,

@@ -146,7 +146,6 @@ pub fn is_ranked<'a>(mut names: impl Iterator<Item = &'a std::ffi::OsStr>) -> bo
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -118,7 +118,6 @@ fn watch(file: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::fs::File;

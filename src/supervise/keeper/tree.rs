@@ -256,7 +256,6 @@ fn parse(stat: &[u8]) -> Option<Process> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -209,7 +209,6 @@ impl Viewer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::supervise::wire::{Decoder, Frame};
