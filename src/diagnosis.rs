@@ -92,7 +92,7 @@ pub struct CauseSpec {
     cause: Cause,
     /// "capacity", "memory leak".
     pub title: &'static str,
-    examine: fn(&Case) -> Option<Finding>,
+    examine: Rule,
     /// Whether it says why the device is full: capacity then follows from it.
     explains_capacity: bool,
     /// Why the run would fail again whatever is relaunched; `None` where a remedy can help.
@@ -102,13 +102,11 @@ pub struct CauseSpec {
     pub futile: Option<Futile>,
 }
 
+type Rule = fn(&Case) -> Option<Finding>;
+
 impl CauseSpec {
     /// A cause that a smaller run can avoid.
-    const fn new(
-        cause: Cause,
-        title: &'static str,
-        examine: fn(&Case) -> Option<Finding>,
-    ) -> CauseSpec {
+    const fn new(cause: Cause, title: &'static str, examine: Rule) -> CauseSpec {
         CauseSpec {
             cause,
             title,
@@ -119,86 +117,83 @@ impl CauseSpec {
             futile: None,
         }
     }
+
+    const fn explains_capacity(mut self) -> CauseSpec {
+        self.explains_capacity = true;
+        self
+    }
+
+    const fn recurs(mut self, why: &'static str) -> CauseSpec {
+        self.recurs = Some(why);
+        self
+    }
+
+    const fn prefers(mut self, help: Help) -> CauseSpec {
+        self.prefers = help;
+        self
+    }
+
+    const fn futile(mut self, verdict: &'static str, reason: &'static str) -> CauseSpec {
+        self.futile = Some(Futile { verdict, reason });
+        self
+    }
 }
 
 /// Of two findings that are equally certain the earlier stands first: what somebody did from
 /// outside, then the particular causes, then that it is simply too much.
 static CAUSES: [CauseSpec; 12] = [
-    CauseSpec {
-        recurs: Some("it was the host's memory that ran out, not the GPU's"),
-        prefers: Help::LessHostMemory,
-        ..CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
-    },
-    CauseSpec {
-        recurs: Some("the GPU failed"),
-        ..CauseSpec::new(Cause::DeviceFault, "GPU fault", device_fault::examine)
-    },
+    CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
+        .recurs("it was the host's memory that ran out, not the GPU's")
+        .prefers(Help::LessHostMemory),
+    CauseSpec::new(Cause::DeviceFault, "GPU fault", device_fault::examine).recurs("the GPU failed"),
     CauseSpec::new(Cause::Limit, "memory limit", limit::examine),
-    CauseSpec {
-        prefers: Help::AnotherDevice,
-        ..CauseSpec::new(
-            Cause::OtherProcess,
-            "another process",
-            other_process::examine,
-        )
-    },
-    CauseSpec {
-        explains_capacity: true,
-        recurs: Some("memory leaks: it would run out again, only later"),
-        futile: Some(Futile {
-            verdict: "only delays the OOM",
-            reason: "each step leaks less, but it still leaks",
-        }),
-        ..CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
-    },
-    CauseSpec {
-        explains_capacity: true,
-        recurs: Some(
-            "the evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)",
+    CauseSpec::new(
+        Cause::OtherProcess,
+        "another process",
+        other_process::examine,
+    )
+    .prefers(Help::AnotherDevice),
+    CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
+        .explains_capacity()
+        .recurs("memory leaks: it would run out again, only later")
+        .futile(
+            "only delays the OOM",
+            "each step leaks less, but it still leaks",
         ),
-        futile: Some(Futile {
-            verdict: "unlikely to help",
-            reason: "every batch of the evaluation keeps its activations",
-        }),
-        ..CauseSpec::new(
-            Cause::EvaluationGraph,
-            "evaluation with gradients enabled",
-            evaluation_graph::examine,
-        )
-    },
-    CauseSpec {
-        explains_capacity: true,
-        ..CauseSpec::new(
-            Cause::OptimizerState,
-            "optimizer state",
-            optimizer_state::examine,
-        )
-    },
-    CauseSpec {
-        explains_capacity: true,
-        ..CauseSpec::new(Cause::OutlierBatch, "outlier batch", outlier_batch::examine)
-    },
-    CauseSpec {
-        prefers: Help::NoFragmentation,
-        ..CauseSpec::new(
-            Cause::Fragmentation,
-            "fragmentation",
-            fragmentation::examine,
-        )
-    },
-    CauseSpec {
-        explains_capacity: true,
-        ..CauseSpec::new(
-            Cause::NonPytorch,
-            "non-PyTorch memory",
-            non_pytorch::examine,
-        )
-    },
+    CauseSpec::new(
+        Cause::EvaluationGraph,
+        "evaluation with gradients enabled",
+        evaluation_graph::examine,
+    )
+    .explains_capacity()
+    .recurs("the evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
+    .futile(
+        "unlikely to help",
+        "every batch of the evaluation keeps its activations",
+    ),
+    CauseSpec::new(
+        Cause::OptimizerState,
+        "optimizer state",
+        optimizer_state::examine,
+    )
+    .explains_capacity(),
+    CauseSpec::new(Cause::OutlierBatch, "outlier batch", outlier_batch::examine)
+        .explains_capacity(),
+    CauseSpec::new(
+        Cause::Fragmentation,
+        "fragmentation",
+        fragmentation::examine,
+    )
+    .prefers(Help::NoFragmentation),
+    CauseSpec::new(
+        Cause::NonPytorch,
+        "non-PyTorch memory",
+        non_pytorch::examine,
+    )
+    .explains_capacity(),
     CauseSpec::new(Cause::Capacity, "capacity", capacity::examine),
-    CauseSpec {
-        prefers: Help::NoFragmentation,
-        ..CauseSpec::new(Cause::Thrashing, "allocator thrashing", thrashing::examine)
-    },
+    CauseSpec::new(Cause::Thrashing, "allocator thrashing", thrashing::examine)
+        .prefers(Help::NoFragmentation),
 ];
 
 impl Cause {

@@ -27,9 +27,7 @@ pub struct LeakForecast {
     pub step: u64,
     /// In how many steps it will come, most likely.
     pub in_steps: u64,
-    /// The earliest.
     pub soonest: u64,
-    /// The latest.
     pub latest: u64,
 }
 
@@ -47,7 +45,7 @@ impl LeakForecast {
     }
 }
 
-/// The first out-of-memory that is coming to the current run, if one can be foretold.
+/// The first out-of-memory that is coming to the current run, if one can be predicted.
 pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
     let run = state.run()?;
     if run.outcome() != RunOutcome::Running {

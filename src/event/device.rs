@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// One reading of one device. What a device does not support is `None`, never zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReading {
-    /// The device.
     pub uuid: Uuid,
     /// NVML's index (not CUDA's ordinal: `CUDA_VISIBLE_DEVICES` reorders those).
     pub index: u32,

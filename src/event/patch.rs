@@ -82,7 +82,6 @@ impl fmt::Display for Patch {
 /// What a process whose memory ran out could be changed in, as its probe found it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Patchable {
-    /// The process.
     pub pid: Pid,
     /// CUDA's ordinal of the device whose memory ran out.
     pub device: u32,
@@ -112,9 +111,7 @@ pub struct Patchable {
 /// Blocks of one class and one build, side by side in a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Their class.
     pub class: String,
-    /// How many there are.
     pub count: u64,
     /// What live blocks of memory their forward had allocated, as far as stacks were recorded.
     #[serde(default)]
@@ -127,17 +124,14 @@ pub struct Blocks {
 /// What became of a patch that the user chose, in one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patched {
-    /// The process.
     pub pid: Pid,
     /// The patch's name: `recompute`, `amp`, `batch`.
     pub patch: String,
-    /// What became of it.
     pub outcome: PatchOutcome,
     /// What it does, or why it does nothing.
     pub words: String,
 }
 
-/// What became of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatchOutcome {

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// A process of the training that has initialised CUDA.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hello {
-    /// The process.
     pub pid: Pid,
     /// The run that it belongs to (from the environment that oomph gave the command).
     pub run: RunNumber,
@@ -50,7 +49,6 @@ pub struct ProbeDevice {
     /// The device; `None` before torch 2.x that says it.
     #[serde(default)]
     pub uuid: Option<Uuid>,
-    /// Its name.
     pub name: String,
     /// `total_memory`: what CUDA can give out.
     pub total: Bytes,
@@ -59,7 +57,6 @@ pub struct ProbeDevice {
 /// One reading of `torch._C._cuda_memoryStats(device)`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// The process.
     pub pid: Pid,
     /// CUDA's ordinal in that process.
     pub device: u32,
@@ -125,7 +122,6 @@ pub struct StepReading {
 /// One optimizer step, read in the global step hooks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The process.
     pub pid: Pid,
     /// CUDA's ordinal of the device that holds the optimizer's parameters.
     pub device: u32,
@@ -143,7 +139,6 @@ pub struct Step {
 /// What the memory of a process is made of, as far as the optimizer shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Structure {
-    /// The process.
     pub pid: Pid,
     /// CUDA's ordinal.
     pub device: u32,
@@ -266,7 +261,6 @@ pub struct ModelBytes {
 /// The OOM observer's record, taken on the allocating thread before the exception is thrown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
-    /// The process.
     pub pid: Pid,
     /// CUDA's ordinal.
     pub device: u32,

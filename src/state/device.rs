@@ -8,9 +8,7 @@ use crate::units::{Bytes, Moment, Pid, Uuid};
 /// One device.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceState {
-    /// The device.
     pub uuid: Uuid,
-    /// Its name.
     pub name: String,
     /// NVML's index, or CUDA's ordinal where NVML does not know the device.
     pub index: u32,
@@ -62,9 +60,7 @@ impl DeviceState {
 pub struct Breakdown {
     /// Parameters held by optimizers.
     pub parameters: Option<Bytes>,
-    /// Gradients.
     pub gradients: Option<Bytes>,
-    /// Optimizer state.
     pub optimizer_state: Option<Bytes>,
     /// The rest of what is allocated: activations, buffers, batches, whatever has no name. All of
     /// it, while no optimizer was seen.
@@ -73,8 +69,6 @@ pub struct Breakdown {
     pub cached: Option<Bytes>,
     /// The training's device memory outside PyTorch: context, libraries, NCCL.
     pub non_pytorch: Option<Bytes>,
-    /// Other processes.
     pub other_processes: Option<Bytes>,
-    /// Free.
     pub free: Option<Bytes>,
 }

@@ -9,7 +9,6 @@ const MOST: usize = 512;
 /// An epoch was named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochMark {
-    /// When.
     pub at: Moment,
     /// Its number, as the program counts.
     pub number: u64,

@@ -33,7 +33,6 @@ pub struct RankState {
     /// When cudaMalloc had failed and was tried again without the cache, and how often until then;
     /// bounded, the latest.
     pub retries: Vec<(Moment, u64)>,
-    /// Its optimizer steps.
     pub steps: StepTrack,
     /// What its memory is made of, on the device that it uses most.
     pub structure: Option<Structure>,
@@ -44,17 +43,15 @@ pub struct RankState {
     /// What became of the patches that the user chose, by name.
     pub patches: Vec<Patched>,
     /// When its probe's connection ended.
-    pub gone: Option<Moment>,
+    pub disconnected: Option<Moment>,
 }
 
 /// What one process holds on one device.
 #[derive(Debug, Clone)]
 pub struct DeviceUsage {
-    /// The device.
     pub device: Uuid,
     /// When it was read.
     pub at: Moment,
-    /// The latest sample.
     pub sample: Sample,
 }
 

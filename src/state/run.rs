@@ -13,7 +13,6 @@ const BURST: Duration = Duration::from_secs(30);
 /// One run.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// Its number, from 1.
     pub number: RunNumber,
     /// What was started.
     pub command: CommandLine,
@@ -23,12 +22,11 @@ pub struct Run {
     pub remedies: Vec<String>,
     /// The direct child.
     pub pid: Pid,
-    /// When it was started.
     pub started: Moment,
     /// When and how it ended.
     pub ended: Option<(Moment, Exit)>,
     /// Processes of its tree that were alive when it was reaped.
-    pub left: Vec<Pid>,
+    pub survivors: Vec<Pid>,
     /// The processes that initialised CUDA, in order of their hello.
     pub ranks: Vec<RankState>,
     /// Its out-of-memory incidents, each from one witness or both, in order; bounded: of a program
@@ -58,7 +56,6 @@ pub enum Patching {
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// It goes on.
     Running,
     /// It ended with exit code 0.
     Finished,
@@ -146,12 +143,12 @@ impl Run {
 
     /// The processes whose probes are still connected.
     pub fn alive(&self) -> impl Iterator<Item = &RankState> {
-        self.ranks.iter().filter(|rank| rank.gone.is_none())
+        self.ranks.iter().filter(|rank| rank.disconnected.is_none())
     }
 
     /// Whether this process is known to be of the run.
     pub fn owns(&self, pid: Pid) -> bool {
-        self.pid == pid || self.left.contains(&pid) || self.rank_with(pid).is_some()
+        self.pid == pid || self.survivors.contains(&pid) || self.rank_with(pid).is_some()
     }
 
     /// The process of this run with this id.

@@ -27,7 +27,7 @@ pub fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
 pub fn steps_per_second(run: &Run) -> Option<f64> {
     run.ranks
         .iter()
-        .filter(|rank| rank.gone.is_none() || run.ended.is_some())
+        .filter(|rank| rank.disconnected.is_none() || run.ended.is_some())
         .filter_map(|rank| rank.steps.rate)
         .min_by(f64::total_cmp)
 }

@@ -219,7 +219,7 @@ impl Front {
         let at = self.state.now;
         let speaking: Vec<Pid> = (self.state.runs.iter())
             .flat_map(|run| &run.ranks)
-            .filter(|rank| rank.gone.is_none())
+            .filter(|rank| rank.disconnected.is_none())
             .map(|rank| rank.hello.pid)
             .collect();
         let gone = speaking

@@ -90,7 +90,7 @@ impl Front {
                 self.offer_again();
             }
             After::Decide | After::Leave => {
-                let left = self.state.run().map(|run| run.left.as_slice());
+                let left = self.state.run().map(|run| run.survivors.as_slice());
                 self.last_words.extend(left.and_then(holders::words));
                 self.phase = Phase::Leaving(Ending::Like(exit));
             }

@@ -63,7 +63,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         usages: Default::default(),
         patchable: None,
         patches: Vec::new(),
-        gone: None,
+        disconnected: None,
     };
     State {
         runs: vec![Run {
@@ -74,7 +74,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             pid: Pid(7),
             started: Moment::ZERO,
             ended: None,
-            left: Vec::new(),
+            survivors: Vec::new(),
             ranks: vec![rank],
             ooms: Vec::new(),
             epochs: Default::default(),

@@ -32,11 +32,14 @@ impl State {
             // The same process again: its connection broke and it came back.
             Some(rank) => {
                 rank.hello = hello.clone();
-                rank.gone = None;
+                rank.disconnected = None;
             }
             None => {
                 if run.ranks.len() >= RANKS
-                    && let Some(oldest) = run.ranks.iter().position(|rank| rank.gone.is_some())
+                    && let Some(oldest) = run
+                        .ranks
+                        .iter()
+                        .position(|rank| rank.disconnected.is_some())
                 {
                     run.ranks.remove(oldest);
                 }
@@ -87,11 +90,11 @@ impl State {
             .iter_mut()
             .find(|candidate| candidate.number == run)
             .and_then(|run| run.rank_mut(pid))
-            .filter(|rank| rank.gone.is_none())
+            .filter(|rank| rank.disconnected.is_none())
         else {
             return;
         };
-        rank.gone = Some(at);
+        rank.disconnected = Some(at);
         rank.allocated.gap(at);
         let devices: Vec<Uuid> = rank.usages.iter().map(|held| held.device.clone()).collect();
         for device in devices {

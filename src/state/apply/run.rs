@@ -44,7 +44,7 @@ impl State {
             return;
         };
         run.ended = Some((at, exited.exit));
-        run.left = exited.left.clone();
+        run.survivors = exited.left.clone();
         if exited.exit.is_success() {
             for oom in &mut run.ooms {
                 oom.caught = true;

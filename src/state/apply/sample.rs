@@ -30,7 +30,7 @@ impl State {
         let (before, peak) = (held.at, sample.allocated_peak);
         let (allocated, reserved) = (held.sample.allocated, held.sample.reserved);
         let is_new = peak > held.sample.allocated_peak && peak > allocated.max(sample.allocated);
-        if !is_new || before >= at || rank.gone.is_some() {
+        if !is_new || before >= at || rank.disconnected.is_some() {
             return;
         }
         let between = before + at.since(before) / 2;
@@ -82,7 +82,7 @@ impl State {
             None => rank.usages.push(holding),
         }
         rank.choose_device();
-        if rank.gone.is_some() {
+        if rank.disconnected.is_some() {
             // It came late: the process has ended and holds nothing any more.
             return;
         }

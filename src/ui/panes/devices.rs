@@ -103,7 +103,7 @@ impl DeviceTable<'_> {
     fn draw_row(&self, mut pen: Pen, row: &DeviceRow) {
         let theme = &self.view.theme;
         let figures = Figures::of(row.device.capacity);
-        let gone = row.rank.is_some_and(|rank| rank.gone.is_some());
+        let gone = row.rank.is_some_and(|rank| rank.disconnected.is_some());
         let text = if gone { Tone::Dim } else { Tone::Text };
         let selected = row.number == self.view.device;
         let mark = if selected { theme.glyphs.pointer } else { " " };

@@ -60,7 +60,7 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     ];
     let running = run.ended.is_none();
     let of_ranks = run.ranks.iter().flat_map(move |rank| {
-        let gone = rank.gone.filter(|_| running);
+        let gone = rank.disconnected.filter(|_| running);
         let gone = gone.map(|at| (at, LoggedEvent::ProbeGone(rank)));
         let retried = rank.retries.iter();
         let retried = retried.map(move |(at, all)| (*at, LoggedEvent::Retried(rank, *all)));

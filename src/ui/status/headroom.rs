@@ -236,7 +236,7 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
 
 /// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
 fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
-    let rank = ranks_on(run, device).find(|rank| rank.gone.is_none())?;
+    let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
