@@ -22,8 +22,7 @@ mod queue;
 pub(crate) mod ring;
 mod thread;
 
-pub(crate) use destination::{Destination, WriteFailure, write_counted};
-pub(crate) use queue::Gap;
+pub(crate) use destination::{Destination, Gap, WriteFailure, write_counted};
 
 use crate::units::Moment;
 use queue::{Queue, Unit};
@@ -99,7 +98,7 @@ pub(crate) struct BackgroundWriter {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     /// There is something to write.
     more: Condvar,
     /// There is room, or the thread has ended.
@@ -108,7 +107,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct WriterState {
     queue: Queue,
     /// Bytes were taken from the queue and are being written.
     in_hand: bool,
@@ -125,12 +124,12 @@ struct State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         // A thread that panicked would have left the bytes as they are; nothing here panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_room(&self, state: &State, bytes: usize, keep: bool) -> bool {
+    fn has_room(&self, state: &WriterState, bytes: usize, keep: bool) -> bool {
         let room = match (&self.policy, keep) {
             (Policy::Block { .. }, _) => usize::MAX,
             (Policy::Retry { kept, .. }, true) if state.failed.is_some() => *kept,
@@ -141,7 +140,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl WriterState {
     /// How long a failed write has to wait yet before it is tried again.
     fn rest(&self, retry: Duration) -> Duration {
         (self.failed.as_ref()).map_or(Duration::ZERO, |(since, _)| {
@@ -164,7 +163,7 @@ impl BackgroundWriter {
         destination: impl Destination,
     ) -> io::Result<BackgroundWriter> {
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(WriterState {
                 queue: Queue::new(capacity),
                 in_hand: false,
                 wanted: false,
@@ -260,9 +259,9 @@ impl BackgroundWriter {
     /// Waits for the thread, as long as there is patience left for this second.
     fn wait_for_room<'a>(
         &self,
-        state: MutexGuard<'a, State>,
+        state: MutexGuard<'a, WriterState>,
         bytes: usize,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, WriterState> {
         let now = Instant::now();
         let (mut since, mut waited) = self.waited.get();
         if now.duration_since(since) >= Duration::from_secs(1) {

@@ -1,6 +1,6 @@
 //! What a background thread writes to.
 
-use super::queue::Gap;
+use crate::units::Moment;
 use std::io::{self, Write};
 
 /// Where the bytes go. Every call may take as long as it likes.
@@ -29,6 +29,32 @@ pub(crate) struct WriteFailure {
     pub error: io::Error,
     /// Whether there is no use in trying again.
     pub for_good: bool,
+}
+
+/// What is missing at one place.
+#[derive(Debug, Default)]
+pub(crate) struct Gap {
+    pub lines: u64,
+    pub bytes: u64,
+    /// When the first and the last of the lines happened.
+    pub from: Moment,
+    pub to: Moment,
+    /// The error that is to blame, or none where the destination was too slow.
+    pub reason: Option<String>,
+}
+
+impl Gap {
+    pub(super) fn add(&mut self, other: &Gap) {
+        if other.lines > 0 {
+            self.from = match self.lines {
+                0 => other.from,
+                _ => self.from.min(other.from),
+            };
+            self.to = self.to.max(other.to);
+        }
+        self.lines += other.lines;
+        self.bytes += other.bytes;
+    }
 }
 
 /// Writes everything; `written` says how much of it was, even where an error cut it short.

@@ -1,35 +1,9 @@
 //! What waits for the thread: bytes, where a line begins and ends, and where something is missing.
 
-use super::destination::Destination;
+use super::destination::{Destination, Gap};
 use super::{PIECE, ring};
 use crate::units::Moment;
 use std::collections::VecDeque;
-
-/// What is missing at one place.
-#[derive(Debug, Default)]
-pub(crate) struct Gap {
-    pub lines: u64,
-    pub bytes: u64,
-    /// When the first and the last of the lines happened.
-    pub from: Moment,
-    pub to: Moment,
-    /// The error that is to blame, or none where the destination was too slow.
-    pub reason: Option<String>,
-}
-
-impl Gap {
-    fn add(&mut self, other: &Gap) {
-        if other.lines > 0 {
-            self.from = match self.lines {
-                0 => other.from,
-                _ => self.from.min(other.from),
-            };
-            self.to = self.to.max(other.to);
-        }
-        self.lines += other.lines;
-        self.bytes += other.bytes;
-    }
-}
 
 /// How bytes belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

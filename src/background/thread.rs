@@ -1,7 +1,7 @@
 //! The thread: takes what waits, writes it, and does as the policy says where that fails.
 
 use super::destination::Destination;
-use super::{PIECE, Policy, Shared, State};
+use super::{PIECE, Policy, Shared, WriterState};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
 }
 
 /// Waits until there is something to write and the time to try it; nothing at the end.
-fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, State>> {
+fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, WriterState>> {
     let mut state = shared.lock();
     state.in_hand = false;
     loop {

@@ -18,11 +18,11 @@ const WAITING: usize = 64;
 pub(super) struct Outbox {
     clock: Clock,
     sender: Sender<Event>,
-    queue: Mutex<Queue>,
+    queue: Mutex<OutboxQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct OutboxQueue {
     said: Option<NvmlState>,
     waiting: VecDeque<Event>,
     dropped: u64,
@@ -37,7 +37,7 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
         self.queue.lock().unwrap_or_else(|held| held.into_inner())
     }
 
@@ -75,7 +75,7 @@ impl Outbox {
         self.flush();
     }
 
-    fn put(&self, queue: &mut Queue, what: What) {
+    fn put(&self, queue: &mut OutboxQueue, what: What) {
         let at = self.clock.now();
         if queue.waiting.len() < WAITING {
             queue.waiting.push_back(Event { at, what });

@@ -21,13 +21,13 @@ pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWri
         "oomph-writer",
         CAPACITY,
         Policy::Block { wake },
-        UserStream(to),
+        StreamDestination(to),
     )
 }
 
-struct UserStream(BorrowedFd<'static>);
+struct StreamDestination(BorrowedFd<'static>);
 
-impl Destination for UserStream {
+impl Destination for StreamDestination {
     fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailure> {
         write_until(self.0, bytes, None).map_err(|error| WriteFailure {
             written: 0,
