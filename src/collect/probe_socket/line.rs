@@ -1,9 +1,6 @@
 //! One line of the probe's into one event: what a probe may say, and nothing else. No socket here.
 
-use crate::event::{
-    Clock, Dropped, Event, Hello, Note, OomRecord, Patchable, Patched, Sample, Step, Structure,
-    What,
-};
+use crate::event::{Clock, Event, What};
 use crate::units::Pid;
 use serde::Deserialize;
 
@@ -13,72 +10,45 @@ struct ProbeLine {
     /// `time.monotonic_ns()` when it happened.
     ns: u64,
     #[serde(flatten)]
-    event: ProbeEvent,
-}
-
-/// The part of [`What`] that is a probe's to say. A start or an exit would be a lie here.
-#[derive(Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum ProbeEvent {
-    Hello(Hello),
-    Sample(Sample),
-    Step(Step),
-    Structure(Structure),
-    Oom(Box<OomRecord>),
-    Patchable(Patchable),
-    Patch(Patched),
-    Note(Note),
-    Dropped(Dropped),
+    what: What,
 }
 
 /// Reads a line (without its end). `peer` is the process by the kernel's word, which counts for
 /// more than the line's own; `None` where the kernel has no number for it here. `None` comes back
-/// where the bytes are no event of a probe's.
+/// where the bytes are no event of a probe's: a start or an exit would be a lie here.
 pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Event> {
-    let line: ProbeLine = serde_json::from_slice(bytes).ok()?;
-    Some(Event {
-        at: clock.at_monotonic_ns(line.ns),
-        what: from(line.event, peer),
-    })
-}
-
-fn from(event: ProbeEvent, peer: Option<Pid>) -> What {
-    match event {
-        ProbeEvent::Hello(mut hello) => {
-            set(&mut hello.pid, peer);
-            What::Hello(hello)
-        }
-        ProbeEvent::Sample(mut sample) => {
-            set(&mut sample.pid, peer);
-            What::Sample(sample)
-        }
-        ProbeEvent::Step(mut step) => {
-            set(&mut step.pid, peer);
-            What::Step(step)
-        }
-        ProbeEvent::Structure(mut structure) => {
-            set(&mut structure.pid, peer);
-            What::Structure(structure)
-        }
-        ProbeEvent::Oom(mut record) => {
+    let ProbeLine { ns, mut what } = serde_json::from_slice(bytes).ok()?;
+    match &mut what {
+        What::Hello(hello) => set(&mut hello.pid, peer),
+        What::Sample(sample) => set(&mut sample.pid, peer),
+        What::Step(step) => set(&mut step.pid, peer),
+        What::Structure(structure) => set(&mut structure.pid, peer),
+        What::Oom(record) => {
             set(&mut record.pid, peer);
             set(&mut record.sample.pid, peer);
             if let Some(structure) = &mut record.structure {
                 set(&mut structure.pid, peer);
             }
-            What::Oom(*record)
         }
-        ProbeEvent::Patchable(mut patchable) => {
-            set(&mut patchable.pid, peer);
-            What::Patchable(patchable)
-        }
-        ProbeEvent::Patch(mut patched) => {
-            set(&mut patched.pid, peer);
-            What::Patch(patched)
-        }
-        ProbeEvent::Note(note) => What::Note(note),
-        ProbeEvent::Dropped(dropped) => What::Dropped(dropped),
+        What::Patchable(patchable) => set(&mut patchable.pid, peer),
+        What::Patch(patched) => set(&mut patched.pid, peer),
+        What::Note(_) | What::Dropped(_) => {}
+        What::SessionStarted(_)
+        | What::Started(_)
+        | What::SpawnFailed(_)
+        | What::Exited(_)
+        | What::Nvml(_)
+        | What::Device(_)
+        | What::ProbeGone(_)
+        | What::OomText(_)
+        | What::Epoch(_)
+        | What::StopRequested(_)
+        | What::Unknown => return None,
     }
+    Some(Event {
+        at: clock.at_monotonic_ns(ns),
+        what,
+    })
 }
 
 fn set(pid: &mut Pid, peer: Option<Pid>) {
@@ -90,6 +60,7 @@ fn set(pid: &mut Pid, peer: Option<Pid>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Sample;
     use crate::units::{Bytes, Moment};
 
     const SAMPLE: &str = r#"{"ns":9000,"event":"sample","pid":7,"device":1,"allocated":1024,"reserved":4096,"allocated_peak":2048,"reserved_peak":4096,"a_field_of_later":[1]}"#;
