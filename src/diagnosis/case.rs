@@ -168,7 +168,7 @@ impl<'a> Case<'a> {
     /// Says where PyTorch's figures come from if they are older than the OOM.
     pub(super) fn caveat(&self) -> Option<&'static str> {
         self.by_last_sample
-            .then(|| "PyTorch's figures are from the last sample before the OOM.")
+            .then_some("PyTorch's figures are from the last sample before the OOM.")
     }
 
     /// A finding with the numbers of this case; the rule adds what it says.
