@@ -5,27 +5,34 @@
 //! knows is an argument, nothing is run.
 
 mod amp;
+mod batch;
 mod checkpointing;
 mod device;
+mod effect;
 mod expandable_segments;
 mod expectation;
 mod inputs;
 mod leftover;
+mod max_split_size;
 mod offer;
 mod patch;
 mod plan;
 mod plan_output;
+mod proposal;
 mod rejected;
 mod resume;
 mod setting;
 mod spec;
+mod stop_leftover;
 mod switch;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod wait;
 mod workers;
 
 pub use crate::recognize::Edit;
+pub use effect::{NeedFrom, RemedyAction, RemedyEffect};
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::RemedyInputs;
 pub use leftover::Leftover;
@@ -36,5 +43,5 @@ pub use plan::{
 pub use plan_output::{plan_json, plan_text};
 pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};
 pub use setting::{Setting, Which, places_written, with_argument};
-pub use spec::{NeedFrom, RemedyAction, RemedyEffect, RemedySpec};
+pub use spec::RemedySpec;
 pub use verify::not_in_force;

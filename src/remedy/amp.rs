@@ -2,6 +2,8 @@
 //! program scales its loss itself.
 
 use super::inputs::RemedyInputs;
+use super::patch;
+use super::proposal::{Offering, Proposal, or_patched};
 use super::switch::{Switch, shown, turn_on};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Name};
@@ -12,7 +14,7 @@ use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_off;
 
 /// The edits that switch mixed precision on, or why there are none.
-pub(super) fn mixed(
+fn mixed(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -117,4 +119,22 @@ fn of_unknown(
             _ => "no argument for a precision is known for this program".into(),
         }),
     }
+}
+
+/// Sentences about a device or a library without bf16.
+pub(super) const REJECTIONS: &[&str] = &[
+    "doesn't support bf16",
+    "does not support bf16",
+    "bf16 mixed precision requires",
+    "not compiled with bf16",
+];
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let (command, inputs) = (offering.command, offering.inputs);
+    let by_argument = mixed(command, offering.recognised, inputs);
+    let draft = or_patched(inputs, by_argument, |found| {
+        patch::amp(command, inputs, found)
+    });
+    let cost = "the numbers change: less precise arithmetic";
+    Some(Proposal::of(draft, cost))
 }

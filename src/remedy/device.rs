@@ -5,7 +5,10 @@
 //! written only where what the program saw shows that both orders are one.
 
 use super::inputs::RemedyInputs;
+use super::proposal::{Offering, Proposal, unknown};
 use crate::command::{CommandLine, Word};
+use crate::diagnosis::Cause;
+use crate::event::Hello;
 use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name, Value, text};
 use crate::recognize::draft::Draft;
@@ -31,7 +34,7 @@ const CHOOSERS: [&str; 10] = [
 ];
 
 /// The edits that move the run to another device, and what is free there; or why there are none.
-pub(super) fn another(
+fn another(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -241,4 +244,32 @@ fn name_of(uuid: &Uuid) -> String {
         return uuid.to_string();
     }
     format!("GPU-{uuid}")
+}
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let inputs = offering.inputs;
+    let found = another(offering.command, offering.recognised, inputs);
+    let is_offered = found.is_ok() && offering.recognised.part_of_a_job.is_none();
+    let is_asked_for = inputs.forecast.oom.is_none() || offering.cause == Some(Cause::OtherProcess);
+    if !is_offered && !is_asked_for {
+        return None;
+    }
+    let expectation = match &found {
+        Ok((_, free)) => offering
+            .outlook
+            .on(*free)
+            .unwrap_or_else(|| unknown(&format!("{free} are free there"))),
+        Err(_) => unknown("no other device is known"),
+    };
+    let draft = found.map(|(draft, _)| draft);
+    Some(Proposal::of(draft, "the same numbers").expecting(expectation))
+}
+
+/// Says so where the run is on the device that ran out of memory.
+pub(super) fn verify(hello: &Hello, failed: Option<&Uuid>) -> Option<String> {
+    let [only] = hello.devices.as_slice() else {
+        return None;
+    };
+    (only.uuid.is_some() && only.uuid.as_ref() == failed)
+        .then(|| "the run is on the same GPU as before: the program chooses it itself".into())
 }

@@ -1,7 +1,9 @@
-//! Allocator settings as a remedy: expandable segments, or a largest split for torch before them.
+//! Expandable segments, and how a setting gets into the allocator's variable.
 
 use super::inputs::RemedyInputs;
+use super::proposal::{Offering, Proposal};
 use crate::command::{CommandLine, Word};
+use crate::event::Hello;
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
 use crate::recognize::argument::{Arguments, Name, Value, text};
@@ -9,16 +11,13 @@ use crate::recognize::draft::Draft;
 use crate::recognize::edit::edited;
 use crate::recognize::launcher::{Passage, ProgramKind};
 use crate::recognize::recognition::{Recognised, recognise};
+use crate::units::Uuid;
 
 /// The first version for which expandable segments are safe to offer.
-const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
-
-/// The largest block that is split, for versions without expandable segments. A choice that
-/// PyTorch's notes and posts use most; at least 21 is accepted by every version.
-const MAX_SPLIT_MB: &str = "128";
+pub(super) const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
 
 /// The edits for expandable segments, or why there are none.
-pub(super) fn expandable(
+fn expandable(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -37,26 +36,8 @@ pub(super) fn expandable(
     draft(command, recognised, inputs, "expandable_segments", "True")
 }
 
-/// The edits for a largest split, or why there are none.
-pub(super) fn max_split(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    inputs: &RemedyInputs<'_>,
-) -> Result<Draft, String> {
-    let torch = torch(inputs);
-    if torch.is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE) {
-        return Err("expandable segments are the better way where torch has them".into());
-    }
-    draft(
-        command,
-        recognised,
-        inputs,
-        "max_split_size_mb",
-        MAX_SPLIT_MB,
-    )
-}
-
-fn draft(
+/// The edits that give the allocator a setting beside those that it has.
+pub(super) fn draft(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -85,7 +66,7 @@ fn draft(
 }
 
 /// torch's version: as the run itself said it, else as the disk says it.
-fn torch(inputs: &RemedyInputs<'_>) -> Option<TorchVersion> {
+pub(super) fn torch(inputs: &RemedyInputs<'_>) -> Option<TorchVersion> {
     hello(inputs)
         .and_then(|hello| TorchVersion::parse(&hello.torch))
         .or_else(|| inputs.launch.torch.and_then(TorchVersion::parse))
@@ -319,4 +300,53 @@ fn hello<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a crate::event::Hello> {
         .ranks
         .first()
         .map(|rank| &rank.hello)
+}
+
+/// Sentences of the allocator about its settings.
+pub(super) const REJECTIONS: &[&str] = &[
+    "unrecognized cachingallocator option",
+    "in cuda allocator config",
+    "in accelerator allocator config",
+    "in configtokenizer",
+    "cachingallocator option",
+    "argument for expandable_segments",
+    "max_split_size_mb too small",
+    "expandable_segments not supported",
+    "doesn't currently support expandable_segments",
+];
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let draft = expandable(offering.command, offering.recognised, offering.inputs);
+    let cost = match offering.inputs.launch.torch {
+        Some(_) => "the same numbers; tensors shared between processes may fail",
+        None => "the same numbers; needs torch 2.1, and its version is not known here",
+    };
+    Some(Proposal::of(draft, cost))
+}
+
+/// Says so where segments are not expandable all the same.
+pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
+    (hello.expandable_segments == Some(false)).then(|| segments_off(hello))
+}
+
+fn segments_off(hello: &Hello) -> String {
+    let why = match hello.backend.as_deref() {
+        Some(backend) if backend != "native" => {
+            format!("the program has switched to the allocator {backend}")
+        }
+        Some(_) | None => match &hello.alloc_conf {
+            Some(conf) if conf.contains("expandable_segments:True") => {
+                "this platform does not have them".into()
+            }
+            Some(conf) if !conf.is_empty() => {
+                format!("something in the program has set the allocator to {conf}")
+            }
+            Some(_) | None => {
+                "something in the program sets the allocator itself, or the platform does not \
+                 have them"
+                    .into()
+            }
+        },
+    };
+    format!("expandable segments are not in force: {why}")
 }

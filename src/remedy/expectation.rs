@@ -6,9 +6,9 @@
 
 mod words;
 
+use super::effect::{NeedFrom, RemedyEffect};
 use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy, RemedyId};
-use super::spec::{NeedFrom, RemedyEffect};
 use crate::command::CommandLine;
 use crate::event::Phase;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, Unseen};

@@ -56,36 +56,6 @@ const ARGUMENTS: [&str; 21] = [
     "ambiguous option",
 ];
 
-/// Sentences of the allocator about its settings.
-const ALLOCATOR: [&str; 9] = [
-    "unrecognized cachingallocator option",
-    "in cuda allocator config",
-    "in accelerator allocator config",
-    "in configtokenizer",
-    "cachingallocator option",
-    "argument for expandable_segments",
-    "max_split_size_mb too small",
-    "expandable_segments not supported",
-    "doesn't currently support expandable_segments",
-];
-
-/// Sentences about a device or a library without bf16.
-const NO_BF16: [&str; 4] = [
-    "doesn't support bf16",
-    "does not support bf16",
-    "bf16 mixed precision requires",
-    "not compiled with bf16",
-];
-
-/// Sentences about a checkpoint that cannot be taken up.
-const CHECKPOINT: [&str; 5] = [
-    "can't find a valid checkpoint",
-    "error(s) in loading state_dict",
-    "no checkpoint found",
-    "checkpoint does not exist",
-    "unexpected key(s) in state_dict",
-];
-
 /// A program that dislikes its arguments says so before it has loaded anything large.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
@@ -110,19 +80,9 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
     for line in lines.iter().rev() {
         let lower = line.to_lowercase();
         let says = |sentences: &[&str]| sentences.iter().any(|sentence| lower.contains(sentence));
-        let of = |ids: &[RemedyId]| applied.iter().find(|remedy| ids.contains(&remedy.id));
-        let found = if says(&ALLOCATOR) {
-            of(&[RemedyId::ExpandableSegments, RemedyId::MaxSplitSize])
-        } else if says(&NO_BF16) {
-            of(&[RemedyId::Amp])
-        } else if says(&CHECKPOINT) {
-            of(&[RemedyId::Resume])
-        } else if says(&ARGUMENTS) {
-            let mut named = applied.iter().filter(|remedy| is_named(remedy, &lower));
-            named.next()
-        } else {
-            None
-        };
+        let by_sentence = applied.iter().find(|r| says(r.id.spec().rejections));
+        let by_name = || applied.iter().find(|remedy| is_named(remedy, &lower));
+        let found = by_sentence.or_else(|| says(&ARGUMENTS).then(by_name).flatten());
         if let Some(remedy) = found {
             return Some(by(remedy, line));
         }

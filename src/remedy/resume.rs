@@ -2,6 +2,8 @@
 //! from its newest checkpoint.
 
 use super::inputs::RemedyInputs;
+use super::plan::Expectation;
+use super::proposal::{Offering, Proposal, unknown};
 use super::switch::mostly_equals;
 use crate::command::CommandLine;
 use crate::recognize::argument::{Hit, Name};
@@ -16,7 +18,7 @@ const BY_ITSELF: [&str; 9] = [
 ];
 
 /// The edits that make the next run begin where this one ended, or why there are none.
-pub(super) fn resume(
+fn resume(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -138,7 +140,7 @@ fn is_by_itself(hit: &Hit<'_>) -> bool {
 }
 
 /// From where the next run begins, for the eye.
-pub(super) fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
+fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
     let counts = recognised
         .known
         .map_or("step", |entry| entry.resume.counts.as_str());
@@ -149,4 +151,32 @@ pub(super) fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> St
             format!("goes on from {}", name.to_string_lossy())
         }
     }
+}
+
+/// Sentences about a checkpoint that cannot be taken up.
+pub(super) const REJECTIONS: &[&str] = &[
+    "can't find a valid checkpoint",
+    "error(s) in loading state_dict",
+    "no checkpoint found",
+    "checkpoint does not exist",
+    "unexpected key(s) in state_dict",
+];
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let (recognised, inputs) = (offering.recognised, offering.inputs);
+    let draft = resume(offering.command, recognised, inputs);
+    let cost = match inputs.launch.checkpoint {
+        Some(checkpoint) => begins(recognised, checkpoint),
+        None => String::new(),
+    };
+    let expectation = match inputs.forecast.oom {
+        // What ran out does so again.
+        Some(_) => Expectation {
+            fits: Some(false),
+            words: "it needs as much as before: choose it with another remedy".into(),
+            ..Expectation::default()
+        },
+        None => unknown("nothing has run out of memory yet"),
+    };
+    Some(Proposal::of(draft, &cost).expecting(expectation))
 }

@@ -1,43 +1,17 @@
 //! What is known of each remedy before it meets a command: one row each.
 //!
-//! A new remedy is a row here and a file of its own that drafts its edits.
+//! A new remedy is a row here, its [`RemedyId`], and a file of its own that proposes it.
 
+use super::effect::{NeedFrom, RemedyAction, RemedyEffect};
 use super::plan::{Alteration, RemedyId};
-
-/// What a remedy does to the memory that the run needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemedyEffect {
-    /// Less is allocated.
-    LessAllocated,
-    /// As much is allocated with less fragmentation.
-    LessFragmentation,
-    /// As much is allocated where or when more is free.
-    MoreFree,
-    /// The device's memory stays as it is.
-    None,
-}
-
-/// How a remedy is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemedyAction {
-    /// By edits of the command, its environment or a patch at runtime.
-    Edit,
-    /// By something that is done before the next run.
-    Act,
-}
-
-/// How it is said what the next run needs with a remedy alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NeedFrom {
-    /// By the forecast of the whole step.
-    Forecast,
-    /// The same where the forecast knows a need; the remedy's own words otherwise.
-    ForecastIfKnown,
-    /// By the allocation that failed alone.
-    FailedAllocation,
-    /// By the remedy's own words.
-    Itself,
-}
+use super::proposal::{Offering, Proposal};
+use super::{
+    amp, batch, checkpointing, device, expandable_segments, max_split_size, resume, stop_leftover,
+    wait, workers,
+};
+use crate::diagnosis::Help;
+use crate::event::Hello;
+use crate::units::Uuid;
 
 /// A remedy's row.
 #[derive(Debug)]
@@ -54,48 +28,62 @@ pub struct RemedySpec {
     pub action: RemedyAction,
     /// Where its need comes from.
     pub need: NeedFrom,
+    /// Where it stands among the remedies, the lowest first.
+    pub(super) place: u8,
+    /// Where it stands instead if the cause prefers this help.
+    pub(super) earlier: Option<(Help, u8)>,
+    /// What it makes of a command; `None` where it has no place in the list at all.
+    pub(super) propose: fn(&Offering<'_>) -> Option<Proposal>,
+    /// Says from the new run's first message that it did not take effect. The device is the one
+    /// that ran out of memory before.
+    pub(super) verify: Option<fn(&Hello, Option<&Uuid>) -> Option<String>>,
+    /// Sentences (in small letters) with which a program or library rejects it.
+    pub(super) rejections: &'static [&'static str],
 }
 
-const fn row(
-    key: char,
-    title: &'static str,
-    effect: RemedyEffect,
-    alters: Option<Alteration>,
-    action: RemedyAction,
-    need: NeedFrom,
-) -> RemedySpec {
-    RemedySpec {
-        key,
-        title,
-        effect,
-        alters,
-        action,
-        need,
-    }
-}
+/// A row with nothing of its own.
+const PLAIN: RemedySpec = RemedySpec {
+    key: ' ',
+    title: "",
+    effect: RemedyEffect::None,
+    alters: None,
+    action: RemedyAction::Edit,
+    need: NeedFrom::Itself,
+    place: 0,
+    earlier: None,
+    propose: |_| None,
+    verify: None,
+    rejections: &[],
+};
 
 use Alteration::{Precision, Recomputation};
-use NeedFrom::{FailedAllocation, Forecast, ForecastIfKnown, Itself};
-use RemedyAction::{Act, Edit};
+use Help::{AnotherDevice, LessHostMemory, NoFragmentation};
+use NeedFrom::{FailedAllocation, Forecast, ForecastIfKnown};
+use RemedyAction::Act;
 use RemedyEffect::{LessAllocated, LessFragmentation, MoreFree};
 
 /// The rows, in the order of [`RemedyId`].
 #[rustfmt::skip]
 static SPECS: [(RemedyId, RemedySpec); 11] = [
-    (RemedyId::Batch, row('b', "smaller batch", LessAllocated, None, Edit, Forecast)),
-    (RemedyId::ExpandableSegments, row('e', "expandable segments", LessFragmentation, None, Edit, Forecast)),
-    (RemedyId::Amp, row('a', "mixed precision", LessAllocated, Some(Precision), Edit, Forecast)),
-    (RemedyId::Recompute, row('r', "recomputation", LessAllocated, Some(Recomputation), Edit, ForecastIfKnown)),
-    (RemedyId::Device, row('g', "another GPU", MoreFree, None, Edit, Itself)),
-    (RemedyId::Resume, row('c', "resume", RemedyEffect::None, None, Edit, Itself)),
-    (RemedyId::MaxSplitSize, row('m', "largest split", LessFragmentation, None, Edit, FailedAllocation)),
-    (RemedyId::DataloaderWorkers, row('l', "fewer loaders", RemedyEffect::None, None, Edit, Itself)),
-    (RemedyId::Wait, row('w', "wait", MoreFree, None, Act, Itself)),
-    (RemedyId::StopLeftover, row('s', "stop the leftover", MoreFree, None, Act, Itself)),
-    (RemedyId::Without, row('u', "without it", RemedyEffect::None, None, Act, Itself)),
+    (RemedyId::Batch, RemedySpec { key: 'b', title: "smaller batch", effect: LessAllocated, need: Forecast, place: 7, propose: batch::propose, ..PLAIN }),
+    (RemedyId::ExpandableSegments, RemedySpec { key: 'e', title: "expandable segments", effect: LessFragmentation, need: Forecast, place: 8, earlier: Some((NoFragmentation, 5)), propose: expandable_segments::propose, verify: Some(expandable_segments::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
+    (RemedyId::Amp, RemedySpec { key: 'a', title: "mixed precision", effect: LessAllocated, alters: Some(Precision), need: Forecast, place: 10, propose: amp::propose, rejections: amp::REJECTIONS, ..PLAIN }),
+    (RemedyId::Recompute, RemedySpec { key: 'r', title: "recomputation", effect: LessAllocated, alters: Some(Recomputation), need: ForecastIfKnown, place: 9, propose: checkpointing::propose, ..PLAIN }),
+    (RemedyId::Device, RemedySpec { key: 'g', title: "another GPU", effect: MoreFree, place: 12, earlier: Some((AnotherDevice, 3)), propose: device::propose, verify: Some(device::verify), ..PLAIN }),
+    (RemedyId::Resume, RemedySpec { key: 'c', title: "resume", place: 14, propose: resume::propose, rejections: resume::REJECTIONS, ..PLAIN }),
+    (RemedyId::MaxSplitSize, RemedySpec { key: 'm', title: "largest split", effect: LessFragmentation, need: FailedAllocation, place: 11, earlier: Some((NoFragmentation, 6)), propose: max_split_size::propose, verify: Some(max_split_size::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
+    (RemedyId::DataloaderWorkers, RemedySpec { key: 'l', title: "fewer loaders", place: 13, earlier: Some((LessHostMemory, 2)), propose: workers::propose, ..PLAIN }),
+    (RemedyId::Wait, RemedySpec { key: 'w', title: "wait", effect: MoreFree, action: Act, place: 4, propose: wait::propose, ..PLAIN }),
+    (RemedyId::StopLeftover, RemedySpec { key: 's', title: "stop the leftover", effect: MoreFree, action: Act, place: 1, propose: stop_leftover::propose, ..PLAIN }),
+    (RemedyId::Without, RemedySpec { key: 'u', title: "without it", action: Act, ..PLAIN }),
 ];
 
 impl RemedyId {
+    /// All of them.
+    pub(super) fn all() -> impl Iterator<Item = RemedyId> {
+        SPECS.iter().map(|(id, _)| *id)
+    }
+
     /// Its row.
     pub fn spec(self) -> &'static RemedySpec {
         &SPECS[self as usize].1

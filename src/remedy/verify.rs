@@ -4,74 +4,21 @@
 //! environment, or choose its device itself. What was promised and did not come is said at once,
 //! not after the next out-of-memory.
 
-use super::plan::{Remedy, RemedyId};
+use super::plan::Remedy;
 use crate::event::Hello;
-use crate::recognize::alloc_conf::AllocConf;
 use crate::units::Uuid;
 
 /// What did not take effect, in words; `failed` is the device that ran out of memory before.
 pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) -> Vec<String> {
-    applied
-        .iter()
-        .filter_map(|remedy| match remedy.id {
-            RemedyId::ExpandableSegments => {
-                (hello.expandable_segments == Some(false)).then(|| segments_off(hello))
-            }
-            RemedyId::MaxSplitSize => {
-                let conf = AllocConf::parse(hello.alloc_conf.as_deref()?).ok()?;
-                conf.value("max_split_size_mb").is_none().then(|| {
-                    "the largest split is not in force: something in the program sets the \
-                     allocator itself"
-                        .into()
-                })
-            }
-            RemedyId::Device => {
-                let [only] = hello.devices.as_slice() else {
-                    return None;
-                };
-                (only.uuid.is_some() && only.uuid.as_ref() == failed).then(|| {
-                    "the run is on the same GPU as before: the program chooses it itself".into()
-                })
-            }
-            RemedyId::Batch
-            | RemedyId::Amp
-            | RemedyId::Recompute
-            | RemedyId::Resume
-            | RemedyId::DataloaderWorkers
-            | RemedyId::Wait
-            | RemedyId::StopLeftover
-            | RemedyId::Without => None,
-        })
-        .collect()
-}
-
-fn segments_off(hello: &Hello) -> String {
-    let why = match hello.backend.as_deref() {
-        Some(backend) if backend != "native" => {
-            format!("the program has switched to the allocator {backend}")
-        }
-        Some(_) | None => match &hello.alloc_conf {
-            Some(conf) if conf.contains("expandable_segments:True") => {
-                "this platform does not have them".into()
-            }
-            Some(conf) if !conf.is_empty() => {
-                format!("something in the program has set the allocator to {conf}")
-            }
-            Some(_) | None => {
-                "something in the program sets the allocator itself, or the platform does not \
-                 have them"
-                    .into()
-            }
-        },
-    };
-    format!("expandable segments are not in force: {why}")
+    let verify = |remedy: &Remedy| remedy.id.spec().verify?(hello, failed);
+    applied.iter().filter_map(verify).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::ProbeDevice;
-    use crate::remedy::{Availability, Expectation};
+    use crate::remedy::{Availability, Expectation, RemedyId};
     use crate::units::{Bytes, Pid, RunNumber};
 
     fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {

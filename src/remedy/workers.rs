@@ -2,6 +2,7 @@
 //! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
 
 use super::inputs::RemedyInputs;
+use super::proposal::{Offering, Proposal, unknown};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::recognize::argument::{Hit, Name};
@@ -10,7 +11,7 @@ use crate::recognize::family;
 use crate::recognize::recognition::{Recognised, arguments_of};
 
 /// The edits for half as many, or why there are none.
-pub(super) fn fewer(
+fn fewer(
     command: &CommandLine,
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
@@ -68,4 +69,15 @@ pub(super) fn fewer(
     let mut draft = Draft::default();
     draft.set(hit.name, value, &(old / 2).to_string());
     Ok(draft)
+}
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let inputs = offering.inputs;
+    if inputs.forecast.oom.is_some() && offering.cause != Some(Cause::HostMemory) {
+        return None;
+    }
+    let draft = fewer(offering.command, offering.recognised, inputs);
+    let cost = "the same numbers; loading data may become slower";
+    let expectation = unknown("each of them holds a part of the host's memory");
+    Some(Proposal::of(draft, cost).expecting(expectation))
 }

@@ -1,0 +1,67 @@
+//! A smaller batch: the largest that is predicted to fit, else a half. By an argument or a setting,
+//! and where the program has none, in its DataLoaders at runtime.
+
+use super::patch;
+use super::plan::{Alteration, BatchChange};
+use super::proposal::{Offering, Proposal, or_patched};
+use crate::forecast::{Division, divided, rounded};
+use crate::recognize::batch::{self, BatchEdit};
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let inputs = offering.inputs;
+    let by_argument = match inputs.batch_fits {
+        true => fitting(offering),
+        false => scaled(offering, inputs.batch_scale),
+    };
+    // An argument that says a batch is the program's own way, even where it cannot be edited.
+    let has_none = batch::batch_of(offering.command, offering.recognised).is_none();
+    let found = or_patched(inputs, by_argument, |found| match has_none {
+        true => patch::batch(offering.command, inputs, found),
+        false => Err("the program has an argument for it".into()),
+    });
+    Some(match found {
+        Ok(edit) => Proposal {
+            alters: edit.alters.then_some(Alteration::EffectiveBatch),
+            takes: Some(BatchChange {
+                from: edit.from,
+                at_once: edit.to,
+                accumulates: edit.accumulates,
+            }),
+            ..Proposal::of(Ok(edit.draft), &edit.cost)
+        },
+        Err(reason) => Proposal::of(Err(reason), ""),
+    })
+}
+
+fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
+    let launch = &offering.inputs.launch;
+    batch::smaller(offering.command, offering.recognised, launch, scale)
+}
+
+/// The largest batch that is predicted to fit; a half where nothing is known or nothing fits.
+fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
+    let half = || scaled(offering, offering.inputs.batch_scale);
+    let outlook = offering.outlook;
+    let reading = outlook.reading();
+    // A little more than the quotient, so that flooring the product gives the batch.
+    let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
+    let (Some(largest), true) = (outlook.largest(true), reading.at_once > 1) else {
+        return half();
+    };
+    let whole = Division {
+        batch: reading.at_once,
+        accumulation: reading.accumulation,
+    };
+    let Some(division) = divided(whole.effective(), largest) else {
+        return half();
+    };
+    let accumulated = reduced(division.batch)?;
+    if accumulated.accumulates {
+        return Ok(accumulated);
+    }
+    // It cannot accumulate: then there is no part to be found, and gradients do not stay.
+    match outlook.largest(reading.keeps_gradients()) {
+        Some(largest) => reduced(rounded(largest)),
+        None => Ok(accumulated),
+    }
+}

@@ -1,0 +1,40 @@
+//! A largest block that the allocator splits, for versions of torch before expandable segments.
+
+use super::expandable_segments::{EXPANDABLE_SINCE, draft, torch};
+use super::proposal::{Offering, Proposal, unknown};
+use crate::event::Hello;
+use crate::recognize::alloc_conf::AllocConf;
+use crate::units::Uuid;
+
+/// The largest block that is split, for versions without expandable segments. A choice that
+/// PyTorch's notes and posts use most; at least 21 is accepted by every version.
+const MAX_SPLIT_MB: &str = "128";
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let inputs = offering.inputs;
+    if torch(inputs).is_none_or(|torch| (torch.major, torch.minor) >= EXPANDABLE_SINCE) {
+        return None;
+    }
+    let (command, recognised) = (offering.command, offering.recognised);
+    let draft = draft(
+        command,
+        recognised,
+        inputs,
+        "max_split_size_mb",
+        MAX_SPLIT_MB,
+    )
+    .ok()?;
+    Some(
+        Proposal::of(Ok(draft), "slower allocation of large blocks")
+            .expecting(unknown("it makes fragmentation less likely")),
+    )
+}
+
+/// Says so where the setting is gone.
+pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
+    let conf = AllocConf::parse(hello.alloc_conf.as_deref()?).ok()?;
+    conf.value("max_split_size_mb").is_none().then(|| {
+        "the largest split is not in force: something in the program sets the allocator itself"
+            .into()
+    })
+}

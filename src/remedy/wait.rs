@@ -1,0 +1,19 @@
+//! Waiting, where somebody else's process is the likely cause.
+
+use super::proposal::{Offering, Proposal, unknown};
+use crate::diagnosis::{Cause, Certainty, Finding};
+
+pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let inputs = offering.inputs;
+    let is_likely = |finding: &&Finding| {
+        finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
+    };
+    let pid = inputs.findings.iter().find(is_likely)?.other_process?;
+    // What is our own is stopped, not waited for.
+    if inputs.leftovers.iter().any(|leftover| leftover.pid == pid) {
+        return None;
+    }
+    let shown = format!("starts again once process {pid} has left the GPU");
+    let expectation = unknown("it depends on what is left of the GPU then");
+    Some(Proposal::act(shown, "the same command, later").expecting(expectation))
+}
