@@ -143,7 +143,7 @@ impl CauseSpec {
 /// outside, then the particular causes, then that it is simply too much.
 static CAUSES: [CauseSpec; 12] = [
     CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
-        .recurs("it was the host's memory that ran out, not the GPU's")
+        .recurs("host memory ran out, not GPU memory")
         .prefers(Help::LessHostMemory),
     CauseSpec::new(Cause::DeviceFault, "GPU fault", device_fault::examine).recurs("the GPU failed"),
     CauseSpec::new(Cause::Limit, "memory limit", limit::examine),
@@ -155,7 +155,7 @@ static CAUSES: [CauseSpec; 12] = [
     .prefers(Help::AnotherDevice),
     CauseSpec::new(Cause::Leak, "memory leak", leak::examine)
         .explains_capacity()
-        .recurs("memory leaks: it would run out again, only later")
+        .recurs("memory leaks: it would run out again later")
         .futile(
             "only delays the OOM",
             "each step leaks less, but it still leaks",
@@ -166,10 +166,10 @@ static CAUSES: [CauseSpec; 12] = [
         evaluation_graph::examine,
     )
     .explains_capacity()
-    .recurs("the evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
+    .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
     .futile(
         "unlikely to help",
-        "every batch of the evaluation keeps its activations",
+        "every evaluation batch keeps its activations",
     ),
     CauseSpec::new(
         Cause::OptimizerState,

@@ -101,7 +101,7 @@ run_out()
     terminal.press("b");
     let dialog = terminal.wait_for("did not take the change", PATIENCE);
     assert!(dialog.contains("taken back"), "{dialog}");
-    assert!(dialog.contains("without it"), "{dialog}");
+    assert!(dialog.contains("undo the change"), "{dialog}");
     terminal.press("u");
     // The third run is the first again, and ends as it did.
     terminal.wait_for("run 3", PATIENCE);

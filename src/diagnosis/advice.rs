@@ -23,8 +23,8 @@ pub(super) fn advice(case: &Case) -> Vec<String> {
     match case.phase {
         Phase::Load => words(&[
             "the weights in lower precision (bf16; 8 or 4 bits for inference)",
-            "more GPUs, the parameters spread over them (FSDP, ZeRO-3, device_map)",
-            "a smaller model, or parts of it kept in the host's memory (CPU offload)",
+            "more GPUs, with the parameters sharded over them (FSDP, ZeRO-3, device_map)",
+            "a smaller model, or parts of it in host memory (CPU offload)",
         ]),
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),
@@ -50,7 +50,9 @@ fn evaluation(case: &Case) -> Vec<String> {
         ));
     }
     advice.push("a smaller batch in evaluation".to_string());
-    advice.push("moving outputs to the host as they come (.cpu()), not at the end".to_string());
+    advice.push(
+        "moving outputs to the host as they are produced (.cpu()), not at the end".to_string(),
+    );
     advice
 }
 
@@ -64,7 +66,7 @@ fn training(case: &Case) -> Vec<String> {
             rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
         ),
         (
-            "half of the batch, with gradient accumulation to keep the effective one",
+            "half the batch size, with gradient accumulation to keep the effective batch",
             rest.scale(HALF),
         ),
         (
@@ -76,11 +78,11 @@ fn training(case: &Case) -> Vec<String> {
             structure.optimizer_state.scale(EIGHT_BIT_ADAM_SAVES),
         ),
         (
-            "a second GPU, parameters, gradients and state spread over both (FSDP, ZeRO-3)",
+            "a second GPU, with parameters, gradients and optimizer state sharded over both (FSDP, ZeRO-3)",
             structure.total().scale(HALF),
         ),
         (
-            "the optimizer's state in the host's memory (CPU offload)",
+            "the optimizer state in host memory (CPU offload)",
             structure.optimizer_state,
         ),
     ];
@@ -116,12 +118,12 @@ fn keeps_gradients(case: &Case) -> bool {
 fn usual(case: &Case) -> Vec<String> {
     match case.phase {
         Phase::Optimizer => words(&[
-            "an optimizer with less state (8-bit, Adafactor), or its state spread over GPUs (ZeRO)",
-            "foreach=False in the optimizer, which needs less in its step",
+            "an optimizer with less state (8-bit, Adafactor), or its state sharded over GPUs (ZeRO)",
+            "foreach=False in the optimizer, which needs less memory in its step",
         ]),
         Phase::Load | Phase::Evaluation | Phase::Forward | Phase::Backward | Phase::Unknown => {
             words(&[
-                "a smaller batch, with gradient accumulation to keep the effective one",
+                "a smaller batch size, with gradient accumulation to keep the effective batch",
                 "automatic mixed precision (bf16)",
                 "activation checkpointing (torch.utils.checkpoint)",
             ])

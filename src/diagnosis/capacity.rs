@@ -101,7 +101,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     };
     // Windows' driver moves what does not fit to the host's memory.
     let spilled = (allocated > capacity).then_some(
-        "More is allocated than the GPU has, as where the driver moves memory to the host's (Windows).",
+        "More is allocated than the GPU has: the driver may have moved memory to the host (Windows).",
     );
     let mut finding = case
         .finding(Cause::Capacity, certainty, headline)
@@ -150,17 +150,17 @@ fn made_of(case: &Case, allocated: Bytes) -> Option<String> {
     let baseline = structure.total();
     if unnamed.fraction_of(allocated)? >= MOST {
         return Some(format!(
-            "{unnamed} of it are activations and other tensors that grow with the batch."
+            "{unnamed} of it is activations and other tensors that grow with the batch."
         ));
     }
     Some(format!(
-        "{baseline} of it are parameters, gradients and optimizer state, which a smaller batch does not reduce."
+        "{baseline} of it is parameters, gradients and optimizer state, which a smaller batch does not reduce."
     ))
 }
 
 fn larger_than_the_gpu(case: &Case, requested: Bytes, capacity: Bytes) -> Finding {
     let headline = format!("One allocation of {requested} is more than the GPU has: {capacity}.");
     case.finding(Cause::Capacity, Certainty::Certain, headline)
-        .says("Nothing else had to be on the GPU for that.")
-        .advises(&["look at the sizes of the tensor at that line"])
+        .says("It would fail on an empty GPU too.")
+        .advises(&["check the size of the tensor at that line"])
 }

@@ -6,8 +6,8 @@ use super::{Cause, Certainty, Finding};
 use crate::oom::OomSource;
 
 pub(super) const ADVICE: [&str; 3] = [
-    "look at the kernel's log for an Xid (dmesg | grep -i xid)",
-    "reset the GPU (nvidia-smi --gpu-reset) or reboot; if it comes again, have the card replaced",
+    "look for an Xid in the kernel log (dmesg | grep -i xid)",
+    "reset the GPU (nvidia-smi --gpu-reset) or reboot; if it happens again, have the GPU replaced",
     "resume from the last checkpoint on another GPU (CUDA_VISIBLE_DEVICES)",
 ];
 
@@ -28,7 +28,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let finding = case.finding(Cause::DeviceFault, certainty, headline(fault));
     Some(
         finding
-            .says("A call to a device that does not answer can fail with any error, of memory too.")
+            .says("A call to a GPU that does not respond can fail with any error, including out of memory.")
             .advises(&ADVICE),
     )
 }

@@ -28,7 +28,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             .says("The model is in eval mode, but gradients are enabled, so every output that is kept also keeps its activations.")
             .advises(&[
                 "with torch.inference_mode(): around the evaluation",
-                ".item() or .detach() on what is kept of each batch",
+                ".item() or .detach() on what you keep from each batch",
             ]),
     )
 }

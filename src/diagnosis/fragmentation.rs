@@ -56,34 +56,35 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         ("largest free piece", case.largest_free),
         // With expandable segments the figure is always 0 and says nothing.
         ("inactive split", inactive.filter(|_| !expandable)),
-        ("expandable segments would give back", given_back(case)),
+        ("recoverable with expandable segments", given_back(case)),
     ];
-    let finding = case
-        .finding(Cause::Fragmentation, certainty, headline)
-        .says_if(case.largest_free.map(|piece| {
-            let elsewhere = match piece < requested {
-                true => "",
-                false => ", but it belongs to another stream or pool",
-            };
-            format!("The largest free piece is {piece}{elsewhere}.")
-        }))
-        .says_if(
-            (!notable)
-                .then_some("It is a small part of what is reserved: the GPU is practically full."),
-        )
-        .says_if(in_one_piece(case))
-        .says_if(
-            given_back(case)
-                .map(|bytes| format!("Expandable segments would give back about {bytes}.")),
-        )
-        .says_if(private_pools(case))
-        .says_if(expandable.then_some("Expandable segments are already on."))
-        .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
+    let finding =
+        case.finding(Cause::Fragmentation, certainty, headline)
+            .says_if(case.largest_free.map(|piece| {
+                let elsewhere = match piece < requested {
+                    true => "",
+                    false => ", but it belongs to another stream or pool",
+                };
+                format!("The largest free piece is {piece}{elsewhere}.")
+            }))
+            .says_if((!notable).then_some(
+                "It is a small part of the reserved memory: the GPU is practically full.",
+            ))
+            .says_if(in_one_piece(case))
+            .says_if(
+                given_back(case)
+                    .map(|bytes| format!("Expandable segments would recover about {bytes}.")),
+            )
+            .says_if(private_pools(case))
+            .says_if(expandable.then_some("Expandable segments are already on."))
+            .shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))));
     let first = match expandable {
-        true => "torch.cuda.empty_cache() between phases of different shape (training, evaluation)",
+        true => {
+            "torch.cuda.empty_cache() between phases with different shapes (training, evaluation)"
+        }
         false => "expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
     };
-    let fewer_shapes = "inputs of fewer different shapes (padding to a few lengths)";
+    let fewer_shapes = "fewer distinct input shapes (pad to a few lengths)";
     Some(finding.advises(&[first, fewer_shapes]))
 }
 
@@ -94,7 +95,7 @@ fn in_one_piece(case: &Case) -> Option<String> {
         .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
 }
 
-/// What an allocator with expandable segments would give back: all that is cached except the little
+/// What an allocator with recoverable with expandable segments: all that is cached except the little
 /// that it was measured to need itself.
 fn given_back(case: &Case) -> Option<Bytes> {
     if case.expandable_segments() {
@@ -108,6 +109,6 @@ fn given_back(case: &Case) -> Option<Bytes> {
 fn private_pools(case: &Case) -> Option<String> {
     let pooled = case.oom.report.as_ref()?.private_pools?;
     Some(format!(
-        "{pooled} are in private pools (CUDA graphs), which nothing else can use."
+        "{pooled} is in private pools (CUDA graphs), which nothing else can use."
     ))
 }

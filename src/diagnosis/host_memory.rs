@@ -21,10 +21,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     };
     Some(
         finding
-            .says("The kernel, the job's memory limit or shared memory (/dev/shm) ended it.")
+            .says("The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.")
             .advises(&[
-                "fewer DataLoader workers, or less prefetched by each",
-                "a larger memory limit of the job or container, or a larger /dev/shm",
+                "fewer DataLoader workers, or a smaller prefetch_factor",
+                "a larger memory limit for the job or container, or a larger /dev/shm",
             ]),
     )
 }

@@ -59,6 +59,6 @@ fn growing_line(case: &Case) -> Option<String> {
 }
 
 pub(super) const ADVICE: [&str; 2] = [
-    ".item() or .detach() on what is kept of a step (a running loss keeps its whole graph)",
-    "look for lists that grow with the steps: outputs, losses, hooks",
+    ".item() or .detach() on what you keep from each step (a running loss keeps its whole graph)",
+    "look for lists that grow with every step: outputs, losses, hooks",
 ];

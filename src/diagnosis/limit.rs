@@ -39,18 +39,18 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         (_, _) => String::new(),
     };
     let free = match (room_beyond, case.free) {
-        (Some(true), Some(free)) => Some(format!("{free} are free on the GPU.")),
+        (Some(true), Some(free)) => Some(format!("{free} is free on the GPU.")),
         (Some(false), Some(free)) => Some(format!(
-            "Only {free} are free on the GPU, so that without the cap it would not have fitted either."
+            "Only {free} is free on the GPU, so it would not have fit without the limit either."
         )),
         (_, _) => None,
     };
-    let headline = format!("A cap allows the program only {limit}{of_the_gpu}{held}.");
+    let headline = format!("A memory limit allows the program only {limit}{of_the_gpu}{held}.");
     Some(
         case.finding(Cause::Limit, certainty, headline)
             .says_if(free)
-            .says("The cap comes from set_per_process_memory_fraction in the program or from per_process_memory_fraction in the allocator's settings.")
+            .says("The limit comes from set_per_process_memory_fraction in the program or per_process_memory_fraction in the allocator settings.")
             .shows_first([("limit", limit)])
-            .advises(&["raise the cap or take it out"]),
+            .advises(&["raise or remove the limit"]),
     )
 }

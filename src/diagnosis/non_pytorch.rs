@@ -26,11 +26,11 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     );
     Some(
         finding
-            .says("A context takes 300 to 600 MiB; the rest is NCCL's, cuBLAS's, cuDNN's or another library's.")
+            .says("A CUDA context takes 300 to 600 MiB; NCCL, cuBLAS, cuDNN or another library uses the rest.")
             .says_if(case.caveat())
             .shows_first([("usual outside PyTorch", NON_TORCH_AT_MOST)])
             .advises(&[
-                "look for libraries with device memory of their own (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process",
+                "look for libraries that allocate GPU memory themselves (CuPy, RAPIDS, TensorFlow, JAX, Triton servers) in this process",
                 "fewer NCCL communicators, or smaller buffers (NCCL_BUFFSIZE)",
                 "a smaller CUBLAS_WORKSPACE_CONFIG",
             ]),

@@ -28,10 +28,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         (Phase::Optimizer, 0) => {
             let parameters = case.structure.map(|s| s.parameters);
             found(format!(
-                "The optimizer's state does not fit: {allocated} allocated + {} in the first optimizer step.",
+                "The optimizer state does not fit: {allocated} allocated + {} in the first optimizer step.",
                 case.asked()?
             ))
-            .says("The state is allocated in that step and stays; forward and backward had fitted before it.")
+            .says("The state is allocated in that step and stays; forward and backward passes fit before it.")
             .says_if(parameters.filter(|bytes| *bytes > Bytes::ZERO).map(|bytes| {
                 format!("For parameters of {bytes} Adam keeps {}.", bytes.scale(ADAM_STATE))
             }))
@@ -52,8 +52,8 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             .shows((state > Bytes::ZERO).then_some(("optimizer state", state)))
             .advises(&[
                 "an optimizer with less state (8-bit, Adafactor, SGD)",
-                "its state spread over GPUs (ZeRO, FSDP)",
-                "a smaller batch, where activations are the larger part",
+                "optimizer state sharded over GPUs (ZeRO, FSDP)",
+                "a smaller batch, if activations are the larger part",
             ]),
     )
 }

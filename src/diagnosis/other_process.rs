@@ -64,7 +64,7 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
     let headline = format!("{who} {plural} {used} of the GPU's {capacity}.");
     let alone = match (fits_alone, case.needed()) {
         (Some((true, _)), Some(needed)) => Some(format!(
-            "With the GPU to itself, the training would have had room for the {needed} it needed here."
+            "With the GPU to itself, the training would have had the {needed} it needed here."
         )),
         (Some((false, _)), Some(needed)) => Some(format!(
             "Even with the GPU to itself, the training would not fit: it needed {needed} here."
@@ -77,9 +77,9 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
             "wait until the other process has ended, or ask its owner",
         ],
         Some(Relation::Rank(_)) => &[
-            "give each rank a device of its own: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call",
+            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call",
         ],
-        Some(Relation::Earlier(_)) => &["end the process that is left of the earlier run"],
+        Some(Relation::Earlier(_)) => &["stop the process left over from the earlier run"],
     };
     let finding = case
         .finding(Cause::OtherProcess, certainty, headline)
@@ -131,7 +131,7 @@ fn unnamed(case: &Case) -> Option<Finding> {
             Certainty::likely_if(share >= MUCH_UNNAMED),
             headline,
         )
-        .says("By what is not known: most likely another process, otherwise libraries in this one.")
+        .says("What uses it is not known: most likely another process, otherwise libraries in this one.")
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
         .advises(&[
@@ -152,7 +152,7 @@ pub(super) fn clause(case: &Case) -> String {
         (Some(_), None, _) => "other processes are on the GPU".into(),
         // The GPU's own arithmetic leaves no room for anybody.
         (None, _, Some(elsewhere)) if elsewhere <= NON_TORCH_AT_MOST => {
-            format!("no more than {elsewhere} of the GPU is outside PyTorch")
+            format!("at most {elsewhere} of the GPU is used outside PyTorch")
         }
         (None, _, _) => "whether another process is on the GPU is not known".into(),
     }

@@ -84,20 +84,20 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
             .says_if(case.failed())
             .says_if((certainty == Certainty::Possible).then_some(
-                "It may also be the first of many like it: it came early, and the steps before it were alike.",
+                "It may also be the first of many: it came early, and the steps before it were alike.",
             ))
             .says_if((!usual_is_exact && usual > Bytes::ZERO).then(|| {
-                format!("By samples, a lower bound, half of the steps took {usual} or more.")
+                format!("Half of the sampled steps took {usual} or more (samples are a lower bound).")
             }))
             .shows_first([
-                ("this step, at least", this),
+                ("this step (at least)", this),
                 ("largest step before", largest),
                 ("baseline", baseline),
             ])
             .advises(&[
-                "a bound on the length or size of an item (truncation, max_length), or of a batch (by tokens)",
-                "batches of items of like length; the longest first, so that it fails at once",
-                "a smaller batch, so that the longest fits",
+                "limit the length or size of an item (truncation, max_length), or of a batch (by tokens)",
+                "batch items of similar length; longest first, so that a failure comes at once",
+                "a smaller batch, so that the longest item fits",
             ]),
     )
 }

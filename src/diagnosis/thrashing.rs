@@ -78,7 +78,7 @@ impl Thrash {
     /// long".
     pub(super) fn words(&self) -> String {
         let slower = self.slower.map_or(String::new(), |slower| {
-            format!(", which take {slower:.1} times as long as before")
+            format!(", which now take {slower:.1}× as long")
         });
         format!(
             "the allocator ran full, flushed its cache and retried {} times in the last {} steps{slower}",

@@ -29,13 +29,13 @@ pub(super) fn outside_the_allocator(case: &Case) -> Finding {
             case,
             Certainty::Likely,
             format!(
-                "PyTorch had reserved {reserved} of {capacity} which left too little for {who}."
+                "PyTorch had reserved {reserved} of {capacity}, which left too little for {who}."
             ),
         ),
         None => found(
             case,
             Certainty::Possible,
-            format!("{who} found no memory on the GPU; its message has no figures."),
+            format!("{who} could not allocate memory on the GPU; its message has no numbers."),
         ),
     };
     finding
@@ -44,7 +44,7 @@ pub(super) fn outside_the_allocator(case: &Case) -> Finding {
         .says_if(case.caveat())
         .advises(&[
             SMALLER_BATCH,
-            "leave room beside PyTorch: torch.cuda.set_per_process_memory_fraction(0.9)",
+            "leave memory for other libraries: torch.cuda.set_per_process_memory_fraction(0.9)",
         ])
 }
 
@@ -57,7 +57,7 @@ fn message_lost(case: &Case) -> Finding {
         (_, _) => "PyTorch ran out of memory.".into(),
     };
     found(case, Certainty::Possible, headline)
-        .says("It failed on NVML while it put its message together, so that the message and its figures are lost.")
+        .says("It failed in an NVML call while writing the OOM message, so the message and its numbers are lost.")
         .says(other_process::said(case))
         .says_if(case.caveat())
         .advises(&[SMALLER_BATCH])
@@ -65,12 +65,12 @@ fn message_lost(case: &Case) -> Finding {
 
 /// vLLM looks at what the weights and one trial run leave for its cache of keys and values.
 fn no_room_for_the_cache(case: &Case) -> Finding {
-    let headline = "vLLM found too little memory left for its cache of keys and values.";
+    let headline = "vLLM found too little memory left for its KV cache.";
     found(case, Certainty::Likely, headline)
-        .says("It takes a set share of the GPU for weights, activations and this cache together.")
+        .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
         .says(other_process::said(case))
         .advises(&[
-            "a larger share of the GPU (--gpu-memory-utilization), where nobody else is on it",
+            "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it",
             "shorter requests (--max-model-len)",
             "quantized weights, or more GPUs (--tensor-parallel-size)",
         ])
@@ -114,10 +114,10 @@ pub(super) fn nothing_else(case: &Case) -> Finding {
 /// All figures are there, and by them it should have fitted.
 pub(super) fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
     let headline =
-        format!("The figures do not explain it: {needed} needed, {capacity} on the GPU.");
+        format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");
     found(case, Certainty::Possible, headline)
         .says_if(case.free.map(|free| {
-            format!("{free} were free when the message was put together; another process may have used more a moment before.")
+            format!("{free} was free when the message was written; another process may have used more a moment before.")
         }))
         .says(other_process::said(case))
         .says_if(case.caveat())

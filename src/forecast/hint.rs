@@ -45,7 +45,7 @@ impl fmt::Display for Hint {
             Hint::RoomForBatch { now, could } => write!(f, "room for batch {could} (now {now})"),
             Hint::StateWillNotFit { needs, room } => write!(
                 f,
-                "this will not survive the optimizer's state in step 2: {needs} of {room}"
+                "won't fit in step 2, when the optimizer state is added: needs {needs}, {room} available"
             ),
         }
     }
@@ -213,9 +213,6 @@ mod tests {
         let words = hint(&command(), &state, &launch, &inputs)
             .expect("a hint")
             .to_string();
-        assert!(
-            words.contains("the optimizer's state in step 2: 28.0 GiB of "),
-            "{words}"
-        );
+        assert!(words.contains("needs 28.0 GiB, "), "{words}");
     }
 }

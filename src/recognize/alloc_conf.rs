@@ -86,7 +86,7 @@ impl AllocConf {
                         "key:value".into()
                     };
                     return Err(format!(
-                        "`{piece}` is no allocator setting: write `{mended}`"
+                        "`{piece}` isn't an allocator setting: write `{mended}`"
                     ));
                 }
             }
@@ -164,7 +164,7 @@ fn in_force(
         && !torch.is_at_least((2, 9))
     {
         return Err(format!(
-            "{CUDA} and {HIP} are both set; which of them counts is not known"
+            "{CUDA} and {HIP} are both set; which one applies is not known"
         ));
     }
     let chosen = match torch {
@@ -214,7 +214,7 @@ fn assignments(
     assignments
 }
 
-/// What to write for `key:value` beside what is set already, and the value that was in force.
+/// What to write for `key:value` beside what is already set, and the value that was in force.
 pub fn merge(
     key: &str,
     value: &str,
@@ -224,7 +224,7 @@ pub fn merge(
     check(key, value, torch)?;
     let (source, mut conf) = in_force(inherited, torch)?;
     if conf.value(key) == Some(value) {
-        return Err(format!("{key}:{value} is set already"));
+        return Err(format!("{key}:{value} is already set"));
     }
     conf.set(key, value);
     check_together(&conf)?;
@@ -241,7 +241,7 @@ pub fn merge_user(
     let given = AllocConf::parse(conf)?;
     if given.settings.is_empty() {
         return Err(
-            "no allocator setting is given: write KEY:VALUE, as in expandable_segments:True".into(),
+            "no allocator setting given: write KEY:VALUE, as in expandable_segments:True".into(),
         );
     }
     for (key, value) in given.settings() {
@@ -353,7 +353,7 @@ mod tests {
     fn settings_that_do_not_go_together_are_refused() {
         for conf in ["max_split_size_mb:64", "backend:cudaMallocAsync"] {
             let refused = expandable(set(Some(conf), None), "2.6").unwrap_err();
-            assert!(refused.contains("does not go together"), "{refused}");
+            assert!(refused.contains("cannot be combined"), "{refused}");
         }
         assert!(
             expandable(set(Some("expandable_segments:True"), None), "2.6")
@@ -424,7 +424,7 @@ mod tests {
             ("garbage_collection_threshold:1", "2.6", "between 0 and 1"),
             ("backend:malloc", "2.6", "native or cudaMallocAsync"),
             ("per_process_memory_fraction:0.5", "2.6", "needs torch 2.10"),
-            ("expandable_segments:True", "2.6", "does not go together"),
+            ("expandable_segments:True", "2.6", "cannot be combined"),
             ("", "2.6", "KEY:VALUE"),
         ] {
             let error = given(conf, version).unwrap_err();

@@ -84,7 +84,9 @@ pub(crate) fn smaller(
         return Err(reason.clone());
     }
     if !(scale > 0.0 && scale < 1.0) {
-        return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
+        return Err(format!(
+            "{scale} isn't a valid scale: it must be between 0 and 1"
+        ));
     }
     let arguments = arguments_of(command, &recognised.anatomy);
     match recognised.known {
@@ -128,13 +130,13 @@ fn parsed(text: &str, name: &str) -> Result<u64, String> {
             || text.parse::<f64>().is_ok_and(|f| f > 0.0 && f < 1.0) =>
         {
             Err(format!(
-                "{name} is {text}: the program looks for a batch that fits by itself"
+                "{name} is {text}: the program finds a batch size that fits by itself"
             ))
         }
         _ if text.contains(',') => Err(format!(
-            "{name} is a list, {text}: several runs or several batches"
+            "{name} is a list, {text}: several runs or several batch sizes"
         )),
-        _ => Err(format!("{name} is {text}, which is no number of samples")),
+        _ => Err(format!("{name} is {text}, which isn't a number of samples")),
     }
 }
 
@@ -142,9 +144,9 @@ fn parsed(text: &str, name: &str) -> Result<u64, String> {
 fn reduced(old: u64, scale: f64, name: &str) -> Result<u64, String> {
     let new = ((old as f64 * scale).floor() as u64).max(1);
     if old == 1 {
-        Err(format!("{} is 1 already", name.trim_start_matches('+')))
+        Err(format!("{} is already 1", name.trim_start_matches('+')))
     } else if new >= old {
-        Err(format!("{old} × {scale} is no smaller batch"))
+        Err(format!("{old} × {scale} isn't smaller"))
     } else {
         Ok(new)
     }

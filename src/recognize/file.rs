@@ -90,7 +90,7 @@ impl ConfigFile {
             "json" => json::settings(&self.text),
             "toml" => tables::settings(&self.text),
             "py" => python::settings(&self.text),
-            _ => Err("its kind is not known".into()),
+            _ => Err("its format is not known".into()),
         }
     }
 
@@ -116,10 +116,10 @@ impl ConfigFile {
                     from: one.from,
                     to: one.to,
                 }),
-                None => unclear("it is no text".into()),
+                None => unclear("it isn't text".into()),
             },
-            [_] => unclear("it is no plain value".into()),
-            [_, _, ..] => unclear("it is there more than once".into()),
+            [_] => unclear("it isn't a plain value".into()),
+            [_, _, ..] => unclear("it appears more than once".into()),
         }
     }
 }

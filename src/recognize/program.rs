@@ -148,13 +148,13 @@ impl Catalogue {
                 1 + text.get(..span.start).unwrap_or("").matches('\n').count()
             });
             let what = error.message().replace('\n', "; ");
-            format!("{source}:{line}: {what}; going on without this file's programs")
+            format!("{source}:{line}: {what}; ignoring this file's programs")
         })?;
         for entry in &mut catalogue.programs {
             if !entry.can_be_recognised() {
                 return Err(format!(
                     "{source}: nothing says how the program \"{}\" is recognised (scripts, modules, \
-                     consoles, launchers); going on without this file's programs",
+                     consoles, launchers); ignoring this file's programs",
                     entry.name
                 ));
             }

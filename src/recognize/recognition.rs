@@ -114,13 +114,13 @@ pub(crate) fn opened<'a>(
         .flat_map(|option| arguments.find(Name::new(option)))
         .collect();
     match hits.as_slice() {
-        [] => Err(format!("there is no {} in the command", entry.nested[0])),
+        [] => Err(format!("the command has no {}", entry.nested[0])),
         [hit] => hit
             .value
             .and_then(|value| Arguments::inside(value, entry.separator))
             .filter(|inside| !inside.tokens.is_empty())
-            .ok_or_else(|| format!("what is inside {} cannot be told apart", hit.name)),
-        [one, two, ..] => Err(format!("{} and {} are both there", one.name, two.name)),
+            .ok_or_else(|| format!("the contents of {} cannot be parsed", hit.name)),
+        [one, two, ..] => Err(format!("{} and {} are both set", one.name, two.name)),
     }
 }
 
@@ -131,10 +131,10 @@ fn closed(
     known: Option<&ProgramEntry>,
 ) -> Option<String> {
     match anatomy.kind {
-        ProgramKind::Missing => return Some("there is no program in this command".into()),
-        ProgramKind::Code => return Some("the program is a piece of code in the command".into()),
+        ProgramKind::Missing => return Some("the command has no program".into()),
+        ProgramKind::Code => return Some("the program is inline code in the command".into()),
         ProgramKind::ShellString => {
-            return Some("the command is one string for a shell; its words are not edited".into());
+            return Some("the command is one shell string, which is not edited".into());
         }
         ProgramKind::Remote => {
             return Some(format!(
@@ -163,7 +163,7 @@ fn closed(
         }
         let says = |word: &String| arguments.tokens.iter().any(|t| t.text == word);
         if !entry.trains_with.is_empty() && !entry.trains_with.iter().any(says) {
-            return Some(format!("{} is not asked to train here", entry.name));
+            return Some(format!("{} does not train here", entry.name));
         }
         if let Some(option) = entry.evaluates_with.iter().find(|o| is_on(arguments, o)) {
             return Some(format!("{option}: it only evaluates"));
@@ -171,12 +171,12 @@ fn closed(
         return None;
     }
     if name == "make" || name == "just" || name == "ninja" {
-        return Some(format!("what {name} starts cannot be told from here"));
+        return Some(format!("what {name} starts is not visible from here"));
     }
     let stem = name.strip_suffix(".py").unwrap_or(name);
     let stem = stem.rsplit('.').next().unwrap_or(stem);
     if is_one(&spellings().not_training, stem) {
-        return Some(format!("{name} looks like no training"));
+        return Some(format!("{name} doesn't look like a training"));
     }
     let mut switches = spellings().only_evaluates.iter();
     switches

@@ -49,7 +49,7 @@ fn mixed(
     turn_on(switch, command, recognised, entry, arguments)
 }
 
-const NO_BF16: &str = "the device has no bf16, and the program does not scale its loss for fp16";
+const NO_BF16: &str = "the GPU has no bf16, and the program does not scale its loss for fp16";
 
 /// The words to add, by what the device has and how old the command looks.
 fn words<'e>(
@@ -102,7 +102,7 @@ fn of_unknown(
     match family::precision(arguments, has_bf16) {
         SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
         SwitchReading::Unclear(hit) => Err(format!(
-            "what {} takes in this program is not known",
+            "which values {} takes in this program is not known",
             hit.name
         )),
         SwitchReading::Off(off) => {
@@ -116,7 +116,7 @@ fn of_unknown(
             Some(value) if !is_off(value) => {
                 format!("already on: the launcher's --mixed_precision {value}")
             }
-            _ => "no argument for a precision is known for this program".into(),
+            _ => "no precision option is known for this program".into(),
         }),
     }
 }
@@ -135,6 +135,6 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = or_patched(inputs, by_argument, |found| {
         patch::amp(command, inputs, found)
     });
-    let cost = "the numbers change: less precise arithmetic";
+    let cost = "lower precision, results change";
     Some(Proposal::of(draft, cost))
 }

@@ -17,7 +17,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let has_none = batch::batch_of(offering.command, offering.recognised).is_none();
     let found = or_patched(inputs, by_argument, |found| match has_none {
         true => patch::batch(offering.command, inputs, found),
-        false => Err("the program has an argument for it".into()),
+        false => Err("the program has an option for it".into()),
     });
     Some(match found {
         Ok(edit) => Proposal {

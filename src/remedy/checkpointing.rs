@@ -31,7 +31,7 @@ fn recompute(
             valued: &recompute.valued,
             off: &recompute.off,
             words: match recompute.add.as_slice() {
-                [] => Err("how it is switched on in this program is not known"),
+                [] => Err("how to enable it in this program is not known"),
                 words => Ok(words),
             },
             place: recompute.place,
@@ -48,7 +48,7 @@ fn recompute(
     match family::recomputation(&arguments) {
         SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
         SwitchReading::Unclear(hit) => Err(format!(
-            "what {} takes in this program is not known",
+            "which values {} takes in this program is not known",
             hit.name
         )),
         SwitchReading::Off(off) => {
@@ -59,7 +59,7 @@ fn recompute(
             Ok(draft)
         }
         SwitchReading::Nothing => {
-            Err("no argument for activation checkpointing is known for this program".into())
+            Err("no activation checkpointing option is known for this program".into())
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         patch::recompute(command, inputs, found)
     });
     let covers = patch::held(inputs)
-        .unwrap_or_else(|| "how much of the activations it covers depends on the model".into());
-    let cost = "the same numbers; a step takes longer, mostly by a tenth to a third";
+        .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
+    let cost = "same numerics; steps take longer, typically 10–35 %";
     Some(Proposal::of(draft, cost).expecting(unknown(&covers)))
 }

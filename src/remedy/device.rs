@@ -41,7 +41,7 @@ fn another(
 ) -> Result<(Draft, Bytes), String> {
     let (Some(state), Some(oom)) = (inputs.forecast.state, inputs.forecast.oom) else {
         return Err(match inputs.findings {
-            [] => "nothing has run out of memory yet".into(),
+            [] => "there has been no OOM yet".into(),
             [_, ..] => "a log does not say which other GPUs there are".into(),
         });
     };
@@ -49,10 +49,10 @@ fn another(
         .device
         .as_ref()
         .and_then(|uuid| state.device(uuid))
-        .ok_or("which device ran out of memory is not known")?;
+        .ok_or("which GPU ran out of memory is not known")?;
     if oom.limit().is_some() {
         // A cap is a share of whatever device it is, or goes with the program.
-        return Err("the cap that it ran into is as tight on another GPU".into());
+        return Err("the memory limit it hit applies on another GPU too".into());
     }
     let wanted = oom
         .allocated()
@@ -73,12 +73,12 @@ fn another(
         .filter_map(|device| Some((device, device.reading.as_ref()?.1.free?)))
         .filter(|(_, free)| *free >= wanted)
         .max_by_key(|(_, free)| *free)
-        .ok_or_else(|| format!("no other GPU here has the {wanted} free that it needs"))?;
+        .ok_or_else(|| format!("no other GPU here has the {wanted} it needs free"))?;
     refuse_choosers(command, recognised)?;
     let rank = ranks
         .iter()
         .find(|rank| rank.device.as_ref() == Some(&failed.uuid))
-        .ok_or("which of the devices that it sees the program uses is not known")?;
+        .ok_or("which of its visible GPUs the program uses is not known")?;
     if let Some(name) = several(ranks, &failed.uuid) {
         return Err(name);
     }
@@ -172,12 +172,12 @@ fn several(ranks: &[RankState], failed: &Uuid) -> Option<String> {
         .filter(|rank| rank.usage_on(failed).is_some() || rank.device.as_ref() == Some(failed))
         .count();
     if on_it > 1 {
-        return Some(format!("{on_it} of its processes use that device"));
+        return Some(format!("{on_it} of its processes use that GPU"));
     }
     let spread = ranks
         .iter()
         .any(|rank| rank.device.as_ref() == Some(failed) && rank.usages.len() > 1);
-    spread.then(|| "the process uses several devices at once".into())
+    spread.then(|| "the process uses several GPUs at once".into())
 }
 
 /// The list with the other device in the place of the one that ran out.
@@ -191,7 +191,7 @@ fn rewritten(
     let place = seen
         .iter()
         .position(|device| device.uuid.as_ref() == Some(&failed.uuid))
-        .ok_or("the devices that the program sees have no names here")?;
+        .ok_or("the GPUs that the program sees cannot be identified here")?;
     let Some(list) = list.map(str::trim).filter(|list| !list.is_empty()) else {
         // All are seen. By UUID it is that one, whatever CUDA's order; a program that takes the
         // device after the first finds it at the same place.
@@ -205,7 +205,7 @@ fn rewritten(
             .iter()
             .map(|device| device.uuid.as_ref().map(name_of))
             .collect::<Option<_>>()
-            .ok_or("the devices that the program sees have no names here")?;
+            .ok_or("the GPUs that the program sees cannot be identified here")?;
         match at {
             Some(at) => names.swap(place, at),
             None => names[place] = name_of(&other.uuid),
@@ -215,15 +215,14 @@ fn rewritten(
     let mut tokens: Vec<String> = list.split(',').map(|t| t.trim().to_string()).collect();
     if tokens.len() != seen.len() {
         return Err(format!(
-            "{VISIBLE}={list} does not name the devices that the program saw"
+            "{VISIBLE}={list} does not match the GPUs that the program saw"
         ));
     }
     let is_index = |token: &str| token.bytes().all(|b| b.is_ascii_digit()) && !token.is_empty();
     let new = if is_index(&tokens[place]) {
         if tokens[place] != failed.index.to_string() {
             return Err(format!(
-                "{VISIBLE}={list} counts in another order than the driver; \
-                 CUDA_DEVICE_ORDER=PCI_BUS_ID makes them one"
+                "{VISIBLE}={list} is not in the driver's order; set CUDA_DEVICE_ORDER=PCI_BUS_ID to make them agree"
             ));
         }
         other.index.to_string()
@@ -258,11 +257,11 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         Ok((_, free)) => offering
             .outlook
             .on(*free)
-            .unwrap_or_else(|| unknown(&format!("{free} are free there"))),
+            .unwrap_or_else(|| unknown(&format!("{free} free there"))),
         Err(_) => unknown("no other device is known"),
     };
     let draft = found.map(|(draft, _)| draft);
-    Some(Proposal::of(draft, "the same numbers").expecting(expectation))
+    Some(Proposal::of(draft, "same numerics").expecting(expectation))
 }
 
 /// Says so where the run is on the device that ran out of memory.
@@ -271,5 +270,5 @@ pub(super) fn verify(hello: &Hello, failed: Option<&Uuid>) -> Option<String> {
         return None;
     };
     (only.uuid.is_some() && only.uuid.as_ref() == failed)
-        .then(|| "the run is on the same GPU as before: the program chooses it itself".into())
+        .then(|| "the run is on the same GPU as before: the program selects it itself".into())
 }

@@ -23,7 +23,7 @@ fn expandable(
     inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
     if are_in_force(inputs) {
-        return Err("expandable segments are on already".into());
+        return Err("expandable segments are already on".into());
     }
     if let Some(component) = outside_the_allocator(inputs) {
         return Err(format!(
@@ -31,7 +31,9 @@ fn expandable(
         ));
     }
     if let Some(backend) = backend(inputs) {
-        return Err(format!("the allocator is {backend}, which has no segments"));
+        return Err(format!(
+            "the allocator is {backend}, which has no expandable segments"
+        ));
     }
     draft(command, recognised, inputs, "expandable_segments", "True")
 }
@@ -45,8 +47,8 @@ pub(super) fn draft(
     value: &str,
 ) -> Result<Draft, String> {
     match recognised.anatomy.kind {
-        ProgramKind::Remote => return Err("it is started on another machine".into()),
-        ProgramKind::Missing => return Err("there is no program in this command".into()),
+        ProgramKind::Remote => return Err("it runs on another machine".into()),
+        ProgramKind::Missing => return Err("the command has no program".into()),
         ProgramKind::Script
         | ProgramKind::Module
         | ProgramKind::Code
@@ -223,7 +225,7 @@ fn place(
             Passage::Inherited => {}
             Passage::Cut => {
                 return Err(format!(
-                    "{} does not pass the environment on",
+                    "{} does not pass environment variables on",
                     launcher.name
                 ));
             }
@@ -318,8 +320,8 @@ pub(super) const REJECTIONS: &[&str] = &[
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = expandable(offering.command, offering.recognised, offering.inputs);
     let cost = match offering.inputs.launch.torch {
-        Some(_) => "the same numbers; tensors shared between processes may fail",
-        None => "the same numbers; needs torch 2.1, and its version is not known here",
+        Some(_) => "same numerics; sharing tensors between processes may fail",
+        None => "same numerics; needs torch 2.1 or later (version unknown here)",
     };
     Some(Proposal::of(draft, cost))
 }
@@ -336,17 +338,16 @@ fn segments_off(hello: &Hello) -> String {
         }
         Some(_) | None => match &hello.alloc_conf {
             Some(conf) if conf.contains("expandable_segments:True") => {
-                "this platform does not have them".into()
+                "this platform does not support them".into()
             }
             Some(conf) if !conf.is_empty() => {
                 format!("something in the program has set the allocator to {conf}")
             }
             Some(_) | None => {
-                "something in the program sets the allocator itself, or the platform does not \
-                 have them"
+                "something in the program configures the allocator itself, or the platform does not support them"
                     .into()
             }
         },
     };
-    format!("expandable segments are not in force: {why}")
+    format!("expandable segments have no effect: {why}")
 }

@@ -137,7 +137,7 @@ impl<'a> Outlook<'a> {
     /// What remedies do together.
     pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
-            return unknown("nothing has run out of memory yet");
+            return unknown("there has been no OOM yet");
         }
         let has = |effect| {
             chosen
@@ -175,22 +175,20 @@ impl<'a> Outlook<'a> {
             };
         }
         if self.phase == Phase::Evaluation {
-            return unknown("memory ran out in an evaluation, whose batch may be another");
+            return unknown("memory ran out during evaluation, whose batch size may differ");
         }
         if more_free {
             return match self.model.needs(&target) {
                 Forecast::Within(needs) => beyond(needs),
                 Forecast::Extrapolated(needs, how) => reckoned(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
-                    unknown("it depends on what is free there, or then")
+                    unknown("it depends on how much memory is free there, or by then")
                 }
             };
         }
         let mut expectation = self.of_target(&target);
         if target.treatment.mixed {
-            expectation
-                .words
-                .push_str("; precision halves activations at the best");
+            expectation.words.push_str("; at best halves activations");
         }
         if target.treatment.recomputed {
             let more = "; how much is recomputed depends on the model";
@@ -205,7 +203,7 @@ impl<'a> Outlook<'a> {
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         };
         let expectation = match self.model.needs(target) {
-            Forecast::Unknown => unknown("no full step was seen; a half is a guess"),
+            Forecast::Unknown => unknown("no complete step was seen; half is a guess"),
             Forecast::Within(needs) => match self.room {
                 None => beyond(needs),
                 Some(room) if needs.high <= room => fits_within(needs, room),
@@ -214,7 +212,7 @@ impl<'a> Outlook<'a> {
             Forecast::Extrapolated(needs, how) => reckoned(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let why = format!(
-                    "unknown: no full step was seen; a half is a guess ({least} is the least)"
+                    "unknown: no complete step was seen; half is a guess (at least {least})"
                 );
                 at_least(least, self.room, why)
             }
@@ -229,8 +227,13 @@ impl<'a> Outlook<'a> {
     /// A lower bound, and why it is no more than that.
     fn bounded(&self, least: Bytes, why: Unseen) -> Expectation {
         let words = match self.room {
-            Some(room) if least > room => format!("does not fit: at least {least} of {room}"),
-            Some(room) => format!("needs at least {least} of {room}: {}", how_far(why)),
+            Some(room) if least > room => {
+                format!("won't fit: needs at least {least}, {room} available")
+            }
+            Some(room) => format!(
+                "needs at least {least} ({room} available): {}",
+                how_far(why)
+            ),
             None => format!("needs at least {least}: {}", how_far(why)),
         };
         at_least(least, self.room, words)
@@ -240,20 +243,21 @@ impl<'a> Outlook<'a> {
     /// `wanted_alone`: by the allocation that failed alone, whatever the peak.
     fn held(&self, target: &Target, wanted_alone: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
-            return unknown("the out-of-memory left no figures");
+            return unknown("the OOM message has no numbers");
         };
         let Some(room) = self.room else {
-            let words = format!("this allocation needs {wanted} in all; the room is unknown");
+            let words =
+                format!("this allocation needs {wanted} in total; available memory is unknown");
             return at_least(wanted, None, words);
         };
         if wanted > room {
-            let words = format!("does not fit: {wanted} are wanted, {room} are there");
+            let words = format!("won't fit: needs {wanted}, {room} available");
             return at_least(wanted, Some(room), words);
         }
         let spare = room - wanted;
         let alone = match wanted.scale(EXPANDABLE_OVERHEAD) > room {
-            true => format!("tight: {wanted} of {room} for the allocation that failed"),
-            false => format!("the allocation that failed fits, with {spare} to spare"),
+            true => format!("tight: the failed allocation needs {wanted}, {room} available"),
+            false => format!("the failed allocation fits, with {spare} to spare"),
         };
         if wanted_alone || self.phase == Phase::Evaluation {
             // The steps' peak says nothing of what an evaluation goes on to want.
@@ -280,11 +284,13 @@ impl<'a> Outlook<'a> {
 /// How far the step that failed had come, in words.
 fn how_far(why: Unseen) -> &'static str {
     match why {
-        Unseen::NoStep => "no full step was seen",
-        Unseen::NoState => "the only full step had no optimizer state yet",
-        Unseen::Wanted(Phase::Backward) => "memory ran out in backward, near the step's peak",
+        Unseen::NoStep => "no complete step was seen",
+        Unseen::NoState => "the only complete step had no optimizer state yet",
+        Unseen::Wanted(Phase::Backward) => {
+            "memory ran out in the backward pass, near the step's peak"
+        }
         Unseen::Wanted(Phase::Optimizer) => {
-            "memory ran out in the optimizer's step, near the step's peak"
+            "memory ran out in the optimizer step, near the step's peak"
         }
         Unseen::Wanted(Phase::Forward | Phase::Load | Phase::Evaluation | Phase::Unknown) => {
             "memory ran out before the step's peak"

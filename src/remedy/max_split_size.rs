@@ -34,7 +34,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
 pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
     let conf = AllocConf::parse(hello.alloc_conf.as_deref()?).ok()?;
     conf.value("max_split_size_mb").is_none().then(|| {
-        "the largest split is not in force: something in the program sets the allocator itself"
+        "max_split_size_mb has no effect: something in the program configures the allocator itself"
             .into()
     })
 }

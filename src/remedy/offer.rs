@@ -77,7 +77,7 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         (Ok(draft), Some(part)) => (
             draft,
             Availability::NotOffered(format!(
-                "one part of a job ({part}): all its parts must be started with the same change"
+                "one part of a job ({part}): all parts must be started with the same change"
             )),
         ),
         (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),

@@ -47,7 +47,7 @@ pub(super) fn recompute(
                 count,
                 left: Some(why),
                 ..
-            }) => format!("its {count} {class} would be left alone: {why}"),
+            }) => format!("its {count} {class} cannot be patched: {why}"),
             _ => "its model has no repeated blocks".into(),
         });
     }
@@ -55,14 +55,14 @@ pub(super) fn recompute(
         && held.0 as f64 <= WORTH * all.0 as f64
     {
         return Err(format!(
-            "its repeated blocks held {held} of {all} when memory ran out: too little to gain"
+            "its repeated blocks used {held} of {all} when memory ran out: too little to gain"
         ));
     }
     let names: Vec<String> = usable
         .iter()
         .map(|blocks| format!("{} {}", blocks.count, blocks.class))
         .collect();
-    let shown = format!("patched inside: recompute {}", names.join(", "));
+    let shown = format!("patched at runtime: checkpoint {}", names.join(", "));
     Ok(draft(Patch::Recompute, shown))
 }
 
@@ -71,7 +71,7 @@ pub(super) fn held(inputs: &RemedyInputs<'_>) -> Option<String> {
     let all: Vec<&Blocks> = patchable(inputs)?.blocks.iter().collect();
     let (held, all) = held_of(&all, inputs)?;
     Some(format!(
-        "its repeated blocks held {held} of {all} when memory ran out"
+        "its repeated blocks used {held} of {all} when memory ran out"
     ))
 }
 
@@ -89,16 +89,16 @@ pub(super) fn amp(
 ) -> Result<Draft, String> {
     open(command, inputs, Patch::Amp)?;
     if let Some(own) = &found.precision {
-        return Err(format!("it has a precision of its own: {own}"));
+        return Err(format!("it sets its own precision: {own}"));
     }
     if !found.bf16 || inputs.bf16 == Some(false) {
-        return Err("the device has no bf16".into());
+        return Err("the GPU has no bf16".into());
     }
     if found.models.is_empty() {
-        return Err("no model that trains was found".into());
+        return Err("no model in training was found".into());
     }
     let models = found.models.join(", ");
-    let shown = format!("patched inside: bf16 autocast around {models}");
+    let shown = format!("patched at runtime: bf16 autocast around {models}");
     Ok(draft(Patch::Amp, shown))
 }
 
@@ -117,18 +117,22 @@ pub(super) fn batch(
     let asked = found.batch_asked.unwrap_or(batch);
     let scale = inputs.batch_scale;
     if !(scale > 0.0 && scale < 1.0) {
-        return Err(format!("{scale} is no scale: it must lie between 0 and 1"));
+        return Err(format!(
+            "{scale} isn't a valid scale: it must be between 0 and 1"
+        ));
     }
     let smaller = ((batch as f64 * scale).floor() as u64).max(1);
     if smaller >= batch {
-        return Err(format!("its DataLoaders make batches of {batch} already"));
+        return Err(format!(
+            "its DataLoaders already use a batch size of {batch}"
+        ));
     }
     let patch = Patch::Batch {
         from: asked,
         to: smaller,
     };
     open(command, inputs, patch)?;
-    let shown = format!("patched inside: DataLoader batch {batch}→{smaller}");
+    let shown = format!("patched at runtime: DataLoader batch {batch}→{smaller}");
     let mut edit = BatchEdit::of(draft(patch, shown), (batch, smaller), Kept::None, None);
     edit.cost += ", and so do schedules counted in steps";
     Ok(edit)
@@ -144,7 +148,7 @@ fn open(command: &CommandLine, inputs: &RemedyInputs<'_>, patch: Patch) -> Resul
         return Err(format!("the patch declined in this run: {}", said.words));
     }
     if Patch::of(command).contains(&patch) {
-        return Err("patched inside already".into());
+        return Err("already patched at runtime".into());
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(super) fn or_patched<T>(
 ) -> Result<T, String> {
     match (by_argument, patch::patchable(inputs)) {
         (Err(reason), Some(found)) => {
-            patched(found).map_err(|inside| format!("{reason}; not from inside: {inside}"))
+            patched(found).map_err(|inside| format!("{reason}; no runtime patch: {inside}"))
         }
         (by_argument, _) => by_argument,
     }

@@ -97,8 +97,7 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
             Some(RejectedRemedy {
                 id: only.id,
                 words: format!(
-                    "it ended after {:.1} s with exit code {code}, as programs do that are told \
-                 what they do not know",
+                    "it exited after {:.1} s with code {code}, as programs do on an unknown option",
                     ended.lasted.as_secs_f64()
                 ),
             })
@@ -164,8 +163,7 @@ pub fn without_rejected(
             .iter()
             .find(|rejection| rejection.id == remedy.id)
         {
-            remedy.availability =
-                Availability::NotOffered(format!("taken back: {}", rejection.words));
+            remedy.availability = Availability::NotOffered(format!("undone: {}", rejection.words));
             remedy.edits.clear();
             remedy.files.clear();
         }

@@ -28,8 +28,7 @@ fn resume(
     }
     let Some(entry) = recognised.known else {
         return Err(
-            "how this program resumes is not known: it starts again from step 0; \
-                    may overwrite what it has written"
+            "how this program resumes is not known: it restarts from step 0 and may overwrite what it has written"
                 .into(),
         );
     };
@@ -38,7 +37,7 @@ fn resume(
     let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
         .unwrap_or_else(|| "what it has written".into());
-    let again = format!("starts again from step 0; may overwrite {overwritten}");
+    let again = format!("restarts from step 0; may overwrite {overwritten}");
     if let Some((_, why)) = resume
         .refused_with
         .iter()
@@ -49,7 +48,7 @@ fn resume(
     match resume.rule {
         Resumes::Automatic => {
             return Err(resume.note.clone().unwrap_or_else(|| {
-                format!("{} takes up its last checkpoint by itself", entry.name)
+                format!("{} resumes from its last checkpoint by itself", entry.name)
             }));
         }
         Resumes::Not => {
@@ -69,15 +68,15 @@ fn resume(
         && is_by_itself(&hit)
     {
         return Err(format!(
-            "it resumes already: {}",
+            "it already resumes: {}",
             super::switch::shown(&hit)
         ));
     }
     let Some(checkpoint) = inputs.launch.checkpoint else {
-        return Err(format!("no complete checkpoint of this run: {again}"));
+        return Err(format!("this run has no complete checkpoint: {again}"));
     };
     let Some(path) = checkpoint.path.to_str() else {
-        return Err(format!("the checkpoint's path is no text: {again}"));
+        return Err(format!("the checkpoint's path isn't valid text: {again}"));
     };
     let mut words = Vec::new();
     for word in &resume.add {
@@ -104,13 +103,13 @@ fn resume(
         };
         if value.text == new {
             return Err(format!(
-                "it resumes already: {}",
+                "it already resumes: {}",
                 super::switch::shown(&hit)
             ));
         }
         if new.starts_with("--") {
             return Err(format!(
-                "it resumes already: {}",
+                "it already resumes: {}",
                 super::switch::shown(&hit)
             ));
         }
@@ -128,7 +127,7 @@ fn resume(
         InsertPlace::End | InsertPlace::Launcher => recognised.anatomy.arguments.end,
     };
     if arguments.nested {
-        return Err("its arguments lie in one word".into());
+        return Err("its arguments are inside one word".into());
     }
     draft.insert_at(place, &words);
     Ok(draft)
@@ -145,10 +144,10 @@ fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
         .known
         .map_or("step", |entry| entry.resume.counts.as_str());
     match checkpoint.number {
-        Some(number) => format!("goes on from {counts} {number}"),
+        Some(number) => format!("resumes from {counts} {number}"),
         None => {
             let name = checkpoint.path.file_name().unwrap_or_default();
-            format!("goes on from {}", name.to_string_lossy())
+            format!("resumes from {}", name.to_string_lossy())
         }
     }
 }
@@ -173,10 +172,10 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         // What ran out does so again.
         Some(_) => Expectation {
             fits: Some(false),
-            words: "it needs as much as before: choose it with another remedy".into(),
+            words: "it needs as much memory as before: combine it with another remedy".into(),
             ..Expectation::default()
         },
-        None => unknown("nothing has run out of memory yet"),
+        None => unknown("there has been no OOM yet"),
     };
     Some(Proposal::of(draft, &cost).expecting(expectation))
 }

@@ -40,7 +40,7 @@ impl Setting {
         let (hits, missing) = match which {
             Which::Named(name) => (
                 named(&arguments, name),
-                format!("there is no argument {name} in the command"),
+                format!("the command has no argument {name}"),
             ),
             Which::Batch => {
                 if let Some(reason) = recognised.closed {
@@ -50,7 +50,7 @@ impl Setting {
                     Some(entry) => match entry.accumulation.rule {
                         AccumulationRule::MicroSize | AccumulationRule::Divides => {
                             return Err(format!(
-                                "{} splits its batch by another argument; name that with --arg",
+                                "{} splits its batch with another argument; name it with --arg",
                                 entry.name
                             ));
                         }
@@ -89,7 +89,7 @@ impl Setting {
         };
         let number = value.text.parse::<u64>().ok().filter(|number| *number > 0);
         let number = number
-            .ok_or_else(|| format!("{} is {}, which is no whole number", hit.name, value.text))?;
+            .ok_or_else(|| format!("{} is {}, which isn't an integer", hit.name, value.text))?;
         Ok(Setting {
             name: hit.name.to_string(),
             value: number,
@@ -248,7 +248,7 @@ mod tests {
             (
                 "python t.py --seq auto",
                 Which::Named("seq".into()),
-                "no whole number",
+                "isn't an integer",
             ),
         ] {
             let error = Setting::find(&command(text), &which).unwrap_err();

@@ -68,14 +68,14 @@ static SPECS: [(RemedyId, RemedySpec); 11] = [
     (RemedyId::Batch, RemedySpec { key: 'b', title: "smaller batch", effect: LessAllocated, need: Forecast, place: 7, propose: batch::propose, ..PLAIN }),
     (RemedyId::ExpandableSegments, RemedySpec { key: 'e', title: "expandable segments", effect: LessFragmentation, need: Forecast, place: 8, earlier: Some((NoFragmentation, 5)), propose: expandable_segments::propose, verify: Some(expandable_segments::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
     (RemedyId::Amp, RemedySpec { key: 'a', title: "mixed precision", effect: LessAllocated, alters: Some(Precision), need: Forecast, place: 10, propose: amp::propose, rejections: amp::REJECTIONS, ..PLAIN }),
-    (RemedyId::Recompute, RemedySpec { key: 'r', title: "recomputation", effect: LessAllocated, alters: Some(Recomputation), need: ForecastIfKnown, place: 9, propose: checkpointing::propose, ..PLAIN }),
+    (RemedyId::Recompute, RemedySpec { key: 'r', title: "activation checkpointing", effect: LessAllocated, alters: Some(Recomputation), need: ForecastIfKnown, place: 9, propose: checkpointing::propose, ..PLAIN }),
     (RemedyId::Device, RemedySpec { key: 'g', title: "another GPU", effect: MoreFree, place: 12, earlier: Some((AnotherDevice, 3)), propose: device::propose, verify: Some(device::verify), ..PLAIN }),
     (RemedyId::Resume, RemedySpec { key: 'c', title: "resume", place: 14, propose: resume::propose, rejections: resume::REJECTIONS, ..PLAIN }),
-    (RemedyId::MaxSplitSize, RemedySpec { key: 'm', title: "largest split", effect: LessFragmentation, need: FailedAllocation, place: 11, earlier: Some((NoFragmentation, 6)), propose: max_split_size::propose, verify: Some(max_split_size::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
-    (RemedyId::DataloaderWorkers, RemedySpec { key: 'l', title: "fewer loaders", place: 13, earlier: Some((LessHostMemory, 2)), propose: workers::propose, ..PLAIN }),
+    (RemedyId::MaxSplitSize, RemedySpec { key: 'm', title: "max split size", effect: LessFragmentation, need: FailedAllocation, place: 11, earlier: Some((NoFragmentation, 6)), propose: max_split_size::propose, verify: Some(max_split_size::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
+    (RemedyId::DataloaderWorkers, RemedySpec { key: 'l', title: "fewer DataLoader workers", place: 13, earlier: Some((LessHostMemory, 2)), propose: workers::propose, ..PLAIN }),
     (RemedyId::Wait, RemedySpec { key: 'w', title: "wait", effect: MoreFree, action: Act, place: 4, propose: wait::propose, ..PLAIN }),
-    (RemedyId::StopLeftover, RemedySpec { key: 's', title: "stop the leftover", effect: MoreFree, action: Act, place: 1, propose: stop_leftover::propose, ..PLAIN }),
-    (RemedyId::Without, RemedySpec { key: 'u', title: "without it", action: Act, ..PLAIN }),
+    (RemedyId::StopLeftover, RemedySpec { key: 's', title: "stop leftover processes", effect: MoreFree, action: Act, place: 1, propose: stop_leftover::propose, ..PLAIN }),
+    (RemedyId::Without, RemedySpec { key: 'u', title: "undo the change", action: Act, ..PLAIN }),
 ];
 
 impl RemedyId {

@@ -23,6 +23,6 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if leftovers.is_empty() {
         return None;
     }
-    let cost = "the same command; nobody watches what is stopped";
-    Some(Proposal::act(shown(leftovers), cost).expecting(unknown("it frees what they hold")))
+    let cost = "same command; the stopped processes are lost";
+    Some(Proposal::act(shown(leftovers), cost).expecting(unknown("it frees the memory they use")))
 }

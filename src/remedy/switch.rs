@@ -123,13 +123,13 @@ impl<'a> SwitchReader<'a> {
             SwitchDefault::On => return Err(format!("on by default in {}", self.entry.name)),
             SwitchDefault::Config => {
                 return Err(format!(
-                    "{}'s configuration says it, not the command",
+                    "it is set in {}'s configuration, not in the command",
                     self.entry.name
                 ));
             }
             SwitchDefault::None => {
                 return Err(switch.note.map_or_else(
-                    || format!("{} has no argument for {}", self.entry.name, switch.what),
+                    || format!("{} has no option for {}", self.entry.name, switch.what),
                     str::to_string,
                 ));
             }
@@ -189,7 +189,7 @@ impl<'a> SwitchReader<'a> {
                 .launchers()
                 .iter()
                 .find(|launcher| launcher.name.starts_with("accelerate"))
-                .ok_or("only `accelerate launch` can be told a precision for this program")?;
+                .ok_or("for this program only `accelerate launch` has a precision option")?;
             let options = Arguments::of_words(
                 &self.command.argv[launcher.words.clone()],
                 launcher.words.start,

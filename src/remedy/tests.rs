@@ -144,12 +144,12 @@ fn another_device_is_written_as_the_user_wrote_it() {
         (
             "python a.py",
             &[("CUDA_VISIBLE_DEVICES", "3")],
-            "does not name",
+            "does not match",
         ),
         (
             "python a.py",
             &[("CUDA_VISIBLE_DEVICES", "1,0")],
-            "another order",
+            "driver's order",
         ),
     ] {
         let got = device(line, &scene, environment);
@@ -167,7 +167,7 @@ fn another_device_is_written_as_the_user_wrote_it() {
     assert!(device("python a.py", &full, &[]).contains("no other GPU"));
     // A cap of the program's own is there on any device.
     let capped = out_on_the_first_under(Some(gib(13.5)));
-    assert!(device("python a.py", &capped, &[]).contains("as tight"));
+    assert!(device("python a.py", &capped, &[]).contains("applies on another GPU"));
     assert!(
         outcome("python a.py", RemedyId::Device, &RemedyInputs::default())
             .contains("nothing has run")

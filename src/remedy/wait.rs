@@ -13,7 +13,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if inputs.leftovers.iter().any(|leftover| leftover.pid == pid) {
         return None;
     }
-    let shown = format!("starts again once process {pid} has left the GPU");
-    let expectation = unknown("it depends on what is left of the GPU then");
+    let shown = format!("restarts once process {pid} has left the GPU");
+    let expectation = unknown("it depends on how much GPU memory is free by then");
     Some(Proposal::act(shown, "the same command, later").expecting(expectation))
 }

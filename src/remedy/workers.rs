@@ -24,7 +24,7 @@ fn fewer(
         .first()
         .is_some_and(|finding| finding.cause != Cause::HostMemory)
     {
-        return Err("it was the device's memory that ran out, not the host's".into());
+        return Err("GPU memory ran out, not host memory".into());
     }
     let arguments = arguments_of(command, &recognised.anatomy);
     let hits: Vec<Hit<'_>> = match recognised.known {
@@ -42,10 +42,10 @@ fn fewer(
         None => family::workers(&arguments),
     };
     let Some(hit) = hits.last() else {
-        return Err("how many processes load the data is not in the command".into());
+        return Err("the command does not set the number of DataLoader workers".into());
     };
     if let Some(other) = hits.iter().find(|h| h.name != hit.name) {
-        return Err(format!("{} and {} are both there", other.name, hit.name));
+        return Err(format!("{} and {} are both set", other.name, hit.name));
     }
     let value = hit
         .value
@@ -55,14 +55,14 @@ fn fewer(
         Ok(old) if is_plain => old,
         _ => {
             return Err(format!(
-                "{} is {}, which is no number",
+                "{} is {}, which isn't a number",
                 hit.name, value.text
             ));
         }
     };
     if old == 0 {
         return Err(format!(
-            "{} is 0 already: the training loads its data itself",
+            "{} is already 0: data is loaded in the main process",
             hit.name
         ));
     }
@@ -77,7 +77,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         return None;
     }
     let draft = fewer(offering.command, offering.recognised, inputs);
-    let cost = "the same numbers; loading data may become slower";
-    let expectation = unknown("each of them holds a part of the host's memory");
+    let cost = "same numerics; data loading may become slower";
+    let expectation = unknown("each worker uses host memory");
     Some(Proposal::of(draft, cost).expecting(expectation))
 }

@@ -244,7 +244,7 @@ fn oom_many() -> Story {
             batch,
             'c',
             "recompute activations",
-            "patched inside the process",
+            "patched at runtime the process",
             "needs 9.8 GiB (9.1–10.6), fits with 13.8 to spare; the 12 blocks of GPT2Model.h are \
              recomputed in backward, so that their activations need not be kept",
             "about 30 % slower; the losses stay the same to the last digit",
@@ -276,7 +276,7 @@ fn oom_many() -> Story {
         like(
             segments,
             'm',
-            "largest split",
+            "max split size",
             "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128",
             "unknown: it makes fragmentation less likely",
             "slower allocation of large blocks",

@@ -10,7 +10,7 @@ impl fmt::Display for Refusal {
             Refusal::Stopped => f.write_str("it was stopped from outside"),
             Refusal::PartOfAJob(part) => write!(
                 f,
-                "this is one part of a job ({part}): all its parts must be started with the same change"
+                "this is one part of a job ({part}): all parts must be started with the same change"
             ),
             Refusal::Enough(times) => {
                 write!(f, "relaunched {times} times already (--max-relaunches)")

@@ -113,10 +113,7 @@ impl Front {
             .map_or("the change", |remedy| remedy.title.as_str());
         self.note(
             Level::Warning,
-            format!(
-                "{what} was taken back; the program said: {}",
-                rejection.words
-            ),
+            format!("{what} was undone; the program said: {}", rejection.words),
         );
         self.command = applied.before;
         self.taken_back.rejections.push(rejection);

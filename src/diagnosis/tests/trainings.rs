@@ -401,7 +401,7 @@ fn thrashing_is_a_warning_while_it_runs() {
         [(
             Cause::Thrashing,
             "The allocator ran full, flushed its cache and retried 20 times in the last 10 steps, \
-             which take 1.7 times as long as before."
+             which now take 1.7× as long."
         )]
     );
     scene.add(

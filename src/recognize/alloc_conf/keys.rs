@@ -101,12 +101,12 @@ pub(super) fn check_together(conf: &AllocConf) -> Result<(), String> {
     if let Some(value) = conf.value("max_split_size_mb") {
         // PyTorch issue 123548: cudaFree on a mapped block.
         return Err(format!(
-            "expandable_segments does not go together with max_split_size_mb:{value}, which is set: take that out first"
+            "expandable_segments cannot be combined with max_split_size_mb:{value}, which is set: remove that first"
         ));
     }
     if conf.value("backend") == Some("cudaMallocAsync") {
         return Err(
-            "expandable_segments does not go together with backend:cudaMallocAsync, which is set"
+            "expandable_segments cannot be combined with backend:cudaMallocAsync, which is set"
                 .into(),
         );
     }

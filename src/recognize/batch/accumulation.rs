@@ -24,7 +24,7 @@ pub(super) fn accumulate(
         .collect();
     match there.as_slice() {
         [hit] => set_accumulation(draft, arguments, hit, scale),
-        [one, two, ..] => Err(format!("{} and {} are both there", one.name, two.name)),
+        [one, two, ..] => Err(format!("{} and {} are both set", one.name, two.name)),
         [] => {
             let configured = accumulation.in_config && entry.is_configured(arguments);
             let refused = accumulation
@@ -118,7 +118,7 @@ pub(super) fn set_accumulation(
     let numbers: Option<Vec<(usize, u64)>> = numbers_in(value.text);
     let Some(numbers) = numbers.filter(|n| !n.is_empty()) else {
         return Err(format!(
-            "{} is {}, which is no number of steps",
+            "{} is {}, which isn't a number of steps",
             hit.name, value.text
         ));
     };

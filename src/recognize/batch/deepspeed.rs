@@ -56,7 +56,7 @@ fn in_copy(
     let name = file.shown();
     let Some(copies) = launch.copies else {
         return Err(format!(
-            "its batch is in {name}: a copy of it is edited where the run is relaunched by a key"
+            "its batch size is in {name}: a relaunch by key edits a copy of it"
         ));
     };
     let mut draft = Draft::default();
@@ -78,7 +78,7 @@ fn in_copy(
                     let more = times(*steps, scale);
                     if total.is_some() && steps * old != more * new {
                         return Err(format!(
-                            "{TOTAL} in {name} cannot be split into parts of {new}"
+                            "{TOTAL} in {name} cannot be split into micro-batches of {new}"
                         ));
                     }
                     set(value, more);
@@ -94,7 +94,7 @@ fn in_copy(
             let more = times(*steps, scale);
             if !total.is_multiple_of(more) {
                 return Err(format!(
-                    "{TOTAL} {total} in {name} cannot be split into {more} parts"
+                    "{TOTAL} {total} in {name} cannot be split into {more} micro-batches"
                 ));
             }
             set(value, more);
@@ -105,7 +105,7 @@ fn in_copy(
             )
         }
         (None, _, _) => {
-            return Err(format!("{name} does not say what one device takes at once"));
+            return Err(format!("{name} does not set the micro-batch size"));
         }
     };
     let kept = match &said.total {
@@ -135,7 +135,7 @@ pub(super) fn agree(
     };
     if said.total.is_some() && old * before != new * after {
         return Err(format!(
-            "{TOTAL} in {name} is fixed, and the parts would not make it up"
+            "{TOTAL} in {name} is fixed, and the micro-batches would not add up to it"
         ));
     }
     for (value, is, was, becomes) in [
@@ -147,16 +147,14 @@ pub(super) fn agree(
         };
         if *number != was {
             return Err(format!(
-                "{is} is {number} in {name}, and {was} for the command"
+                "{is} is {number} in {name}, but {was} in the command"
             ));
         }
         if was == becomes {
             continue;
         }
         let copies = launch.copies.ok_or_else(|| {
-            format!(
-                "{is} is in {name} too: a copy of it is edited where the run is relaunched by a key"
-            )
+            format!("{is} is in {name} too: a relaunch by key edits a copy of it")
         })?;
         draft.set_in_copy(file, value, &becomes.to_string(), copies);
     }

@@ -42,7 +42,7 @@ fn one_of(file: &ConfigFile, names: &[String]) -> Option<Result<FoundValue, Stri
         match file.scalar(name) {
             Lookup::Found(_) if found.is_some() => {
                 return Some(Err(format!(
-                    "{} says the batch in more than one place",
+                    "{} sets the batch size in more than one place",
                     file.shown()
                 )));
             }
@@ -88,12 +88,12 @@ impl Reader<'_> {
             }
             AccumulationRule::None => Kept::None,
             AccumulationRule::Divides | AccumulationRule::MicroSize => {
-                return Err(format!("the batch is in {}", self.file.shown()));
+                return Err(format!("the batch size is in {}", self.file.shown()));
             }
         };
         if !words.is_empty() {
             if self.arguments.nested {
-                return Err("its arguments lie in one word".into());
+                return Err("its arguments are inside one word".into());
             }
             let place = match self.entry.file.place {
                 InsertPlace::Start => self.recognised.anatomy.arguments.start,
@@ -150,7 +150,7 @@ impl Reader<'_> {
     fn in_copy(&self, draft: &mut Draft, value: &FoundValue, new: u64) -> Result<(), String> {
         let copies = self.launch.copies.ok_or_else(|| {
             format!(
-                "{} is {} in {}: a copy of it with {new} is made where the run is relaunched by a key",
+                "{} is {} in {}: a relaunch by key uses a copy with {new}",
                 value.name,
                 value.text,
                 self.file.shown()

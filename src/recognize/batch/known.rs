@@ -79,7 +79,7 @@ pub(super) fn smaller(
         }
     }
     let Some(&(first, old, new)) = ends.first() else {
-        return Err(refusal.unwrap_or_else(|| "the batch is 1 already".into()));
+        return Err(refusal.unwrap_or_else(|| "the batch size is already 1".into()));
     };
     // One accumulation serves all limits, so all must have shrunk by as much.
     for (hit, _, new) in &ends {
@@ -94,11 +94,14 @@ pub(super) fn smaller(
             kept
         }
         AccumulationRule::Implicit => Kept::Whole(match partner(&arguments, entry) {
-            Some(total) => format!("same batch: {} stays, with more micro-batches", total.name),
+            Some(total) => format!(
+                "same effective batch: {} stays, with more micro-batches",
+                total.name
+            ),
             None if accumulation.names.is_empty() => {
                 "the program accumulates up to its nominal batch by itself".into()
             }
-            None => "the total batch is what the program's default or configuration says".into(),
+            None => "the total batch comes from the program's default or configuration".into(),
         }),
         AccumulationRule::None | AccumulationRule::MicroSize | AccumulationRule::Divides => {
             Kept::None
@@ -126,10 +129,7 @@ fn set_partner(
         Some((hit, value)) => draft.set(hit.name, value, &new.to_string()),
         None => {
             let words = addition(&entry.accumulation, entry, batch, new).ok_or_else(|| {
-                format!(
-                    "{} is written in a way that leaves no room beside it",
-                    batch.name
-                )
+                format!("{} is written in a way that cannot be extended", batch.name)
             })?;
             draft.insert(arguments, batch.end(), &words, entry.separator);
         }
@@ -151,7 +151,7 @@ fn by_micro_size(
         None => 1,
         Some(name) => arguments.value_of(name).map_or(Ok(1), |text| {
             text.parse::<u64>()
-                .map_err(|_| format!("{name} is {text}, which is no number"))
+                .map_err(|_| format!("{name} is {text}, which isn't a number"))
         })?,
     };
     // -1 is "off": the part is the whole.
@@ -173,7 +173,7 @@ fn by_micro_size(
     }
     if !whole.is_multiple_of(new.saturating_mul(shared.max(1))) {
         return Err(format!(
-            "{} {whole} cannot be split into parts of {new}",
+            "{} {whole} cannot be split into micro-batches of {new}",
             batch.name
         ));
     }
@@ -202,7 +202,9 @@ fn by_dividing(
     reduced(old, scale, batch.name)?;
     let more = times(steps, scale);
     if more <= steps {
-        return Err("accumulation goes in whole steps; this little less is not possible".into());
+        return Err(
+            "accumulation works in whole steps; such a small reduction is not possible".into(),
+        );
     }
     let kept = Kept::Whole(format!("effective batch {whole}, in {more} micro-batches"));
     let draft = set_partner(arguments, batch, entry, more)?;

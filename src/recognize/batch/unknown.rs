@@ -33,7 +33,7 @@ pub(super) fn smaller(
     }
     if !assigned.is_empty() {
         return Err(format!(
-            "{} and {} are both there",
+            "{} and {} are both set",
             assigned[0].name, found[0].1.name
         ));
     }
@@ -42,7 +42,7 @@ pub(super) fn smaller(
         .find(|(level, _)| *level == BatchArgument::Unsure)
     {
         return Err(format!(
-            "whether {} is a part of the batch or the batch itself is not known",
+            "whether {} is the micro-batch or the whole batch is not known",
             part.name
         ));
     }
@@ -60,7 +60,7 @@ pub(super) fn smaller(
             None => Ok(None),
             Some(hit) => match of.iter().find(|other| !same(other.name, hit.name)) {
                 Some(other) => Err(format!(
-                    "{} and {} both look like the batch",
+                    "{} and {} both look like the batch size size",
                     other.name, hit.name
                 )),
                 None => Ok(Some(**hit)),
@@ -90,7 +90,7 @@ pub(super) fn smaller(
                 .find(|(level, _)| *level == BatchArgument::Total)
             {
                 return Err(format!(
-                    "{} is a total; what one device takes at once is not in the command",
+                    "{} is a total; the command does not set the micro-batch size",
                     total.name
                 ));
             }
@@ -114,7 +114,7 @@ pub(super) fn smaller(
         .find(|option| arguments.has(Name::new(option)))
     {
         return Err(format!(
-            "the file after {option} may state the batch too, and they must agree"
+            "the file given with {option} may set the batch size too, and they must agree"
         ));
     }
     let old = count(&hit)?;
@@ -188,7 +188,10 @@ fn by_environment(
 ) -> Result<BatchEdit, String> {
     let [batch] = batches.as_slice() else {
         return Err(match batches.as_slice() {
-            [one, two, ..] => format!("{} and {} both look like the batch", one.name, two.name),
+            [one, two, ..] => format!(
+                "{} and {} both look like the batch size size",
+                one.name, two.name
+            ),
             _ => match recognised.anatomy.kind {
                 ProgramKind::ShellScript => {
                     let script = command
@@ -213,7 +216,7 @@ fn by_environment(
             assign(&mut draft, steps, times(number, scale));
             Kept::By(number, times(number, scale))
         }
-        [one, two, ..] => return Err(format!("{} and {} are both there", one.name, two.name)),
+        [one, two, ..] => return Err(format!("{} and {} are both set", one.name, two.name)),
     };
     Ok(BatchEdit::of(draft, (old, new), kept, None))
 }

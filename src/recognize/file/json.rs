@@ -11,7 +11,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
     };
     // A program that reads comments in JSON reads something else.
     serde_json::from_str::<serde::de::IgnoredAny>(text)
-        .map_err(|error| format!("it is no JSON ({error})"))?;
+        .map_err(|error| format!("it isn't valid JSON ({error})"))?;
     reader.value(String::new());
     Ok(FileSettings {
         all: reader.found,

@@ -11,7 +11,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
         let from = offset;
         offset += line.len();
         if line.contains("\"\"\"") || line.contains("'''") {
-            return Err("it holds text over several lines".into());
+            return Err("it has text over several lines".into());
         }
         let content = line.trim_end();
         if content.starts_with("import ") || content.starts_with("from ") {

@@ -6,8 +6,12 @@ use toml::de::{DeTable, DeValue};
 
 /// All scalars of a document.
 pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
-    let document = DeTable::parse(text)
-        .map_err(|error| format!("it is no TOML ({})", error.message().replace('\n', "; ")))?;
+    let document = DeTable::parse(text).map_err(|error| {
+        format!(
+            "it isn't valid TOML ({})",
+            error.message().replace('\n', "; ")
+        )
+    })?;
     let mut found = Vec::new();
     table("", document.get_ref(), &mut found);
     found.sort_by_key(|setting| setting.from);

@@ -105,7 +105,7 @@ impl YamlReader {
             return self.value(offset + moved, indent, rest);
         }
         let Some((key, rest)) = key_of(content) else {
-            return Err("a line of it is not understood".into());
+            return Err("it has a line that is not understood".into());
         };
         while self
             .levels

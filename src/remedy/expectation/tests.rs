@@ -197,7 +197,8 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
         expectation(Phase::Forward, None),
         (
             Some(Bytes(13_228_499_272)),
-            "needs at least 12.3 GiB of 22.0 GiB: memory ran out before the step's peak".into()
+            "needs at least 12.3 GiB (22.0 GiB available): memory ran out before the step's peak"
+                .into()
         )
     );
     // Of the floor only parameters and state surely stay: 2 + (22 − 2) / 2.
@@ -216,7 +217,7 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
         expectation(Phase::Evaluation, None),
         (
             None,
-            "unknown: memory ran out in an evaluation, whose batch may be another".into()
+            "unknown: memory ran out during evaluation, whose batch size may differ".into()
         )
     );
 }
@@ -230,7 +231,7 @@ fn what_goes_on_growing_is_only_delayed() {
         ),
         (
             Cause::EvaluationGraph,
-            "unlikely to help: every batch of the evaluation keeps its activations",
+            "unlikely to help: every evaluation batch keeps its activations",
         ),
     ] {
         let all = all(&state(50, 14, 20), &oom(20, 21, 2, 1), cause);
@@ -250,19 +251,19 @@ fn what_was_not_seen_is_unknown() {
     assert_eq!((expectation.needs, expectation.fits), (None, None));
     assert_eq!(
         expectation.words,
-        "unknown: no full step was seen; a half is a guess (11.0 GiB is the least)"
+        "unknown: no complete step was seen; half is a guess (at least 11.0 GiB)"
     );
     let one_step = all(&state(1, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
     let expectation = &of(&one_step, RemedyId::Batch).expectation;
     assert_eq!(expectation.fits, None);
     assert_eq!(
         expectation.words,
-        "needs at least 12.3 GiB of 22.0 GiB: memory ran out before the step's peak"
+        "needs at least 12.3 GiB (22.0 GiB available): memory ran out before the step's peak"
     );
     let one_larger = all(&state(1, 4, 22), &oom(20, 21, 2, 1), Cause::Capacity);
     assert_eq!(
         of(&one_larger, RemedyId::Batch).expectation.words,
-        "needs at least 12.3 GiB of 22.0 GiB: the only full step had no optimizer state yet"
+        "needs at least 12.3 GiB (22.0 GiB available): the only complete step had no optimizer state yet"
     );
     let nothing = remedies(&command(), &RemedyInputs::default());
     assert!(
@@ -287,7 +288,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, None, "its peak was to come");
     assert_eq!(
         segments.expectation.words,
-        "the allocation that failed fits, with 4.00 GiB to spare; memory ran out before the step's peak"
+        "the failed allocation fits, with 4.00 GiB to spare; memory ran out before the step's peak"
     );
     assert_eq!(unseen[0].id, RemedyId::ExpandableSegments);
     let state = state(5, 4, 17);
@@ -304,7 +305,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, Some(false));
     assert_eq!(
         segments.expectation.words,
-        "does not fit: 23.0 GiB are wanted, 21.0 GiB are there"
+        "won't fit: needs 23.0 GiB, 21.0 GiB available"
     );
     assert_eq!(full[0].id, RemedyId::Batch, "what does not fit goes behind");
     let tight = all(&state, &oom(18, 20, 3, 1), Cause::Fragmentation);
@@ -337,12 +338,11 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     };
     assert_eq!(
         amp(22),
-        "tight: needs 19.3 GiB (12.3–26.6) of 22.0 GiB; precision halves activations at the best"
+        "may not fit: needs 19.3 GiB (12.3–26.6), 22.0 GiB available; at best halves activations"
     );
     assert_eq!(
         amp(20),
-        "needs at least 12.3 GiB of 22.0 GiB: memory ran out before the step's peak; \
-         precision halves activations at the best"
+        "needs at least 12.3 GiB (22.0 GiB available): memory ran out before the step's peak; at best halves activations"
     );
 }
 
@@ -389,7 +389,7 @@ fn the_largest_batch_that_fits_is_chosen() {
     let unseen = state(0, 4, 20);
     let (changes, words) = chosen("python a.py --batch-size 64", &unseen);
     assert_eq!(changes, "--batch-size 64→32");
-    assert!(words.contains("a half is a guess"), "{words}");
+    assert!(words.contains("half is a guess"), "{words}");
 }
 
 #[test]

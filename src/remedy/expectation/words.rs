@@ -33,16 +33,16 @@ pub(super) fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
 /// What does not fit, or may not.
 pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
-        let words = format!("does not fit: at least {} of {room}", needs.low);
+        let words = format!("won't fit: needs at least {}, {room} available", needs.low);
         return of(needs, Some(room), Some(false), words);
     }
-    let words = format!("tight: needs {} of {room}", needs.shown());
+    let words = format!("may not fit: needs {}, {room} available", needs.shown());
     of(needs, Some(room), None, words)
 }
 
 /// A need of which nobody knows what it is held against.
 pub(super) fn beyond(needs: Estimate) -> Expectation {
-    let words = format!("needs {}; the room is unknown", needs.shown());
+    let words = format!("needs {}; available memory is unknown", needs.shown());
     of(needs, None, None, words)
 }
 
@@ -51,16 +51,22 @@ pub(super) fn reckoned(needs: Estimate, room: Option<Bytes>, progress: Progress)
     let about = format!("needs about {}", needs.shown());
     let how = format!("memory ran out {}", progress.shown());
     let (fits, words) = match room {
-        None => (None, format!("{about}: {how}; the room is unknown")),
+        None => (
+            None,
+            format!("{about}; available memory is unknown; estimated, {how}"),
+        ),
         Some(room) if needs.low > room => (
             Some(false),
-            format!("does not fit: at least {} of {room}", needs.low),
+            format!("won't fit: needs at least {}, {room} available", needs.low),
         ),
         Some(room) if needs.high <= room => (
             Some(true),
-            format!("{about}, fits in {room}; reckoned, {how}"),
+            format!("{about}, fits in {room}; estimated, {how}"),
         ),
-        Some(room) => (None, format!("{about} of {room}: {how}")),
+        Some(room) => (
+            None,
+            format!("may not fit: {about}, {room} available; estimated, {how}"),
+        ),
     };
     of(needs, room, fits, words)
 }

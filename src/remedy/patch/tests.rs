@@ -76,19 +76,19 @@ fn what_was_found_is_offered_and_shown_as_a_patch() {
     let scene = ran(TRAIN, Some(found()));
     let (command, remedies) = offers(&scene);
     for (id, shown, value) in [
-        (RemedyId::Recompute, "recompute 12 Block", "recompute"),
+        (RemedyId::Recompute, "checkpoint 12 Block", "recompute"),
         (RemedyId::Amp, "bf16 autocast around Net", "amp"),
         (RemedyId::Batch, "DataLoader batch 64→32", "batch=64:32"),
     ] {
         let remedy = one(&remedies, id);
         assert!(remedy.is_offered(), "{remedy:?}");
-        assert_eq!(remedy.changes, format!("patched inside: {shown}"));
+        assert_eq!(remedy.changes, format!("patched at runtime: {shown}"));
         let made = Plan::of(&command, &[remedy]).command;
         assert_eq!(made.argv, command.argv);
         assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), value);
     }
     let words = &one(&remedies, RemedyId::Recompute).expectation.words;
-    assert!(words.contains("held 9.00 GiB of 12.0 GiB"), "{words}");
+    assert!(words.contains("used 9.00 GiB of 12.0 GiB"), "{words}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
     let (command, remedies) = offers(&next);
     let made = Plan::of(&command, &[one(&remedies, RemedyId::Batch)]).command;
     assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:16");
-    assert!(reason(&next, RemedyId::Amp).contains("patched inside already"));
+    assert!(reason(&next, RemedyId::Amp).contains("already patched at runtime"));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_was_not_found_is_not_offered() {
         (
             RemedyId::Recompute,
             blocks(Some("hooks inside them would run twice"), None),
-            "its 12 Block would be left alone: hooks",
+            "its 12 Block cannot be patched: hooks",
         ),
         (
             RemedyId::Recompute,
@@ -156,7 +156,7 @@ fn what_was_not_found_is_not_offered() {
                 precision: Some("it scales its loss (GradScaler)".into()),
                 ..found()
             },
-            "a precision of its own: it scales its loss",
+            "sets its own precision: it scales its loss",
         ),
         (
             RemedyId::Amp,
@@ -181,7 +181,7 @@ fn what_was_not_found_is_not_offered() {
                 batch: Some(1),
                 ..found()
             },
-            "batches of 1 already",
+            "already use a batch size of 1",
         ),
     ];
     for (id, found, expected) in cases {

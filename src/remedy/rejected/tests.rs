@@ -135,7 +135,7 @@ fn what_the_change_does_not_explain_is_no_refusal() {
 fn wrong_usage_at_once_is_the_one_change_of_words() {
     let found = rejected(&[batch()], &ended("see --help", 2)).unwrap();
     assert_eq!(found.id, RemedyId::Batch);
-    assert!(found.words.contains("exit code 2"), "{}", found.words);
+    assert!(found.words.contains("with code 2"), "{}", found.words);
     let segments = remedy(RemedyId::ExpandableSegments, "");
     assert_eq!(
         rejected(&[segments], &ended("", 2)),

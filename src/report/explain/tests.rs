@@ -140,7 +140,7 @@ fn a_small_allocations_segment_is_called_one() {
     ] {
         let made = [of(report)];
         assert_eq!(parsed(&made)["ooms"][0]["small_segment"], is_small);
-        let said = text(&explanation(&made)).contains("a small allocation's segment");
+        let said = text(&explanation(&made)).contains("segment of a small allocation");
         assert_eq!(said, is_small);
     }
 }
@@ -153,8 +153,8 @@ fn nothing_found_is_said() {
     };
     for (length, said) in [
         (Some(0), "train.log is empty"),
-        (Some(9_000), "No out-of-memory found in train.log (8.8 KiB)"),
-        (None, "No out-of-memory in the recording train.log"),
+        (Some(9_000), "No OOM found in train.log (8.8 KiB)"),
+        (None, "No OOM in the recording train.log"),
     ] {
         let text = text(&nothing(length));
         assert!(text.starts_with(said), "{text}");
@@ -227,11 +227,11 @@ fn what_held_the_memory_is_named_line_by_line() {
         "Out of memory in train.log: line 8, device 3: PyTorch's CUDA allocator; the program ended with it.",
         "  requested       512 MiB",
         "  cached          1.00 GiB",
-        "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, the rest 6.00 GiB",
+        "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, other 6.00 GiB",
         "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
-        "What grows from step to step (steps 4 to 8):",
-        "  fit.py:40 keep → functional.py:9 cat: 12 MiB a step, 96 MiB by then",
+        "Growing allocations (steps 4 to 8):",
+        "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step, 96 MiB by then",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }
@@ -250,7 +250,7 @@ fn hundreds_are_counted_and_some_listed() {
         .collect();
     let said = text(&explanation(&made));
     assert!(said.contains("299 more:"), "{said}");
-    assert!(said.contains("and 279 after these"), "{said}");
+    assert!(said.contains("and 279 more"), "{said}");
     assert!(said.lines().count() < 40);
     assert_eq!(parsed(&made)["ooms"].as_array().map(Vec::len), Some(300));
 }

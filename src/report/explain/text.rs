@@ -22,13 +22,9 @@ pub fn text(explanation: &Explanation) -> String {
     let source = explanation.source;
     let Some(chosen) = decisive(explanation.ooms) else {
         let _ = match explanation.length {
-            Some(0) => writeln!(out, "{source} is empty: no out-of-memory to explain."),
-            Some(length) => writeln!(
-                out,
-                "No out-of-memory found in {source} ({}).",
-                Bytes(length)
-            ),
-            None => writeln!(out, "No out-of-memory in the recording {source}."),
+            Some(0) => writeln!(out, "{source} is empty: no OOM to explain."),
+            Some(length) => writeln!(out, "No OOM found in {source} ({}).", Bytes(length)),
+            None => writeln!(out, "No OOM in the recording {source}."),
         };
         return out;
     };
@@ -68,8 +64,8 @@ fn place(oom: &Explained) -> String {
     let known: Vec<String> = [run, line, rank, device].into_iter().flatten().collect();
     let end = match oom.outcome {
         OomOutcome::Fatal => "the program ended with it",
-        OomOutcome::Caught => "caught, the program went on",
-        OomOutcome::Unknown => "whether the program ended with it is not shown",
+        OomOutcome::Caught => "caught, the program continued",
+        OomOutcome::Unknown => "it is not shown whether the program ended with it",
     };
     match known.is_empty() {
         true => format!("{}; {end}", oom.kind().spec().allocator),
@@ -86,7 +82,7 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
     let incident = &oom.incident;
     let report = incident.report.as_ref();
     let segment = match oom.is_small_segment() {
-        true => " (a small allocation's segment: it says nothing of the tensor's size)",
+        true => " (the segment of a small allocation: it says nothing about the tensor's size)",
         false => "",
     };
     let rows = [
@@ -161,7 +157,7 @@ fn holders(out: &mut String, oom: &Explained) {
     if record.structure.is_none() && record.lines.is_empty() && record.growing.is_empty() {
         return;
     }
-    out.push_str("\nWhat held the memory:\n");
+    out.push_str("\nWhat used the memory:\n");
     if let Some(structure) = &record.structure {
         line(
             out,
@@ -173,7 +169,7 @@ fn holders(out: &mut String, oom: &Explained) {
     }
     if let Some(more) = record.lines.get(HOLDERS..).filter(|more| !more.is_empty()) {
         let bytes: Bytes = more.iter().map(|holding| holding.bytes).sum();
-        line(out, format!("  {} further lines: {bytes}", more.len()));
+        line(out, format!("  {} more lines: {bytes}", more.len()));
     }
     growing(out, &record.growing);
 }
@@ -188,14 +184,14 @@ fn growing(out: &mut String, lines: &[GrowingLine]) {
     };
     let _ = writeln!(
         out,
-        "\nWhat grows from step to step (steps {from_step} to {to_step}):"
+        "\nGrowing allocations (steps {from_step} to {to_step}):"
     );
     for growing in lines {
         let place = with_inside(&growing.line, growing.inside.as_ref());
         line(
             out,
             format!(
-                "  {place}: {} a step, {} by then",
+                "  {place}: +{} per step, {} by then",
                 growing.per_step, growing.bytes
             ),
         );
@@ -205,7 +201,7 @@ fn growing(out: &mut String, lines: &[GrowingLine]) {
 fn made_of(structure: &Structure, allocated: Bytes) -> String {
     let named = structure.total();
     format!(
-        "parameters {}, gradients {}, optimizer state {}, the rest {}",
+        "parameters {}, gradients {}, optimizer state {}, other {}",
         structure.parameters,
         structure.gradients,
         structure.optimizer_state,
@@ -269,7 +265,7 @@ fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
     if count > LISTED {
         let _ = writeln!(
             out,
-            "  and {} after these (--json has them all)",
+            "  and {} more (--json has all of them)",
             count - LISTED
         );
     }
@@ -282,9 +278,9 @@ fn remedies(out: &mut String, explanation: &Explanation) {
     let remedies = remedy::remedies(command, inputs);
     let offered = |remedy: &&remedy::Remedy| remedy.is_offered();
     if remedies.iter().any(|remedy| remedy.is_offered()) {
-        out.push_str("\nTo run it again:\n");
+        out.push_str("\nTo relaunch:\n");
     } else {
-        out.push_str("\nNo remedy can be put into this command:\n");
+        out.push_str("\nNo remedy can be applied to this command:\n");
     }
     for remedy in remedies.iter().filter(offered) {
         let facts: Vec<&str> = [&remedy.changes, &remedy.expectation.words, &remedy.cost]

@@ -38,8 +38,8 @@ impl State {
         }
         if !is_said {
             let (level, verb) = match patched.outcome {
-                PatchOutcome::Applied => (Level::Info, "patched inside"),
-                PatchOutcome::Declined => (Level::Warning, "not patched inside"),
+                PatchOutcome::Applied => (Level::Info, "patched at runtime"),
+                PatchOutcome::Declined => (Level::Warning, "not patched at runtime"),
             };
             let text = format!("{verb}, {}: {}", patched.patch, patched.words);
             self.note(at, level, text);

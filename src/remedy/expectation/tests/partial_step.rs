@@ -19,22 +19,22 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     // 1 + (22 - 1) / 0.5 for 64, and the optimizer's state: a third fits at the upper end.
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), fits in 22.0 GiB; reckoned, memory \
-         ran out 50 % of the way through the forward"
+        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), fits in 22.0 GiB; estimated, memory \
+         ran out 50 % of the way through the forward pass"
     );
     let record = oom.record.as_mut().unwrap();
     record.phase = Phase::Backward;
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), fits in 22.0 GiB; reckoned, memory \
-         ran out in backward"
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), fits in 22.0 GiB; estimated, memory \
+         ran out in the backward pass"
     );
     // Where nothing fits by the upper end, a half is taken and not said to fit.
     let record = oom.record.as_mut().unwrap();
     (record.phase, record.progress) = (Phase::Forward, Some(0.3));
     assert_eq!(
         words(&oom, "python a.py --batch-size 2"),
-        "--batch-size 2→1: needs about 39.9 GiB (11.0–60.0) of 22.0 GiB: memory ran out 30 % of the way through the forward"
+        "--batch-size 2→1: may not fit: needs about 39.9 GiB (11.0–60.0), 22.0 GiB available; estimated, memory ran out 30 % of the way through the forward pass"
     );
 }
 
@@ -64,12 +64,18 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
     };
     assert_eq!(
         segments(&failed, &longer),
-        (None, "tight: needs 15.2 GiB (14.9–17.0) of 16.0 GiB".into())
+        (
+            None,
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available".into()
+        )
     );
     failed.record.as_mut().unwrap().progress = Some(0.85);
     assert_eq!(
         segments(&failed, &longer),
-        (None, "tight: needs 15.2 GiB (14.9–22.0) of 16.0 GiB".into())
+        (
+            None,
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available".into()
+        )
     );
     // Steps that are alike, and the same progress: their peak is what counts.
     longer.runs[0].ranks[0].steps.first_step = None;
