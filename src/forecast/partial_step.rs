@@ -58,10 +58,7 @@ impl Progress {
     pub fn shown(self) -> String {
         match self {
             Progress::Forward(share) if share < 0.995 => {
-                format!(
-                    "{:.0} % of the way through the forward pass pass",
-                    share * 100.0
-                )
+                format!("{:.0} % of the way through the forward pass", share * 100.0)
             }
             Progress::Forward(_) => "at the end of the forward pass".into(),
             Progress::Backward => "in the backward pass".into(),

@@ -26,7 +26,7 @@ pub fn diagnosis(
     if let Some(oom) = state.oom().and_then(|oom| oom.record.as_ref()) {
         for held in oom.lines.iter().take(3) {
             let mut line = format!(
-                "held by {}:{} {}: {} in {} blocks",
+                "allocated at {}:{} {}: {} in {} blocks",
                 held.line.file, held.line.line, held.line.function, held.bytes, held.blocks
             );
             if let Some(inside) = &held.inside {
