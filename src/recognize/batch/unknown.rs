@@ -60,7 +60,7 @@ pub(super) fn smaller(
             None => Ok(None),
             Some(hit) => match of.iter().find(|other| !same(other.name, hit.name)) {
                 Some(other) => Err(format!(
-                    "{} and {} both look like the batch size size",
+                    "{} and {} both look like the batch size",
                     other.name, hit.name
                 )),
                 None => Ok(Some(**hit)),
@@ -189,7 +189,7 @@ fn by_environment(
     let [batch] = batches.as_slice() else {
         return Err(match batches.as_slice() {
             [one, two, ..] => format!(
-                "{} and {} both look like the batch size size",
+                "{} and {} both look like the batch size",
                 one.name, two.name
             ),
             _ => match recognised.anatomy.kind {
