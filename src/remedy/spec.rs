@@ -13,6 +13,9 @@ use crate::diagnosis::Help;
 use crate::event::Hello;
 use crate::units::Uuid;
 
+/// Reads a run's first message, and the device that ran out of memory before.
+type EffectCheck = fn(&Hello, Option<&Uuid>) -> Option<String>;
+
 /// A remedy's row.
 #[derive(Debug)]
 pub struct RemedySpec {
@@ -34,9 +37,8 @@ pub struct RemedySpec {
     pub(super) earlier: Option<(Help, u8)>,
     /// What it makes of a command; `None` where it has no place in the list at all.
     pub(super) propose: fn(&Offering<'_>) -> Option<Proposal>,
-    /// Says from the new run's first message that it did not take effect. The device is the one
-    /// that ran out of memory before.
-    pub(super) verify: Option<fn(&Hello, Option<&Uuid>) -> Option<String>>,
+    /// Says from the new run's first message that it did not take effect.
+    pub(super) verify: Option<EffectCheck>,
     /// Sentences (in small letters) with which a program or library rejects it.
     pub(super) rejections: &'static [&'static str],
 }
