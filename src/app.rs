@@ -5,46 +5,34 @@
 //! all sources at once, and end so that nothing is lost.
 
 mod allocator;
-mod auto;
-mod earlier;
+mod display;
 mod ending;
 mod explain;
 mod fit;
 mod front;
-mod gate;
-mod holders;
-mod keyboard;
-mod known;
-mod launch;
-mod leftovers;
+mod link;
 mod list;
 mod logs;
-mod memory;
-mod mode;
-mod phase;
 mod plan;
+mod policy;
 mod predict;
-mod prompt;
 mod replay;
-mod screen;
+mod session;
 mod sessions;
 mod signals;
 mod stop;
-mod summary;
-mod tail;
-mod theme;
 mod torch;
-mod type_ahead;
 
 pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
-pub use auto::{AutoOptions, Measure, Permission};
 pub use explain::{Source, explain};
-pub use fit::{FitOptions, fit};
+pub use fit::fit;
 pub use list::list;
 pub use logs::logs;
 pub use plan::plan;
+pub use policy::auto::{AutoOptions, Measure, Permission};
+pub use policy::fit::FitOptions;
 pub use predict::predict;
 pub use replay::replay;
 pub use signals::OnHup;
@@ -125,6 +113,9 @@ pub enum Ending {
     /// With a code of our own (125 own failure, 126 not executable, 127 not found).
     Code(i32),
 }
+
+/// The variable that marks every process of a session, for those who look for them.
+const SESSION_VARIABLE: &str = "OOMPH_SESSION";
 
 /// Our own failure before or beside the command, as `timeout` and `env` number it.
 pub const OWN_FAILURE: i32 = 125;

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// What there is to say.
-pub struct Words<'a> {
+pub struct LastWords<'a> {
     /// How the session ends.
     pub ending: Ending,
     /// Why memory ran out.
@@ -26,7 +26,7 @@ pub struct Words<'a> {
     /// Where the session is recorded.
     pub recording: Option<&'a Path>,
     /// Lines that waited for the end.
-    pub last_words: &'a [String],
+    pub lines: &'a [String],
     /// Whether the program's last byte ended a line.
     pub at_line_start: bool,
     /// Whether the session ends with us; otherwise only the lines that waited are said.
@@ -35,7 +35,7 @@ pub struct Words<'a> {
 
 /// Says them. `tail` is what the screen leaves: the program's last rows, as a terminal takes them.
 /// Nobody may be listening any more: what cannot be written is let go.
-pub fn say(state: &State, tail: Option<Vec<u8>>, words: &Words) {
+pub fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     let on_screen = tail.is_some();
     if let Some(tail) = tail {
         let mut stdout = std::io::stdout().lock();
@@ -62,8 +62,8 @@ pub fn say(state: &State, tail: Option<Vec<u8>>, words: &Words) {
     };
 }
 
-fn lines(state: &State, words: &Words, on_screen: bool) -> Vec<String> {
-    let mut lines = words.last_words.to_vec();
+fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
+    let mut lines = words.lines.to_vec();
     if !words.session_over {
         return lines;
     }

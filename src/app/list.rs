@@ -1,9 +1,9 @@
 //! `oomph ls`: the sessions that are alive on this machine.
 
 use super::Ending;
-use super::screen::terminal_size;
+use super::display::screen::terminal_size;
+use super::session::Activity;
 use super::sessions::{self, Living};
-use super::summary;
 use crate::supervise::{RunStage, SessionStatus};
 use crate::units::Bytes;
 use jiff::Timestamp;
@@ -97,9 +97,9 @@ fn state(living: &Living) -> &'static str {
     let Some(status) = &living.status else {
         return "not answering";
     };
-    let said = living.summary.as_ref().map(|summary| summary.standing);
+    let said = living.summary.as_ref().map(|summary| summary.activity);
     match (status.front, said) {
-        (_, Some(summary::Standing::Running)) if status.stopping => "stopping",
+        (_, Some(Activity::Running)) if status.stopping => "stopping",
         (true, Some(said)) => said.word(),
         (false, _) | (true, None) => without_front(status),
     }

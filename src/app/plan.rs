@@ -1,7 +1,7 @@
 //! `oomph plan`: what is recognised in a command and what each remedy would change. Runs nothing.
 
 use super::Ending;
-use super::known::Known;
+use super::session::SessionInputs;
 use super::torch;
 use crate::command::CommandLine;
 use crate::config;
@@ -16,7 +16,7 @@ use std::io::Write;
 pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
     let torch = torch::version_for(command);
     let settings = config::read(&command.cwd);
-    let (mut known, problems) = Known::at_start(&settings);
+    let (mut known, problems) = SessionInputs::at_start(&settings);
     for problem in settings.problems.iter().chain(&problems) {
         eprintln!("oomph: {problem}");
     }

@@ -1,10 +1,10 @@
 //! `oomph replay`: a recording through the same fold and the same frames.
 
 use super::Ending;
-use super::keyboard::{self, Typed};
-use super::mode::{self, Mode, Surface};
-use super::screen::{Due, Screen};
-use super::theme;
+use super::display::keyboard::{self, Typed};
+use super::display::mode::{self, Mode, Surface};
+use super::display::screen::{Due, Screen};
+use super::display::theme;
 use crate::config;
 use crate::diagnosis;
 use crate::event::{Clock, Event, What};
@@ -136,7 +136,7 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
             key = typed.recv() => match key {
                 Some(Typed::Event(TerminalEvent::Key(key))) => {
                     screen.request(Due::Now);
-                    match screen.key(key, &scene) {
+                    match screen.view.key(key, &scene) {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => player.control(control),
                         Some(effect) => screen.carry_out(&effect)?,

@@ -1,7 +1,7 @@
 //! The sessions that are alive on this machine, for those who look, attach, stop or read: found by
 //! their cards, asked at their keepers' sockets, chosen by a beginning of their name.
 
-use super::summary::Summary;
+use super::session::Summary;
 use crate::session::{self, BaseDirs, FoundSession, Life, Stored};
 use crate::supervise::{self, SessionStatus};
 use std::fmt;

@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ReceivedSignal {
     /// Which.
     pub signal: Signal,
     /// Who sent it; `None` where the kernel did.
@@ -29,7 +29,7 @@ pub struct Signals {
 
 /// What the front does about a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum SignalAction {
     /// Pass it on to the training, once.
     Forward,
     /// The terminal is gone: drop the screen and go on.
@@ -71,14 +71,14 @@ impl Signals {
     }
 
     /// The next signal.
-    pub async fn next(&self) -> io::Result<Arrived> {
+    pub async fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
             let mut ready = self.fd.readable().await?;
             match ready.get_inner().read_signal() {
                 Ok(Some(info)) => {
                     if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
                         let sender = (info.ssi_pid != 0).then_some(Pid(info.ssi_pid as i32));
-                        return Ok(Arrived { signal, sender });
+                        return Ok(ReceivedSignal { signal, sender });
                     }
                 }
                 Ok(None) => ready.clear_ready(),
@@ -101,7 +101,7 @@ pub enum OnHup {
 
 /// The rules of which signal means what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
+pub struct SignalRules {
     /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
     pub in_slurm_step: bool,
     /// What the user said of signals.
@@ -110,23 +110,25 @@ pub struct Rules {
     pub on_hup: OnHup,
 }
 
-impl Rules {
+impl SignalRules {
     /// What to do about a signal that came from inside the training's tree, or not.
-    pub fn answer(self, signal: Signal, from_training: bool) -> Answer {
+    pub fn action(self, signal: Signal, from_training: bool) -> SignalAction {
         match signal {
-            Signal::SIGWINCH => Answer::Resize,
-            Signal::SIGHUP if from_training => Answer::DropScreen,
+            Signal::SIGWINCH => SignalAction::Resize,
+            Signal::SIGHUP if from_training => SignalAction::DropScreen,
             Signal::SIGHUP => self.hung_up(),
-            _ if from_training || !self.forwarding.passes(self.in_slurm_step) => Answer::Ignore,
-            _ => Answer::Forward,
+            _ if from_training || !self.forwarding.passes(self.in_slurm_step) => {
+                SignalAction::Ignore
+            }
+            _ => SignalAction::Forward,
         }
     }
 
     /// What to do when the terminal hangs up, whether a signal says so or the terminal itself.
-    pub fn hung_up(self) -> Answer {
+    pub fn hung_up(self) -> SignalAction {
         match self.on_hup {
-            OnHup::Keep => Answer::DropScreen,
-            OnHup::Stop => Answer::Stop,
+            OnHup::Keep => SignalAction::DropScreen,
+            OnHup::Stop => SignalAction::Stop,
         }
     }
 }
@@ -151,8 +153,8 @@ pub fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
 mod tests {
     use super::*;
 
-    fn rules(in_slurm_step: bool, forwarding: Forwarding) -> Rules {
-        Rules {
+    fn rules(in_slurm_step: bool, forwarding: Forwarding) -> SignalRules {
+        SignalRules {
             in_slurm_step,
             forwarding,
             on_hup: OnHup::Keep,
@@ -163,14 +165,14 @@ mod tests {
     fn what_the_training_sent_is_not_sent_back() {
         for forwarding in [Forwarding::Auto, Forwarding::Always] {
             let rules = rules(false, forwarding);
-            assert_eq!(rules.answer(Signal::SIGTERM, true), Answer::Ignore);
-            assert_eq!(rules.answer(Signal::SIGTERM, false), Answer::Forward);
+            assert_eq!(rules.action(Signal::SIGTERM, true), SignalAction::Ignore);
+            assert_eq!(rules.action(Signal::SIGTERM, false), SignalAction::Forward);
         }
     }
 
     #[test]
     fn a_slurm_step_has_signalled_everybody_already() {
-        use Answer::{Forward, Ignore};
+        use SignalAction::{Forward, Ignore};
         for (in_step, forwarding, answer) in [
             (true, Forwarding::Auto, Ignore),
             (false, Forwarding::Auto, Forward),
@@ -178,23 +180,23 @@ mod tests {
             (false, Forwarding::Never, Ignore),
         ] {
             let rules = rules(in_step, forwarding);
-            assert_eq!(rules.answer(Signal::SIGUSR1, false), answer);
-            assert_eq!(rules.answer(Signal::SIGTERM, false), answer);
+            assert_eq!(rules.action(Signal::SIGUSR1, false), answer);
+            assert_eq!(rules.action(Signal::SIGTERM, false), answer);
         }
     }
 
     #[test]
     fn the_terminals_own_signals_stay_here() {
         let keep = rules(false, Forwarding::Auto);
-        assert_eq!(keep.answer(Signal::SIGHUP, false), Answer::DropScreen);
-        assert_eq!(keep.answer(Signal::SIGWINCH, false), Answer::Resize);
-        let stop = Rules {
+        assert_eq!(keep.action(Signal::SIGHUP, false), SignalAction::DropScreen);
+        assert_eq!(keep.action(Signal::SIGWINCH, false), SignalAction::Resize);
+        let stop = SignalRules {
             on_hup: OnHup::Stop,
             ..keep
         };
-        assert_eq!(stop.answer(Signal::SIGHUP, false), Answer::Stop);
-        assert_eq!(stop.answer(Signal::SIGHUP, true), Answer::DropScreen);
-        assert_eq!(stop.hung_up(), Answer::Stop);
+        assert_eq!(stop.action(Signal::SIGHUP, false), SignalAction::Stop);
+        assert_eq!(stop.action(Signal::SIGHUP, true), SignalAction::DropScreen);
+        assert_eq!(stop.hung_up(), SignalAction::Stop);
     }
 
     #[test]

@@ -1,0 +1,332 @@
+//! What is displayed: the screen or plain output, what is typed, and the words that wait for the
+//! end. Whatever terminal there was may be gone at any time.
+
+pub(super) mod keyboard;
+pub(super) mod mode;
+mod prompt;
+pub(super) mod screen;
+pub(super) mod theme;
+mod type_ahead;
+
+use super::session::Session;
+use crate::supervise::{OutputStream, Size};
+use crate::ui::{Effect, Theme};
+use crate::units::{Moment, Pid};
+use crossterm::event::{Event as TerminalEvent, KeyEventKind};
+use keyboard::Typed;
+use mode::Mode;
+use prompt::Prompt;
+use screen::{Due, Screen, terminal_size};
+use std::future::pending;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use tokio::sync::mpsc;
+use type_ahead::TypeAhead;
+
+/// Recent output begins in the middle of a line, and perhaps of an escape sequence: where there is
+/// this much of it, that line is left out.
+const WHOLE_LINES_FROM: usize = 32 << 10;
+
+/// The terminal of one front.
+pub(super) struct Display {
+    pub mode: Mode,
+    theme: Theme,
+    screen: Option<Screen>,
+    /// The screen while we are in the terminal's background: given back, fed, not drawn.
+    parked: Option<Screen>,
+    /// The terminal was there and is gone: it is not taken again.
+    is_lost: bool,
+    /// The program's output is printed as it comes: the terminal is there, its screen is not.
+    is_plain: bool,
+    /// Keys, while the screen is up.
+    typed: Option<mpsc::Receiver<Typed>>,
+    type_ahead: TypeAhead,
+    prompt: Prompt,
+    /// What is being waited for, in words.
+    waiting: Option<String>,
+    /// The program's last byte of output: whether a line of ours may follow.
+    last_byte: u8,
+    /// Lines for the end: never inside the program's output.
+    last_words: Vec<String>,
+}
+
+impl Display {
+    pub fn new(mode: Mode, theme: Theme) -> Display {
+        Display {
+            mode,
+            theme,
+            screen: None,
+            parked: None,
+            is_lost: false,
+            is_plain: false,
+            typed: None,
+            type_ahead: TypeAhead::default(),
+            prompt: Prompt::default(),
+            waiting: None,
+            last_byte: b'\n',
+            last_words: Vec::new(),
+        }
+    }
+
+    /// Takes the terminal, where it is to be taken and was not lost; whether it was.
+    pub fn enter(&mut self) -> io::Result<bool> {
+        if self.mode != Mode::Screen || self.screen.is_some() || self.is_lost {
+            return Ok(false);
+        }
+        let mut screen = Screen::enter()?;
+        self.typed = Some(keyboard::watch()?);
+        screen.view.theme = self.theme;
+        self.screen = Some(screen);
+        Ok(true)
+    }
+
+    /// Whether the screen is drawn now.
+    pub fn is_up(&self) -> bool {
+        self.screen.is_some()
+    }
+
+    /// Whether there is a screen, drawn or in the background.
+    pub fn has_screen(&self) -> bool {
+        self.screen.is_some() || self.parked.is_some()
+    }
+
+    pub fn is_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
+    pub fn request(&mut self, due: Due) {
+        if let Some(screen) = &mut self.screen {
+            screen.request(due);
+        }
+    }
+
+    pub fn next_frame(&self) -> Option<Moment> {
+        self.screen.as_ref().map(|screen| screen.next_frame())
+    }
+
+    /// When to look whether the training waits for somebody to type.
+    pub fn prompt_due(&self) -> Option<Moment> {
+        self.screen.as_ref().and(self.prompt.due())
+    }
+
+    pub fn waiting(&self) -> Option<&str> {
+        self.waiting.as_deref()
+    }
+
+    pub fn wait_for(&mut self, words: impl Into<String>) {
+        let words = words.into();
+        if self.waiting.as_ref() != Some(&words) {
+            self.waiting = Some(words);
+            self.request(Due::Now);
+        }
+    }
+
+    pub fn waits_no_more(&mut self) {
+        self.waiting = None;
+    }
+
+    /// The next key, or the end of the terminal.
+    pub async fn next_typed(&mut self) -> Option<Typed> {
+        match &mut self.typed {
+            Some(typed) => typed.recv().await,
+            None => pending().await,
+        }
+    }
+
+    /// What a key, a paste or the mouse brings about. A key that was typed before what opened at
+    /// `asked` is no answer to it.
+    pub fn typed(
+        &mut self,
+        event: TerminalEvent,
+        session: &Session,
+        asked: Option<Moment>,
+    ) -> Option<Effect> {
+        self.request(Due::Now);
+        if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
+            self.type_ahead.pressed(session.clock.now());
+            if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
+                return None;
+            }
+        }
+        let view = &mut self.screen.as_mut()?.view;
+        session.with_scene(self.waiting.as_deref(), |scene| match event {
+            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => view.key(key, scene),
+            TerminalEvent::Paste(text) => view.paste(&text),
+            TerminalEvent::Mouse(mouse) => view.mouse(mouse, scene),
+            TerminalEvent::Key(_)
+            | TerminalEvent::Resize(..)
+            | TerminalEvent::FocusGained
+            | TerminalEvent::FocusLost => None,
+        })
+    }
+
+    /// Opens the dialog though no memory ran out: the last run rejected a change.
+    pub fn open_remedies(&mut self, session: &Session) {
+        if let Some(screen) = &mut self.screen {
+            session.with_scene(self.waiting.as_deref(), |scene| {
+                screen.view.open_remedies(scene);
+            });
+            screen.request(Due::Now);
+        }
+    }
+
+    /// An effect that stays on the screen.
+    pub fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
+        match &mut self.screen {
+            Some(screen) => screen.carry_out(effect),
+            None => Ok(()),
+        }
+    }
+
+    /// Draws if a frame is due; the size that the program's terminal is to have, where that has
+    /// changed.
+    pub fn draw(&mut self, now: Moment, session: &Session) -> io::Result<Option<Size>> {
+        let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
+            return Ok(None);
+        };
+        session.with_scene(self.waiting.as_deref(), |scene| {
+            let resized = screen.fit(scene)?;
+            screen.draw(now, scene)?;
+            Ok(resized)
+        })
+    }
+
+    /// Takes in what the program wrote; what its terminal answers.
+    pub fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Moment) -> Vec<u8> {
+        self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
+        self.prompt.wrote(bytes, now);
+        match self.screen.as_mut().or(self.parked.as_mut()) {
+            Some(screen) => {
+                screen.feed(stream, bytes);
+                screen.view.output.take_answers()
+            }
+            None => {
+                self.print_plain(bytes);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Puts output that was written before the screen was there on it; the size of the program's
+    /// terminal there.
+    pub fn show_recent(&mut self, mut recent: Vec<u8>) -> Option<Size> {
+        self.last_byte = recent.last().copied().unwrap_or(self.last_byte);
+        let screen = self.screen.as_mut()?;
+        if recent.len() > WHOLE_LINES_FROM
+            && let Some(end) = recent.iter().position(|byte| *byte == b'\n')
+        {
+            recent.drain(..=end);
+        }
+        // Of whatever stream it was; on a terminal's it changes nothing.
+        screen.view.output.feed_untouched(&recent);
+        // They were given when it was written.
+        screen.view.output.take_answers();
+        let (rows, cols) = screen.view.output.size();
+        Some(Size::new(rows, cols))
+    }
+
+    /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
+    pub fn print_plain(&mut self, bytes: &[u8]) {
+        if self.is_plain {
+            let mut out = io::stdout().lock();
+            self.is_plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
+        }
+    }
+
+    /// Shows it when the training, `trainer`, waits for somebody to type.
+    pub fn look_for_prompt(&mut self, now: Moment, trainer: Option<Pid>) {
+        let (Some(screen), Some(pid)) = (&mut self.screen, trainer) else {
+            return;
+        };
+        let waits = self.prompt.look(now, || prompt::reads_terminal(pid));
+        if waits != screen.view.output.awaits_input() {
+            screen.view.output.set_awaits_input(waits);
+            screen.request(Due::Now);
+        }
+    }
+
+    pub fn forget_prompt(&mut self) {
+        self.prompt.forget();
+    }
+
+    /// The size for the program's next run, on a screen that is cleared for it.
+    pub fn begin_run(&mut self) -> Option<Size> {
+        match &mut self.screen {
+            Some(screen) => Some(screen.begin_run()),
+            None => terminal_size(),
+        }
+    }
+
+    /// Says a line that waits for nothing: at once where no screen is up, else at the end.
+    pub fn say(&mut self, words: String) {
+        if self.has_screen() {
+            return self.last_words.push(words);
+        }
+        let begin = if self.last_byte == b'\n' { "" } else { "\n" };
+        self.last_byte = b'\n';
+        // Nobody may be listening any more.
+        let _ = writeln!(io::stderr().lock(), "{begin}oomph: {words}");
+    }
+
+    pub fn say_last(&mut self, words: impl Into<String>) {
+        self.last_words.push(words.into());
+    }
+
+    pub fn last_words(&self) -> &[String] {
+        &self.last_words
+    }
+
+    pub fn is_at_line_start(&self) -> bool {
+        self.last_byte == b'\n'
+    }
+
+    /// Gives the terminal back for good; the program's last rows, where there was a screen.
+    pub fn leave(&mut self) -> Option<Vec<u8>> {
+        self.typed = None;
+        let screen = self.screen.take().or_else(|| self.parked.take());
+        screen.map(Screen::leave)
+    }
+
+    /// Gives up a screen that failed, and does not try to show its last rows.
+    pub fn drop_screen(&mut self) {
+        self.screen = None;
+    }
+
+    /// There is no terminal any more, or none that can be drawn on; whether this is news. What is
+    /// still there shows the program's output as plain text, its last rows first.
+    pub fn lose(&mut self) -> bool {
+        let rows = self.leave();
+        if std::mem::replace(&mut self.is_lost, true) {
+            return false;
+        }
+        // Without a screen from the start the keeper writes to the terminal itself.
+        self.is_plain = self.mode == Mode::Screen && io::stdout().is_terminal();
+        self.print_plain(&rows.unwrap_or_default());
+        true
+    }
+
+    /// Ctrl-Z: gives the screen back and parks it; whether there was one.
+    pub fn park(&mut self) -> bool {
+        if let Some(mut screen) = self.screen.take() {
+            screen.give_back();
+            self.parked = Some(screen);
+            return true;
+        }
+        false
+    }
+
+    /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
+    /// its settings would stop us. Whether it was taken.
+    pub fn unpark(&mut self) -> io::Result<bool> {
+        let in_foreground = |_: &mut Screen| {
+            nix::unistd::tcgetpgrp(io::stdout().as_fd())
+                .is_ok_and(|group| group == nix::unistd::getpgrp())
+        };
+        let Some(mut screen) = self.parked.take_if(in_foreground) else {
+            return Ok(false);
+        };
+        screen.take_again()?;
+        self.screen = Some(screen);
+        Ok(true)
+    }
+}

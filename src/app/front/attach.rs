@@ -1,0 +1,296 @@
+//! Attach to a running session: replay the recording, mark the gap, then apply the keeper's status.
+
+use super::run::run;
+use super::setup::SessionGuard;
+use super::{EVENTS, Front, Sources, setup};
+use crate::app::Ending;
+use crate::app::display::Display;
+use crate::app::display::mode::{self, Mode, Reason, Surface};
+use crate::app::display::screen::Due;
+use crate::app::display::theme;
+use crate::app::link::{Link, Phase, ProbeSetup, Role};
+use crate::app::policy;
+use crate::app::session::{HandoverState, Session, SessionInputs};
+use crate::app::signals::Signals;
+use crate::collect::probe_socket;
+use crate::config;
+use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, What};
+use crate::session::{self, Recorder, RecorderOptions};
+use crate::state::State;
+use crate::supervise::{
+    self, HeadlessFront, Keeper, KeeperOrder, KeeperReport, Reports, RunStage, RunStatus,
+    SessionStatus,
+};
+use crate::units::{Moment, Pid};
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the keeper may take to give us the place: longer than a front may take to make way.
+const WELCOME_WITHIN: Duration = Duration::from_secs(20);
+
+/// How a front comes into another's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A person attached; whether NVML is to be asked.
+    Attached {
+        /// Unless the user says not to.
+        nvml: bool,
+    },
+    /// The keeper started us.
+    Headless(HeadlessFront),
+}
+
+/// Takes the front's place at the keeper that `connect` leads to, and keeps it until the session ends
+/// or goes on without us.
+///
+/// # Errors
+/// Why the place could not be had.
+pub async fn take_over(
+    arrival: Arrival,
+    connect: impl FnOnce() -> anyhow::Result<(Keeper, Reports)>,
+) -> anyhow::Result<Ending> {
+    // Before any thread is there: threads inherit the mask.
+    let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
+    let mode = match arrival {
+        Arrival::Headless(_) => Mode::Headless(Reason::Asked),
+        Arrival::Attached { .. } => mode::choose(false, &Surface::of_this_process()),
+    };
+    if let (Arrival::Attached { .. }, Mode::Headless(reason)) = (arrival, mode) {
+        bail!(
+            "attach draws on a terminal, and here is none to draw on ({}); `oomph logs -f` follows the output",
+            reason.words()
+        );
+    }
+    let (keeper, mut reports) = connect()?;
+    let (status, recent) = tokio::time::timeout(WELCOME_WITHIN, welcome(&mut reports))
+        .await
+        .context("the session's keeper does not answer; it may be stopped")??;
+    let handover = (status.memory.as_deref())
+        .and_then(|text| HandoverState::read(text).ok())
+        .context("the session was started by another version of oomph; attach with that one")?;
+    let (front, sources, guard) = settle_in(Welcomed {
+        arrival,
+        mode,
+        keeper,
+        reports,
+        signals,
+        handover,
+        status,
+        recent,
+    });
+    run(front, sources, guard).await
+}
+
+/// The keeper's first two reports.
+async fn welcome(reports: &mut Reports) -> anyhow::Result<(SessionStatus, Vec<u8>)> {
+    let Some(KeeperReport::Welcome(status)) = reports.next().await else {
+        bail!("the session has just ended, or another `oomph attach` was quicker");
+    };
+    let Some(KeeperReport::Recent(recent)) = reports.next().await else {
+        bail!("the session has just ended");
+    };
+    Ok((status, recent))
+}
+
+/// All that the keeper gave us, and what we brought.
+struct Welcomed {
+    arrival: Arrival,
+    mode: Mode,
+    keeper: Keeper,
+    reports: Reports,
+    signals: Signals,
+    handover: HandoverState,
+    status: SessionStatus,
+    recent: Vec<u8>,
+}
+
+fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
+    let handover = place.handover;
+    let clock = Clock::with_origin(handover.header.monotonic);
+    let mut notes = Vec::new();
+    let state = handover
+        .recording()
+        .and_then(|path| replayed(path, &mut notes));
+    let recorded = state.is_some();
+    let recorder = match handover.recording().filter(|_| recorded) {
+        Some(path) => Recorder::resume(path, RecorderOptions::default()).unwrap_or_else(|error| {
+            notes.push(format!("{error:#}; the session is not recorded any more"));
+            Recorder::off()
+        }),
+        None => Recorder::off(),
+    };
+    let directories = handover.directories();
+    let (events_in, events) = mpsc::channel(EVENTS);
+    if let Some(path) = directories.probe_socket().filter(|_| handover.probe) {
+        match probe_socket::take_over(&path) {
+            Ok(listener) => {
+                tokio::spawn(probe_socket::serve(listener, clock, events_in.clone()));
+            }
+            Err(error) => notes.push(format!("the probes cannot reach this front: {error}")),
+        }
+    }
+    let asks_nvml = handover.header.nvml
+        && match place.arrival {
+            Arrival::Attached { nvml } => nvml,
+            Arrival::Headless(HeadlessFront::Follows) => true,
+            // A driver's library may be what the front before died of.
+            Arrival::Headless(HeadlessFront::Replaces) => false,
+        };
+    let nvml = asks_nvml.then(|| setup::watch_nvml(handover.interval, clock, events_in));
+    let settings = config::read(&handover.command.cwd);
+    let (inputs, problems) = SessionInputs::again(handover.surroundings.clone(), &settings);
+    notes.extend(problems);
+    let role = match place.arrival {
+        Arrival::Attached { .. } => Role::Attached,
+        Arrival::Headless(_) => Role::Headless,
+    };
+    let environment = ProbeSetup::found(&handover);
+    let has_person = place.mode == Mode::Screen || handover.began_on_screen;
+    let mut front = Front {
+        display: Display::new(place.mode, theme::chosen(None, &settings).0),
+        link: Link::new(role, place.keeper, environment, &handover),
+        policy: policy::chosen(handover.on_oom, has_person, &handover.auto),
+        session: Session::new(clock, recorder, inputs, handover),
+    };
+    match state {
+        Some(state) => front.session.state = state,
+        None => {
+            let at = Moment::ZERO;
+            let what = What::SessionStarted(front.session.handover.header.clone());
+            front.session.state.apply(&Event { at, what });
+        }
+    }
+    front.mark_gap(asks_nvml);
+    front.session.note(
+        Level::Info,
+        match place.arrival {
+            Arrival::Attached { .. } => "a screen was attached",
+            Arrival::Headless(HeadlessFront::Follows) => "the session goes on without a screen",
+            Arrival::Headless(HeadlessFront::Replaces) => {
+                "the front was lost; the session goes on without a screen and without NVML"
+            }
+        },
+    );
+    for text in notes {
+        front.session.note(Level::Warning, text);
+    }
+    front.catch_up(&place.status, place.recent);
+    let sources = Sources {
+        reports: place.reports,
+        events,
+        signals: place.signals,
+    };
+    let guard = SessionGuard {
+        _nvml: nvml,
+        directories,
+        released: false,
+    };
+    (front, sources, guard)
+}
+
+/// What the recording tells; `None` where there is nothing that can be read.
+fn replayed(path: &Path, notes: &mut Vec<String>) -> Option<State> {
+    match session::read(path) {
+        Ok(events) => {
+            let mut state = State::default();
+            events.flatten().for_each(|event| state.apply(&event));
+            state.session.is_some().then_some(state)
+        }
+        Err(error) => {
+            notes.push(format!("what happened before is not known: {error}"));
+            None
+        }
+    }
+}
+
+impl Front {
+    /// From the last that the front before saw until now nothing is known.
+    fn mark_gap(&mut self, asks_nvml: bool) {
+        let at = self.session.state.now;
+        let speaking: Vec<Pid> = (self.session.state.runs.iter())
+            .flat_map(|run| &run.ranks)
+            .filter(|rank| rank.disconnected.is_none())
+            .map(|rank| rank.hello.pid)
+            .collect();
+        let gone = speaking
+            .into_iter()
+            .map(|pid| What::ProbeGone(ProbeGone { pid, reason: None }));
+        // NVML's own first word follows, where it is asked.
+        let nvml = match (asks_nvml, &self.session.state.nvml) {
+            (_, Some(NvmlState::Off)) => None,
+            (true, _) => Some(NvmlState::Stale),
+            (false, _) => Some(NvmlState::Unavailable {
+                reason: "not asked until somebody attaches, for the front before was lost".into(),
+            }),
+        };
+        for what in gone.chain(nvml.map(What::Nvml)) {
+            self.happened(Event { at, what });
+        }
+    }
+
+    /// Brings us to where the session is now.
+    fn catch_up(&mut self, status: &SessionStatus, recent: Vec<u8>) {
+        let state = &self.session.state;
+        let known = (status.run.as_ref()).and_then(|run| state.run_numbered(run.run));
+        let over = matches!(
+            status.run,
+            Some(RunStatus {
+                stage: RunStage::Ended { .. },
+                ..
+            })
+        );
+        // What nobody has read for its words: the end came when nobody was there, or all of it was
+        // not recorded.
+        let unread = known.is_none_or(|run| over && run.ended.is_none());
+        if let (Some(run), None) = (&status.run, known) {
+            let pid = match run.stage {
+                RunStage::Running { pid, .. } => pid,
+                RunStage::Starting | RunStage::Ended { .. } | RunStage::Failed { .. } => {
+                    Pid::default()
+                }
+            };
+            self.record_started(run.run, pid);
+        }
+        // Read in any case: what follows may be the second half of a line.
+        let run = self.session.state.run();
+        let latest_epoch = run.and_then(|run| run.epochs.latest());
+        let found = self.link.scan_recent(&recent, latest_epoch);
+        for what in found.into_iter().filter(|_| unread) {
+            self.session.record(what);
+        }
+        self.link.stop_asked = status.stopping;
+        // The screen first: whether somebody sees it decides what follows.
+        self.enter_screen();
+        if let Some(size) = self.display.show_recent(recent) {
+            self.link.order(KeeperOrder::Resize(size));
+        }
+        self.enter_stage(status);
+        self.display.request(Due::Now);
+    }
+
+    /// Enters the phase that the keeper's run is in; unless we have lost the terminal already and
+    /// are on our way out.
+    fn enter_stage(&mut self, status: &SessionStatus) {
+        let Some(run) = &status.run else {
+            return;
+        };
+        match &run.stage {
+            RunStage::Starting => {}
+            RunStage::Running { .. } => self.link.enter_running(),
+            RunStage::Failed { status } => self.link.leave(Ending::Code(*status)),
+            RunStage::Ended { exit, left } => {
+                let now = self.session.clock.now();
+                let known = self.session.state.run_numbered(run.run);
+                if known.is_none_or(|run| run.ended.is_none()) {
+                    let (run, exit, left) = (run.run, *exit, left.clone());
+                    self.link.enter_settling(Exited { run, exit, left }, now);
+                } else if !matches!(self.link.phase(), Phase::Leaving(_)) {
+                    let then = self.link.then();
+                    self.conclude(*exit, then, now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The session goes on without this front: the user has left, or another front has taken over. What
+//! the next one needs is in the recording and in the keeper's hands before we go.
+
+use super::Front;
+use crate::app::display::mode::Mode;
+use crate::app::link::{Departure, Phase, Role};
+use crate::app::signals::{SignalAction, Signals, descends_from};
+use crate::app::{Ending, OWN_FAILURE};
+use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
+use std::io::Write;
+use std::time::Duration;
+
+/// How long the keeper may take to take our last order.
+const LAST_ORDER: Duration = Duration::from_secs(1);
+
+impl Front {
+    /// The user leaves, and the training continues.
+    pub(super) fn detach(&mut self) {
+        if matches!(self.link.phase(), Phase::Leaving(_)) {
+            return;
+        }
+        let log = match self.session.recording() {
+            Some(_) => "; `oomph logs` shows its output",
+            None => "",
+        };
+        self.display.say_last(format!(
+            "detached; training continues: `oomph attach {}` comes back{log}",
+            self.session.id()
+        ));
+        self.link.depart(Departure::Released);
+    }
+
+    /// Another front has come.
+    pub(super) fn superseded(&mut self) {
+        if !self.waits_behind_another() {
+            self.display.say_last(format!(
+                "another `oomph attach` has taken over; `oomph attach {}` brings the session back here",
+                self.session.id()
+            ));
+        }
+        self.link.depart(Departure::Superseded);
+    }
+
+    /// A script or a scheduler waits for this process, and would take its end for the training's.
+    fn waits_behind_another(&self) -> bool {
+        self.link.role == Role::First && matches!(self.display.mode, Mode::Headless(_))
+    }
+
+    /// Whether this process goes on behind the front that has taken over.
+    pub(super) fn waits_behind(&self) -> bool {
+        self.link.departure == Departure::Superseded && self.waits_behind_another()
+    }
+
+    /// Gives the session out of our hands: the recording whole first, for the next front appends.
+    pub(super) async fn hand_over(&mut self) {
+        self.session.finish_recording();
+        self.link.hand_over(&self.session.handover);
+        self.link.order(match self.waits_behind() {
+            true => KeeperOrder::StepBack,
+            false => KeeperOrder::Release,
+        });
+        self.link.flush(LAST_ORDER).await;
+    }
+
+    /// Whether a dialog can wait: somebody sees it, or can attach to see it.
+    pub(super) fn can_wait(&self) -> bool {
+        self.display.has_screen() || self.session.handover.runtime.is_some()
+    }
+
+    /// Where a dialog waits that nobody sees, it is said how to get to it.
+    pub(super) fn say_that_it_waits(&mut self) {
+        if self.display.has_screen() {
+            return;
+        }
+        let id = self.session.id();
+        let line = format!(
+            "oomph: out of memory; nothing runs until you choose, and the GPU's memory is free: `oomph attach {id}` to relaunch, `oomph stop {id}` to end the session\n"
+        );
+        match self.display.mode {
+            Mode::Headless(_) => {
+                let _ = std::io::stderr().lock().write_all(line.as_bytes());
+            }
+            Mode::Screen => self.display.print_plain(line.as_bytes()),
+        }
+    }
+}
+
+/// Waits for the end of a session that another front follows, passing signals on to it; how to end.
+pub(super) async fn wait_behind(front: Front, mut reports: Reports, signals: Signals) -> Ending {
+    let socket = front.session.handover.directories().keeper_socket();
+    let mut ending = Ending::Code(OWN_FAILURE);
+    let mut training = front.session.state.run().map(|run| run.pid);
+    loop {
+        tokio::select! {
+            report = reports.next() => match report {
+                Some(KeeperReport::Started { pid, .. }) => training = Some(pid),
+                Some(KeeperReport::Exited { exit, .. }) => ending = Ending::Like(exit),
+                Some(KeeperReport::SpawnFailed { status, .. }) => ending = Ending::Code(status),
+                Some(KeeperReport::Finished) => return ending,
+                Some(_) => {}
+                None => {
+                    eprintln!("oomph: the keeper process is gone; the kernel hangs up the training's terminal");
+                    return Ending::Code(OWN_FAILURE);
+                }
+            },
+            Ok(received) = signals.next() => {
+                let from_training = received
+                    .sender
+                    .zip(training)
+                    .is_some_and(|(sender, training)| descends_from(sender, &[training]));
+                match (front.link.rules.action(received.signal, from_training), &socket) {
+                    (SignalAction::Forward, Some(socket)) => {
+                        let _ = supervise::pass_on(socket, Call::Forward(received.signal as i32));
+                    }
+                    (SignalAction::Stop, Some(socket)) => {
+                        let _ = supervise::pass_on(socket, Call::Stop);
+                    }
+                    (SignalAction::Forward | SignalAction::Stop, None)
+                    | (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}
+                }
+            }
+        }
+    }
+}

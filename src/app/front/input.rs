@@ -1,0 +1,182 @@
+//! What a person or a signal asks for: keys, the terminal's end, signals, `oomph stop`.
+
+use super::Front;
+use crate::app::display::screen::{Due, terminal_size};
+use crate::app::link::{AfterRun, Phase, Role};
+use crate::app::signals::{ReceivedSignal, SignalAction, descends_from};
+use crate::command::CommandLine;
+use crate::event::{Level, StopRequested, What};
+use crate::remedy::RemedyId;
+use crate::supervise::{self, KeeperOrder};
+use crate::ui::Effect;
+use crossterm::event::Event as TerminalEvent;
+use nix::sys::signal::Signal;
+
+impl Front {
+    pub(super) fn typed(&mut self, event: TerminalEvent) {
+        self.session.advance(self.session.clock.now());
+        let asked = match self.link.phase() {
+            Phase::Asking { since, .. } => Some(*since),
+            _ => None,
+        };
+        if let Some(effect) = self.display.typed(event, &self.session, asked) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Interrupt => {
+                self.stop_requested(Signal::SIGINT, true);
+                self.link.order(KeeperOrder::Interrupt);
+                self.display
+                    .wait_for("stopping: Ctrl-C sent to the training; torchrun may take 30 s");
+            }
+            Effect::Stop => {
+                self.stop_requested(Signal::SIGTERM, true);
+                self.link.order(KeeperOrder::Stop);
+                self.display.wait_for("stopping");
+            }
+            Effect::Kill => {
+                self.stop_requested(Signal::SIGKILL, true);
+                self.link.order(KeeperOrder::Kill);
+            }
+            Effect::Quit { stop_training } => self.quit(stop_training),
+            Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
+            Effect::Input(bytes) => self.link.order(KeeperOrder::Input(bytes)),
+            Effect::Suspend => self.suspend(),
+            // Playing belongs to `replay`.
+            Effect::Replay(_) => {}
+            Effect::Copy(_) | Effect::Redraw | Effect::CaptureMouse(_) => {
+                if let Err(error) = self.display.carry_out(&effect) {
+                    self.screen_failed(&error);
+                }
+            }
+        }
+        self.display.request(Due::Now);
+    }
+
+    /// The user chose what runs next: now, where nothing runs; else as soon as it was stopped.
+    fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
+        let next = self.session.next_run(ids, edited);
+        match self.link.phase() {
+            Phase::Asking { exit, .. } => {
+                let exit = *exit;
+                self.sweep(exit, next);
+            }
+            Phase::Running { .. } => {
+                self.link.follow_with(AfterRun::Relaunch(Box::new(next)));
+                self.stop_requested(Signal::SIGTERM, true);
+                self.link.order(KeeperOrder::Stop);
+            }
+            Phase::Settling { .. } => {
+                self.link.follow_with(AfterRun::Relaunch(Box::new(next)));
+            }
+            Phase::Starting | Phase::Sweeping { .. } | Phase::Gating { .. } | Phase::Leaving(_) => {
+            }
+        }
+    }
+
+    fn quit(&mut self, stop_training: bool) {
+        match self.link.phase() {
+            Phase::Running { .. } if stop_training => {
+                self.link.end_with_run();
+                self.carry_out(Effect::Stop);
+            }
+            phase if phase.has_run() => self.detach(),
+            _ => self.link.end_with_run(),
+        }
+    }
+
+    fn stop_requested(&mut self, signal: Signal, from_keyboard: bool) {
+        self.session.record(What::StopRequested(StopRequested {
+            signal: signal as i32,
+            from_keyboard,
+        }));
+    }
+
+    pub(super) fn signalled(&mut self, received: ReceivedSignal) {
+        // All of the training is below the keeper, orphans too, which are given to it.
+        let keeper = self.link.keeper_pid();
+        let signal = received.signal;
+        let from_training = received
+            .sender
+            .is_some_and(|sender| sender != keeper && descends_from(sender, &[keeper]));
+        match self.link.rules.action(signal, from_training) {
+            SignalAction::Resize => self.resize(),
+            SignalAction::DropScreen => self.lose_screen("the terminal hung up"),
+            SignalAction::Stop => self.stop_with_terminal(),
+            SignalAction::Ignore => self.session.note(
+                Level::Info,
+                format!("{signal} was not passed on to the training"),
+            ),
+            // Whoever ends what a person attached ends that, and nothing else.
+            SignalAction::Forward if self.link.role == Role::Attached && ends(signal) => {
+                self.detach();
+            }
+            SignalAction::Forward => self.forward(signal),
+        }
+    }
+
+    /// The terminal is gone, whether a signal has said so or not.
+    pub(super) fn hung_up(&mut self) {
+        // Under nohup a terminal that goes away means nothing to anybody.
+        let minds = !supervise::inherited().is_ignored(Signal::SIGHUP as i32);
+        match self.link.rules.hung_up() {
+            SignalAction::Stop if minds => self.stop_with_terminal(),
+            _ => self.lose_screen("the terminal is gone"),
+        }
+    }
+
+    /// `--on-hup=stop`: what runs is stopped, and where nothing runs this is the end.
+    fn stop_with_terminal(&mut self) {
+        self.lose_screen("the terminal hung up");
+        let has_run = self.link.phase().has_run();
+        self.link.end_with_run();
+        if has_run {
+            self.stop_requested(Signal::SIGHUP, false);
+            self.link.order(KeeperOrder::Stop);
+        }
+    }
+
+    /// Passes a signal on where a run can take it; where none runs, a request to end ends us.
+    pub(super) fn forward(&mut self, signal: Signal) {
+        let ends = ends(signal);
+        if self.link.phase().has_run() {
+            if ends {
+                self.stop_requested(signal, false);
+            }
+            self.link.order(KeeperOrder::Forward(signal as i32));
+        } else if ends {
+            self.link.end_with_run();
+        }
+    }
+
+    /// Somebody asked for the session to end; the keeper has begun with the run.
+    pub(super) fn stop_asked(&mut self, kill: bool) {
+        let signal = match kill {
+            true => Signal::SIGKILL,
+            false => Signal::SIGTERM,
+        };
+        self.stop_requested(signal, false);
+        self.link.stop_asked = true;
+        self.display.wait_for("stopping (oomph stop)");
+        self.link.end_with_run();
+    }
+
+    /// The terminal has another size. With a screen the next frame goes along, and tells the
+    /// program what is left for it.
+    fn resize(&mut self) {
+        self.display.request(Due::Now);
+        if !self.display.is_up()
+            && let Some(size) = terminal_size()
+        {
+            self.link.order(KeeperOrder::Resize(size));
+        }
+    }
+}
+
+/// Whether a signal asks for an end.
+fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)
+}

@@ -1,0 +1,57 @@
+//! A front from its beginning to its end: its loop, what it hands over, its last words.
+
+use super::setup::SessionGuard;
+use super::{Front, Sources, detach, start};
+use crate::app::link::Departure;
+use crate::app::policy::Policy;
+use crate::app::{Ending, RunOptions};
+use crate::supervise::{self, KeeperTimeouts};
+use crate::units::Pid;
+
+/// Runs a session from the first launch to the end of the last run, on a runtime of its own, by
+/// `policy` or else by what the options say.
+pub fn run_to_end(options: RunOptions, policy: Option<Box<dyn Policy>>) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    let ending = runtime.block_on(async {
+        let (front, sources, guard) = start::start(options, policy)?;
+        run(front, sources, guard).await
+    });
+    // Blocking threads (NVML in a hung driver) must not hold the exit.
+    runtime.shutdown_background();
+    ending
+}
+
+/// Is the front until the session ends or goes on without it.
+pub(super) async fn run(
+    mut front: Front,
+    mut sources: Sources,
+    mut guard: SessionGuard,
+) -> anyhow::Result<Ending> {
+    let ending = front.follow(&mut sources).await;
+    guard.released = front.link.departure != Departure::Ended;
+    match front.link.departure {
+        Departure::Ended => front.finish_keeper(&mut sources.reports).await,
+        Departure::Released | Departure::Superseded => front.hand_over().await,
+    }
+    if front.waits_behind() {
+        // The probes and NVML are the new front's.
+        drop(guard);
+        drop(sources.events);
+        return Ok(detach::wait_behind(front, sources.reports, sources.signals).await);
+    }
+    let keeper_lost = front.link.keeper_lost;
+    let timing = KeeperTimeouts::scaled(front.session.handover.scaled);
+    let ending = front.leave(ending);
+    if keeper_lost {
+        // What the keeper held falls to this process, a subreaper as well.
+        let left = supervise::clear_up(&timing).await;
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
+            eprintln!("oomph: could not end these processes: {}", pids.join(" "));
+        }
+    }
+    Ok(ending)
+}

@@ -1,0 +1,69 @@
+//! What time alone brings about, and when the loop must look for it.
+
+use super::Front;
+use crate::app::display::screen::Due;
+use crate::app::link::Phase;
+use crate::app::session::earlier;
+use crate::event::Level;
+use crate::units::Moment;
+use std::time::Duration;
+
+/// How often time alone is looked at while a run settles.
+const SETTLING: Duration = Duration::from_millis(10);
+/// While the device's memory is awaited.
+const GATING: Duration = Duration::from_millis(100);
+/// While we are in the terminal's background.
+const PARKED: Duration = Duration::from_millis(500);
+
+impl Front {
+    /// When the loop must look again even if nothing comes in.
+    pub(super) fn next_wake(&self) -> Option<Moment> {
+        let phase = match self.link.phase() {
+            Phase::Settling { .. } => Some(SETTLING),
+            Phase::Gating { .. } => Some(GATING),
+            Phase::Asking {
+                decide_by: Some(_), ..
+            } => Some(earlier::LOOK_AGAIN),
+            Phase::Starting
+            | Phase::Running { .. }
+            | Phase::Asking { .. }
+            | Phase::Sweeping { .. }
+            | Phase::Leaving(_) => None,
+        };
+        let parked = self.display.is_parked().then_some(PARKED);
+        let reading = self.session.is_reading_earlier();
+        let earlier = reading.then_some(earlier::LOOK_AGAIN);
+        let soonest = [phase, parked, earlier].into_iter().flatten().min();
+        let soonest = soonest.map(|after| self.session.clock.now() + after);
+        [
+            soonest,
+            self.display.next_frame(),
+            self.display.prompt_due(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// What time alone brings about.
+    pub(super) fn progress(&mut self) {
+        let now = self.session.clock.now();
+        for words in self.link.take_refused() {
+            self.session.note(Level::Warning, words);
+        }
+        self.session.look_around();
+        if self.session.look_at_earlier() {
+            self.display.request(Due::Now);
+        }
+        self.settle(now);
+        self.decide_when_known(now);
+        self.pass_gate(now);
+        self.unpark();
+        let trainer = self.session.state.run().map(|run| run.pid);
+        self.display.look_for_prompt(now, trainer);
+        let is_stopping = self.display.waiting().is_some();
+        let attached = self.display.is_up();
+        self.link
+            .describe(&self.session, attached, is_stopping, now);
+    }
+}

@@ -1,0 +1,299 @@
+//! The link to the run: the keeper, what is read of its output, and the phase that the session is
+//! in. It knows what the session is, but neither terminal nor policy.
+
+mod environment;
+pub(super) mod gate;
+pub(super) mod holders;
+mod phase;
+mod scanners;
+
+pub(super) use environment::ProbeSetup;
+pub(super) use phase::{AfterRun, Phase};
+
+use super::Ending;
+use super::OnHup;
+use super::session::{Activity, HandoverState, NextRun, Session, Summary};
+use super::signals::SignalRules;
+use crate::event::{Exited, What};
+use crate::supervise::{Keeper, KeeperOrder, Launch, OutputStream, Size};
+use crate::units::{Moment, Pid, RunNumber};
+use gate::Gate;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use scanners::OutputScanners;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long a run's probes that still live are given for their last words.
+const LAST_WORDS: Duration = Duration::from_millis(40);
+/// How long a dead process's words are awaited: on a busy machine our turn to read them comes late.
+const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
+/// How often others are told of figures that have changed. Of another activity they are told at
+/// once.
+const FIGURES: Duration = Duration::from_secs(2);
+
+/// How a process came to be the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It started the session: a shell, a script or a scheduler waits for it.
+    First,
+    /// A person attached.
+    Attached,
+    /// The keeper started it, to go on without a screen.
+    Headless,
+}
+
+/// Why the loop ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// The session does.
+    Ended,
+    /// The user left; the training goes on.
+    Released,
+    /// Another front has taken over.
+    Superseded,
+}
+
+/// One front's link to its session's runs.
+pub(super) struct Link {
+    pub role: Role,
+    pub departure: Departure,
+    pub rules: SignalRules,
+    /// Somebody asked for the session to end.
+    pub stop_asked: bool,
+    pub keeper_lost: bool,
+    keeper: Keeper,
+    environment: ProbeSetup,
+    scanners: OutputScanners,
+    phase: Phase,
+    /// Processes whose probes are connected.
+    speaking: BTreeSet<Pid>,
+    /// What others were told of the session, and when.
+    described: Option<(Moment, Summary)>,
+    /// Orders that the keeper did not take.
+    refused: Vec<String>,
+}
+
+impl Link {
+    pub fn new(
+        role: Role,
+        keeper: Keeper,
+        environment: ProbeSetup,
+        handover: &HandoverState,
+    ) -> Link {
+        Link {
+            role,
+            departure: Departure::Ended,
+            rules: match role {
+                // What hangs up is not the terminal that the session was started on.
+                Role::Attached => SignalRules {
+                    on_hup: OnHup::Keep,
+                    ..handover.rules
+                },
+                Role::First | Role::Headless => handover.rules,
+            },
+            stop_asked: false,
+            keeper_lost: false,
+            keeper,
+            environment,
+            scanners: OutputScanners::default(),
+            phase: Phase::Starting,
+            speaking: BTreeSet::new(),
+            described: None,
+            refused: Vec::new(),
+        }
+    }
+
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Enters a phase; the one before. Nothing assigns `phase` but this, and who is leaving leaves.
+    pub fn enter(&mut self, next: Phase) -> Phase {
+        match self.phase {
+            Phase::Leaving(ending) => Phase::Leaving(ending),
+            _ => std::mem::replace(&mut self.phase, next),
+        }
+    }
+
+    pub fn leave(&mut self, ending: Ending) {
+        self.enter(Phase::Leaving(ending));
+    }
+
+    /// The session goes on without us.
+    pub fn depart(&mut self, departure: Departure) {
+        self.departure = departure;
+        self.leave(Ending::Code(0));
+    }
+
+    /// A run has started, or was found running.
+    pub fn enter_running(&mut self) {
+        let then = self.then();
+        self.enter(Phase::Running { then });
+    }
+
+    /// What follows a run that nothing else was said of.
+    pub fn then(&self) -> AfterRun {
+        match self.stop_asked {
+            true => AfterRun::Leave,
+            false => AfterRun::Decide,
+        }
+    }
+
+    /// A run was reaped.
+    pub fn enter_settling(&mut self, exited: Exited, since: Moment) {
+        let then = match &mut self.phase {
+            Phase::Running { then } => std::mem::take(then),
+            _ => self.then(),
+        };
+        self.enter(Phase::Settling {
+            exited,
+            since,
+            then,
+        });
+    }
+
+    /// Says what follows the run that goes on or has just ended; whether there is one.
+    pub fn follow_with(&mut self, after: AfterRun) -> bool {
+        match &mut self.phase {
+            Phase::Running { then } | Phase::Settling { then, .. } => {
+                *then = after;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends the session with the run that goes on; at once, where none does.
+    pub fn end_with_run(&mut self) {
+        match self.phase.ended() {
+            Some(exit) => self.leave(Ending::Like(exit)),
+            None => {
+                self.follow_with(AfterRun::Leave);
+            }
+        }
+    }
+
+    /// The run that has settled by now, if one has: all its probes have said goodbye, or have had a
+    /// moment for it.
+    pub fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
+        let Phase::Settling { exited, since, .. } = &self.phase else {
+            return None;
+        };
+        // The kernel has hung up for a process that is dead: only our own turn to read is awaited.
+        let patience = match self.speaking.iter().any(|pid| has_ended(*pid)) {
+            true => LAST_WORDS_OF_THE_DEAD,
+            false => LAST_WORDS,
+        };
+        if !self.speaking.is_empty() && now < *since + patience {
+            return None;
+        }
+        let exit = exited.exit;
+        match self.enter(Phase::asking(exit, now)) {
+            Phase::Settling {
+                exited,
+                since,
+                then,
+            } => Some((exited, since, then)),
+            _ => None,
+        }
+    }
+
+    pub fn gate(&mut self) -> Option<&mut Gate> {
+        match &mut self.phase {
+            Phase::Gating { gate, .. } => Some(gate),
+            _ => None,
+        }
+    }
+
+    /// The run that the open or closed gate is for.
+    pub fn gated(&mut self) -> Option<(&mut Gate, &mut NextRun)> {
+        match &mut self.phase {
+            Phase::Gating { gate, next, .. } => Some((gate, next)),
+            _ => None,
+        }
+    }
+
+    /// What the output says of the run.
+    pub fn scan(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
+        self.scanners.feed(stream, bytes, at)
+    }
+
+    pub fn scan_end(&mut self, at: Moment) -> Vec<What> {
+        self.scanners.finish(at)
+    }
+
+    pub fn scan_recent(&mut self, recent: &[u8], latest_epoch: Option<u64>) -> Vec<What> {
+        self.scanners.catch_up(recent, latest_epoch)
+    }
+
+    pub fn probe_spoke(&mut self, pid: Pid) {
+        self.speaking.insert(pid);
+    }
+
+    pub fn probe_gone(&mut self, pid: Pid) {
+        self.speaking.remove(&pid);
+    }
+
+    pub fn keeper_pid(&self) -> Pid {
+        self.keeper.pid()
+    }
+
+    /// Orders something; what the keeper does not take is said at the loop's next turn.
+    pub fn order(&mut self, order: KeeperOrder) {
+        if let Err(error) = self.keeper.send(order) {
+            self.refused
+                .push(format!("the keeper process takes no orders ({error})"));
+        }
+    }
+
+    pub fn take_refused(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Starts the session's command as run `run`.
+    pub fn launch(&mut self, session: &Session, run: RunNumber, size: Option<Size>) {
+        let command = self.environment.around(session.command(), run);
+        self.enter(Phase::Starting);
+        self.order(KeeperOrder::Launch(Launch { run, command, size }));
+    }
+
+    /// Tells the keeper what the next front must know.
+    pub fn hand_over(&mut self, handover: &HandoverState) {
+        self.order(KeeperOrder::Remember(handover.text()));
+    }
+
+    /// Tells the keeper what others may know, if that has changed.
+    pub fn describe(&mut self, session: &Session, attached: bool, is_stopping: bool, now: Moment) {
+        let activity = match &self.phase {
+            Phase::Starting => Activity::Starting,
+            Phase::Running { .. } if is_stopping => Activity::Stopping,
+            Phase::Running { .. } => Activity::Running,
+            Phase::Asking { .. } => Activity::Waiting,
+            Phase::Sweeping { .. } | Phase::Gating { .. } => Activity::Relaunching,
+            Phase::Settling { .. } | Phase::Leaving(_) => Activity::Ending,
+        };
+        let said = self.described.as_ref();
+        let same = said.is_some_and(|(at, said)| {
+            (said.activity, said.attached) == (activity, attached) && now < *at + FIGURES
+        });
+        if same {
+            return;
+        }
+        let summary = Summary::of(&session.state, activity, attached);
+        if said.is_none_or(|(_, said)| *said != summary) {
+            self.order(KeeperOrder::Describe(summary.text()));
+        }
+        self.described = Some((now, summary));
+    }
+
+    /// Waits until the keeper has taken all orders, but no longer than `limit`.
+    pub async fn flush(&self, limit: Duration) {
+        self.keeper.flush(limit).await;
+    }
+}
+
+/// Whether nothing is left of a process, not even to be waited for.
+fn has_ended(pid: Pid) -> bool {
+    kill(nix::unistd::Pid::from_raw(pid.0), None) == Err(Errno::ESRCH)
+}

@@ -1,0 +1,122 @@
+//! What is put around the command before it starts: the private directory, the probe and its
+//! socket, the words of the environment. Whatever of it fails is said and done without; the
+//! training starts all the same.
+
+use crate::app::session::HandoverState;
+use crate::app::{RunOptions, SESSION_VARIABLE};
+use crate::command::{CommandLine, EnvChange, Word};
+use crate::probe::{self, Installed};
+use crate::units::RunNumber;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The probe's side of a launch, the same for all runs of a session but the run's number.
+pub struct ProbeSetup {
+    probe: Option<ProbeInPlace>,
+    session: String,
+    lines: bool,
+    snapshot: Option<PathBuf>,
+    interval: std::time::Duration,
+    /// `PYTHONPATH` of the environment that the command inherits.
+    python_path: Option<OsString>,
+}
+
+struct ProbeInPlace {
+    installed: Installed,
+    socket: PathBuf,
+}
+
+impl ProbeSetup {
+    /// Writes the probe into the directory of `place`, to speak to its socket; without a place it is
+    /// left out. What kept it from being written comes back in words, to be said and done without.
+    pub fn prepare(
+        options: &RunOptions,
+        session: &str,
+        place: Option<(&Path, &Path)>,
+    ) -> (ProbeSetup, Option<String>) {
+        let mut problem = None;
+        let probe = place.and_then(|(directory, socket)| match probe::install(directory) {
+            Ok(installed) => Some(ProbeInPlace {
+                installed,
+                socket: socket.to_path_buf(),
+            }),
+            Err(error) => {
+                problem = Some(format!(
+                    "the probe could not be written to {} ({error}); going on without it",
+                    directory.display()
+                ));
+                None
+            }
+        });
+        let surround = ProbeSetup {
+            probe,
+            session: session.to_string(),
+            lines: options.lines,
+            // The program may change its directory.
+            snapshot: options
+                .snapshot
+                .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            interval: options.interval,
+            python_path: std::env::var_os("PYTHONPATH"),
+        };
+        (surround, problem)
+    }
+
+    /// What an earlier front of the session has put in place.
+    pub fn found(memory: &HandoverState) -> ProbeSetup {
+        let directories = memory.directories();
+        let place = directories
+            .runtime
+            .as_deref()
+            .zip(directories.probe_socket());
+        ProbeSetup {
+            probe: place
+                .filter(|_| memory.probe)
+                .map(|(directory, socket)| ProbeInPlace {
+                    installed: Installed::found(directory),
+                    socket,
+                }),
+            session: memory.header.id.clone(),
+            lines: memory.lines,
+            snapshot: memory.snapshot.as_ref().map(|word| PathBuf::from(&word.0)),
+            interval: memory.interval,
+            python_path: memory.python_path.clone().map(|word| word.0),
+        }
+    }
+
+    /// Where snapshots go, absolute.
+    pub fn snapshot(&self) -> Option<&Path> {
+        self.snapshot.as_deref()
+    }
+
+    /// Whether the probe is in place.
+    pub fn has_probe(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    /// The command as it is really started: `shown` with the probe's words in its environment.
+    pub fn around(&self, shown: &CommandLine, run: RunNumber) -> CommandLine {
+        let mut command = shown.clone();
+        if let Some(probe) = &self.probe {
+            let inherited = shown
+                .env_value("PYTHONPATH")
+                .map(|word| word.0.clone())
+                .or_else(|| self.python_path.clone());
+            let changes = probe.installed.environment(
+                &probe.socket,
+                run,
+                self.interval,
+                self.lines,
+                inherited.as_deref(),
+            );
+            for EnvChange { name, value } in changes {
+                command.set_env(&name.to_string_lossy(), value);
+            }
+            let snapshot = self.snapshot.as_deref().map(Word::from);
+            command.set_env(probe::SNAPSHOT_VARIABLE, snapshot);
+        }
+        command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
+        command
+    }
+}

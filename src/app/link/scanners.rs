@@ -1,0 +1,77 @@
+//! What the program's output says: out-of-memories and epochs. One reader a stream: a line of one
+//! must not complete a line of another.
+
+use crate::epoch;
+use crate::event::{Epoch, What};
+use crate::oom::Scanner;
+use crate::supervise::OutputStream;
+use crate::units::Moment;
+
+#[derive(Default)]
+pub(super) struct OutputScanners {
+    terminal: StreamScanner,
+    out: StreamScanner,
+    err: StreamScanner,
+    /// Of all streams together.
+    epochs: epoch::Count,
+}
+
+#[derive(Default)]
+struct StreamScanner {
+    ooms: Scanner,
+    epochs: epoch::EpochLines,
+}
+
+impl OutputScanners {
+    /// Reads on; what was found.
+    pub fn feed(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
+        let scanner = match stream {
+            OutputStream::Terminal => &mut self.terminal,
+            OutputStream::Out => &mut self.out,
+            OutputStream::Err => &mut self.err,
+        };
+        let mut found = Vec::new();
+        let count = &mut self.epochs;
+        scanner.epochs.feed(bytes, &mut |told| {
+            let number = count.take(told, at);
+            found.extend(number.map(|number| What::Epoch(Epoch { number })));
+        });
+        let mut report = |report| found.push(What::OomText(report));
+        scanner.ooms.feed(bytes, &mut report);
+        found
+    }
+
+    /// The run has ended: what its last lines say.
+    pub fn finish(&mut self, at: Moment) -> Vec<What> {
+        let mut found = Vec::new();
+        let OutputScanners {
+            terminal,
+            out,
+            err,
+            epochs: mut count,
+        } = std::mem::take(self);
+        for mut scanner in [terminal, out, err] {
+            scanner.epochs.finish(&mut |told| {
+                let number = count.take(told, at);
+                found.extend(number.map(|number| What::Epoch(Epoch { number })));
+            });
+            let mut report = |report| found.push(What::OomText(report));
+            scanner.ooms.finish(&mut report);
+        }
+        found
+    }
+
+    /// Reads output from before this front; the out-of-memories in it. Nobody knows when what it
+    /// says of epochs was written: they are counted from the next one on.
+    pub fn catch_up(&mut self, recent: &[u8], mut latest_epoch: Option<u64>) -> Vec<What> {
+        let mut found = Vec::new();
+        let scanner = &mut self.terminal;
+        let mut report = |report| found.push(What::OomText(report));
+        scanner.ooms.feed(recent, &mut report);
+        scanner
+            .epochs
+            .feed(recent, &mut |told| latest_epoch = Some(told.number));
+        self.epochs = epoch::Count::from(latest_epoch);
+        found
+    }
+}

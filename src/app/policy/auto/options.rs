@@ -1,0 +1,92 @@
+//! What a person allows beforehand, and in what order remedies are tried.
+
+use crate::remedy::RemedyId;
+use serde::{Deserialize, Serialize};
+
+/// What needs a word beforehand, since it changes the training itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Permission {
+    /// Mixed precision.
+    Amp,
+    /// Activations recomputed in backward.
+    Recompute,
+    /// Another effective batch.
+    EffectiveBatch,
+    /// Starting again from the beginning what had gone on for long or written a checkpoint.
+    Restart,
+}
+
+impl Permission {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Permission::Amp => "amp",
+            Permission::Recompute => "recompute",
+            Permission::EffectiveBatch => "effective-batch",
+            Permission::Restart => "restart",
+        }
+    }
+}
+
+/// A kind of remedy, as the order names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Expandable segments.
+    Segments,
+    /// A smaller batch, accumulated.
+    Batch,
+    /// Another device.
+    Device,
+}
+
+/// How `--on-oom auto` acts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoOptions {
+    /// What is allowed beyond arguments and environment that keep the numbers.
+    pub allow: Vec<Permission>,
+    /// What is tried first.
+    pub order: Vec<Measure>,
+    /// How often at most.
+    pub max_relaunches: u32,
+}
+
+impl Default for AutoOptions {
+    fn default() -> AutoOptions {
+        AutoOptions {
+            allow: Vec::new(),
+            order: vec![Measure::Segments, Measure::Batch, Measure::Device],
+            max_relaunches: 3,
+        }
+    }
+}
+
+impl AutoOptions {
+    pub(super) fn allows(&self, permission: Permission) -> bool {
+        self.allow.contains(&permission)
+    }
+
+    /// The position of the last of these remedies in the order; what is in no order comes after all.
+    pub(super) fn position(&self, remedies: &[RemedyId]) -> usize {
+        let position = |id: &RemedyId| {
+            let measure = match id {
+                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(Measure::Segments),
+                RemedyId::Batch => Some(Measure::Batch),
+                RemedyId::Device => Some(Measure::Device),
+                // It goes along with any other.
+                RemedyId::Resume => return 0,
+                RemedyId::Amp
+                | RemedyId::Recompute
+                | RemedyId::DataloaderWorkers
+                | RemedyId::Wait
+                | RemedyId::StopLeftover
+                | RemedyId::Without => None,
+            };
+            measure
+                .and_then(|measure| self.order.iter().position(|known| *known == measure))
+                .unwrap_or(usize::MAX)
+        };
+        remedies.iter().map(position).max().unwrap_or(usize::MAX)
+    }
+}

@@ -1,0 +1,11 @@
+//! `--on-oom exit`: the diagnosis is printed, and the session ends as its run did.
+
+use super::{FollowUp, Policy, RunSummary};
+
+pub(super) struct ExitAtOnce;
+
+impl Policy for ExitAtOnce {
+    fn after_run(&mut self, _run: &RunSummary<'_>) -> FollowUp {
+        FollowUp::Leave(None)
+    }
+}

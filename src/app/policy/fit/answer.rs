@@ -1,0 +1,145 @@
+//! What `fit` found: words and a table, or JSON.
+
+use super::Fit;
+use super::search::{SearchAnswer, Trial};
+use crate::command::{CommandLine, Word};
+use serde_json::{Value, json};
+
+/// Prints what was found on standard output; a reason for finding nothing goes to standard error.
+/// The exit status: 0 where something was found.
+pub fn say(fit: &Fit) -> i32 {
+    let found = match fit.answer {
+        Some(SearchAnswer::Proven(value)) => Some((value, true)),
+        Some(SearchAnswer::Expected(value)) => Some((value, false)),
+        Some(SearchAnswer::None) | None => None,
+    };
+    if let Some(reason) = &fit.given_up {
+        eprintln!("oomph: fit: {reason}");
+    }
+    let text = match fit.options.json {
+        true => format!("{:#}\n", in_json(fit, found)),
+        false => in_words(fit, found),
+    };
+    // Who closed the pipe has read enough.
+    if let Some(out) = &fit.standard_output {
+        let mut left = text.as_bytes();
+        while let Ok(written @ 1..) = nix::unistd::write(out, left) {
+            left = &left[written..];
+        }
+    }
+    i32::from(found.is_none())
+}
+
+fn in_json(fit: &Fit, found: Option<(u64, bool)>) -> Value {
+    let argv = found.map(|(value, _)| words(&fit.fitted(value)));
+    let runs: Vec<Value> = fit
+        .search
+        .trials
+        .iter()
+        .map(|trial| {
+            json!({
+                "batch": trial.value,
+                "peak": trial.peak,
+                "fits": trial.fits,
+            })
+        })
+        .collect();
+    json!({
+        "argument": fit.setting.name,
+        "batch": found.map(|(value, _)| value),
+        "proven": found.map(|(_, proven)| proven),
+        "argv": argv,
+        "failed_before": fit.failed_before,
+        "room": fit.search.room,
+        "runs": runs,
+    })
+}
+
+/// The command as words to run, those of the environment in front.
+fn words(command: &CommandLine) -> Vec<String> {
+    let assignment = |change: &crate::command::EnvChange| {
+        let value = change.value.as_ref().map(Word::to_string_lossy);
+        format!(
+            "{}={}",
+            change.name.to_string_lossy(),
+            value.unwrap_or_default()
+        )
+    };
+    let typed = command.env.iter().map(assignment);
+    typed
+        .chain(command.argv.iter().map(Word::to_string_lossy))
+        .collect()
+}
+
+fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
+    let name = &fit.setting.name;
+    let mut text = String::new();
+    match found {
+        Some((value, proven)) => {
+            text.push_str(&headline(fit, value, proven));
+            text.push_str(&format!("\n  {}\n\n", fit.fitted(value).shown()));
+            text.push_str(&caveats(fit, value));
+        }
+        None => text.push_str(&format!("no {name} was found that fits\n\n")),
+    }
+    text.push_str(&format!("run  {name:>14}          peak  \n"));
+    for (number, trial) in fit.search.trials.iter().enumerate() {
+        text.push_str(&row(number + 1, trial));
+    }
+    if let Some(room) = fit.search.room {
+        text.push_str(&format!(
+            "room for PyTorch on the device: {room}; {:.0} % of the need is left free\n",
+            fit.options.margin * 100.0
+        ));
+    }
+    if fit.options.which != crate::remedy::Which::Batch {
+        text.push_str(
+            "memory may grow faster than this argument: a line through the runs is assumed\n",
+        );
+    }
+    text
+}
+
+/// The answer in one line.
+fn headline(fit: &Fit, value: u64, proven: bool) -> String {
+    let name = &fit.setting.name;
+    let trials = &fit.search.trials;
+    if trials.iter().all(|trial| trial.peak.is_none()) {
+        return format!(
+            "{name} {value} ran; how much more would is not known: none of its memory was seen (no PyTorch on a GPU, or no probe)"
+        );
+    }
+    let ran = trials
+        .iter()
+        .filter(|trial| trial.value == value && trial.fits);
+    let how = match ran.map(|trial| trial.steps).max() {
+        Some(0) => "it ran to its end; no optimizer step of it was seen".to_string(),
+        Some(steps) if proven => format!("it ran for {steps} steps"),
+        Some(_) | None => "expected: the run that was to prove more ran out of memory".to_string(),
+    };
+    // What failed before outweighs a few steps that went well.
+    let fits = match fit.failed_before {
+        Some(failed) if failed <= value => "that fits these steps",
+        Some(_) | None => "that fits",
+    };
+    format!("largest {name} {fits}: {value} ({how})")
+}
+
+/// What the answer does not hold for.
+fn caveats(fit: &Fit, value: u64) -> String {
+    let name = &fit.setting.name;
+    let mut text = "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n".to_string();
+    if let Some(failed) = fit.failed_before.filter(|failed| *failed <= value) {
+        text.push_str(&format!(
+            "an earlier session ran out of memory with {name} {failed}: a later step did take more, or something else held the device\n"
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+fn row(number: usize, trial: &Trial) -> String {
+    let peak = trial.peak.map_or("?".to_string(), |peak| peak.to_string());
+    let verdict = if trial.fits { "fits" } else { "out of memory" };
+    format!("{number:<4} {:>14}  {peak:>12}  {verdict}\n", trial.value)
+}

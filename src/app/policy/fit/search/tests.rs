@@ -1,0 +1,220 @@
+//! The search in worlds whose limits were measured.
+
+use super::worlds::{MeasuredLimit, worlds};
+use super::*;
+use crate::forecast::{Estimate, Passes, Unseen};
+use crate::state::staged::gib;
+
+/// A share at a batch between those that were measured, on the logarithm of the batch.
+fn between(measured: &[(u64, f64)], batch: u64) -> f64 {
+    let after = measured.iter().position(|(known, _)| *known >= batch);
+    match after {
+        Some(0) => measured[0].1,
+        Some(after) => {
+            let ((low, from), (high, to)) = (measured[after - 1], measured[after]);
+            let way = (batch as f64 / low as f64).ln() / (high as f64 / low as f64).ln();
+            from + way * (to - from)
+        }
+        None => measured[measured.len() - 1].1,
+    }
+}
+
+impl MeasuredLimit {
+    fn peak(&self, batch: u64) -> f64 {
+        self.base + self.slope * batch as f64
+    }
+
+    /// What is reserved above the peak where nothing presses: beyond what was measured no less than
+    /// what was needed at the limit.
+    fn overhead(&self, batch: u64) -> f64 {
+        let measured = between(&self.reserved, batch);
+        let is_beyond = self.reserved.last().is_some_and(|(last, _)| batch > *last);
+        match is_beyond && self.largest > 0 {
+            true => measured.max(self.room / self.peak(self.largest + 1)),
+            false => measured,
+        }
+    }
+
+    /// A run, of whose base so much is known.
+    fn run(&self, value: u64, known: f64) -> Trial {
+        let fits = value <= self.largest;
+        let base = gib(self.base * known);
+        let peak = self.peak(value);
+        let overhead = self.overhead(value);
+        let reserved = (peak * overhead).min(self.room);
+        let peaks_before_retry = fits && peak * overhead <= self.room;
+        Trial {
+            value,
+            fits,
+            steps: 4,
+            peak: Some(gib(peak.min(self.room))),
+            reserved: Some(gib(reserved)),
+            seen: Some(Observation {
+                batch: value,
+                base: Estimate::of(base.scale(0.95), base, base.scale(1.3)),
+                gradients: Some(base.scale(0.33)),
+                parameters: Some(base.scale(0.33)),
+                keeps_gradients: false,
+                passes: if fits {
+                    Passes::Seen(gib(peak))
+                } else {
+                    Passes::AtLeast(gib(self.room * 0.9), Unseen::NoStep)
+                },
+                optimizer: Estimate::exact(base),
+                varies: false,
+                overhead: peaks_before_retry.then_some(overhead),
+                pieces: peaks_before_retry.then(|| between(&self.pieces, value)),
+                partial_step: None,
+                left_over: (!fits).then_some(self.left_over),
+            }),
+        }
+    }
+
+    /// What is found from a start, and in how many runs.
+    fn search(&self, start: u64, known: f64) -> (SearchAnswer, usize) {
+        let mut search = search(start);
+        search.room = Some(gib(self.room));
+        loop {
+            match search.next() {
+                SearchStep::Done(answer) => return (answer, search.trials.len()),
+                SearchStep::Run(value) => search.trials.push(self.run(value, known)),
+            }
+        }
+    }
+}
+
+fn search(start: u64) -> SizeSearch {
+    SizeSearch {
+        start,
+        margin: 0.0,
+        rounds: false,
+        room: None,
+        allocator: Allocator::Fixed,
+        keeps_gradients: false,
+        trials: Vec::new(),
+    }
+}
+
+/// What was found of a world from several starts, as shares of the largest batch that fits.
+fn shares(world: &MeasuredLimit, known: f64) -> Vec<(f64, SearchAnswer)> {
+    let starts = [8, 16, 32, 64, 128].into_iter();
+    let starts = starts.filter(|start| start / 4 <= world.largest);
+    let found = starts.map(|start| {
+        let (answer, runs) = world.search(start, known);
+        let (SearchAnswer::Proven(found) | SearchAnswer::Expected(found)) = answer else {
+            panic!("{} from {start}", world.name);
+        };
+        let share = found as f64 / world.largest as f64;
+        assert!(runs <= RUNS);
+        assert!(
+            (0.8..=1.0).contains(&share),
+            "{} from {start}: {found} of {} ({answer:?})",
+            world.name,
+            world.largest
+        );
+        (share, answer)
+    });
+    found.collect()
+}
+
+/// Of every hundred answers how many are within 4 % of the largest that fits, and how many ran.
+fn percentages(worlds: &[&MeasuredLimit], known: f64) -> (usize, usize) {
+    let all: Vec<(f64, SearchAnswer)> = worlds
+        .iter()
+        .flat_map(|world| shares(world, known))
+        .collect();
+    let near = all.iter().filter(|(share, _)| *share >= 0.96).count();
+    let ran = all
+        .iter()
+        .filter(|(_, answer)| matches!(answer, SearchAnswer::Proven(_)))
+        .count();
+    (near * 100 / all.len(), ran * 100 / all.len())
+}
+
+#[test]
+fn most_limits_are_found_within_four_percent_and_none_is_passed() {
+    let worlds = worlds();
+    let (held_out, chosen_on): (Vec<_>, Vec<_>) = worlds.iter().partition(|world| world.held_out);
+    assert_eq!((chosen_on.len(), held_out.len()), (15, 7));
+    let all: Vec<_> = worlds.iter().collect();
+    // Known to 0.8: of the base, which one run does not show, autocast's copies of the weights are
+    // missing.
+    for (part, worlds, known, least) in [
+        ("all", &all, 1.0, (74, 76)),
+        ("all", &all, 0.8, (58, 67)),
+        ("chosen on", &chosen_on, 1.0, (76, 74)),
+        ("chosen on", &chosen_on, 0.8, (57, 68)),
+        ("held out", &held_out, 1.0, (70, 79)),
+        ("held out", &held_out, 0.8, (61, 67)),
+    ] {
+        let (near, ran) = percentages(worlds, known);
+        let said = format!("{part}, base known to {known}: {near} % within 4 %, {ran} % proven");
+        println!("{said}");
+        assert!(near >= least.0 && ran >= least.1, "{said}");
+    }
+}
+
+#[test]
+fn a_margin_leaves_that_much_free() {
+    for world in worlds() {
+        let mut search = search(16);
+        (search.room, search.margin) = (Some(gib(world.room)), 0.1);
+        let answer = loop {
+            match search.next() {
+                SearchStep::Done(answer) => break answer,
+                SearchStep::Run(value) => search.trials.push(world.run(value, 1.0)),
+            }
+        };
+        let (SearchAnswer::Proven(found) | SearchAnswer::Expected(found)) = answer else {
+            panic!("{}", world.name);
+        };
+        let peak = world.peak(found) * 1.1;
+        assert!(
+            peak <= world.room,
+            "{}: {peak} of {}",
+            world.name,
+            world.room
+        );
+    }
+}
+
+#[test]
+fn where_nothing_fits_that_is_said() {
+    let world = MeasuredLimit {
+        name: "huge".into(),
+        held_out: false,
+        base: 30.0,
+        slope: 1.0,
+        room: 24.0,
+        largest: 0,
+        reserved: vec![(1, 1.0)],
+        pieces: vec![(1, 0.01)],
+        left_over: 1.0,
+    };
+    let (answer, runs) = world.search(8, 1.0);
+    assert_eq!(answer, SearchAnswer::None);
+    assert!(runs <= RUNS);
+    assert_eq!(world.search(1, 1.0).0, SearchAnswer::None);
+}
+
+#[test]
+fn without_a_probe_values_are_doubled() {
+    let mut search = SizeSearch {
+        rounds: true,
+        ..search(8)
+    };
+    let mut tried = Vec::new();
+    while let SearchStep::Run(value) = search.next() {
+        tried.push(value);
+        search.trials.push(Trial {
+            value,
+            seen: None,
+            peak: None,
+            reserved: None,
+            fits: true,
+            steps: 4,
+        });
+    }
+    assert_eq!(tried, [2, 4, 8]);
+    assert_eq!(search.next(), SearchStep::Done(SearchAnswer::Proven(8)));
+}

@@ -1,0 +1,268 @@
+//! What the session is: the state and what follows from it, the recording, and what a front hands
+//! to the next. It knows no terminal, no keeper and no policy.
+
+mod applied;
+pub(crate) mod earlier;
+mod handover;
+mod hints;
+mod inputs;
+mod leftovers;
+mod next_run;
+mod summary;
+mod tail;
+
+pub(super) use handover::HandoverState;
+pub(super) use inputs::SessionInputs;
+pub(super) use leftovers::{Signal as LeftoverSignal, signal as signal_leftover};
+pub(super) use next_run::NextRun;
+pub(super) use summary::{Activity, Summary};
+
+use super::torch;
+use crate::command::CommandLine;
+use crate::diagnosis::{self, Finding, LiveWarnings};
+use crate::event::{Clock, Event, Level, Note, NvmlState, What};
+use crate::forecast::{ForecastInputs, Hint};
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
+use crate::session::Recorder;
+use crate::state::{Run, RunOutcome, State};
+use crate::ui::Scene;
+use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
+use applied::Changes;
+use earlier::EarlierSessions;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the end waits for a slow disk.
+const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One session, as its front knows it.
+pub(super) struct Session {
+    pub clock: Clock,
+    pub state: State,
+    pub findings: Vec<Finding>,
+    pub remedies: Vec<Remedy>,
+    /// What the next front is to know; the current command is kept here alone.
+    pub handover: HandoverState,
+    /// What is said of a run before it fails.
+    watch: LiveWarnings,
+    recorder: Recorder,
+    inputs: SessionInputs,
+    /// What earlier sessions of the same program showed.
+    earlier: EarlierSessions,
+    hinted: Option<Hint>,
+    changes: Changes,
+    /// Something was folded since the last frame was asked for.
+    is_changed: bool,
+}
+
+impl Session {
+    pub fn new(
+        clock: Clock,
+        recorder: Recorder,
+        inputs: SessionInputs,
+        handover: HandoverState,
+    ) -> Session {
+        Session {
+            clock,
+            state: State::default(),
+            findings: Vec::new(),
+            remedies: Vec::new(),
+            handover,
+            watch: LiveWarnings::default(),
+            recorder,
+            inputs,
+            earlier: EarlierSessions::default(),
+            hinted: None,
+            changes: Changes::default(),
+            is_changed: false,
+        }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.handover.header.id
+    }
+
+    /// The command of the current run, as a person sees it.
+    pub fn command(&self) -> &CommandLine {
+        &self.handover.command
+    }
+
+    pub fn recording(&self) -> Option<&Path> {
+        self.recorder.path()
+    }
+
+    pub fn run_number(&self) -> RunNumber {
+        self.state.run().map_or(RunNumber::FIRST, |run| run.number)
+    }
+
+    pub fn ran_out(&self) -> bool {
+        self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory)
+    }
+
+    pub fn leftovers(&self) -> &[Leftover] {
+        self.inputs.leftovers()
+    }
+
+    /// Folds an event and stores it; what it changes in the findings is worked out at once.
+    pub fn apply(&mut self, event: &Event) {
+        self.state.apply(event);
+        self.recorder.write(event);
+        match &event.what {
+            What::Oom(_) | What::OomText(_) => self.diagnose(),
+            What::Device(reading) => self.learn_baseline(reading.uuid.clone(), reading.used),
+            What::Hello(hello) => self.verify_applied(hello),
+            _ => {}
+        }
+        self.is_changed = true;
+    }
+
+    pub fn record(&mut self, what: What) {
+        let at = self.clock.now();
+        self.apply(&Event { at, what });
+    }
+
+    pub fn note(&mut self, level: Level, text: impl Into<String>) {
+        let text = text.into();
+        self.record(What::Note(Note { level, text }));
+    }
+
+    /// What time alone brings: what the recorder has to say, and what is said of a run before it
+    /// fails.
+    pub fn look_around(&mut self) {
+        while let Some(note) = self.recorder.note() {
+            self.record(What::Note(note));
+        }
+        for note in self.watch.look(&self.state) {
+            self.record(What::Note(note));
+        }
+    }
+
+    /// Whether something was folded since this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+
+    /// The time is now, even where no event says so.
+    pub fn advance(&mut self, now: Moment) {
+        self.state.now = self.state.now.max(now);
+    }
+
+    pub fn diagnose(&mut self) {
+        self.findings = diagnosis::diagnose(&self.state);
+        if self.state.oom().is_some() {
+            let command = &self.handover.command;
+            if self.state.runs.iter().all(|run| run.ranks.is_empty()) {
+                // No probe has said it: the disk is asked, once memory has run out and not before.
+                self.inputs.torch = torch::version_for(command);
+            }
+            self.inputs.look(command, Some(self.handover.began));
+            self.inputs.look_for_leftovers(&self.state);
+        }
+        self.remedies = self.remedies_now();
+    }
+
+    /// All that remedies rest on.
+    pub fn remedy_inputs(&self) -> RemedyInputs<'_> {
+        let ranks = self
+            .state
+            .runs
+            .iter()
+            .rev()
+            .find_map(|run| run.ranks.first());
+        let probed = ranks.map(|rank| rank.hello.torch.as_str());
+        RemedyInputs {
+            launch: LaunchEnvironment {
+                torch: probed.or(self.inputs.torch.as_deref()),
+                copies: self.inputs.copies(self.run_number().next().0),
+                ..self.inputs.launch()
+            },
+            forecast: ForecastInputs {
+                oom: self.state.oom(),
+                state: Some(&self.state),
+                earlier: self.earlier.observations(),
+                ..ForecastInputs::default()
+            },
+            findings: &self.findings,
+            batch_fits: true,
+            leftovers: self.inputs.leftovers(),
+            ..RemedyInputs::default()
+        }
+    }
+
+    fn remedies_now(&self) -> Vec<Remedy> {
+        self.changes
+            .without_rejected(remedy::remedies(self.command(), &self.remedy_inputs()))
+    }
+
+    /// The command that remedies make of the current run's.
+    pub fn plan(&self, ids: &[RemedyId]) -> Plan {
+        let chosen: Vec<&Remedy> = self
+            .remedies
+            .iter()
+            .filter(|remedy| ids.contains(&remedy.id))
+            .collect();
+        Plan::of(self.command(), &chosen)
+    }
+
+    /// Shows `look` all that a frame or a key needs.
+    pub fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
+        let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
+        look(&Scene {
+            state: &self.state,
+            findings: &self.findings,
+            remedies: &self.remedies,
+            plan: &plan,
+            room_for_batch: match self.hinted {
+                Some(Hint::RoomForBatch { could, .. }) => Some(could),
+                Some(Hint::StateWillNotFit { .. }) | None => None,
+            },
+            waiting,
+            recording: self.recording(),
+            replay: None,
+        })
+    }
+
+    pub fn finish_recording(&mut self) {
+        self.recorder.finish(RECORDING_PATIENCE);
+    }
+
+    /// The use of a device before any process of ours touched it.
+    fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {
+        let untouched = self.state.runs.iter().all(|run| run.ranks.is_empty());
+        if let (true, Some(used)) = (untouched, used) {
+            self.handover.baselines.insert(uuid, used);
+        }
+    }
+
+    pub fn sees_devices(&self) -> bool {
+        matches!(self.state.nvml, Some(NvmlState::Live { .. }))
+    }
+
+    /// The devices that the last run used, with their use before the first run. A run that died
+    /// before its first sample is known by its out-of-memory, or by what it could see.
+    pub fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
+        let Some(run) = self.state.run() else {
+            return Vec::new();
+        };
+        let of_ooms = run.ooms.iter().filter_map(|oom| oom.device.as_ref());
+        let of_ranks = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
+        let mut devices: Vec<Uuid> = of_ranks.chain(of_ooms).cloned().collect();
+        if devices.is_empty() {
+            let seen = run.ranks.iter().flat_map(|rank| &rank.hello.devices);
+            devices.extend(seen.filter_map(|device| device.uuid.clone()));
+        }
+        devices.sort();
+        devices.dedup();
+        let baseline = |uuid: &Uuid| self.handover.baselines.get(uuid).copied();
+        devices
+            .into_iter()
+            .map(|uuid| (uuid.clone(), baseline(&uuid)))
+            .collect()
+    }
+
+    pub fn pids_of_last_run(&self) -> Vec<Pid> {
+        let ranks = self.state.run().into_iter().flat_map(|run| &run.ranks);
+        ranks.map(|rank| rank.hello.pid).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether the remedies that made a run took effect, and whether its program rejected them. A
+//! rejected edit is taken back; the dialog then offers to go on without it.
+
+use super::tail::OutputTail;
+use super::{NextRun, Session};
+use crate::command::CommandLine;
+use crate::event::{Exit, Hello, Level};
+use crate::remedy::{self, Ended, RejectedRemedy, Remedy};
+use crate::state::RunOutcome;
+use crate::units::Uuid;
+
+/// The remedies of this session's runs.
+#[derive(Default)]
+pub(super) struct Changes {
+    applied: Option<AppliedRemedies>,
+    /// The end of the current run's output, in which a program says what it rejects.
+    tail: OutputTail,
+    rejected: Vec<RejectedRemedy>,
+    /// What was chosen beside the edit that the latest run rejected; nothing once another run began.
+    others: Option<Vec<Remedy>>,
+}
+
+/// The remedies that made the current run.
+struct AppliedRemedies {
+    /// The command that they changed.
+    before: CommandLine,
+    remedies: Vec<Remedy>,
+    /// The device that had run out of memory.
+    failed: Option<Uuid>,
+    is_verified: bool,
+}
+
+impl Changes {
+    /// The remedies, less what the program has rejected, and with the way to go on without it.
+    pub fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
+        remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
+    }
+}
+
+impl Session {
+    /// The next run begins: what makes it is kept for when it ends.
+    pub fn begin_run(&mut self, next: NextRun) {
+        let changes = &mut self.changes;
+        changes.applied = (!next.applied.is_empty()).then(|| AppliedRemedies {
+            before: self.handover.command.clone(),
+            remedies: next.applied,
+            failed: self.state.oom().and_then(|oom| oom.device.clone()),
+            is_verified: false,
+        });
+        changes.others = None;
+        changes.tail.clear();
+        self.handover.command = next.command;
+        self.handover.chosen = (next.remedies, next.predicted_peak);
+        self.forget_hint();
+    }
+
+    /// The program wrote something. Only a changed command can be rejected.
+    pub fn heard(&mut self, bytes: &[u8]) {
+        if self.changes.applied.is_some() {
+            self.changes.tail.feed(bytes);
+        }
+    }
+
+    /// A process of the run has said hello: whether what was changed is in force there.
+    pub(super) fn verify_applied(&mut self, hello: &Hello) {
+        let run = self.run_number();
+        let Some(applied) = &mut self.changes.applied else {
+            return;
+        };
+        if hello.run != run || std::mem::replace(&mut applied.is_verified, true) {
+            return;
+        }
+        let failed = applied.failed.as_ref();
+        for words in remedy::not_in_force(&applied.remedies, hello, failed) {
+            self.note(Level::Warning, words);
+        }
+    }
+
+    /// Takes back what the run that has just ended rejected. Whether something was.
+    pub fn take_back(&mut self, exit: Exit) -> bool {
+        let Some(applied) = self.changes.applied.take() else {
+            return false;
+        };
+        let Some(run) = self.state.run() else {
+            return false;
+        };
+        if !matches!(run.outcome(), RunOutcome::Failed(_)) {
+            return false;
+        }
+        let ended = run.ended.map_or(run.started, |(at, _)| at);
+        let rejected = remedy::rejected(
+            &applied.remedies,
+            &Ended {
+                output: &self.changes.tail.text(),
+                exit,
+                lasted: ended.since(run.started),
+                steps: run.steps(),
+            },
+        );
+        let Some(rejected) = rejected else {
+            return false;
+        };
+        let (of_edit, others): (Vec<Remedy>, Vec<Remedy>) = applied
+            .remedies
+            .into_iter()
+            .partition(|remedy| remedy.id == rejected.id);
+        let what = of_edit
+            .first()
+            .map_or("the change", |remedy| remedy.title.as_str());
+        self.note(
+            Level::Warning,
+            format!("{what} was undone; the program said: {}", rejected.words),
+        );
+        self.handover.command = applied.before;
+        self.changes.rejected.push(rejected);
+        self.changes.others = Some(others);
+        self.diagnose();
+        true
+    }
+}

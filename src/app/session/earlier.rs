@@ -1,0 +1,146 @@
+//! What earlier sessions of the same program showed on this machine: read from their recordings,
+//! once memory has run out, beside the loop, and by `fit` before its first run.
+//!
+//! Nothing is read while a training runs: what it costs would be the training's. A recording that
+//! cannot be read, or is of another program, is passed over without a word.
+
+use crate::command::CommandLine;
+use crate::event::What;
+use crate::forecast::Observation;
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::session::{self, BaseDirs};
+use crate::state::{RunOutcome, State};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// Sessions whose first line is looked at.
+const LOOKED_AT: usize = 64;
+/// Sessions that are read whole.
+const READ: usize = 6;
+/// No recording above this is read: it would take seconds.
+const LARGEST: u64 = 32 << 20;
+/// How often the loop asks whether the reading is done.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What is known of earlier sessions.
+#[derive(Debug, Default)]
+pub enum EarlierSessions {
+    /// Nobody has asked.
+    #[default]
+    Unread,
+    /// They are being read.
+    Reading(Receiver<Vec<Observation>>),
+    /// They were read.
+    Known(Vec<Observation>),
+}
+
+impl EarlierSessions {
+    /// Begins to read, if nobody has yet. `own` is this session's name.
+    pub fn ask(&mut self, command: &CommandLine, own: &str) {
+        if !matches!(self, EarlierSessions::Unread) {
+            return;
+        }
+        let (done, observations) = channel();
+        let command = command.without_secrets();
+        let own = own.to_string();
+        let reader = std::thread::Builder::new().name("earlier".into());
+        let begun = reader.spawn(move || {
+            // The session may have ended: then nobody takes it.
+            let _ = done.send(read(&command, &own));
+        });
+        *self = match begun {
+            Ok(_) => EarlierSessions::Reading(observations),
+            Err(_) => EarlierSessions::Known(Vec::new()),
+        };
+    }
+
+    /// Takes what was read, if it has been by now; whether that is news.
+    pub fn look(&mut self) -> bool {
+        let EarlierSessions::Reading(observations) = self else {
+            return false;
+        };
+        let read = match observations.try_recv() {
+            Ok(read) => read,
+            Err(TryRecvError::Disconnected) => Vec::new(),
+            Err(TryRecvError::Empty) => return false,
+        };
+        let is_news = !read.is_empty();
+        *self = EarlierSessions::Known(read);
+        is_news
+    }
+
+    /// Whether something may still come.
+    pub fn is_reading(&self) -> bool {
+        matches!(self, EarlierSessions::Reading(_))
+    }
+
+    /// What is known by now.
+    pub fn observations(&self) -> &[Observation] {
+        match self {
+            EarlierSessions::Known(observations) => observations,
+            EarlierSessions::Unread | EarlierSessions::Reading(_) => &[],
+        }
+    }
+}
+
+/// What earlier sessions of a program like `command` but `own` showed, the earliest first.
+pub fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
+    let places = &BaseDirs::of_this_user();
+    let reading = Reading::of(command, &LaunchEnvironment::default());
+    let mut sessions: Vec<_> = session::list(places)
+        .into_iter()
+        .filter(|stored| stored.id != own)
+        .take(LOOKED_AT)
+        .filter(|stored| is_like(&stored.directory, command, &reading))
+        .take(READ)
+        .collect();
+    sessions.reverse();
+    sessions
+        .iter()
+        .flat_map(|stored| of_recording(&stored.directory, &reading))
+        .collect()
+}
+
+/// Whether a recording is one of the same program, by its first line.
+fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
+    let recording = directory.join(session::RECORDING);
+    let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
+    if !small {
+        return false;
+    }
+    let Ok(file) = std::fs::File::open(&recording) else {
+        return false;
+    };
+    let mut line = String::new();
+    use std::io::{BufRead, Read};
+    let read = std::io::BufReader::new(file.take(1 << 20)).read_line(&mut line);
+    let Ok(event) = serde_json::from_str::<crate::event::Event>(&line) else {
+        return false;
+    };
+    match event.what {
+        What::SessionStarted(header) if read.is_ok() => {
+            header.command.cwd == command.cwd
+                && Reading::of(&header.command, &LaunchEnvironment::default()).likeness
+                    == reading.likeness
+        }
+        _ => false,
+    }
+}
+
+/// The observations of a recorded session's runs. A run that is still going on, or ended of
+/// something else before it had shown a step, says nothing.
+pub fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
+    let Ok(events) = session::read(path) else {
+        return Vec::new();
+    };
+    let mut state = State::default();
+    for event in events.flatten() {
+        state.apply(&event);
+    }
+    state.runs.retain(|run| match run.outcome() {
+        RunOutcome::Finished | RunOutcome::OutOfMemory => true,
+        RunOutcome::Running | RunOutcome::Stopped | RunOutcome::Failed(_) => run.steps() > 1,
+    });
+    Observation::of_session(&state, reading, &LaunchEnvironment::default())
+}

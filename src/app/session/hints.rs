@@ -1,0 +1,51 @@
+//! Hints while a run goes on, and predictions made anew once earlier sessions have been read.
+
+use super::Session;
+use crate::event::Level;
+use crate::forecast::hint;
+
+/// Steps between two looks for a hint.
+const STEPS_BETWEEN_HINTS: u64 = 25;
+
+impl Session {
+    /// Gives a hint once while all is well. Looked for after the first step, then now and then.
+    pub fn hint(&mut self, step: u64) {
+        if step > 1 && !step.is_multiple_of(STEPS_BETWEEN_HINTS) {
+            return;
+        }
+        let inputs = self.remedy_inputs();
+        let hint = hint(
+            self.command(),
+            &self.state,
+            &inputs.launch,
+            &inputs.forecast,
+        );
+        if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
+            self.hinted = Some(hint);
+            self.note(Level::Info, hint.to_string());
+        }
+    }
+
+    pub fn forget_hint(&mut self) {
+        self.hinted = None;
+    }
+
+    /// Starts to read earlier sessions, once memory has run out.
+    pub fn ask_earlier(&mut self) {
+        self.earlier
+            .ask(&self.handover.command, &self.handover.header.id);
+    }
+
+    pub fn is_reading_earlier(&self) -> bool {
+        self.earlier.is_reading()
+    }
+
+    /// Whether earlier sessions have been read just now and have changed the predictions.
+    pub fn look_at_earlier(&mut self) -> bool {
+        let is_news = self.earlier.look();
+        if is_news {
+            self.remedies = self.remedies_now();
+        }
+        is_news
+    }
+}
