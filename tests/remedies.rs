@@ -99,7 +99,7 @@ run_out()
     ]);
     terminal.wait_for(DIALOG, PATIENCE);
     terminal.press("b");
-    let dialog = terminal.wait_for("did not take the change", PATIENCE);
+    let dialog = terminal.wait_for("rejected the change", PATIENCE);
     assert!(dialog.contains("taken back"), "{dialog}");
     assert!(dialog.contains("undo the change"), "{dialog}");
     terminal.press("u");

@@ -23,7 +23,7 @@ fn fault_38_a_terminal_that_is_gone_costs_nothing() {
         let mut training = shown(Scene::new().before(before), &["until:more", "lines:3"]);
         let front = training.front();
         training.terminal().close();
-        training.wait_note("going on without a screen");
+        training.wait_note("continuing without a screen");
         training.rests(front);
         training.make("more");
         wait_until("the log goes on", PATIENCE, || {
@@ -43,7 +43,7 @@ fn fault_38_a_shell_that_is_gone_costs_nothing() {
     training.terminal().wait_for("<<HERE>>", PATIENCE);
     let job: i32 = training.file("job").trim().parse().expect("a pid");
     training.terminal().close();
-    training.wait_note("going on without a screen");
+    training.wait_note("continuing without a screen");
     training.rests(nix::unistd::Pid::from_raw(job));
     wait_for_beats(&training, 100_000);
     training.make("go");
@@ -66,7 +66,7 @@ fn fault_38_a_training_can_be_made_to_go_with_its_terminal() {
     let scene = Scene::new().option("--on-hup=stop").before("trap '' HUP");
     let mut training = shown(scene, &[]);
     training.terminal().close();
-    training.wait_note("going on without a screen");
+    training.wait_note("continuing without a screen");
     training.go();
     training.finish(SUCCESS);
 }

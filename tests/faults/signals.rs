@@ -349,7 +349,7 @@ fn fault_32_a_training_that_was_stopped_by_a_signal() {
     processes::signal(trainer, SIGSTOP);
     training.wait_note("was stopped by SIGSTOP");
     processes::signal(trainer, SIGCONT);
-    training.wait_note("goes on after a stop");
+    training.wait_note("continues after a stop");
     training.go();
     training.finish(SUCCESS);
     assert_eq!(training.runs(), 1);
