@@ -1,4 +1,4 @@
-//! Signals from outside, with their sender: RELIABILITY's rules of what is passed on.
+//! Signals from outside with their sender, and which of them are passed on to the command.
 //!
 //! A signalfd and not a handler, because the rules need the sender's pid: a signal that comes out
 //! of the training's own tree is never sent back to it (sudo's rule), and under a SLURM step every
