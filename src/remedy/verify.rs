@@ -89,7 +89,7 @@ mod tests {
             said(split, &hello(None, Some("max_split_size_mb:128")), ""),
             ""
         );
-        assert!(said(split, &hello(None, Some("")), "").contains("max split size"));
+        assert!(said(split, &hello(None, Some("")), "").contains("max_split_size_mb"));
         assert!(said(RemedyId::Device, &hello(None, None), "aa").contains("same GPU"));
         assert_eq!(said(RemedyId::Device, &hello(None, None), "bb"), "");
         assert_eq!(said(RemedyId::Batch, &platform, "aa"), "");
