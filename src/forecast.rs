@@ -13,7 +13,9 @@ mod largest;
 mod memory;
 mod observation;
 mod partial_step;
+pub mod replay;
 mod target;
+pub mod trace;
 mod treatment;
 
 pub use estimate::Estimate;

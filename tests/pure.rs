@@ -2,6 +2,7 @@
 //!
 //! `cargo test --test pure frames` runs one of them.
 
+mod allocator;
 mod commands;
 mod forecast;
 mod frames;

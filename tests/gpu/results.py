@@ -32,6 +32,10 @@ class Results:
     def has(self, **key):
         return any(all(line.get(name) == value for name, value in key.items()) for line in self.lines)
 
+    def find(self, **key):
+        """The first line that says so."""
+        return next(line for line in self.lines if all(line.get(name) == value for name, value in key.items()))
+
     def add(self, **line):
         self.lines.append(line)
         with self.path.open("a") as file:

@@ -1,0 +1,161 @@
+//! PyTorch's caching allocator, replayed: a trace of allocations and frees goes in, what would be
+//! allocated and reserved comes out, under any allocator settings and on a GPU of any size.
+//!
+//! Follows `DeviceCachingAllocator` of c10/cuda/CUDACachingAllocator.cpp (torch 2.1 to 2.12): best
+//! fit in the pool, else a new segment, else give cached segments back and try again, else out of
+//! memory. Private pools (CUDA graphs) are left out: what happens in them leaves no events.
+
+mod block;
+mod caching;
+mod expandable;
+mod pool;
+mod reclaim;
+mod settings;
+mod sizes;
+
+pub use block::BlockId;
+pub use caching::{CachingAllocator, ReplayRoom};
+pub use settings::AllocatorSettings;
+
+use super::trace::{Trace, TraceBlock, TraceEvent};
+use std::collections::HashMap;
+
+/// What became of a trace under some settings and in some room. All sizes are bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// The most that was allocated at once.
+    pub allocated_peak: u64,
+    /// The most that was reserved at once: what the process needs beside its non-PyTorch memory.
+    pub reserved_peak: u64,
+    /// Reserved at the end.
+    pub reserved: u64,
+    /// How often the cache was flushed and the allocation tried again (`num_alloc_retries`).
+    pub retries: u64,
+    /// Where memory ran out; `None` where the whole trace ran.
+    pub ran_out: Option<RanOut>,
+}
+
+/// The allocation that found no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RanOut {
+    /// Which event of the trace, from 0.
+    pub event: usize,
+    /// Bytes that the program requested.
+    pub requested: u64,
+    /// Allocated at that moment.
+    pub allocated: u64,
+    /// Reserved at that moment, after the cache was flushed.
+    pub reserved: u64,
+    /// The largest block that lay free in the cache.
+    pub largest_free: u64,
+}
+
+/// Plays a trace once from an empty allocator.
+pub fn replay(trace: &Trace, settings: &AllocatorSettings, room: ReplayRoom) -> Replayed {
+    let mut player = Player::new(trace, settings, room);
+    player.play();
+    player.result
+}
+
+/// Plays a step again and again, at most `most` times, until the most that is reserved no longer
+/// grows: how a training settles under settings that it was not recorded under.
+pub fn replay_until_steady(
+    step: &Trace,
+    most: usize,
+    settings: &AllocatorSettings,
+    room: ReplayRoom,
+) -> Replayed {
+    let mut player = Player::new(step, settings, room);
+    for _ in 0..most {
+        let before = player.result.reserved_peak;
+        player.play();
+        if player.result.ran_out.is_some() || player.result.reserved_peak == before {
+            break;
+        }
+        player.begin_again();
+    }
+    player.result
+}
+
+/// An allocator and the blocks that a trace's events name.
+struct Player<'a> {
+    trace: &'a Trace,
+    allocator: CachingAllocator,
+    /// By the number of the allocation, while it is alive.
+    live: Vec<Option<BlockId>>,
+    result: Replayed,
+}
+
+impl<'a> Player<'a> {
+    fn new(trace: &'a Trace, settings: &AllocatorSettings, room: ReplayRoom) -> Player<'a> {
+        let mut player = Player {
+            trace,
+            allocator: CachingAllocator::new(settings.clone(), room),
+            live: Vec::new(),
+            result: Replayed::default(),
+        };
+        player.allocator.place_segments(&trace.segments);
+        for block in &trace.carried {
+            player.allocate(0, *block);
+        }
+        player
+    }
+
+    fn play(&mut self) {
+        for (at, event) in self.trace.events.iter().enumerate() {
+            if self.result.ran_out.is_some() {
+                break;
+            }
+            match event {
+                TraceEvent::Alloc(block) => self.allocate(at, *block),
+                TraceEvent::Free(allocation) => {
+                    let block = self.live.get_mut(*allocation).and_then(Option::take);
+                    if let Some(block) = block {
+                        self.allocator.free(block);
+                    }
+                }
+                TraceEvent::EmptyCache => self.allocator.empty_cache(),
+            }
+        }
+        self.result.reserved_peak = self.allocator.reserved_peak();
+        self.result.reserved = self.allocator.reserved();
+        self.result.retries = self.allocator.retries();
+    }
+
+    fn allocate(&mut self, at: usize, request: TraceBlock) {
+        let block = self.allocator.allocate(request.size, request.stream);
+        self.live.push(block);
+        let allocated = self.allocator.allocated();
+        self.result.allocated_peak = self.result.allocated_peak.max(allocated);
+        if block.is_none() && self.result.ran_out.is_none() {
+            self.result.ran_out = Some(RanOut {
+                event: at,
+                requested: request.size,
+                allocated,
+                reserved: self.allocator.reserved(),
+                largest_free: self.allocator.largest_free(),
+            });
+        }
+    }
+
+    /// What is alive at the end of the step is what the next one finds at its beginning: each block
+    /// that was carried in and freed (a gradient, say) is followed by one of its size.
+    fn begin_again(&mut self) {
+        let carried = self.trace.carried.len();
+        let mut made: HashMap<TraceBlock, Vec<BlockId>> = HashMap::new();
+        let requests: Vec<TraceBlock> = self.trace.allocations().collect();
+        for (request, block) in requests.iter().zip(&self.live).skip(carried).rev() {
+            made.entry(*request).or_default().extend(*block);
+        }
+        self.live.truncate(carried);
+        for (request, block) in self.trace.carried.iter().zip(&mut self.live) {
+            if block.is_none() {
+                *block = made.get_mut(request).and_then(Vec::pop);
+            }
+        }
+        // What is left over has no end in this step: it would pile up, and no steady step does that.
+        for block in made.into_values().flatten() {
+            self.allocator.free(block);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A trace: the allocations and frees of a stretch of a run, as torch's own history has them or as a
+//! rehearsal on fake tensors gives them.
+//!
+//! As text, for recordings, a trace is words with spaces between them: `4096` allocates so many
+//! bytes, `4096@7` does so on stream 7, `-3` frees what was allocated three allocations ago, `!` is
+//! `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
+//! a second `|` may stand where the driver put each segment.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One event of the allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceEvent {
+    /// A block was handed out.
+    Alloc(TraceBlock),
+    /// The block of this allocation went back to its pool (`free_completed`). Allocations are
+    /// numbered from 0, those of [`Trace::carried`] first.
+    Free(usize),
+    /// The program called `torch.cuda.empty_cache`.
+    EmptyCache,
+}
+
+/// What was asked of the allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceBlock {
+    /// Bytes that were requested.
+    pub size: u64,
+    /// The CUDA stream; 0 is the default one.
+    pub stream: u64,
+}
+
+/// A stretch of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// The blocks that were alive when it began, by address.
+    pub carried: Vec<TraceBlock>,
+    /// What happened then.
+    pub events: Vec<TraceEvent>,
+    /// Where the driver put each new segment, in order, where that was recorded. It matters where
+    /// several free blocks have the size that is searched for: the lowest is taken.
+    pub segments: Vec<u64>,
+}
+
+impl Trace {
+    /// Every allocation: those carried in, then those of the events.
+    pub fn allocations(&self) -> impl Iterator<Item = TraceBlock> {
+        let made = self.events.iter().filter_map(|event| match event {
+            TraceEvent::Alloc(block) => Some(*block),
+            TraceEvent::Free(_) | TraceEvent::EmptyCache => None,
+        });
+        self.carried.iter().copied().chain(made)
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for block in &self.carried {
+            write!(f, "{block} ")?;
+        }
+        f.write_str("|")?;
+        let mut allocated = self.carried.len();
+        for event in &self.events {
+            match event {
+                TraceEvent::Alloc(block) => {
+                    allocated += 1;
+                    write!(f, " {block}")?;
+                }
+                TraceEvent::Free(allocation) => write!(f, " -{}", allocated - allocation)?,
+                TraceEvent::EmptyCache => f.write_str(" !")?,
+            }
+        }
+        if !self.segments.is_empty() {
+            f.write_str(" |")?;
+        }
+        for address in &self.segments {
+            write!(f, " {address}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TraceBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.stream {
+            0 => write!(f, "{}", self.size),
+            stream => write!(f, "{}@{stream}", self.size),
+        }
+    }
+}
+
+impl FromStr for Trace {
+    type Err = BadTrace;
+
+    fn from_str(text: &str) -> Result<Trace, BadTrace> {
+        let (carried, events) = text.split_once('|').unwrap_or(("", text));
+        let (events, segments) = events.split_once('|').unwrap_or((events, ""));
+        let address = |word: &str| word.parse().map_err(|_| BadTrace(word.into()));
+        let mut trace = Trace {
+            carried: carried
+                .split_whitespace()
+                .map(block)
+                .collect::<Result<_, _>>()?,
+            events: Vec::new(),
+            segments: segments
+                .split_whitespace()
+                .map(address)
+                .collect::<Result<_, _>>()?,
+        };
+        let mut allocated = trace.carried.len();
+        for word in events.split_whitespace() {
+            let event = match word.strip_prefix('-') {
+                _ if word == "!" => TraceEvent::EmptyCache,
+                Some(ago) => {
+                    let ago: usize = ago.parse().map_err(|_| BadTrace(word.into()))?;
+                    let allocation = allocated.checked_sub(ago).filter(|_| ago > 0);
+                    TraceEvent::Free(allocation.ok_or_else(|| BadTrace(word.into()))?)
+                }
+                None => {
+                    allocated += 1;
+                    TraceEvent::Alloc(block(word)?)
+                }
+            };
+            trace.events.push(event);
+        }
+        Ok(trace)
+    }
+}
+
+fn block(word: &str) -> Result<TraceBlock, BadTrace> {
+    let (size, stream) = word.split_once('@').unwrap_or((word, "0"));
+    match (size.parse(), stream.parse()) {
+        (Ok(size), Ok(stream)) => Ok(TraceBlock { size, stream }),
+        _ => Err(BadTrace(word.into())),
+    }
+}
+
+/// A trace whose sizes are functions of the batch, as a rehearsal gives it: the words of a [`Trace`],
+/// where `x512` stands for so many bytes for each sample.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceTemplate {
+    words: Vec<TemplateWord>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TemplateWord {
+    Fixed(u64),
+    EachSample(u64),
+    FreeAgo(usize),
+}
+
+impl TraceTemplate {
+    /// The events for a batch. Allocations are numbered from `first` on.
+    pub fn events(&self, batch: u64, first: usize) -> Vec<TraceEvent> {
+        let mut allocated = first;
+        let made = self.words.iter().map(|word| {
+            let size = match *word {
+                TemplateWord::FreeAgo(ago) => return TraceEvent::Free(allocated - ago),
+                TemplateWord::Fixed(size) => size,
+                TemplateWord::EachSample(each) => each.saturating_mul(batch),
+            };
+            allocated += 1;
+            TraceEvent::Alloc(TraceBlock { size, stream: 0 })
+        });
+        made.collect()
+    }
+}
+
+impl FromStr for TraceTemplate {
+    type Err = BadTrace;
+
+    fn from_str(text: &str) -> Result<TraceTemplate, BadTrace> {
+        let mut allocated = 0;
+        let read = |word: &str| {
+            let bad = |_| BadTrace(word.into());
+            if let Some(ago) = word.strip_prefix('-') {
+                let ago = ago.parse().map_err(bad)?;
+                return match ago {
+                    1.. if ago <= allocated => Ok(TemplateWord::FreeAgo(ago)),
+                    _ => Err(BadTrace(word.into())),
+                };
+            }
+            allocated += 1;
+            match word.strip_prefix('x') {
+                Some(each) => each.parse().map(TemplateWord::EachSample).map_err(bad),
+                None => word.parse().map(TemplateWord::Fixed).map_err(bad),
+            }
+        };
+        let words = text.split_whitespace().map(read);
+        Ok(TraceTemplate {
+            words: words.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// A word that is no event of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadTrace(pub String);
+
+impl fmt::Display for BadTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} isn't an event of a trace", self.0)
+    }
+}
+
+impl std::error::Error for BadTrace {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_text_and_back() {
+        let text = "512 4096@7 | 1048576 -1 -3 ! 20 -1 | 33554432 0";
+        let trace: Trace = text.parse().unwrap();
+        assert_eq!(trace.carried.len(), 2);
+        assert_eq!(trace.events[1], TraceEvent::Free(2));
+        assert_eq!(trace.events[2], TraceEvent::Free(0));
+        assert_eq!(trace.to_string(), text);
+    }
+
+    #[test]
+    fn a_template_for_a_batch() {
+        let template: TraceTemplate = "x512 4096 -2 x8 -1".parse().unwrap();
+        let trace = Trace {
+            carried: Vec::new(),
+            events: template.events(4, 0),
+            segments: Vec::new(),
+        };
+        assert_eq!(trace.to_string(), "| 2048 4096 -2 32 -1");
+        for bad in ["-1", "x", "5 -2", "x5 -0", "5x"] {
+            assert!(bad.parse::<TraceTemplate>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_no_events() {
+        for bad in [
+            "| x",
+            "| -1",
+            "| 5 -0",
+            "| 5 -9",
+            "a | 5",
+            "| 5@x",
+            "| -",
+            "| 99999999999999999999",
+        ] {
+            assert!(bad.parse::<Trace>().is_err(), "{bad}");
+        }
+    }
+}
