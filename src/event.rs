@@ -12,6 +12,7 @@ mod device;
 mod exit;
 mod patch;
 mod probe;
+mod rehearsal;
 
 pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
@@ -21,6 +22,8 @@ pub use probe::{
     FreeBlocks, GrowingLine, Hello, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase, Pool,
     ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
 };
+
+pub use rehearsal::{OptimizerMemory, Rehearsal, RehearsedVariant};
 
 use crate::command::CommandLine;
 use crate::oom;
@@ -65,6 +68,8 @@ pub enum What {
     Oom(OomRecord),
     /// What a process could be changed in, found when its memory ran out.
     Patchable(Patchable),
+    /// The step that memory ran out in was rehearsed.
+    Rehearsal(Box<Rehearsal>),
     /// A remedy inside a process was applied, or declined.
     Patch(Patched),
     /// A probe's connection ended.

@@ -8,6 +8,7 @@
 use super::estimate::Estimate;
 use super::observation::{Observation, Passes, Unseen};
 use super::partial_step::Progress;
+use super::rehearsed::Rehearsed;
 use super::target::Target;
 use crate::units::Bytes;
 
@@ -40,6 +41,8 @@ pub enum Forecast {
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     observations: Vec<Observation>,
+    /// The step that failed, rehearsed.
+    rehearsed: Option<Rehearsed>,
 }
 
 /// One way in which the observations can be read: a base and bytes for each sample.
@@ -62,7 +65,25 @@ impl Line {
 impl Model {
     /// A model of these observations, the earliest first.
     pub fn of(observations: Vec<Observation>) -> Model {
-        Model { observations }
+        Model {
+            observations,
+            rehearsed: None,
+        }
+    }
+
+    /// With the step that memory ran out in, rehearsed: it counts where no step was seen whole.
+    pub fn with_rehearsal(self, rehearsed: Option<Rehearsed>) -> Model {
+        Model { rehearsed, ..self }
+    }
+
+    /// The rehearsal, where it says more than what was seen.
+    fn rehearsed(&self) -> Option<&Rehearsed> {
+        self.rehearsed.as_ref().filter(|_| self.whole_runs() == 0)
+    }
+
+    /// Whether what is said of a target rests on a rehearsal.
+    pub fn is_rehearsed(&self, target: &Target) -> bool {
+        self.rehearsed().is_some_and(|step| step.knows(target))
     }
 
     /// The same observations, where what was counted as `of` is really `batch`.
@@ -71,7 +92,10 @@ impl Model {
             batch: seen.batch.saturating_mul(batch) / of.max(1),
             ..seen.clone()
         });
-        Model::of(counted.collect())
+        Model {
+            observations: counted.collect(),
+            rehearsed: self.rehearsed.clone().map(|step| step.counted(batch, of)),
+        }
     }
 
     /// Whether anything was observed.
@@ -98,6 +122,9 @@ impl Model {
 
     /// The allocated peak of a target.
     pub fn peak(&self, target: &Target) -> Forecast {
+        if let Some(peak) = self.rehearsed().and_then(|step| step.peak(target)) {
+            return Forecast::Within(peak);
+        }
         if let Some(passes) = self.passes(target) {
             let constant = self.optimizer();
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
@@ -120,6 +147,9 @@ impl Model {
 
     /// What the allocator must be able to reserve for a target.
     pub fn needs(&self, target: &Target) -> Forecast {
+        if let Some(needs) = self.rehearsed().and_then(|step| step.needs(target)) {
+            return Forecast::Within(needs);
+        }
         let factors = target.allocator.factors(&self.observations, target.batch);
         match self.peak(target) {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),

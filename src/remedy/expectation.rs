@@ -11,7 +11,9 @@ use super::inputs::RemedyInputs;
 use super::plan::{Expectation, Remedy, RemedyId};
 use crate::command::CommandLine;
 use crate::event::Phase;
-use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, Unseen};
+use crate::forecast::{
+    Allocator, Forecast, Model, Observation, Rehearsed, Target, Treatment, Unseen,
+};
 use crate::recognize::Reading;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
@@ -46,7 +48,9 @@ impl<'a> Outlook<'a> {
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         Outlook {
-            model: Model::of(observations(inputs, rank, &reading)),
+            model: Model::of(observations(inputs, rank, &reading)).with_rehearsal(
+                rank.and_then(|rank| Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)),
+            ),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
@@ -78,7 +82,7 @@ impl<'a> Outlook<'a> {
         };
         // What was only reckoned is not trusted with more than a half.
         let most = match self.model.whole_runs() {
-            0 => self.reading.at_once / 2,
+            0 if !self.model.is_rehearsed(&like) => self.reading.at_once / 2,
             _ => self.reading.at_once.saturating_sub(1),
         };
         self.model
@@ -218,10 +222,14 @@ impl<'a> Outlook<'a> {
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
         };
-        Expectation {
+        let mut expectation = Expectation {
             peak,
             ..expectation
+        };
+        if self.model.is_rehearsed(target) {
+            expectation.words.push_str("; rehearsed");
         }
+        expectation
     }
 
     /// A lower bound, and why it is no more than that.

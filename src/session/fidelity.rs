@@ -44,6 +44,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Hello(_)
         | What::Structure(_)
         | What::Patchable(_)
+        | What::Rehearsal(_)
         | What::Patch(_)
         | What::ProbeGone(_)
         | What::Epoch(_)

@@ -1,7 +1,7 @@
 //! One process of the training that uses a device, as its probe shows it.
 
 use super::{Resolution, Series, StepMarks};
-use crate::event::{Hello, Patchable, Patched, ProbeDevice, Sample, Step, Structure};
+use crate::event::{Hello, Patchable, Patched, ProbeDevice, Rehearsal, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
 /// One process that initialised CUDA.
@@ -40,6 +40,8 @@ pub struct RankState {
     pub structures: Vec<Structure>,
     /// What it could be changed in, found when its memory ran out.
     pub patchable: Option<Patchable>,
+    /// The step that memory ran out in, rehearsed on fake tensors.
+    pub rehearsal: Option<Rehearsal>,
     /// What became of the patches that the user chose, by name.
     pub patches: Vec<Patched>,
     /// When its probe's connection ended.

@@ -298,7 +298,7 @@ fn oom_fragmentation() -> Story {
         .find(
             Cause::Fragmentation,
             "Fragmented: 4.8 GiB is cached, but the largest free block is 0.4 GiB and 1.2 GiB was requested.",
-            "What is allocated and what was requested would fit. Expandable segments let the \
+            "What is allocated and what was asked for would fit. Expandable segments let the \
              allocator join its free pieces.",
         );
     story.remedies.rotate_left(1);
@@ -327,7 +327,7 @@ fn oom_foreign() -> Story {
         .find(
             Cause::OtherProcess,
             "Another process holds 11.5 GiB of this card: ollama (977, bob).",
-            "Without it the 11.0 GiB allocated and the 1.2 GiB requested fit in 23.6 GiB.",
+            "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );
     story
 }
@@ -354,7 +354,7 @@ fn oom_limit() -> Story {
         })
         .find(
             Cause::Limit,
-            "A memory limit allows the program only 12.0 GiB: 11.6 GiB allocated + 1.2 GiB requested.",
+            "The program may use 12.0 GiB and no more: 11.6 GiB allocated + 1.2 GiB asked for.",
             "The card has 11.3 GiB free. The limit is set by set_per_process_memory_fraction, or \
              by per_process_memory_fraction in the allocator's settings.",
         );

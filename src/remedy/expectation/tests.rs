@@ -62,6 +62,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         structures: Default::default(),
         usages: Default::default(),
         patchable: None,
+        rehearsal: None,
         patches: Vec::new(),
         disconnected: None,
     };

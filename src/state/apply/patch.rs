@@ -1,6 +1,6 @@
 //! What a process can be changed in, and what became of the changes that were chosen.
 
-use crate::event::{Level, PatchOutcome, Patchable, Patched};
+use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal};
 use crate::state::State;
 use crate::units::Moment;
 
@@ -11,6 +11,18 @@ impl State {
     pub(super) fn patchable_found(&mut self, found: &Patchable) {
         if let Some(rank) = self.rank_mut(found.pid) {
             rank.patchable = Some(found.clone());
+        }
+    }
+
+    /// The step that failed, rehearsed; where it could not be, why.
+    pub(super) fn rehearsed(&mut self, at: Moment, rehearsal: &Rehearsal) {
+        let Some(rank) = self.rank_mut(rehearsal.pid) else {
+            return;
+        };
+        rank.rehearsal = Some(rehearsal.clone());
+        if let Some(why) = rehearsal.why_not() {
+            let text = format!("the step that failed can't be rehearsed: {why}");
+            self.note(at, Level::Info, text);
         }
     }
 

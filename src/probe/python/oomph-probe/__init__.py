@@ -21,6 +21,15 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     dump           PyTorch's own snapshot, saved at an OOM
     wire           one JSON object per line over the UI's Unix socket
 
+After an OOM in the first steps, to know what another batch or a remedy would need:
+
+    roots          notes how the model is called, and sees an OOM leave the call or its backward
+    rehearsals     decides what is rehearsed and for how long
+    rehearsal      one step on fake tensors, as a trace of allocations and frees
+    fakes          copies of the model in which every tensor is fake
+    effects        stops a rehearsal before it has a visible effect
+    optimizers     how much state an optimizer will keep
+
 Only where the user chose a patch at runtime, and then they change what they say:
 
     patches        which ones, and what became of them
@@ -52,6 +61,8 @@ def start():
     here = process.Process(torch)
     if here.patches is not None:
         here.patches.install()
+    if here.roots is not None:
+        here.roots.install()
     torch.cuda._lazy_call(here.arm)
 
 

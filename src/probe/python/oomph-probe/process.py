@@ -14,6 +14,8 @@ from . import (
     observer,
     patches,
     recording,
+    rehearsals,
+    roots,
     sampler,
     steps,
     structure,
@@ -36,6 +38,7 @@ class Process:
         self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
         self.recording = self.make_recording()
         self.patches = patches.of_environment(torch, self.version)
+        self.roots = self.make_roots()
         self.armed = False
         self.live = False
         self.finished = False
@@ -46,6 +49,17 @@ class Process:
             return None
         seconds = milliseconds("OOMPH_PROBE_SETTLE_MS", 5000, at_least=10)
         return recording.Recording(self.torch, seconds)
+
+    def make_roots(self):
+        """What notes the model's calls, so that a step can be rehearsed; or None."""
+        if os.environ.get("OOMPH_PROBE_REHEARSE") == "0" or self.version < roots.SINCE:
+            return None
+        return roots.Roots(self.torch, self.ran_out)
+
+    def ran_out(self, call, phase):
+        """An out-of-memory has left a call of the model, or its backward."""
+        if self.live and self.resting is None:
+            self.rehearsals.ran_out(call, phase)
 
     def arm(self):
         """Runs inside torch's CUDA initialisation; an exception here would make that fail."""
@@ -64,6 +78,7 @@ class Process:
         self.structure = structure.Structure(self.torch, self.pid)
         self.census = census.Census(self)
         self.steps = steps.Steps(self)
+        self.rehearsals = rehearsals.Rehearsals(self)
         self.owners = frames.Owners(self.torch)
         self.growth = growth.Growth(self, self.owners)
         self.wire = wire.Wire(self.socket, lambda: hello.compose(self))

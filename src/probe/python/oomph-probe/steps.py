@@ -85,6 +85,8 @@ class Steps:
             return
         self.count += 1
         self.ended_at = now
+        if self.process.roots is not None:
+            self.process.roots.step_ended(self.count)
         if step is None or step[3] is None:
             return
         _, began, device, before = step

@@ -1,0 +1,176 @@
+"""Copies of a model and of the arguments of a call in which every tensor is fake: a shape, a dtype and
+strides, no memory. The originals are only read.
+
+Copied are modules, tensors, plain containers and, one level deep, plain objects (a model's config); what
+else hangs on a module (a trainer, a dataset) is shared, since a rehearsal is stopped before it could write
+or send anything.
+"""
+import functools
+import types
+
+# Objects in one model; more are no model that can be copied in time.
+MOST = 200000
+CONTAINERS = (list, tuple, dict, set, frozenset)
+# Hooks are the program's own: they would run with their effects.
+HOOKS = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+
+
+class CannotCopy(Exception):
+    """Why, in words that a person reads."""
+
+
+class Copier:
+    """Copies under one FakeTensorMode; the same object gives the same copy."""
+
+    def __init__(self, torch, mode, device):
+        self.torch = torch
+        self.mode = mode
+        self.device = device
+        self.memo = {}
+        self.kept = []
+        self.tensors = []
+        # Sizes on the device of all tensors, and of the trained parameters, in bytes.
+        self.weights, self.trained = [], []
+
+    def of(self, value):
+        key = id(value)
+        if key in self.memo:
+            return self.memo[key]
+        if len(self.memo) > MOST:
+            raise CannotCopy("the model has too many parts")
+        copy = self.make(value)
+        self.memo[key] = copy
+        # An id is only good while its object lives.
+        self.kept.append(value)
+        return copy
+
+    def make(self, value):
+        kind = type(value)
+        if value is None or kind in (int, float, bool, str, bytes, complex):
+            return value
+        if isinstance(value, self.torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, self.torch.nn.Module):
+            return self.module(value)
+        if kind in CONTAINERS or isinstance(value, CONTAINERS):
+            return self.container(value)
+        if kind is types.MethodType:
+            return types.MethodType(self.of(value.__func__), self.of(value.__self__))
+        if kind is functools.partial:
+            arguments = [self.of(each) for each in value.args]
+            named = {name: self.of(each) for name, each in value.keywords.items()}
+            return functools.partial(self.of(value.func), *arguments, **named)
+        if kind is types.FunctionType:
+            return self.function(value)
+        return self.plain(value)
+
+    def tensor(self, tensor):
+        torch = self.torch
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_buffer(torch, tensor):
+            raise CannotCopy("%s is a tensor of its own kind" % type(tensor).__name__)
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            raise CannotCopy("it has sparse or quantized tensors")
+        with self.mode:
+            copy = torch.empty_strided(
+                tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device=tensor.device
+            )
+        self.tensors.append(copy)
+        if tensor.device == self.device:
+            self.weights.append(copy.untyped_storage().nbytes())
+        if isinstance(tensor, torch.nn.Parameter):
+            if tensor.device == self.device and tensor.requires_grad:
+                self.trained.append(copy.untyped_storage().nbytes())
+            return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+        return copy.requires_grad_(True) if tensor.requires_grad else copy
+
+    def module(self, module):
+        torch = self.torch
+        if isinstance(module, torch.jit.ScriptModule):
+            raise CannotCopy("%s is compiled by TorchScript" % type(module).__name__)
+        copy = type(module).__new__(type(module))
+        self.memo[id(module)] = copy
+        state = copy.__dict__
+        for name, value in list(module.__dict__.items()):
+            state[name] = type(value)() if name in HOOKS else self.of(value)
+        return copy
+
+    def container(self, value):
+        kind = type(value)
+        if isinstance(value, dict):
+            if kind not in (dict,) and not hasattr(value, "copy"):
+                raise CannotCopy("%s cannot be copied" % kind.__name__)
+            copy = value.copy() if kind is not dict else {}
+            self.memo[id(value)] = copy
+            for key in list(value):
+                copy[key] = self.of(value[key])
+            return copy
+        items = [self.of(each) for each in value]
+        if kind in CONTAINERS:
+            return kind(items)
+        if hasattr(value, "_fields"):
+            return kind(*items)
+        if isinstance(value, list):
+            copy = value.copy() if kind is list else kind.__new__(kind)
+            copy[:] = items
+            return copy
+        return value
+
+    def function(self, function):
+        """With cells that hold copies, where they hold a model's parts."""
+        if not function.__closure__:
+            return function
+        cells, is_same = [], True
+        for cell in function.__closure__:
+            try:
+                held = cell.cell_contents
+            except ValueError:
+                cells.append(cell)
+                continue
+            wanted = (self.torch.nn.Module, types.MethodType, types.FunctionType, functools.partial)
+            copy = self.of(held) if isinstance(held, wanted) else held
+            is_same = is_same and copy is held
+            cells.append(types.CellType(copy))
+        if is_same:
+            return function
+        copy = types.FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__dict__.update(function.__dict__)
+        return copy
+
+    def plain(self, value):
+        """An object of the program's own whose state is its attributes: a copy that shares them."""
+        kind = type(value)
+        if kind.__flags__ & (1 << 9) == 0 or isinstance(value, type) or not hasattr(value, "__dict__"):
+            return value
+        if kind.__basicsize__ != PLAIN_SIZE or kind.__reduce_ex__ is not object.__reduce_ex__:
+            return value
+        copy = object.__new__(kind)
+        copy.__dict__.update(value.__dict__)
+        return copy
+
+
+class Plain:
+    """What an object with attributes and nothing else is like."""
+
+
+PLAIN_SIZE = Plain.__basicsize__
+
+
+def is_buffer(torch, tensor):
+    kind = getattr(torch.nn, "Buffer", None)
+    return kind is not None and type(tensor) is kind
+
+
+def blocks(size):
+    """What the allocator takes for so many bytes."""
+    return max(512, -(-size // 512) * 512) if size else 0

@@ -1,0 +1,49 @@
+"""How the optimizer of a program uses memory, before its first step has shown it: by its class and its
+settings (torch/optim/*.py). Looked for among the collector's objects once memory has run out.
+"""
+import gc
+
+# State tensors of a parameter's size for each parameter; settings that add one.
+STATES = {
+    "Adadelta": 2, "Adafactor": 0, "Adagrad": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "ASGD": 1, "Lion": 1,
+    "Muon": 1, "NAdam": 2, "RAdam": 2, "RMSprop": 1, "Rprop": 2, "SGD": 0,
+}
+ADDING = ("amsgrad", "momentum", "centered")
+# Of these the setting is no tensor of its own.
+PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
+
+
+def of(torch, device):
+    """The line's part for the optimizer of the most parameters on a device; None where there is none."""
+    found = [each for each in gc.get_objects() if isinstance_of(each, torch.optim.Optimizer)]
+    sized = [(size_of(each, device), at) for at, each in enumerate(found)]
+    sized = [entry for entry in sized if entry[0] > 0]
+    return describe(found[max(sized)[1]]) if sized else None
+
+
+def isinstance_of(each, kind):
+    # `isinstance` asks the object for its class, which may run the program's code.
+    return kind in type(each).__mro__
+
+
+def size_of(optimizer, device):
+    return sum(
+        parameter.numel()
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter.device == device
+    )
+
+
+def describe(optimizer):
+    names = [base.__name__ for base in type(optimizer).__mro__]
+    name = next((name for name in names if name in STATES), None)
+    group = optimizer.param_groups[0]
+    line = {"class": names[0], "has_state": len(optimizer.state) > 0}
+    if name is not None:
+        added = sum(1 for setting in ADDING if group.get(setting) and name not in PLAIN_MOMENTUM)
+        added += bool(group.get("amsgrad")) if name in PLAIN_MOMENTUM else 0
+        line["states"] = STATES[name] + added
+    # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
+    line["foreach"] = group.get("foreach") is not False and not group.get("fused") and "foreach" in group
+    return line

@@ -1,0 +1,245 @@
+"""One training step on fake tensors: what a call of the model, its loss and its backward would allocate
+and free, without a kernel, a byte of device memory or a change to the program.
+
+torch's FakeTensorMode runs the model's own code; every new storage on the GPU is an allocation, its end a
+free. It runs on a thread of its own, so that nothing of the failed one (excluded dispatch keys, autocast,
+grad mode) reaches it, and ends at a deadline that is looked at in every operation. Before anything that could
+be seen outside (effects.py) and before a collective it stops.
+"""
+import ctypes
+import threading
+import time
+import weakref
+
+from . import blocks, effects, fakes, roots
+from .effects import Stopped
+
+COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
+
+
+class Variant:
+    """What is tried in place of the step as it was; `batch` is (from, to) of the first dimension."""
+
+    def __init__(self, batch=None, amp=False, checkpointing=False):
+        self.batch = batch
+        self.amp = amp
+        self.checkpointing = checkpointing
+
+
+class Trace:
+    """Allocations and frees in order, in the words of src/forecast/trace.rs, and where phases end."""
+
+    def __init__(self, device):
+        self.device = device
+        self.words = []
+        self.count = 0
+        self.live = {}
+        self.allocated = self.peak = 0
+        self.marks = {}
+        self.is_over = False
+
+    def allocate(self, storage):
+        size = storage.nbytes()
+        if size == 0:
+            return
+        number, self.count = self.count, self.count + 1
+        self.words.append(str(size))
+        self.allocated += fakes.blocks(size)
+        self.peak = max(self.peak, self.allocated)
+        self.live[number] = weakref.ref(storage, lambda _: self.free(number, size))
+
+    def free(self, number, size):
+        if self.is_over or self.live.pop(number, None) is None:
+            return
+        self.words.append("-%d" % (self.count - number))
+        self.allocated -= fakes.blocks(size)
+
+    def mark(self, phase):
+        self.marks[phase] = len(self.words)
+
+
+class Rehearsal:
+    """One variant of one call, until a moment."""
+
+    def __init__(self, torch, call, variant, until):
+        self.torch = torch
+        self.call = call
+        self.variant = variant
+        self.until = until
+        self.trace = Trace(call.device)
+        self.known = set()
+        self.weights, self.trained = [], []
+        self.has_convolutions = False
+
+    def run(self):
+        """The trace; raises `Stopped`, or what the model or torch raises on fake tensors."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        torch, call, variant = self.torch, self.call, self.variant
+        if any(isinstance(each, torch.nn.RNNBase) for each in call.module().modules()):
+            raise Stopped("cuDNN's recurrent layers have no fake implementation")
+        mode = FakeTensorMode(allow_non_fake_inputs=False)
+        copier = fakes.Copier(torch, mode, call.device)
+        module = copier.of(call.module())
+        self.weights, self.trained = copier.weights, copier.trained
+        self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
+        args, kwargs = self.arguments(mode)
+        if variant.checkpointing:
+            self.checkpoint(module)
+        # What was there before the call is no allocation of it, nor is a view of it.
+        for each in leaves(torch, [args, kwargs]) + copier.tensors:
+            self.known.add(each.untyped_storage()._cdata)
+        try:
+            with effects.Guard(), mode, self.recorder(), self.autocast():
+                outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
+                del args, kwargs
+                self.trace.mark("forward")
+                loss = self.loss(outputs)
+            del outputs
+            with effects.Guard(), mode, self.recorder():
+                self.trace.mark("loss")
+                loss.backward()
+                del loss
+                self.trace.mark("backward")
+        finally:
+            self.trace.is_over = True
+        return self.trace
+
+    def arguments(self, mode):
+        """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
+        with mode:
+            args = [self.made(each) for each in self.call.args]
+            return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
+
+    def made(self, value):
+        """A fake for every shape; a list of as many as the batch is made as long as the new one."""
+        was, now = self.variant.batch or (None, None)
+        if isinstance(value, roots.Shape):
+            shape, stride = value.shape, value.stride
+            if shape and shape[0] == was and was != now:
+                shape = (now,) + shape[1:]
+                # The first dimension is mostly the outermost one, whose stride need not change.
+                if any(step > stride[0] for step in stride[1:]):
+                    stride = tuple(step if step <= stride[0] else step * now // was for step in stride)
+            made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
+            return made.requires_grad_(value.requires_grad)
+        if isinstance(value, dict):
+            return {key: self.made(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.made(each) for each in value)
+        return value
+
+    def autocast(self):
+        enabled, dtype, cache = self.call.autocast
+        if self.variant.amp:
+            enabled, dtype = True, self.torch.bfloat16
+        return self.torch.autocast(self.call.device.type, enabled=enabled, dtype=dtype, cache_enabled=cache)
+
+    def checkpoint(self, module):
+        """The repeated blocks recomputed in backward, as the patch of that name has them."""
+        from torch.utils.checkpoint import checkpoint
+
+        found = 0
+        for group in blocks.find(module):
+            if group.why_not is not None:
+                continue
+            for block in group.members:
+                found += 1
+                forward = block.forward
+
+                def run(*args, _forward=forward, **kwargs):
+                    return checkpoint(
+                        _forward, *args, use_reentrant=False, preserve_rng_state=False,
+                        determinism_check="none", **kwargs
+                    )
+
+                block.forward = run
+        if not found:
+            raise Stopped("no repeated blocks were found")
+
+    def loss(self, outputs):
+        """A scalar to go backward from: the model's own where it returns one, else the usual one for its
+        output."""
+        torch = self.torch
+        tensors = [each for each in leaves(torch, outputs) if each.requires_grad and each.is_floating_point()]
+        if not tensors:
+            raise Stopped("what the model returns has no gradient")
+        scalars = [each for each in tensors if each.dim() == 0]
+        if scalars:
+            self.trace.marks["own loss"] = 1
+            return sum(scalars[1:], scalars[0])
+        logits = max(tensors, key=lambda each: each.numel())
+        return usual_loss(torch, logits)
+
+    def recorder(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        rehearsal, trace, known, device = self, self.trace, self.known, self.call.device
+        torch = self.torch
+
+        class Recorder(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                rehearsal.look_at_clock()
+                if func.namespace in COLLECTIVES:
+                    raise Stopped("it talks to other ranks")
+                if "convolution" in func.name():
+                    rehearsal.has_convolutions = True
+                made = func(*args, **(kwargs or {}))
+                for tensor in leaves(torch, made):
+                    if tensor.device != device:
+                        continue
+                    storage = tensor.untyped_storage()
+                    key = storage._cdata
+                    if key not in known:
+                        known.add(key)
+                        weakref.finalize(storage, known.discard, key)
+                        trace.allocate(storage)
+                return made
+
+        return Recorder()
+
+    def look_at_clock(self):
+        if time.monotonic() > self.until:
+            raise Stopped("it took too long")
+
+
+def leaves(torch, value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [leaf for each in value.values() for leaf in leaves(torch, each)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for each in value for leaf in leaves(torch, each)]
+    inner = getattr(value, "__dict__", None)
+    return [leaf for each in inner.values() for leaf in leaves(torch, each)] if inner else []
+
+
+def usual_loss(torch, logits):
+    """Cross-entropy over the classes: the last dimension of [N, C] and of [N, T, C], the second of images."""
+    if logits.dim() >= 4:
+        targets = torch.empty((logits.shape[0],) + tuple(logits.shape[2:]), dtype=torch.long, device=logits.device)
+        return torch.nn.functional.cross_entropy(logits, targets)
+    if logits.dim() < 2:
+        return logits.sum()
+    flat = logits.flatten(0, -2)
+    targets = torch.empty(flat.shape[:1], dtype=torch.long, device=logits.device)
+    return torch.nn.functional.cross_entropy(flat, targets)
+
+
+def on_own_thread(work, patience):
+    """Runs `work` on a thread of its own and waits at most `patience` seconds: (result, error)."""
+    answer = []
+
+    def run():
+        try:
+            answer.append((work(), None))
+        except BaseException as error:
+            answer.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(patience)
+    if not answer and thread.is_alive():
+        # A loop that makes no operation does not look at the clock: it ends at its next instruction.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
+    return answer[0] if answer else (None, Stopped("it did not end in time"))

@@ -1,0 +1,198 @@
+"""Notes how the program calls its model, so that the step can be rehearsed once memory has run out: the
+outermost module that is called with gradients, the shapes of its arguments, and autocast. No tensor is kept.
+
+`Module.__call__` is wrapped during the program's first steps and put back after them: from then on whole steps
+have been seen. An OutOfMemoryError is handled when it leaves the model's call, so OOMs that the allocator or
+cuDNN recover from are never seen. One in backward is handled when it leaves the engine: on the engine's own
+thread a rehearsal's backward would wait for itself.
+"""
+import sys
+import threading
+import weakref
+
+from . import calls
+
+# Autocast by the kind of device.
+SINCE = (2, 4)
+# Steps after which a training's own trace says more than a rehearsal.
+SETTLED_STEPS = 3
+# Calls without a step after which a program that never trains is left in peace.
+ENOUGH = 20000
+# Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
+WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
+MOST_LEAVES = 256
+
+
+class Shape:
+    """What a tensor was like."""
+
+    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
+
+    def __init__(self, tensor):
+        self.shape = tuple(tensor.shape)
+        self.stride = tensor.stride()
+        self.dtype = tensor.dtype
+        self.device = tensor.device
+        self.requires_grad = tensor.requires_grad
+
+
+class CannotNote(Exception):
+    """An argument that says nothing without being kept."""
+
+
+class Call:
+    """A call of a model."""
+
+    def __init__(self, torch, module, args, kwargs, before):
+        # Allocated on its device when it began.
+        self.before = before
+        self.module = weakref.ref(module)
+        self.args = [noted(torch, each) for each in args]
+        self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
+        self.device = device_of(module)
+        kind = self.device.type
+        self.autocast = (
+            torch.is_autocast_enabled(kind),
+            torch.get_autocast_dtype(kind),
+            torch.is_autocast_cache_enabled(),
+        )
+
+    def key(self):
+        """The same for calls that would be rehearsed to the same end."""
+        return repr((id(self.module()), shapes_of(self.args), shapes_of(self.kwargs), self.autocast))
+
+
+class Roots:
+    """The model calls of one process."""
+
+    def __init__(self, torch, ran_out):
+        self.torch = torch
+        self.ran_out = ran_out
+        self.inside = threading.local()
+        self.latest = None
+        self.calls = 0
+        self.module = self.original = self.ours = None
+        self.backward = None
+
+    def install(self):
+        """Right after `import torch`; does nothing where this torch has not all that it takes."""
+        torch = self.torch
+        graph = sys.modules.get("torch.autograd.graph")
+        if not hasattr(graph, "_engine_run_backward") or not hasattr(torch, "get_autocast_dtype"):
+            return
+        self.module = torch.nn.Module
+        self.original = original = self.module.__call__
+        inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
+        is_compiling = calls.is_compiling_of(torch)
+
+        def __call__(self, *args, **kwargs):
+            if is_compiling() or getattr(inside, "depth", 0):
+                return original(self, *args, **kwargs)
+            noted = roots.note(self, args, kwargs)
+            inside.depth = 1 if noted else 0
+            try:
+                return original(self, *args, **kwargs)
+            except error:
+                inside.depth = 0
+                roots.left("forward")
+                raise
+            finally:
+                inside.depth = 0
+
+        calls.keep_from_compiling([sys.modules[__name__]])
+        self.ours = calls.as_if_torchs_own(__call__, original)
+        self.module.__call__ = self.ours
+        self.wrap_backward(graph, error)
+
+    def wrap_backward(self, graph, error):
+        original, roots = graph._engine_run_backward, self
+
+        def _engine_run_backward(*args, **kwargs):
+            try:
+                return original(*args, **kwargs)
+            except error:
+                roots.left("backward")
+                raise
+
+        ours = calls.as_if_torchs_own(_engine_run_backward, original)
+        places = [graph, self.torch.autograd]
+        self.backward = original, ours, [place for place in places if hasattr(place, "_engine_run_backward")]
+        for place in self.backward[2]:
+            place._engine_run_backward = ours
+
+    def rest(self):
+        """Puts the originals back, unless somebody else has wrapped them since."""
+        if self.backward is None:
+            return
+        if self.module.__call__ is self.ours:
+            self.module.__call__ = self.original
+        original, ours, places = self.backward
+        for place in places:
+            if place._engine_run_backward is ours:
+                place._engine_run_backward = original
+        self.backward = None
+
+    def step_ended(self, count):
+        if count >= SETTLED_STEPS:
+            self.rest()
+
+    def note(self, module, args, kwargs):
+        """Whether this is the call of a model that is trained on a GPU."""
+        try:
+            self.calls += 1
+            if self.calls > ENOUGH:
+                self.rest()
+                return False
+            if not self.torch.is_grad_enabled() or type(module).__name__ in WRAPPERS:
+                return False
+            device = device_of(module)
+            if device is None or device.type != "cuda":
+                return False
+            before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
+            self.latest = Call(self.torch, module, args, kwargs, before)
+            return True
+        except Exception:
+            self.latest = None
+            return False
+
+    def left(self, phase):
+        """An out-of-memory leaves a model's call or the backward of its loss."""
+        try:
+            if self.latest is not None:
+                self.ran_out(self.latest, phase)
+        except Exception:
+            pass
+
+
+def device_of(module):
+    """Where the parameters that are trained lie; None where there are none or on several devices."""
+    devices = {each.device for each in module.parameters() if each.requires_grad}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def noted(torch, value, depth=4):
+    """A value with the shapes of its tensors in their places."""
+    if isinstance(value, torch.Tensor):
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            raise CannotNote
+        return Shape(value)
+    if value is None or type(value) in (bool, int, float, str, torch.dtype, torch.device):
+        return value
+    if depth and type(value) in (list, tuple) and len(value) <= MOST_LEAVES:
+        return type(value)(noted(torch, each, depth - 1) for each in value)
+    if depth and isinstance(value, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in value.items()}
+    data = getattr(value, "data", None)
+    if depth and isinstance(data, dict):
+        return {key: noted(torch, each, depth - 1) for key, each in data.items()}
+    raise CannotNote
+
+
+def shapes_of(value):
+    if isinstance(value, Shape):
+        return value.shape, str(value.dtype)
+    if isinstance(value, dict):
+        return sorted((str(key), shapes_of(each)) for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return [shapes_of(each) for each in value]
+    return None

@@ -1,0 +1,126 @@
+"""A rehearsal's parts that need no torch: sizes as functions of the batch, what an optimizer keeps, what is noted of
+a call, and what a rehearsal is stopped before. Whole rehearsals need torch: tests/gpu/rehearsal.py."""
+import os
+import tempfile
+import threading
+import types
+import unittest
+
+import fake_torch
+import support  # noqa: F401
+from _oomph_probe import effects, optimizers, rehearsal, rehearsals, roots
+
+
+class Templates(unittest.TestCase):
+    def test_a_multiple_of_the_batch_grows_with_it(self):
+        words = [str(1009 * 512), "4096", "-2", str(1009 * 4096)]
+        self.assertEqual(rehearsals.template(words, 1009, set()), "x512 4096 -2 x4096")
+
+    def test_a_parameters_size_never_does(self):
+        self.assertEqual(rehearsals.template([str(1009 * 512)], 1009, {1009 * 512}), str(1009 * 512))
+
+
+class Optimizers(unittest.TestCase):
+    def described(self, name, group, bases=(), state=()):
+        kind = type(name, bases or (object,), {})
+        optimizer = kind()
+        optimizer.param_groups, optimizer.state = [group], dict.fromkeys(state)
+        return optimizers.describe(optimizer)
+
+    def test_what_each_keeps_for_a_parameter(self):
+        for name, group, states in [
+            ("AdamW", {"foreach": None}, 2),
+            ("AdamW", {"foreach": None, "amsgrad": True}, 3),
+            ("SGD", {"momentum": 0, "foreach": None}, 0),
+            ("SGD", {"momentum": 0.9, "foreach": None}, 1),
+            ("RMSprop", {"momentum": 0.9, "centered": True}, 3),
+        ]:
+            self.assertEqual(self.described(name, group)["states"], states, (name, group))
+
+    def test_one_that_is_derived_from_a_known_one(self):
+        adam = type("Adam", (), {})
+        line = self.described("Mine", {"foreach": False}, bases=(adam,))
+        self.assertEqual((line["class"], line["states"], line["foreach"]), ("Mine", 2, False))
+
+    def test_an_unknown_one_says_nothing_of_its_state(self):
+        line = self.described("Shampoo", {}, state=("a",))
+        self.assertNotIn("states", line)
+        self.assertTrue(line["has_state"])
+
+
+class Notes(unittest.TestCase):
+    def shape(self, *shape):
+        made = roots.Shape.__new__(roots.Shape)
+        made.shape, made.dtype = shape, "float32"
+        return made
+
+    def call(self, *args, **kwargs):
+        return types.SimpleNamespace(args=args, kwargs=kwargs)
+
+    def test_the_batch_is_what_most_tensors_begin_with(self):
+        call = self.call(self.shape(8, 512), mask=self.shape(8, 512), table=self.shape(512, 64))
+        self.assertEqual(rehearsals.batch_of(call), 8)
+        self.assertEqual(rehearsals.batch_of(self.call([self.shape(3, 4)], {"x": self.shape(3)})), 3)
+        self.assertIsNone(rehearsals.batch_of(self.call(1, "x")))
+
+    def test_plain_values_and_containers_are_noted_and_nothing_else(self):
+        torch = types.SimpleNamespace(Tensor=fake_torch.Tensor, nn=None, dtype=int, device=int)
+        self.assertEqual(roots.noted(torch, {"a": [1, ("b", None)]}), {"a": [1, ("b", None)]})
+        with self.assertRaises(roots.CannotNote):
+            roots.noted(torch, object())
+
+
+class Effects(unittest.TestCase):
+    def test_nothing_is_written_while_the_guard_is_there(self):
+        with tempfile.TemporaryFile("w+") as file:
+            with self.assertRaises(effects.Stopped), effects.Guard():
+                file.write("x")
+            with self.assertRaises(effects.Stopped), effects.Guard():
+                print("x", file=file)
+            file.seek(0)
+            self.assertEqual(file.read(), "")
+            file.write("afterwards it is")
+
+    def test_a_library_that_writes_is_stopped_as_well(self):
+        read, write = os.pipe()
+        try:
+            with self.assertRaises(effects.Stopped), effects.Guard():
+                os.fdopen(write, "w", closefd=False).write("x")
+        finally:
+            os.close(read), os.close(write)
+
+    def test_other_threads_go_on(self):
+        written = []
+        with effects.Guard():
+            with tempfile.TemporaryFile("w") as file:
+                thread = threading.Thread(target=lambda: written.append(file.write("x")))
+                thread.start()
+                thread.join()
+        self.assertEqual(written, [1])
+
+
+class OwnThread(unittest.TestCase):
+    def test_what_it_raises_comes_back(self):
+        def fail():
+            raise ValueError("no")
+
+        self.assertIsInstance(rehearsal.on_own_thread(fail, 5)[1], ValueError)
+        self.assertEqual(rehearsal.on_own_thread(lambda: 5, 5), (5, None))
+
+    def test_a_loop_that_never_ends_is_ended(self):
+        ended = threading.Event()
+
+        def loop():
+            try:
+                while True:
+                    pass
+            finally:
+                ended.set()
+
+        result, error = rehearsal.on_own_thread(loop, 0.05)
+        self.assertIsInstance(error, effects.Stopped)
+        self.assertTrue(ended.wait(10))
+
+
+if __name__ == "__main__":
+    unittest.main()
