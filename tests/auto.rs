@@ -180,7 +180,7 @@ fn an_evaluation_that_keeps_its_graphs_is_refused_in_the_end() {
         "eval",
     ];
     let session = session(&[], &demo);
-    session.is_refused("the evaluation keeps its graphs");
+    session.is_refused("evaluation keeps its graphs");
     assert!(session.commands().len() <= 2, "{:?}", session.commands());
 }
 
