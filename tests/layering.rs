@@ -224,10 +224,16 @@ fn modules(sources: &Sources) -> Modules {
         .collect()
 }
 
+/// `app` still has circles, and names that others have too.
+fn without_app() -> Sources {
+    let mut sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    sources.retain(|(file, _)| !file.starts_with("app/") && file != "app.rs");
+    sources
+}
+
 #[test]
-#[ignore = "the last of them are being mended"]
 fn no_files_import_each_other_in_a_circle() {
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let sources = without_app();
     let circles = circles(&modules(&sources));
     assert!(circles.is_empty(), "\n{}\n", circles.join("\n"));
 }
@@ -255,9 +261,8 @@ fn circles_are_found_through_names_that_are_handed_on() {
 }
 
 #[test]
-#[ignore = "the last of them are being mended"]
 fn no_two_types_have_one_name() {
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let sources = without_app();
     let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (file, text) in &sources {
         for (name, line) in Source::read(text, &module_of(file)).types {
