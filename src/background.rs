@@ -2,7 +2,7 @@
 //! own streams, to the recording.
 //!
 //! A disk may hang and a terminal may be stopped with Ctrl-S. So the loop only puts bytes into a
-//! bounded queue; the thread owns the destination and does the waiting. A [`Policy`] decides what
+//! bounded queue; the thread owns the destination and does the waiting. A [`OverflowPolicy`] decides what
 //! happens when the queue is full or a write fails. The keeper depends on this room: nothing here
 //! panics, and memory is bounded.
 
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What happens when the queue is full or a write fails.
 #[derive(Debug)]
-pub(crate) enum Policy {
+pub(crate) enum OverflowPolicy {
     /// Nothing is dropped: the loop asks for [`BackgroundWriter::room`] before it pushes. This
     /// eventfd wakes it when there is room again, or when everything is written.
     Block { wake: OwnedFd },
@@ -57,18 +57,18 @@ pub(crate) enum Policy {
     Retry { retry: Duration, kept: usize },
 }
 
-impl Policy {
+impl OverflowPolicy {
     fn retry(&self) -> Duration {
         match self {
-            Policy::Block { .. } => Duration::ZERO,
-            Policy::Drop { retry } | Policy::Retry { retry, .. } => *retry,
+            OverflowPolicy::Block { .. } => Duration::ZERO,
+            OverflowPolicy::Drop { retry } | OverflowPolicy::Retry { retry, .. } => *retry,
         }
     }
 
     fn kept(&self) -> usize {
         match self {
-            Policy::Block { .. } | Policy::Drop { .. } => 0,
-            Policy::Retry { kept, .. } => *kept,
+            OverflowPolicy::Block { .. } | OverflowPolicy::Drop { .. } => 0,
+            OverflowPolicy::Retry { kept, .. } => *kept,
         }
     }
 }
@@ -103,7 +103,7 @@ struct Shared {
     more: Condvar,
     /// There is room, or the thread has ended.
     less: Condvar,
-    policy: Policy,
+    policy: OverflowPolicy,
 }
 
 #[derive(Debug)]
@@ -131,8 +131,8 @@ impl Shared {
 
     fn has_room(&self, state: &WriterState, bytes: usize, keep: bool) -> bool {
         let room = match (&self.policy, keep) {
-            (Policy::Block { .. }, _) => usize::MAX,
-            (Policy::Retry { kept, .. }, true) if state.failed.is_some() => *kept,
+            (OverflowPolicy::Block { .. }, _) => usize::MAX,
+            (OverflowPolicy::Retry { kept, .. }, true) if state.failed.is_some() => *kept,
             (_, true) => state.queue.capacity() * 2,
             (_, false) => state.queue.capacity(),
         };
@@ -159,7 +159,7 @@ impl BackgroundWriter {
     pub(crate) fn start(
         name: &str,
         capacity: usize,
-        policy: Policy,
+        policy: OverflowPolicy,
         destination: impl Destination,
     ) -> io::Result<BackgroundWriter> {
         let shared = Arc::new(Shared {
@@ -225,7 +225,7 @@ impl BackgroundWriter {
         if !keep && !state.rest(self.shared.policy.retry()).is_zero() {
             return state.drop_unit(unit, bytes.len());
         }
-        if let Policy::Drop { .. } = self.shared.policy
+        if let OverflowPolicy::Drop { .. } = self.shared.policy
             && !self.shared.has_room(&state, bytes.len(), keep)
         {
             state = self.wait_for_room(state, bytes.len());

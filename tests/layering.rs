@@ -207,7 +207,7 @@ fn the_map_names_only_files_that_exist() {
 
 #[test]
 fn imports_run_downwards_only() {
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let sources = the_sources();
     assert!(sources.len() > 10, "the sources were found");
     let wrong = violations(&sources, &the_map());
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
@@ -224,17 +224,13 @@ fn modules(sources: &Sources) -> Modules {
         .collect()
 }
 
-/// `app` still has circles, and names that others have too.
-fn without_app() -> Sources {
-    let mut sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    sources.retain(|(file, _)| !file.starts_with("app/") && file != "app.rs");
-    sources
+fn the_sources() -> Sources {
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
 
 #[test]
 fn no_files_import_each_other_in_a_circle() {
-    let sources = without_app();
-    let circles = circles(&modules(&sources));
+    let circles = circles(&modules(&the_sources()));
     assert!(circles.is_empty(), "\n{}\n", circles.join("\n"));
 }
 
@@ -262,7 +258,7 @@ fn circles_are_found_through_names_that_are_handed_on() {
 
 #[test]
 fn no_two_types_have_one_name() {
-    let sources = without_app();
+    let sources = the_sources();
     let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (file, text) in &sources {
         for (name, line) in Source::read(text, &module_of(file)).types {

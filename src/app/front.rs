@@ -22,7 +22,7 @@ pub use run::run_to_end;
 use super::display::Display;
 use super::display::keyboard::Typed;
 use super::display::screen::Due;
-use super::link::{Departure, Link, Phase};
+use super::link::{Departure, Link, SessionPhase};
 use super::policy::{OnStep, Policy};
 use super::session::Session;
 use super::signals::Signals;
@@ -60,7 +60,7 @@ struct Sources {
 impl Front {
     async fn follow(&mut self, sources: &mut Sources) -> Ending {
         loop {
-            if let Phase::Leaving(ending) = self.link.phase() {
+            if let SessionPhase::Leaving(ending) = self.link.phase() {
                 return *ending;
             }
             let wake = self.next_wake();

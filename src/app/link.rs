@@ -8,7 +8,7 @@ mod phase;
 mod scanners;
 
 pub(super) use environment::ProbeSetup;
-pub(super) use phase::{AfterRun, Phase};
+pub(super) use phase::{AfterRun, SessionPhase};
 
 use super::Ending;
 use super::OnHup;
@@ -65,7 +65,7 @@ pub(super) struct Link {
     keeper: Keeper,
     environment: ProbeSetup,
     scanners: OutputScanners,
-    phase: Phase,
+    phase: SessionPhase,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
     /// What others were told of the session, and when.
@@ -97,27 +97,27 @@ impl Link {
             keeper,
             environment,
             scanners: OutputScanners::default(),
-            phase: Phase::Starting,
+            phase: SessionPhase::Starting,
             speaking: BTreeSet::new(),
             described: None,
             refused: Vec::new(),
         }
     }
 
-    pub fn phase(&self) -> &Phase {
+    pub fn phase(&self) -> &SessionPhase {
         &self.phase
     }
 
     /// Enters a phase; the one before. Nothing assigns `phase` but this, and who is leaving leaves.
-    pub fn enter(&mut self, next: Phase) -> Phase {
+    pub fn enter(&mut self, next: SessionPhase) -> SessionPhase {
         match self.phase {
-            Phase::Leaving(ending) => Phase::Leaving(ending),
+            SessionPhase::Leaving(ending) => SessionPhase::Leaving(ending),
             _ => std::mem::replace(&mut self.phase, next),
         }
     }
 
     pub fn leave(&mut self, ending: Ending) {
-        self.enter(Phase::Leaving(ending));
+        self.enter(SessionPhase::Leaving(ending));
     }
 
     /// The session goes on without us.
@@ -129,7 +129,7 @@ impl Link {
     /// A run has started, or was found running.
     pub fn enter_running(&mut self) {
         let then = self.then();
-        self.enter(Phase::Running { then });
+        self.enter(SessionPhase::Running { then });
     }
 
     /// What follows a run that nothing else was said of.
@@ -143,10 +143,10 @@ impl Link {
     /// A run was reaped.
     pub fn enter_settling(&mut self, exited: Exited, since: Moment) {
         let then = match &mut self.phase {
-            Phase::Running { then } => std::mem::take(then),
+            SessionPhase::Running { then } => std::mem::take(then),
             _ => self.then(),
         };
-        self.enter(Phase::Settling {
+        self.enter(SessionPhase::Settling {
             exited,
             since,
             then,
@@ -156,7 +156,7 @@ impl Link {
     /// Says what follows the run that goes on or has just ended; whether there is one.
     pub fn follow_with(&mut self, after: AfterRun) -> bool {
         match &mut self.phase {
-            Phase::Running { then } | Phase::Settling { then, .. } => {
+            SessionPhase::Running { then } | SessionPhase::Settling { then, .. } => {
                 *then = after;
                 true
             }
@@ -177,7 +177,7 @@ impl Link {
     /// The run that has settled by now, if one has: all its probes have said goodbye, or have had a
     /// moment for it.
     pub fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
-        let Phase::Settling { exited, since, .. } = &self.phase else {
+        let SessionPhase::Settling { exited, since, .. } = &self.phase else {
             return None;
         };
         // The kernel has hung up for a process that is dead: only our own turn to read is awaited.
@@ -189,8 +189,8 @@ impl Link {
             return None;
         }
         let exit = exited.exit;
-        match self.enter(Phase::asking(exit, now)) {
-            Phase::Settling {
+        match self.enter(SessionPhase::asking(exit, now)) {
+            SessionPhase::Settling {
                 exited,
                 since,
                 then,
@@ -201,7 +201,7 @@ impl Link {
 
     pub fn gate(&mut self) -> Option<&mut Gate> {
         match &mut self.phase {
-            Phase::Gating { gate, .. } => Some(gate),
+            SessionPhase::Gating { gate, .. } => Some(gate),
             _ => None,
         }
     }
@@ -209,7 +209,7 @@ impl Link {
     /// The run that the open or closed gate is for.
     pub fn gated(&mut self) -> Option<(&mut Gate, &mut NextRun)> {
         match &mut self.phase {
-            Phase::Gating { gate, next, .. } => Some((gate, next)),
+            SessionPhase::Gating { gate, next, .. } => Some((gate, next)),
             _ => None,
         }
     }
@@ -254,7 +254,7 @@ impl Link {
     /// Starts the session's command as run `run`.
     pub fn launch(&mut self, session: &Session, run: RunNumber, size: Option<Size>) {
         let command = self.environment.around(session.command(), run);
-        self.enter(Phase::Starting);
+        self.enter(SessionPhase::Starting);
         self.order(KeeperOrder::Launch(Launch { run, command, size }));
     }
 
@@ -266,12 +266,12 @@ impl Link {
     /// Tells the keeper what others may know, if that has changed.
     pub fn describe(&mut self, session: &Session, attached: bool, is_stopping: bool, now: Moment) {
         let activity = match &self.phase {
-            Phase::Starting => Activity::Starting,
-            Phase::Running { .. } if is_stopping => Activity::Stopping,
-            Phase::Running { .. } => Activity::Running,
-            Phase::Asking { .. } => Activity::Waiting,
-            Phase::Sweeping { .. } | Phase::Gating { .. } => Activity::Relaunching,
-            Phase::Settling { .. } | Phase::Leaving(_) => Activity::Ending,
+            SessionPhase::Starting => Activity::Starting,
+            SessionPhase::Running { .. } if is_stopping => Activity::Stopping,
+            SessionPhase::Running { .. } => Activity::Running,
+            SessionPhase::Asking { .. } => Activity::Waiting,
+            SessionPhase::Sweeping { .. } | SessionPhase::Gating { .. } => Activity::Relaunching,
+            SessionPhase::Settling { .. } | SessionPhase::Leaving(_) => Activity::Ending,
         };
         let said = self.described.as_ref();
         let same = said.is_some_and(|(at, said)| {

@@ -103,7 +103,7 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
     screen.view.theme = theme;
     let mut state = State::default();
     let mut findings = Vec::new();
-    let mut player = Player::new(events[0].at, clock.now());
+    let mut player = Playback::new(events[0].at, clock.now());
     let mut played = 0;
     loop {
         let now = clock.now();
@@ -162,16 +162,16 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.125..=1024.0;
 
 /// Where the recording is being played, and how fast. Time comes in as an argument.
 #[derive(Debug)]
-struct Player {
+struct Playback {
     position: Moment,
     looked: Moment,
     speed: f64,
     paused: bool,
 }
 
-impl Player {
-    fn new(position: Moment, now: Moment) -> Player {
-        Player {
+impl Playback {
+    fn new(position: Moment, now: Moment) -> Playback {
+        Playback {
             position,
             looked: now,
             speed: 1.0,
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn time_passes_at_the_speed_that_was_asked_for() {
-        let mut player = Player::new(at(5.0), at(100.0));
+        let mut player = Playback::new(at(5.0), at(100.0));
         player.advance(at(101.0), false);
         assert_eq!(player.position, at(6.0));
         player.control(ReplayControl::Faster);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn long_pauses_are_skipped_and_short_ones_kept() {
-        let mut player = Player::new(at(0.0), at(0.0));
+        let mut player = Playback::new(at(0.0), at(0.0));
         player.skip_pause(at(1.5));
         assert_eq!(player.position, at(0.0));
         player.skip_pause(at(3_600.0));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn speeds_have_bounds() {
-        let mut player = Player::new(at(0.0), at(0.0));
+        let mut player = Playback::new(at(0.0), at(0.0));
         for _ in 0..40 {
             player.control(ReplayControl::Faster);
         }

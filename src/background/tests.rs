@@ -34,7 +34,7 @@ impl Destination for Directed {
 
 fn directed(
     capacity: usize,
-    policy: Policy,
+    policy: OverflowPolicy,
 ) -> (
     BackgroundWriter,
     SyncSender<Option<usize>>,
@@ -76,7 +76,7 @@ fn a_full_queue_leaves_a_counted_gap_in_its_place() {
 #[test]
 fn dropping_goes_on_after_a_failure_and_says_what_is_missing() {
     let retry = Duration::from_millis(5);
-    let (writer, direct, seen) = directed(1000, Policy::Drop { retry });
+    let (writer, direct, seen) = directed(1000, OverflowPolicy::Drop { retry });
     writer.push(b"0123456789");
     direct.send(Some(4)).unwrap();
     writer.nudge();
@@ -97,7 +97,7 @@ fn dropping_goes_on_after_a_failure_and_says_what_is_missing() {
 #[test]
 fn lines_that_must_be_kept_wait_for_the_next_try() {
     let retry = Duration::from_secs(3_600);
-    let (writer, direct, seen) = directed(1000, Policy::Retry { retry, kept: 12 });
+    let (writer, direct, seen) = directed(1000, OverflowPolicy::Retry { retry, kept: 12 });
     for (line, keep, at) in [
         ("kept 1\n", true, 1),
         ("lost\n", false, 2),
@@ -123,7 +123,7 @@ fn lines_that_must_be_kept_wait_for_the_next_try() {
 fn blocking_loses_nothing_and_wakes_the_loop() {
     // A pipe does for the loop's eventfd.
     let (woken, wake) = nix::unistd::pipe2(nix::fcntl::OFlag::O_NONBLOCK).unwrap();
-    let (writer, direct, seen) = directed(1000, Policy::Block { wake });
+    let (writer, direct, seen) = directed(1000, OverflowPolicy::Block { wake });
     let mut sent = Vec::new();
     for n in 0..50u8 {
         direct.send(None).unwrap();

@@ -1,7 +1,7 @@
 //! The thread: takes what waits, writes it, and does as the policy says where that fails.
 
 use super::destination::Destination;
-use super::{PIECE, Policy, Shared, WriterState};
+use super::{OverflowPolicy, PIECE, Shared, WriterState};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ fn end(shared: &Shared, error: Option<io::Error>) {
 }
 
 fn wake(shared: &Shared) {
-    if let Policy::Block { wake } = &shared.policy {
+    if let OverflowPolicy::Block { wake } = &shared.policy {
         // A counter that is full has woken them already.
         let _ = nix::unistd::write(wake, &1u64.to_ne_bytes());
     }

@@ -52,7 +52,7 @@ pub struct RanOut {
 
 /// Plays a trace once from an empty allocator.
 pub fn replay(trace: &Trace, settings: &AllocatorSettings, room: ReplayRoom) -> Replayed {
-    let mut player = Player::new(trace, settings, room);
+    let mut player = TracePlayer::new(trace, settings, room);
     player.play();
     player.result
 }
@@ -65,7 +65,7 @@ pub fn replay_until_steady(
     settings: &AllocatorSettings,
     room: ReplayRoom,
 ) -> Replayed {
-    let mut player = Player::new(step, settings, room);
+    let mut player = TracePlayer::new(step, settings, room);
     for _ in 0..most {
         let before = player.result.reserved_peak;
         player.play();
@@ -78,7 +78,7 @@ pub fn replay_until_steady(
 }
 
 /// An allocator and the blocks that a trace's events name.
-struct Player<'a> {
+struct TracePlayer<'a> {
     trace: &'a Trace,
     allocator: CachingAllocator,
     /// By the number of the allocation, while it is alive.
@@ -86,9 +86,9 @@ struct Player<'a> {
     result: Replayed,
 }
 
-impl<'a> Player<'a> {
-    fn new(trace: &'a Trace, settings: &AllocatorSettings, room: ReplayRoom) -> Player<'a> {
-        let mut player = Player {
+impl<'a> TracePlayer<'a> {
+    fn new(trace: &'a Trace, settings: &AllocatorSettings, room: ReplayRoom) -> TracePlayer<'a> {
+        let mut player = TracePlayer {
             trace,
             allocator: CachingAllocator::new(settings.clone(), room),
             live: Vec::new(),

@@ -1,7 +1,7 @@
 //! A small file beside the recording with the readings of the bucket that is still open. A front
 //! that is killed loses only what came after the file was last replaced; a clean end removes it.
 
-use crate::background::{BackgroundWriter, Destination, Policy, WriteFailure};
+use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
 use crate::units::Bytes;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,12 @@ pub(super) fn start(
 ) -> io::Result<BackgroundWriter> {
     let capacity = usize::try_from(most.0).unwrap_or(usize::MAX);
     let file = RecentFile(path(recording));
-    BackgroundWriter::start("oomph-recent", capacity, Policy::Drop { retry }, file)
+    BackgroundWriter::start(
+        "oomph-recent",
+        capacity,
+        OverflowPolicy::Drop { retry },
+        file,
+    )
 }
 
 /// The file's name.

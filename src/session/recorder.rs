@@ -6,7 +6,7 @@ use super::limits::Limits;
 use super::line::RecordLine;
 use super::recent;
 use super::recording_file::{RecordingFile, gap_text, open_to_append};
-use crate::background::{BackgroundWriter, Policy};
+use crate::background::{BackgroundWriter, OverflowPolicy};
 use crate::event::{Event, Level, Note};
 use crate::units::Moment;
 use anyhow::{Context, Result, bail};
@@ -125,7 +125,7 @@ impl Recorder {
         options: RecorderOptions,
     ) -> Result<Recorder> {
         let RecorderOptions { limits, retry } = options;
-        let policy = Policy::Retry { retry, kept: KEPT };
+        let policy = OverflowPolicy::Retry { retry, kept: KEPT };
         let writer = BackgroundWriter::start("recording", QUEUE, policy, file)
             .context("cannot start the recording thread")?;
         let recent = save_bucket.then(|| recent::start(path, limits.bucket_held, retry).ok());

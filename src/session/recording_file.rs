@@ -118,7 +118,7 @@ pub(super) fn gap_text(gap: &Gap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::{BackgroundWriter, Policy};
+    use crate::background::{BackgroundWriter, OverflowPolicy};
     use crate::event::{Event, Level, Note, What};
     use std::time::Duration;
 
@@ -143,7 +143,7 @@ mod tests {
         let mut reader = File::options().read(true).write(true).open(&path).unwrap();
         let file = open_to_append(&path, false).unwrap();
         fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        let policy = Policy::Retry {
+        let policy = OverflowPolicy::Retry {
             retry: Duration::from_secs(3_600),
             kept: 1 << 20,
         };

@@ -8,7 +8,7 @@ use crate::app::display::Display;
 use crate::app::display::mode::{self, Mode, Reason, Surface};
 use crate::app::display::screen::Due;
 use crate::app::display::theme;
-use crate::app::link::{Link, Phase, ProbeSetup, Role};
+use crate::app::link::{Link, ProbeSetup, Role, SessionPhase};
 use crate::app::policy;
 use crate::app::session::{HandoverState, Session, SessionInputs};
 use crate::app::signals::Signals;
@@ -286,7 +286,7 @@ impl Front {
                 if known.is_none_or(|run| run.ended.is_none()) {
                     let (run, exit, left) = (run.run, *exit, left.clone());
                     self.link.enter_settling(Exited { run, exit, left }, now);
-                } else if !matches!(self.link.phase(), Phase::Leaving(_)) {
+                } else if !matches!(self.link.phase(), SessionPhase::Leaving(_)) {
                     let then = self.link.then();
                     self.conclude(*exit, then, now);
                 }

@@ -3,7 +3,7 @@
 
 use super::Front;
 use crate::app::display::mode::Mode;
-use crate::app::link::{Departure, Phase, Role};
+use crate::app::link::{Departure, Role, SessionPhase};
 use crate::app::signals::{SignalAction, Signals, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
 use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
@@ -16,7 +16,7 @@ const LAST_ORDER: Duration = Duration::from_secs(1);
 impl Front {
     /// The user leaves, and the training continues.
     pub(super) fn detach(&mut self) {
-        if matches!(self.link.phase(), Phase::Leaving(_)) {
+        if matches!(self.link.phase(), SessionPhase::Leaving(_)) {
             return;
         }
         let log = match self.session.recording() {

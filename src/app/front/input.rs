@@ -2,7 +2,7 @@
 
 use super::Front;
 use crate::app::display::screen::{Due, terminal_size};
-use crate::app::link::{AfterRun, Phase, Role};
+use crate::app::link::{AfterRun, Role, SessionPhase};
 use crate::app::signals::{ReceivedSignal, SignalAction, descends_from};
 use crate::command::CommandLine;
 use crate::event::{Level, StopRequested, What};
@@ -16,7 +16,7 @@ impl Front {
     pub(super) fn typed(&mut self, event: TerminalEvent) {
         self.session.advance(self.session.clock.now());
         let asked = match self.link.phase() {
-            Phase::Asking { since, .. } => Some(*since),
+            SessionPhase::Asking { since, .. } => Some(*since),
             _ => None,
         };
         if let Some(effect) = self.display.typed(event, &self.session, asked) {
@@ -60,26 +60,28 @@ impl Front {
     fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
         let next = self.session.next_run(ids, edited);
         match self.link.phase() {
-            Phase::Asking { exit, .. } => {
+            SessionPhase::Asking { exit, .. } => {
                 let exit = *exit;
                 self.sweep(exit, next);
             }
-            Phase::Running { .. } => {
+            SessionPhase::Running { .. } => {
                 self.link.follow_with(AfterRun::Relaunch(Box::new(next)));
                 self.stop_requested(Signal::SIGTERM, true);
                 self.link.order(KeeperOrder::Stop);
             }
-            Phase::Settling { .. } => {
+            SessionPhase::Settling { .. } => {
                 self.link.follow_with(AfterRun::Relaunch(Box::new(next)));
             }
-            Phase::Starting | Phase::Sweeping { .. } | Phase::Gating { .. } | Phase::Leaving(_) => {
-            }
+            SessionPhase::Starting
+            | SessionPhase::Sweeping { .. }
+            | SessionPhase::Gating { .. }
+            | SessionPhase::Leaving(_) => {}
         }
     }
 
     fn quit(&mut self, stop_training: bool) {
         match self.link.phase() {
-            Phase::Running { .. } if stop_training => {
+            SessionPhase::Running { .. } if stop_training => {
                 self.link.end_with_run();
                 self.carry_out(Effect::Stop);
             }

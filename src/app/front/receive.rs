@@ -1,7 +1,7 @@
 //! What comes in from the keeper.
 
 use super::Front;
-use crate::app::link::Phase;
+use crate::app::link::SessionPhase;
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::{Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, What};
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Rung};
@@ -113,7 +113,8 @@ impl Front {
         self.display.say_last(words);
         self.link.keeper_lost = true;
         self.session.note(Level::Warning, words);
-        self.link.enter(Phase::Leaving(Ending::Code(OWN_FAILURE)));
+        self.link
+            .enter(SessionPhase::Leaving(Ending::Code(OWN_FAILURE)));
     }
 }
 

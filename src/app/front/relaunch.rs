@@ -5,7 +5,7 @@ use super::Front;
 use crate::app::Ending;
 use crate::app::display::screen::Due;
 use crate::app::link::gate::{Gate, GateSight, GateTiming, GateVerdict};
-use crate::app::link::{AfterRun, Phase, holders};
+use crate::app::link::{AfterRun, SessionPhase, holders};
 use crate::app::policy::{FollowUp, RunSummary};
 use crate::app::session::{LeftoverSignal, NextRun, signal_leftover};
 use crate::event::{Event, Exit, Level, What};
@@ -34,7 +34,7 @@ impl Front {
 
     /// What follows a run that has ended and is folded.
     pub(super) fn conclude(&mut self, exit: Exit, then: AfterRun, now: Moment) {
-        self.link.enter(Phase::asking(exit, now));
+        self.link.enter(SessionPhase::asking(exit, now));
         let ran_out = self.session.ran_out();
         if ran_out {
             self.session.ask_earlier();
@@ -47,7 +47,7 @@ impl Front {
         let change_rejected = self.session.take_back(exit);
         match then {
             AfterRun::Decide if ran_out && self.policy.needs_earlier_sessions() => {
-                self.link.enter(Phase::Asking {
+                self.link.enter(SessionPhase::Asking {
                     exit,
                     since: now,
                     decide_by: Some(now + EARLIER_PATIENCE),
@@ -62,14 +62,14 @@ impl Front {
 
     /// Once earlier sessions have been read, or have taken too long.
     pub(super) fn decide_when_known(&mut self, now: Moment) {
-        if let Phase::Asking {
+        if let SessionPhase::Asking {
             exit,
             since,
             decide_by: Some(until),
         } = *self.link.phase()
             && (!self.session.is_reading_earlier() || now >= until)
         {
-            self.link.enter(Phase::asking(exit, since));
+            self.link.enter(SessionPhase::asking(exit, since));
             self.ask_policy(exit, false);
         }
     }
@@ -128,12 +128,12 @@ impl Front {
 
     pub(super) fn sweep(&mut self, exit: Exit, next: NextRun) {
         self.display.wait_for("ending what is left of the last run");
-        self.link.enter(Phase::Sweeping { exit, next });
+        self.link.enter(SessionPhase::Sweeping { exit, next });
         self.link.order(KeeperOrder::Sweep);
     }
 
     pub(super) fn swept(&mut self, left: &[Pid]) {
-        let Phase::Sweeping { exit, next } = self.link.phase() else {
+        let SessionPhase::Sweeping { exit, next } = self.link.phase() else {
             return;
         };
         let (exit, next) = (*exit, next.clone());
@@ -157,7 +157,7 @@ impl Front {
             },
         )
         .awaiting(next.awaited.clone());
-        self.link.enter(Phase::Gating { exit, next, gate });
+        self.link.enter(SessionPhase::Gating { exit, next, gate });
         self.pass_gate(now);
     }
 
@@ -192,7 +192,7 @@ impl Front {
         match self.policy.not_launched(&why) {
             FollowUp::Wait => {
                 let now = self.session.clock.now();
-                self.link.enter(Phase::asking(exit, now));
+                self.link.enter(SessionPhase::asking(exit, now));
                 self.session.note(Level::Warning, why.clone());
                 self.display.wait_for(why);
             }

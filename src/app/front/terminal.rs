@@ -2,7 +2,7 @@
 
 use super::Front;
 use crate::app::display::screen::Due;
-use crate::app::link::{Phase, Role};
+use crate::app::link::{Role, SessionPhase};
 use crate::event::Level;
 use crate::supervise::KeeperOrder;
 use std::io;
@@ -38,7 +38,7 @@ impl Front {
             Level::Warning,
             format!("{why}; continuing without a screen"),
         );
-        if let Phase::Asking { exit, .. } = *self.link.phase() {
+        if let SessionPhase::Asking { exit, .. } = *self.link.phase() {
             match self.can_wait() {
                 true => self.say_that_it_waits(),
                 false => self.link.leave(crate::app::Ending::Like(exit)),

@@ -2,7 +2,7 @@
 
 use super::Front;
 use crate::app::display::screen::Due;
-use crate::app::link::Phase;
+use crate::app::link::SessionPhase;
 use crate::app::session::earlier;
 use crate::event::Level;
 use crate::units::Moment;
@@ -19,16 +19,16 @@ impl Front {
     /// When the loop must look again even if nothing comes in.
     pub(super) fn next_wake(&self) -> Option<Moment> {
         let phase = match self.link.phase() {
-            Phase::Settling { .. } => Some(SETTLING),
-            Phase::Gating { .. } => Some(GATING),
-            Phase::Asking {
+            SessionPhase::Settling { .. } => Some(SETTLING),
+            SessionPhase::Gating { .. } => Some(GATING),
+            SessionPhase::Asking {
                 decide_by: Some(_), ..
             } => Some(earlier::LOOK_AGAIN),
-            Phase::Starting
-            | Phase::Running { .. }
-            | Phase::Asking { .. }
-            | Phase::Sweeping { .. }
-            | Phase::Leaving(_) => None,
+            SessionPhase::Starting
+            | SessionPhase::Running { .. }
+            | SessionPhase::Asking { .. }
+            | SessionPhase::Sweeping { .. }
+            | SessionPhase::Leaving(_) => None,
         };
         let parked = self.display.is_parked().then_some(PARKED);
         let reading = self.session.is_reading_earlier();

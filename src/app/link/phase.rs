@@ -9,7 +9,7 @@ use crate::units::Moment;
 /// The lifecycle of a session. Runs follow each other through
 /// `Starting → Running → Settling → Asking → Sweeping → Gating → Starting`.
 #[derive(Debug)]
-pub(in crate::app) enum Phase {
+pub(in crate::app) enum SessionPhase {
     /// A run was ordered; the keeper has not answered yet.
     Starting,
     Running {
@@ -44,10 +44,10 @@ pub(in crate::app) enum Phase {
     Leaving(Ending),
 }
 
-impl Phase {
+impl SessionPhase {
     /// Somebody is asked what follows, from now on.
-    pub fn asking(exit: Exit, since: Moment) -> Phase {
-        Phase::Asking {
+    pub fn asking(exit: Exit, since: Moment) -> SessionPhase {
+        SessionPhase::Asking {
             exit,
             since,
             decide_by: None,
@@ -57,19 +57,19 @@ impl Phase {
     /// How the last run ended, while none runs and another may follow.
     pub fn ended(&self) -> Option<Exit> {
         match self {
-            Phase::Asking { exit, .. }
-            | Phase::Sweeping { exit, .. }
-            | Phase::Gating { exit, .. } => Some(*exit),
-            Phase::Starting
-            | Phase::Running { .. }
-            | Phase::Settling { .. }
-            | Phase::Leaving(_) => None,
+            SessionPhase::Asking { exit, .. }
+            | SessionPhase::Sweeping { exit, .. }
+            | SessionPhase::Gating { exit, .. } => Some(*exit),
+            SessionPhase::Starting
+            | SessionPhase::Running { .. }
+            | SessionPhase::Settling { .. }
+            | SessionPhase::Leaving(_) => None,
         }
     }
 
     /// Whether there is a run that can take a signal.
     pub fn has_run(&self) -> bool {
-        matches!(self, Phase::Starting | Phase::Running { .. })
+        matches!(self, SessionPhase::Starting | SessionPhase::Running { .. })
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) const LONGEST_LINE: usize = 1 << 20;
 const READ: usize = 16 << 10;
 
 /// Why a connection is followed no further.
-enum End {
+enum ConnectionEnd {
     /// The probe closed it, or its process ended.
     Closed,
     /// It broke, in the system's words.
@@ -62,7 +62,11 @@ struct Connection {
 }
 
 impl Connection {
-    async fn read_to_end(&mut self, stream: &mut UnixStream, hello_within: Duration) -> End {
+    async fn read_to_end(
+        &mut self,
+        stream: &mut UnixStream,
+        hello_within: Duration,
+    ) -> ConnectionEnd {
         let mut unread = Vec::new();
         let mut searched = 0;
         let hello_until = Instant::now() + hello_within;
@@ -74,14 +78,14 @@ impl Connection {
             } else {
                 match tokio::time::timeout_at(hello_until, read).await {
                     Ok(read) => read,
-                    Err(_) => return End::Malformed("did not say hello"),
+                    Err(_) => return ConnectionEnd::Malformed("did not say hello"),
                 }
             };
             match read {
-                Ok(0) if unread.is_empty() => return End::Closed,
-                Ok(0) => return End::Malformed("stopped in the middle of a line"),
+                Ok(0) if unread.is_empty() => return ConnectionEnd::Closed,
+                Ok(0) => return ConnectionEnd::Malformed("stopped in the middle of a line"),
                 Ok(_) => {}
-                Err(error) => return End::Broken(error.to_string()),
+                Err(error) => return ConnectionEnd::Broken(error.to_string()),
             }
             let mut start = 0;
             while let Some(found) = memchr::memchr(b'\n', &unread[searched..]) {
@@ -94,19 +98,19 @@ impl Connection {
             unread.drain(..start);
             searched = unread.len();
             if searched > LONGEST_LINE {
-                return End::Malformed("sent a line that is too long");
+                return ConnectionEnd::Malformed("sent a line that is too long");
             }
         }
     }
 
-    async fn take(&mut self, bytes: &[u8]) -> Result<(), End> {
+    async fn take(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         let Some(event) = line::read(bytes, self.peer, self.clock) else {
-            return Err(End::Malformed("sent a line that is not an event"));
+            return Err(ConnectionEnd::Malformed("sent a line that is not an event"));
         };
         match (&event.what, self.greeted) {
             (What::Hello(hello), None) => self.greeted = Some(hello.pid),
-            (What::Hello(_), Some(_)) => return Err(End::Malformed("said hello twice")),
-            (_, None) => return Err(End::Malformed("did not say hello")),
+            (What::Hello(_), Some(_)) => return Err(ConnectionEnd::Malformed("said hello twice")),
+            (_, None) => return Err(ConnectionEnd::Malformed("did not say hello")),
             (_, Some(_)) => {}
         }
         match event.what {
@@ -116,26 +120,26 @@ impl Connection {
     }
 
     /// A sample is worth less than the wait for a place; the next one is a moment away.
-    fn send_or_drop(&mut self, event: Event) -> Result<(), End> {
+    fn send_or_drop(&mut self, event: Event) -> Result<(), ConnectionEnd> {
         match self.sender.try_send(event) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => self.lost_samples += 1,
-            Err(TrySendError::Closed(_)) => return Err(End::NobodyListens),
+            Err(TrySendError::Closed(_)) => return Err(ConnectionEnd::NobodyListens),
         }
         if self.lost_samples > 0 && self.sender.capacity() > 0 {
             let lost = self.lost();
             match self.sender.try_send(self.now(lost)) {
                 Ok(()) => self.lost_samples = 0,
                 Err(TrySendError::Full(_)) => {}
-                Err(TrySendError::Closed(_)) => return Err(End::NobodyListens),
+                Err(TrySendError::Closed(_)) => return Err(ConnectionEnd::NobodyListens),
             }
         }
         Ok(())
     }
 
-    async fn send(&mut self, event: Event) -> Result<(), End> {
+    async fn send(&mut self, event: Event) -> Result<(), ConnectionEnd> {
         let sent = self.sender.send(event).await;
-        sent.map_err(|_| End::NobodyListens)
+        sent.map_err(|_| ConnectionEnd::NobodyListens)
     }
 
     fn lost(&self) -> What {
@@ -152,12 +156,12 @@ impl Connection {
         }
     }
 
-    async fn finish(mut self, end: End) {
+    async fn finish(mut self, end: ConnectionEnd) {
         let (malformed, reason) = match end {
-            End::NobodyListens => return,
-            End::Closed => (0, None),
-            End::Broken(reason) => (0, Some(format!("its connection broke: {reason}"))),
-            End::Malformed(what) => (1, Some(format!("it {what}"))),
+            ConnectionEnd::NobodyListens => return,
+            ConnectionEnd::Closed => (0, None),
+            ConnectionEnd::Broken(reason) => (0, Some(format!("its connection broke: {reason}"))),
+            ConnectionEnd::Malformed(what) => (1, Some(format!("it {what}"))),
         };
         if malformed > 0 || self.lost_samples > 0 {
             let dropped = What::Dropped(Dropped {

@@ -3,15 +3,15 @@
 use super::block::{Arena, Block, BlockId};
 use std::collections::BTreeSet;
 
-type Key = (u64, u64, u64, BlockId);
+type BlockKey = (u64, u64, u64, BlockId);
 
 /// The free blocks of one kind of request, and the unmapped stretches of its expandable segments.
 #[derive(Debug, Default)]
 pub(super) struct BlockPool {
     /// (stream, size, address, block).
-    free: BTreeSet<Key>,
+    free: BTreeSet<BlockKey>,
     /// (stream, address, 0, block).
-    unmapped: BTreeSet<Key>,
+    unmapped: BTreeSet<BlockKey>,
     /// How often a free block was searched, where garbage collection is on.
     pub searches: u64,
 }
@@ -70,6 +70,6 @@ impl BlockPool {
     }
 }
 
-fn key(block: &Block, id: BlockId) -> Key {
+fn key(block: &Block, id: BlockId) -> BlockKey {
     (block.stream, block.size, block.address, id)
 }

@@ -6,7 +6,7 @@
 //! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
 
 use super::log_parts::LogParts;
-use crate::background::{BackgroundWriter, Destination, Gap, Policy, WriteFailure};
+use crate::background::{BackgroundWriter, Destination, Gap, OverflowPolicy, WriteFailure};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<Background
 }
 
 fn of(parts: LogParts, retry: Duration) -> io::Result<BackgroundWriter> {
-    BackgroundWriter::start("oomph-log", CAPACITY, Policy::Drop { retry }, parts)
+    BackgroundWriter::start("oomph-log", CAPACITY, OverflowPolicy::Drop { retry }, parts)
 }
 
 impl Destination for LogParts {

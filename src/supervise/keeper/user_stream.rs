@@ -6,7 +6,7 @@
 //! us. A stream that is gone (`oomph … | head -1`) swallows the rest.
 
 use super::descriptor::{self, Put};
-use crate::background::{BackgroundWriter, Destination, Policy, WriteFailure};
+use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWri
     BackgroundWriter::start(
         "oomph-writer",
         CAPACITY,
-        Policy::Block { wake },
+        OverflowPolicy::Block { wake },
         StreamDestination(to),
     )
 }

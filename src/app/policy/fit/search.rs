@@ -113,7 +113,7 @@ fn share(value: u64, of: f64) -> u64 {
 
 /// Which end of an interval is held against the room.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum IntervalEnd {
     Likely,
     High,
 }
@@ -131,7 +131,7 @@ impl SizeSearch {
 
     fn second(&self, first: &Trial) -> SearchStep {
         if !first.fits {
-            let smaller = self.largest(End::High, FIXED.1);
+            let smaller = self.largest(IntervalEnd::High, FIXED.1);
             let smaller = smaller.unwrap_or(first.value / 4).min(first.value / 2);
             return if first.value == 1 {
                 SearchStep::Done(SearchAnswer::None)
@@ -139,7 +139,7 @@ impl SizeSearch {
                 SearchStep::Run(self.round(smaller.max(1)))
             };
         }
-        let Some(limit) = self.largest(End::Likely, self.factor()) else {
+        let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             // Its memory was not seen (no probe): doubling is all there is.
             return SearchStep::Run(first.value * 2);
         };
@@ -161,7 +161,7 @@ impl SizeSearch {
 
     fn third(&self, latest: &Trial) -> SearchStep {
         let best = self.best().map(|best| best.value);
-        let Some(limit) = self.largest(End::Likely, self.factor()) else {
+        let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             return match best {
                 Some(best) if latest.fits => SearchStep::Run(best * 2),
                 Some(best) => {
@@ -173,7 +173,7 @@ impl SizeSearch {
         };
         let value = if latest.fits {
             let enough = self.enough().unwrap_or(0).max(latest.value);
-            let bare = self.largest(End::Likely, 1.0).unwrap_or(limit);
+            let bare = self.largest(IntervalEnd::Likely, 1.0).unwrap_or(limit);
             let worth = share(enough, WORTH).max(limit);
             worth
                 .min(share(bare, OF_BARE).max(enough))
@@ -302,7 +302,7 @@ impl SizeSearch {
     /// away, as much as any run reserved.
     fn enough(&self) -> Option<u64> {
         let sufficed = self.sufficed()?;
-        let enough = self.largest(End::Likely, sufficed)?;
+        let enough = self.largest(IntervalEnd::Likely, sufficed)?;
         if enough <= share(self.best()?.value, CLOSE) {
             return Some(enough);
         }
@@ -310,7 +310,7 @@ impl SizeSearch {
             true => sufficed,
             false => self.most_reserved().unwrap_or(sufficed).max(sufficed),
         };
-        self.largest(End::Likely, most)
+        self.largest(IntervalEnd::Likely, most)
     }
 
     /// The largest value that fits by a run that failed: with what was left reserved there when all
@@ -324,7 +324,7 @@ impl SizeSearch {
             Some(left) => (left * of_left).max(had),
             None => self.factor().max(had + more),
         };
-        self.largest(End::Likely, factor)
+        self.largest(IntervalEnd::Likely, factor)
     }
 
     fn model(&self) -> Model {
@@ -349,7 +349,7 @@ impl SizeSearch {
     }
 
     /// The largest value whose peak, so many times and with the margin, is within the room.
-    fn largest(&self, end: End, factor: f64) -> Option<u64> {
+    fn largest(&self, end: IntervalEnd, factor: f64) -> Option<u64> {
         let room = self.room?;
         let seen = self.trials.iter().filter(|trial| trial.seen.is_some());
         let most = seen.map(|trial| trial.value).max()?.saturating_mul(256);
@@ -358,8 +358,8 @@ impl SizeSearch {
             let peak = self
                 .expected(&model, value)
                 .map(|(likely, high)| match end {
-                    End::Likely => likely,
-                    End::High => high,
+                    IntervalEnd::Likely => likely,
+                    IntervalEnd::High => high,
                 });
             peak.is_some_and(|peak| peak.scale(factor * (1.0 + self.margin)) <= room)
         };
