@@ -1,5 +1,5 @@
 //! The allocator's replay held against a corpus of traces, to the byte: real ones with torch's own
-//! figures (tests/gpu/traces.py), and made-up ones with what the demo's card makes of them (the same
+//! figures (tests/gpu/traces.py), and made-up ones with what the demo's simulated GPU makes of them (the same
 //! rules in Python; tests/demo holds it to the same corpus).
 
 use oomph::forecast::replay::{AllocatorSettings, ReplayRoom, replay};

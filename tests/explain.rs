@@ -128,12 +128,9 @@ fn a_command_brings_its_remedies_and_is_not_run() {
 fn nothing_found_is_said_and_no_failure() {
     for (input, said) in [
         (&b""[..], "standard input is empty"),
-        (b"epoch 1 done\n", "No out-of-memory found"),
-        (
-            b"{\"loss\": 1.5}\n{\"loss\": 1.4}\n",
-            "No out-of-memory found",
-        ),
-        (b"{", "No out-of-memory found"),
+        (b"epoch 1 done\n", "No OOM found"),
+        (b"{\"loss\": 1.5}\n{\"loss\": 1.4}\n", "No OOM found"),
+        (b"{", "No OOM found"),
     ] {
         let done = explain(&["-"], input);
         assert_eq!(done.status.code(), Some(0));
@@ -313,7 +310,7 @@ fn a_recording_is_replayed_with_what_held_the_memory() {
     assert!(!value["findings"].as_array().expect("findings").is_empty());
 
     let said = text(&explain(&[path], b"").stdout);
-    assert!(said.contains("What held the memory:"), "{said}");
+    assert!(said.contains("What used the memory:"), "{said}");
     assert!(said.contains("command: python3"), "{said}");
 
     let directory = place.path().to_str().expect("text");

@@ -1,6 +1,6 @@
 """Traces of the caching allocator and what becomes of them, for the two implementations of its rules to be held
-against: the demo's card (Python) and `forecast::replay` (Rust). `python3 tests/demo/replay_corpus.py > FILE` writes
-the made-up ones anew, with what the demo's card says of each.
+against: the simulated GPU (Python) and `forecast::replay` (Rust). `python3 tests/demo/replay_corpus.py > FILE` writes
+the made-up ones anew, with what the simulated GPU says of each.
 
 A case is a few `key: value` lines and a line that is the trace, in the form that src/forecast/trace.rs describes.
 """
@@ -11,14 +11,14 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "demo", "simulated"))
 
 from torch.simulation.allocator import Allocator
-from torch.simulation.card import GIB, MIB, Card
-from torch.simulation.refusals import OutOfMemoryError
+from torch.simulation.errors import OutOfMemoryError
+from torch.simulation.gpu import MIB, Gpu
 from torch.simulation.settings import Settings
 
 
 def play(trace, settings, device=None, cap=None):
-    """What the demo's card makes of a trace: allocated and reserved at their most, reserved, retries, where it ended."""
-    of = Allocator(Card(device or 1 << 50, speed=0), Settings(settings))
+    """What the simulated GPU makes of a trace: allocated and reserved at their most, reserved, retries, where it ended."""
+    of = Allocator(Gpu(device or 1 << 50, speed=0), Settings(settings))
     of.allowed = cap
     carried, events = trace.split("|")[:2]
     blocks, ran_out = [], "-"
@@ -81,7 +81,7 @@ SETTINGS = ["", "", "expandable_segments:True", "max_split_size_mb:21", "max_spl
 
 
 def main():
-    print("# Made up at random by tests/demo/replay_corpus.py, with what the demo's card makes of each.")
+    print("# Made up at random by tests/demo/replay_corpus.py, with what the simulated GPU makes of each.")
     for seed in range(60):
         trace, chance = made_up(seed)
         settings = SETTINGS[seed % len(SETTINGS)]

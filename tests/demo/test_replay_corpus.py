@@ -1,4 +1,4 @@
-"""The demo's card and oomph's replay of the allocator make the same of the same traces (tests/allocator)."""
+"""The demo's simulated GPU and oomph's replay of the allocator make the same of the same traces (tests/allocator)."""
 import os
 import unittest
 
