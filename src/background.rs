@@ -2,9 +2,9 @@
 //! own streams, to the recording.
 //!
 //! A disk may hang and a terminal may be stopped with Ctrl-S. So the loop only puts bytes into a
-//! bounded queue; the thread owns the destination and does the waiting. A [`OverflowPolicy`] decides what
-//! happens when the queue is full or a write fails. The keeper depends on this room: nothing here
-//! panics, and memory is bounded.
+//! bounded queue; the thread owns the destination and does the waiting. An [`OverflowPolicy`] decides
+//! what happens when the queue is full or a write fails. The keeper depends on this room: nothing
+//! here panics, and memory is bounded.
 
 #![cfg_attr(
     not(test),

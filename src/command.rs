@@ -4,96 +4,18 @@
 //! (quoted for a shell, secrets masked) is this module's business too, so that no place prints one
 //! without the mask. It knows nothing of programs, launchers or remedies.
 
+mod difference;
 mod path_in_json;
 mod secrets;
+mod word;
 
+pub use difference::{Change, difference};
 use secrets::masked_words;
 pub use secrets::{MASK, is_secret, masked};
+pub use word::Word;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-
-/// One word of a command line or one value of the environment: any bytes but NUL.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(pub OsString);
-
-impl Word {
-    /// The word as text, where it is text.
-    pub fn as_str(&self) -> Option<&str> {
-        self.0.to_str()
-    }
-
-    /// The word's bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-
-    /// The word for the eye: what is no UTF-8 becomes U+FFFD.
-    pub fn to_string_lossy(&self) -> String {
-        self.0.to_string_lossy().into_owned()
-    }
-}
-
-impl<T: AsRef<OsStr> + ?Sized> From<&T> for Word {
-    fn from(text: &T) -> Word {
-        Word(text.as_ref().to_os_string())
-    }
-}
-
-impl From<OsString> for Word {
-    fn from(text: OsString) -> Word {
-        Word(text)
-    }
-}
-
-impl From<String> for Word {
-    fn from(text: String) -> Word {
-        Word(text.into())
-    }
-}
-
-impl PartialEq<str> for Word {
-    fn eq(&self, other: &str) -> bool {
-        self.0 == *other
-    }
-}
-
-impl PartialEq<&str> for Word {
-    fn eq(&self, other: &&str) -> bool {
-        self.0 == **other
-    }
-}
-
-/// In JSON a word is a string; one that is no UTF-8 is `{"bytes": [..]}`, so that nothing is lost.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum WordInJson {
-    Text(String),
-    Raw { bytes: Vec<u8> },
-}
-
-impl Serialize for Word {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.as_str() {
-            Some(text) => serializer.serialize_str(text),
-            None => WordInJson::Raw {
-                bytes: self.as_bytes().to_vec(),
-            }
-            .serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
-        Ok(Word(match WordInJson::deserialize(deserializer)? {
-            WordInJson::Text(text) => text.into(),
-            WordInJson::Raw { bytes } => OsString::from_vec(bytes),
-        }))
-    }
-}
 
 /// One variable of the environment as this command sets it (`Some`) or removes it (`None`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,132 +124,11 @@ fn quoted_always(word: &str, c: char) -> String {
     }
 }
 
-/// One difference between two commands, in the order of the new one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "change")]
-pub enum Change {
-    /// A word that became another.
-    Replaced {
-        /// Its place in the old command.
-        at: usize,
-        /// The word before.
-        from: Word,
-        /// The word now.
-        to: Word,
-    },
-    /// Words that were put in.
-    Added {
-        /// The place in the old command before which they stand.
-        at: usize,
-        /// The new words.
-        words: Vec<Word>,
-    },
-    /// Words that were taken out.
-    Removed {
-        /// The place of the first in the old command.
-        at: usize,
-        /// The words that are gone.
-        words: Vec<Word>,
-    },
-    /// A variable of the environment that differs.
-    Env {
-        /// Its name.
-        name: Word,
-        /// The value before, if the command said one.
-        from: Option<Word>,
-        /// The value now, or `None` where it is removed or no longer said.
-        to: Option<Word>,
-    },
-}
-
-/// What turns `old` into `new`, word by word: the longest common run of words stays.
-pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
-    let mut changes = env_difference(old, new);
-    let (a, b) = (&old.argv, &new.argv);
-    // Lengths of the longest common subsequences of the tails; commands have tens of words.
-    let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            common[i][j] = if a[i] == b[j] {
-                common[i + 1][j + 1] + 1
-            } else {
-                common[i + 1][j].max(common[i][j + 1])
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() || j < b.len() {
-        if i < a.len() && j < b.len() && a[i] == b[j] {
-            (i, j) = (i + 1, j + 1);
-            continue;
-        }
-        let (from_i, from_j) = (i, j);
-        while (i < a.len() || j < b.len()) && !(i < a.len() && j < b.len() && a[i] == b[j]) {
-            if j == b.len() || (i < a.len() && common[i + 1][j] >= common[i][j + 1]) {
-                i += 1;
-            } else {
-                j += 1;
-            }
-        }
-        push_hunk(&mut changes, from_i, &a[from_i..i], &b[from_j..j]);
-    }
-    changes
-}
-
-fn push_hunk(changes: &mut Vec<Change>, at: usize, old: &[Word], new: &[Word]) {
-    let both = old.len().min(new.len());
-    for k in 0..both {
-        changes.push(Change::Replaced {
-            at: at + k,
-            from: old[k].clone(),
-            to: new[k].clone(),
-        });
-    }
-    if new.len() > both {
-        changes.push(Change::Added {
-            at: at + both,
-            words: new[both..].to_vec(),
-        });
-    }
-    if old.len() > both {
-        changes.push(Change::Removed {
-            at: at + both,
-            words: old[both..].to_vec(),
-        });
-    }
-}
-
-fn env_difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
-    let mut names: Vec<&Word> = Vec::new();
-    for change in old.env.iter().chain(&new.env) {
-        if !names.contains(&&change.name) {
-            names.push(&change.name);
-        }
-    }
-    names
-        .into_iter()
-        .filter_map(|name| {
-            let value_in = |command: &CommandLine| {
-                command
-                    .env
-                    .iter()
-                    .rev()
-                    .find(|change| change.name == *name)
-                    .and_then(|change| change.value.clone())
-            };
-            let (from, to) = (value_in(old), value_in(new));
-            (from != to).then(|| Change::Env {
-                name: name.clone(),
-                from,
-                to,
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
 
     fn command(words: &[&str]) -> CommandLine {
         CommandLine {
@@ -338,17 +139,6 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_text_survives_json() {
-        let word = Word(OsString::from_vec(vec![b'a', 0xff, b'b']));
-        let json = serde_json::to_string(&word).unwrap();
-        assert_eq!(serde_json::from_str::<Word>(&json).unwrap(), word);
-        assert_eq!(
-            serde_json::to_string(&Word::from("x y")).unwrap(),
-            "\"x y\""
-        );
-    }
-
-    #[test]
     fn a_directory_that_is_no_text_survives_json() {
         let mut odd = command(&["x"]);
         odd.cwd = OsString::from_vec(vec![b'/', 0xff]).into();
@@ -356,54 +146,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), odd);
         let plain = serde_json::to_string(&command(&["x"])).unwrap();
         assert!(plain.contains(r#""cwd":"/""#), "{plain}");
-    }
-
-    #[test]
-    fn differences_say_words() {
-        let old = command(&["python", "train.py", "--batch-size", "64", "--lr", "1"]);
-        let mut new = command(&[
-            "python",
-            "train.py",
-            "--batch-size",
-            "32",
-            "--grad-accum",
-            "2",
-            "--lr",
-            "1",
-        ]);
-        new.set_env("A", Some(Word::from("b")));
-        assert_eq!(
-            difference(&old, &new),
-            [
-                Change::Env {
-                    name: "A".into(),
-                    from: None,
-                    to: Some("b".into())
-                },
-                Change::Replaced {
-                    at: 3,
-                    from: "64".into(),
-                    to: "32".into()
-                },
-                Change::Added {
-                    at: 4,
-                    words: vec!["--grad-accum".into(), "2".into()]
-                },
-            ]
-        );
-        assert_eq!(difference(&old, &old), []);
-    }
-
-    #[test]
-    fn removed_words_are_said() {
-        let changes = difference(&command(&["a", "--noamp", "b"]), &command(&["a", "b"]));
-        assert_eq!(
-            changes,
-            [Change::Removed {
-                at: 1,
-                words: vec!["--noamp".into()]
-            }]
-        );
     }
 
     #[test]

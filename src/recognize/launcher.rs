@@ -4,75 +4,14 @@
 //! Which launchers there are is data (`launchers.toml`). Knows nothing of batches, precisions or
 //! what the program is.
 
+mod grammar;
+
+use grammar::{Grammar, Then, grammars, launcher_at};
+
 use super::argument::text;
 use crate::command::Word;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ops::Range;
-use std::sync::OnceLock;
-
-/// What follows a launcher's options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Then {
-    Python,
-    Command,
-    Recipe,
-    Image,
-    Remote,
-}
-
-/// What an option is that the data does not name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Unknown {
-    Value,
-    Flag,
-}
-
-/// One launcher as `launchers.toml` describes it; the words are explained there.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Grammar {
-    words: Vec<Vec<String>>,
-    #[serde(default)]
-    modules: Vec<String>,
-    then: Then,
-    unknown: Unknown,
-    #[serde(default)]
-    flags: Vec<String>,
-    #[serde(default)]
-    values: Vec<String>,
-    #[serde(default)]
-    pairs: Vec<String>,
-    #[serde(default)]
-    skip: usize,
-    #[serde(default)]
-    module: Vec<String>,
-    #[serde(default)]
-    command: Vec<String>,
-    #[serde(default)]
-    each: Vec<String>,
-    #[serde(default)]
-    nodes: Vec<String>,
-    #[serde(default)]
-    node: Vec<String>,
-    #[serde(default)]
-    env: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Grammars {
-    launcher: Vec<Grammar>,
-}
-
-fn grammars() -> &'static [Grammar] {
-    static GRAMMARS: OnceLock<Vec<Grammar>> = OnceLock::new();
-    GRAMMARS.get_or_init(|| {
-        toml::from_str::<Grammars>(include_str!("launchers.toml"))
-            .expect("launchers.toml is part of the binary and read by a test")
-            .launcher
-    })
-}
 
 /// A launcher in a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -312,37 +251,7 @@ impl CommandReader<'_> {
                 break;
             }
             starts_command |= is(&grammar.command);
-            // `-itd`: several switches in one word.
-            let is_switches = !name.starts_with("--")
-                && name.len() > 2
-                && name[1..].chars().all(|letter| {
-                    grammar.flags.iter().any(|flag| {
-                        flag.strip_prefix('-')
-                            .is_some_and(|f| f.chars().eq([letter]))
-                    })
-                });
-            let width =
-                if glued.is_some() || is_switches || is(&grammar.flags) || is(&grammar.command) {
-                    1
-                } else if is(&grammar.pairs) {
-                    3
-                } else if is(&grammar.values) {
-                    2
-                } else {
-                    match grammar.unknown {
-                        Unknown::Flag => 1,
-                        // `-n8`, `-N2`: a letter and its value in one word.
-                        Unknown::Value
-                            if !name.starts_with("--")
-                                && name.get(2..).is_some_and(|v| {
-                                    !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit())
-                                }) =>
-                        {
-                            1
-                        }
-                        Unknown::Value => 2,
-                    }
-                };
+            let width = grammar.width(name, glued.is_some());
             let value = match glued {
                 Some(value) => Some(value),
                 None if width == 2 => self.text(k + 1),
@@ -419,23 +328,6 @@ impl CommandReader<'_> {
 /// How many machines `--nnodes 2`, `1:4`, `1` mean at the most.
 fn most_nodes(value: &str) -> Option<u32> {
     value.rsplit(':').next()?.parse().ok()
-}
-
-fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Grammar, usize)> {
-    let is_called = |call: &[String]| {
-        call.iter().enumerate().all(|(k, part)| {
-            words.get(at + k).map(text).is_some_and(|word| {
-                let word = if k == 0 { file_name(word) } else { word };
-                word == part
-            })
-        })
-    };
-    grammars()
-        .iter()
-        .flat_map(|grammar| grammar.words.iter().map(move |call| (grammar, call)))
-        .filter(|(_, call)| is_called(call))
-        .map(|(grammar, call)| (grammar, call.len()))
-        .max_by_key(|(_, length)| *length)
 }
 
 /// `NAME=VALUE`, as a shell and `env` take it.

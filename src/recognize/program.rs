@@ -4,8 +4,10 @@
 //!
 //! Here they are only read and recognised; what follows from an entry is the remedies' business.
 
+mod score;
 mod settings;
 
+pub(crate) use score::ProgramClues;
 use settings::yes;
 pub use settings::{
     Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Precision, Recompute, Resume,
@@ -13,7 +15,7 @@ pub use settings::{
 };
 
 use super::argument::{Arguments, Name, is_like};
-use super::launcher::{Anatomy, ProgramKind, file_name};
+use super::launcher::Anatomy;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -118,6 +120,33 @@ fn space() -> char {
     ' '
 }
 
+impl ProgramEntry {
+    fn can_be_recognised(&self) -> bool {
+        let names = [
+            &self.unique_scripts,
+            &self.scripts,
+            &self.modules,
+            &self.consoles,
+            &self.launchers,
+        ];
+        self.alone || names.iter().any(|names| !names.is_empty())
+    }
+
+    /// Whether the command names a config file that may say more.
+    pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
+        self.config.iter().any(|spec| {
+            if spec.contains('*') {
+                arguments
+                    .tokens
+                    .iter()
+                    .any(|token| !token.is_option() && is_like(token.text, spec))
+            } else {
+                arguments.has(Name::new(spec))
+            }
+        })
+    }
+}
+
 /// The entries that are known.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Catalogue {
@@ -187,137 +216,6 @@ impl Catalogue {
     /// The names of the entries.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().map(|entry| entry.name.as_str())
-    }
-}
-
-/// What an entry is compared with.
-pub(crate) struct ProgramClues<'a> {
-    /// The word that names the program.
-    pub program: &'a str,
-    /// Its arguments.
-    pub arguments: &'a Arguments<'a>,
-}
-
-/// How much of an entry's shape a command has.
-struct ShapePoints {
-    points: usize,
-    strong_hints: usize,
-}
-
-/// What an argument counts for that hardly any other program has.
-const STRONG_HINT_SCORE: usize = 3;
-
-impl ProgramEntry {
-    fn can_be_recognised(&self) -> bool {
-        let names = [
-            &self.unique_scripts,
-            &self.scripts,
-            &self.modules,
-            &self.consoles,
-            &self.launchers,
-        ];
-        self.alone || names.iter().any(|names| !names.is_empty())
-    }
-
-    /// How well a command fits, or nothing where it does not.
-    fn score(&self, anatomy: &Anatomy, seen: &ProgramClues<'_>) -> Option<i32> {
-        let of_shape = self.shape(seen)?;
-        let is_script = matches!(anatomy.kind, ProgramKind::Script | ProgramKind::ShellScript);
-        let by_path = |patterns: &[String]| {
-            is_script
-                && patterns.iter().any(|pattern| {
-                    if pattern.contains('/') {
-                        is_like(&format!("/{}", seen.program), &format!("*/{pattern}"))
-                    } else {
-                        is_like(file_name(seen.program), pattern)
-                    }
-                })
-        };
-        let is_any = |names: &[String], name: &str| names.iter().any(|n| is_like(name, n));
-        let by_name = by_path(&self.unique_scripts)
-            || anatomy.kind == ProgramKind::Module && is_any(&self.modules, seen.program)
-            || anatomy.kind == ProgramKind::Executable
-                && is_any(&self.consoles, file_name(seen.program))
-            || anatomy
-                .launchers
-                .iter()
-                .any(|launcher| is_any(&self.launchers, &launcher.name));
-        let has_shape = !(self.any.is_empty()
-            && self.strong_hints.is_empty()
-            && self.all.is_empty()
-            && self.valued.is_empty()
-            && self.positional.is_empty());
-        let nothing_to_count = self.any.is_empty() && self.strong_hints.is_empty();
-        let enough = nothing_to_count
-            || of_shape.points >= self.min_score && of_shape.strong_hints >= self.min_strong_hints;
-        let base = if by_name {
-            100
-        } else if by_path(&self.scripts)
-            && (has_shape && enough || self.is_of_user_alone(has_shape))
-        {
-            50
-        } else if self.alone && has_shape && enough {
-            20
-        } else {
-            return None;
-        };
-        Some(base + self.priority + of_shape.points.min(9) as i32)
-    }
-
-    /// A user who names a script and no shape means every command with that script.
-    fn is_of_user_alone(&self, has_shape: bool) -> bool {
-        self.source.is_some() && !has_shape
-    }
-
-    /// How much of the shape is there; nothing where a condition fails.
-    fn shape(&self, seen: &ProgramClues<'_>) -> Option<ShapePoints> {
-        let arguments = seen.arguments;
-        let has = |spec: &String| arguments.has(Name::new(spec));
-        let count = |specs: &[String]| specs.iter().filter(|spec| has(spec)).count();
-        let is_any_of =
-            |text: &str, patterns: &str| patterns.split('|').any(|pattern| is_like(text, pattern));
-        let valued = self.valued.iter().all(|(spec, patterns)| {
-            arguments
-                .value_of(spec)
-                .is_some_and(|value| is_any_of(value, patterns))
-        });
-        let positional = self.positional.iter().all(|patterns| {
-            let mut tokens = arguments.tokens.iter().enumerate();
-            tokens.any(|(k, token)| {
-                !token.is_option() && arguments.is_positional(k) && is_any_of(token.text, patterns)
-            })
-        });
-        let spelled = !self.equals_only
-            || arguments
-                .tokens
-                .iter()
-                .all(|token| !token.is_option() || token.text.contains('='));
-        let fits = self.all.iter().all(has)
-            && !self.none.iter().any(has)
-            && valued
-            && positional
-            && spelled;
-        fits.then(|| {
-            let strong_hints = count(&self.strong_hints);
-            ShapePoints {
-                points: STRONG_HINT_SCORE * strong_hints + count(&self.any),
-                strong_hints,
-            }
-        })
-    }
-
-    /// Whether the command names a config file that may say more.
-    pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
-        self.config.iter().any(|spec| {
-            if spec.contains('*') {
-                arguments
-                    .tokens
-                    .iter()
-                    .any(|token| !token.is_option() && is_like(token.text, spec))
-            } else {
-                arguments.has(Name::new(spec))
-            }
-        })
     }
 }
 

@@ -1,0 +1,189 @@
+//! What turns one command into another, word by word: what a remedy changed, for the screen and the
+//! recording.
+
+use super::{CommandLine, Word};
+use serde::{Deserialize, Serialize};
+
+/// One difference between two commands, in the order of the new one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum Change {
+    /// A word that became another.
+    Replaced {
+        /// Its place in the old command.
+        at: usize,
+        /// The word before.
+        from: Word,
+        /// The word now.
+        to: Word,
+    },
+    /// Words that were put in.
+    Added {
+        /// The place in the old command before which they stand.
+        at: usize,
+        /// The new words.
+        words: Vec<Word>,
+    },
+    /// Words that were taken out.
+    Removed {
+        /// The place of the first in the old command.
+        at: usize,
+        /// The words that are gone.
+        words: Vec<Word>,
+    },
+    /// A variable of the environment that differs.
+    Env {
+        /// Its name.
+        name: Word,
+        /// The value before, if the command said one.
+        from: Option<Word>,
+        /// The value now, or `None` where it is removed or no longer said.
+        to: Option<Word>,
+    },
+}
+
+/// What turns `old` into `new`, word by word: the longest common run of words stays.
+pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
+    let mut changes = env_difference(old, new);
+    let (a, b) = (&old.argv, &new.argv);
+    // Lengths of the longest common subsequences of the tails; commands have tens of words.
+    let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            common[i][j] = if a[i] == b[j] {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() || j < b.len() {
+        if i < a.len() && j < b.len() && a[i] == b[j] {
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        let (from_i, from_j) = (i, j);
+        while (i < a.len() || j < b.len()) && !(i < a.len() && j < b.len() && a[i] == b[j]) {
+            if j == b.len() || (i < a.len() && common[i + 1][j] >= common[i][j + 1]) {
+                i += 1;
+            } else {
+                j += 1;
+            }
+        }
+        push_hunk(&mut changes, from_i, &a[from_i..i], &b[from_j..j]);
+    }
+    changes
+}
+
+fn push_hunk(changes: &mut Vec<Change>, at: usize, old: &[Word], new: &[Word]) {
+    let both = old.len().min(new.len());
+    for k in 0..both {
+        changes.push(Change::Replaced {
+            at: at + k,
+            from: old[k].clone(),
+            to: new[k].clone(),
+        });
+    }
+    if new.len() > both {
+        changes.push(Change::Added {
+            at: at + both,
+            words: new[both..].to_vec(),
+        });
+    }
+    if old.len() > both {
+        changes.push(Change::Removed {
+            at: at + both,
+            words: old[both..].to_vec(),
+        });
+    }
+}
+
+fn env_difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
+    let mut names: Vec<&Word> = Vec::new();
+    for change in old.env.iter().chain(&new.env) {
+        if !names.contains(&&change.name) {
+            names.push(&change.name);
+        }
+    }
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let value_in = |command: &CommandLine| {
+                command
+                    .env
+                    .iter()
+                    .rev()
+                    .find(|change| change.name == *name)
+                    .and_then(|change| change.value.clone())
+            };
+            let (from, to) = (value_in(old), value_in(new));
+            (from != to).then(|| Change::Env {
+                name: name.clone(),
+                from,
+                to,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> CommandLine {
+        CommandLine {
+            argv: words.iter().map(Word::from).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
+    }
+
+    #[test]
+    fn differences_say_words() {
+        let old = command(&["python", "train.py", "--batch-size", "64", "--lr", "1"]);
+        let mut new = command(&[
+            "python",
+            "train.py",
+            "--batch-size",
+            "32",
+            "--grad-accum",
+            "2",
+            "--lr",
+            "1",
+        ]);
+        new.set_env("A", Some(Word::from("b")));
+        assert_eq!(
+            difference(&old, &new),
+            [
+                Change::Env {
+                    name: "A".into(),
+                    from: None,
+                    to: Some("b".into())
+                },
+                Change::Replaced {
+                    at: 3,
+                    from: "64".into(),
+                    to: "32".into()
+                },
+                Change::Added {
+                    at: 4,
+                    words: vec!["--grad-accum".into(), "2".into()]
+                },
+            ]
+        );
+        assert_eq!(difference(&old, &old), []);
+    }
+
+    #[test]
+    fn removed_words_are_said() {
+        let changes = difference(&command(&["a", "--noamp", "b"]), &command(&["a", "b"]));
+        assert_eq!(
+            changes,
+            [Change::Removed {
+                at: 1,
+                words: vec!["--noamp".into()]
+            }]
+        );
+    }
+}

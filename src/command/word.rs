@@ -1,0 +1,101 @@
+//! One word of a command, any bytes but NUL, and how it stands in JSON.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// One word of a command line or one value of the environment: any bytes but NUL.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word(pub OsString);
+
+impl Word {
+    /// The word as text, where it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        self.0.to_str()
+    }
+
+    /// The word's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// The word for the eye: what is no UTF-8 becomes U+FFFD.
+    pub fn to_string_lossy(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Word {
+    fn from(text: &T) -> Word {
+        Word(text.as_ref().to_os_string())
+    }
+}
+
+impl From<OsString> for Word {
+    fn from(text: OsString) -> Word {
+        Word(text)
+    }
+}
+
+impl From<String> for Word {
+    fn from(text: String) -> Word {
+        Word(text.into())
+    }
+}
+
+impl PartialEq<str> for Word {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for Word {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == **other
+    }
+}
+
+/// In JSON a word is a string; one that is no UTF-8 is `{"bytes": [..]}`, so that nothing is lost.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WordInJson {
+    Text(String),
+    Raw { bytes: Vec<u8> },
+}
+
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.as_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => WordInJson::Raw {
+                bytes: self.as_bytes().to_vec(),
+            }
+            .serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+        Ok(Word(match WordInJson::deserialize(deserializer)? {
+            WordInJson::Text(text) => text.into(),
+            WordInJson::Raw { bytes } => OsString::from_vec(bytes),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_text_survives_json() {
+        let word = Word(OsString::from_vec(vec![b'a', 0xff, b'b']));
+        let json = serde_json::to_string(&word).unwrap();
+        assert_eq!(serde_json::from_str::<Word>(&json).unwrap(), word);
+        assert_eq!(
+            serde_json::to_string(&Word::from("x y")).unwrap(),
+            "\"x y\""
+        );
+    }
+}
