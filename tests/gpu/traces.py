@@ -4,7 +4,7 @@
     python3 tests/gpu/traces.py --results traces.jsonl
     python3 tests/gpu/traces.py --results traces.jsonl --corpus > tests/allocator/measured.txt
 
-The corpus is what `cargo test --test replay_allocator` replays: reserved must come out to the byte.
+The corpus is what `cargo test allocator` replays: reserved must come out to the byte.
 """
 import argparse
 import json
