@@ -197,7 +197,7 @@ fn a_killed_front_costs_nothing_but_the_screen() {
     let said = text(&stopped.stdout);
     assert!(stopped.status.success(), "{said} {}", text(&stopped.stderr));
     assert!(said.contains("the training ended: SIGTERM"), "{said}");
-    assert!(said.contains("is over"), "{said}");
+    assert!(said.contains("has ended"), "{said}");
     assert_eq!(
         second.exit(A_RUN),
         Exit::Signal(15),
@@ -468,7 +468,7 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         assert_eq!(said.lines().count(), 1, "{said}");
     };
     assert!(text(&user.ask(&["ls"]).stdout).contains("no session"));
-    refused(&["stop"], "no session of yours is alive");
+    refused(&["stop"], "you have no running session");
     refused(&["stop", "2026"], "`oomph ls` lists");
     refused(&["logs"], "no session");
 
@@ -485,12 +485,12 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
     });
     refused(
         &["stop"],
-        "several sessions are alive; say which: `oomph stop ",
+        "several sessions are running; choose one: `oomph stop ",
     );
     refused(&["stop", "20"], "fits several");
     let id = |at: usize| user.ls()[at]["id"].as_str().expect("a name").to_string();
     let (one, other) = (id(0), id(1));
-    refused(&["attach", &one], "no terminal");
+    refused(&["attach", &one], "needs a terminal");
 
     // Of a session whose keeper was killed nothing is left but its recording.
     let keeper = user.ls()[0]["keeper"].as_i64().expect("a keeper");

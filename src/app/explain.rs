@@ -79,7 +79,7 @@ pub fn explain(
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("standard output cannot be written")
+            Err(error).context("cannot write to standard output")
         }
         Ok(()) | Err(_) => Ok(Ending::Code(0)),
     }
@@ -110,19 +110,19 @@ fn find(source: &Source) -> anyhow::Result<Found> {
                 eprintln!("oomph: reading standard input to its end (Ctrl-D); or give a file");
             }
             let mut input = BufReader::with_capacity(CHUNK, stdin.lock());
-            let header = header(&mut input).context("standard input cannot be read")?;
+            let header = header(&mut input).context("cannot read standard input")?;
             anyhow::ensure!(
                 !is_event(&header),
-                "standard input holds a recording; give its file: oomph explain events.jsonl"
+                "standard input is a recording; pass it as a file: oomph explain events.jsonl"
             );
-            log(&header, &mut input).context("standard input cannot be read")
+            log(&header, &mut input).context("cannot read standard input")
         }
         Source::File(path) if path.is_dir() => recording(path),
         Source::File(path) => {
             let cannot = || format!("cannot read {}", path.display());
             let file = File::open(path).with_context(|| {
                 format!(
-                    "{}; give a log, a recording (events.jsonl), or - for standard input",
+                    "{}; pass a log, a recording (events.jsonl), or - for standard input",
                     cannot()
                 )
             })?;

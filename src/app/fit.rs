@@ -37,8 +37,8 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
         return Ok(Ending::Code(OWN_FAILURE));
     }
     // The program's standard output becomes our standard error before the keeper is started.
-    let answer = nix::unistd::dup(io::stdout()).context("standard output cannot be kept")?;
-    nix::unistd::dup2_stdout(io::stderr()).context("standard output cannot be turned")?;
+    let answer = nix::unistd::dup(io::stdout()).context("cannot duplicate standard output")?;
+    nix::unistd::dup2_stdout(io::stderr()).context("cannot redirect standard output")?;
     fit.standard_output = Some(answer);
     let mut run = fit.options.run.clone();
     run.headless = true;
@@ -57,7 +57,7 @@ fn warn(fit: &Fit) -> bool {
         options.steps,
         options.steps.saturating_mul(AT_MOST),
     ));
-    text.push_str("oomph: it may write files (checkpoints, logs) where it always does");
+    text.push_str("oomph: it may write files (checkpoints, logs) to its usual places");
     let places = places_written(&fit.trial());
     if let Some((name, value)) = places.first() {
         text.push_str(&format!(", here {name} {value}"));

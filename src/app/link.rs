@@ -243,7 +243,7 @@ impl Link {
     pub fn order(&mut self, order: KeeperOrder) {
         if let Err(error) = self.keeper.send(order) {
             self.refused
-                .push(format!("the keeper process takes no orders ({error})"));
+                .push(format!("cannot send to the keeper process ({error})"));
         }
     }
 

@@ -47,7 +47,7 @@ pub fn list(json: bool) -> anyhow::Result<Ending> {
         text.push('\n');
         text
     } else if rows.is_empty() {
-        "no session of yours is alive on this machine\n".into()
+        "you have no running session on this machine\n".into()
     } else {
         table(&rows, terminal_size().map(|size| usize::from(size.cols)))
     };

@@ -55,7 +55,7 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
             (Err(why), _) => return Err(why.into()),
         },
     };
-    anyhow::ensure!(ended.exists(), "{} is not there", ended.display());
+    anyhow::ensure!(ended.exists(), "{} does not exist", ended.display());
     Ok(LogSource {
         path: ended,
         writer: None,
@@ -73,7 +73,7 @@ fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<
     };
     let log = log.or_else(kept).with_context(|| {
         format!(
-            "session {} keeps no log (--no-record, or no place for one)",
+            "session {} has no log (--no-record, or nowhere to write one)",
             found.id
         )
     })?;

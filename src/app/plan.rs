@@ -45,7 +45,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     let program = command.argv.get(recognised.anatomy.program);
     let program = program.map_or("none found".to_string(), |word| word.to_string_lossy());
     let known = recognised.known.map_or(
-        "unknown; its options are read by their spelling".to_string(),
+        "unknown; its options are recognized by name".to_string(),
         |entry| match &entry.source {
             Some(source) => format!("known as {}, by {source}", entry.name),
             None => format!("known as {}", entry.name),

@@ -1,4 +1,4 @@
-//! `oomph plan --predict`: what a command would need at other batches, by what recordings of it show.
+//! `oomph plan --predict`: what a command would need at other batch sizes, predicted from recordings.
 //! Runs nothing.
 
 use super::{Ending, replay};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
 /// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`. Where they
-/// were reckoned from a step that memory ran out in, `"reckoned"` says how far it had come.
+/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got.
 ///
 /// # Errors
 /// A recording cannot be read, or standard output not written.

@@ -65,13 +65,13 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
     }
     if corrupt > 0 {
         eprintln!(
-            "oomph: {corrupt} lines of {} are no events and were passed over",
+            "oomph: skipped {corrupt} lines of {} that are not events",
             file.display()
         );
     }
     anyhow::ensure!(
         !events.is_empty(),
-        "{} holds no recorded event; give the events.jsonl of a session",
+        "{} contains no recorded event; pass the events.jsonl of a session",
         file.display()
     );
     Ok(events)
@@ -98,7 +98,7 @@ fn print(events: &[Event], out: &mut impl Write) -> io::Result<()> {
 
 async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()> {
     let clock = Clock::start();
-    let mut typed = keyboard::watch().context("the keyboard cannot be read")?;
+    let mut typed = keyboard::watch().context("cannot read the keyboard")?;
     let mut screen = Screen::enter()?;
     screen.view.theme = theme;
     let mut state = State::default();

@@ -75,12 +75,12 @@ pub enum NoChoice {
 impl fmt::Display for NoChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoChoice::Nobody => f.write_str("no session of yours is alive on this machine"),
+            NoChoice::Nobody => f.write_str("you have no running session on this machine"),
             NoChoice::Several { name, commands } => {
                 match name {
-                    None => f.write_str("several sessions are alive; say which: ")?,
+                    None => f.write_str("several sessions are running; choose one: ")?,
                     Some(name) => {
-                        write!(f, "{name} fits several sessions; give more of the name: ")?;
+                        write!(f, "{name} matches several sessions; type more of the ID: ")?;
                     }
                 }
                 f.write_str(&commands.join(", "))
@@ -93,7 +93,7 @@ impl fmt::Display for NoChoice {
             ),
             NoChoice::Unknown(name) => write!(
                 f,
-                "no session {name} is alive on this machine; `oomph ls` lists those that are"
+                "no session {name} is running on this machine; `oomph ls` lists those that are"
             ),
         }
     }
@@ -202,17 +202,17 @@ pub fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     let id = &found.id;
     anyhow::anyhow!(match error.kind() {
         io::ErrorKind::NotFound => format!(
-            "the socket of session {id} is gone, so that nobody can come to it; its training goes on below the keeper (pid {pid}), and `kill {pid}` does not end it: signal the training itself"
+            "the socket of session {id} is gone, so nobody can attach to it; its training continues under the keeper (pid {pid}), and `kill {pid}` does not end it: signal the training itself"
         ),
         io::ErrorKind::ConnectionRefused => {
-            format!("session {id} is dead: nobody listens at its socket")
+            format!("session {id} is dead: nothing listens on its socket")
         }
         io::ErrorKind::PermissionDenied =>
-            format!("session {id} is not yours ({error}); only who started it can come to it"),
+            format!("session {id} is not yours ({error}); only the user who started it can attach"),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(
-            "the keeper of session {id} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` wakes it"
+            "the keeper of session {id} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` resumes it"
         ),
-        _ => format!("session {id} cannot be spoken to: {error}"),
+        _ => format!("cannot talk to session {id}: {error}"),
     })
 }
 

@@ -48,12 +48,12 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
             }
             Ok(Some(KeeperReport::Swept { left })) if !left.is_empty() => {
                 let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
-                println!("these could not be ended: {}", pids.join(" "));
+                println!("could not end these processes: {}", pids.join(" "));
             }
             Ok(Some(_)) => {}
             Ok(None) if ended.is_some() => break,
             Ok(None) => bail!(
-                "the keeper of session {} is gone; look with `oomph ls`",
+                "the keeper of session {} is gone; check with `oomph ls`",
                 found.id
             ),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -75,7 +75,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
             Some(_) | None => {}
         }
     }
-    println!("session {} is over", found.id);
+    println!("session {} has ended", found.id);
     Ok(Ending::Code(0))
 }
 
@@ -83,9 +83,9 @@ fn words(rung: Rung, within: Duration) -> String {
     let next = within.as_secs();
     match rung {
         Rung::Asked => format!(
-            "SIGTERM sent to the training (torchrun may take 30 s); its whole tree is asked in {next} s"
+            "SIGTERM sent to the training (torchrun may take 30 s); SIGTERM to the process tree in {next} s"
         ),
-        Rung::TreeAsked => format!("every process was asked; SIGKILL in {next} s"),
+        Rung::TreeAsked => format!("SIGTERM sent to the process tree; SIGKILL in {next} s"),
         Rung::Killed => "SIGKILL sent".into(),
     }
 }

@@ -33,7 +33,7 @@ pub enum Forecast {
     AtLeast(Bytes, Unseen),
     /// Within this.
     Within(Estimate),
-    /// Within this, reckoned from a step that was not seen whole, by how far it had come.
+    /// Within this, extrapolated from a partial step by how far it got.
     Extrapolated(Estimate, Progress),
 }
 
@@ -129,7 +129,7 @@ impl Model {
             let constant = self.optimizer();
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
         }
-        if let Some((peak, progress)) = self.reckoned(target) {
+        if let Some((peak, progress)) = self.extrapolated(target) {
             return Forecast::Extrapolated(peak, progress);
         }
         let bound = self
@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// By the step that came the furthest of those that were not seen whole, the latest of several.
-    fn reckoned(&self, target: &Target) -> Option<(Estimate, Progress)> {
+    fn extrapolated(&self, target: &Target) -> Option<(Estimate, Progress)> {
         let partial_step = |seen: &&Observation| match seen.passes {
             Passes::AtLeast(..) => seen.partial_step,
             Passes::Seen(_) | Passes::Within(..) => None,

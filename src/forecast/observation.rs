@@ -51,7 +51,7 @@ pub struct Observation {
     /// The most that lay in pieces beside blocks in use, which cannot be given back, as a share of
     /// the most that was allocated.
     pub pieces: Option<f64>,
-    /// Of the step that memory ran out in: what it would have needed, where that can be reckoned.
+    /// Of the step that memory ran out in: what it would have needed, where that can be estimated.
     pub partial_step: Option<PartialStep>,
     /// The same as `overhead` at an out-of-memory, when it had given back all that it could.
     pub left_over: Option<f64>,

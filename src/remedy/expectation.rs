@@ -1,7 +1,7 @@
 //! What a remedy, or several together, are expected to do, from what the runs so far showed. Where
 //! they did not show enough the expectation is a bound or "unknown" and says why; nothing is made up.
 //!
-//! The figures are the model's (`model`); here they are held against the room that the process had,
+//! The figures come from the forecast's model; here they are compared with the room the process had
 //! and put into words.
 
 mod words;
@@ -17,12 +17,12 @@ use crate::forecast::{
 use crate::recognize::Reading;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, fits_within, reckoned, tight, unknown};
+use words::{at_least, beyond, extrapolated, fits_within, tight, unknown};
 
 /// What a run needs above its allocated peak with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
 
-/// All that predictions for one command rest on.
+/// Everything that predictions for one command are based on.
 #[derive(Debug)]
 pub(super) struct Outlook<'a> {
     inputs: &'a RemedyInputs<'a>,
@@ -31,11 +31,11 @@ pub(super) struct Outlook<'a> {
     reading: Reading,
     /// What the process could have had of the device: what it held and what was free.
     room: Option<Bytes>,
-    /// What was allocated and asked for when memory ran out.
+    /// Allocated plus requested when memory ran out.
     wanted: Option<Bytes>,
-    /// Where in its step memory ran out.
+    /// The phase of the step that ran out of memory.
     phase: Phase,
-    /// How the allocator held its memory.
+    /// Whether the allocator used fixed or expandable segments.
     allocator: Allocator,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The largest batch that fits with the margin asked for, gradients kept or not; `None` where
-    /// that cannot be said.
+    /// that is unknown.
     pub fn largest(&self, keeps_gradients: bool) -> Option<u64> {
         if self.only_delays().is_some() || self.phase == Phase::Evaluation {
             return None;
@@ -80,7 +80,7 @@ impl<'a> Outlook<'a> {
             treatment: Treatment::default(),
             allocator: self.allocator,
         };
-        // What was only reckoned is not trusted with more than a half.
+        // An extrapolation alone is trusted only up to half the batch.
         let most = match self.model.whole_runs() {
             0 if !self.model.is_rehearsed(&like) => self.reading.at_once / 2,
             _ => self.reading.at_once.saturating_sub(1),
@@ -89,13 +89,13 @@ impl<'a> Outlook<'a> {
             .largest(&like, self.room?, self.inputs.forecast.margin, most)
     }
 
-    /// What one remedy alone does; nothing where that is not for the model to say.
+    /// What one remedy does by itself; `None` where the model does not apply.
     pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
         match remedy.id.spec().need {
             NeedFrom::Forecast => Some(self.together(&[remedy])),
             NeedFrom::FailedAllocation => {
-                let held = self.held(&self.target(&[remedy]), true);
-                let fits = held.fits.filter(|fits| !fits);
+                let expectation = self.without_fragmentation(&self.target(&[remedy]), true);
+                let fits = expectation.fits.filter(|fits| !fits);
                 Some(Expectation {
                     fits,
                     ..unknown("it makes fragmentation less likely")
@@ -109,17 +109,17 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// The same command where so much is free; nothing where its need is not known.
+    /// The same command with `free` available; `None` where its need is unknown.
     pub fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
             Forecast::Within(needs) => Some(tight(needs, free)),
-            Forecast::Extrapolated(needs, how) => Some(reckoned(needs, Some(free), how)),
+            Forecast::Extrapolated(needs, how) => Some(extrapolated(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
     }
 
-    /// What remedies make of the run.
+    /// The run with these remedies applied.
     fn target(&self, chosen: &[&Remedy]) -> Target {
         let has = |id: RemedyId| chosen.iter().any(|remedy| remedy.id == id);
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
@@ -164,13 +164,13 @@ impl<'a> Outlook<'a> {
             return counted.together(chosen);
         }
         if has(RemedyEffect::LessFragmentation) && !has(RemedyEffect::LessAllocated) && !more_free {
-            let mut held = self.held(&target, false);
-            // The reason is one against remedies that lessen what is held.
+            let mut expectation = self.without_fragmentation(&target, false);
+            // The reason applies only to remedies that reduce allocations.
             if let Some((verdict, _)) = self.only_delays() {
-                held.words = format!("{verdict}; {}", held.words);
-                held.fits = held.fits.filter(|fits| !fits);
+                expectation.words = format!("{verdict}; {}", expectation.words);
+                expectation.fits = expectation.fits.filter(|fits| !fits);
             }
-            return held;
+            return expectation;
         }
         if let Some((verdict, reason)) = self.only_delays() {
             return Expectation {
@@ -184,7 +184,7 @@ impl<'a> Outlook<'a> {
         if more_free {
             return match self.model.needs(&target) {
                 Forecast::Within(needs) => beyond(needs),
-                Forecast::Extrapolated(needs, how) => reckoned(needs, None, how),
+                Forecast::Extrapolated(needs, how) => extrapolated(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
                     unknown("it depends on how much memory is free there, or by then")
                 }
@@ -213,7 +213,7 @@ impl<'a> Outlook<'a> {
                 Some(room) if needs.high <= room => fits_within(needs, room),
                 Some(room) => tight(needs, room),
             },
-            Forecast::Extrapolated(needs, how) => reckoned(needs, self.room, how),
+            Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let why = format!(
                     "unknown: no complete step was seen; half is a guess (at least {least})"
@@ -232,7 +232,7 @@ impl<'a> Outlook<'a> {
         expectation
     }
 
-    /// A lower bound, and why it is no more than that.
+    /// A lower bound, and why nothing more is known.
     fn bounded(&self, least: Bytes, why: Unseen) -> Expectation {
         let words = match self.room {
             Some(room) if least > room => {
@@ -247,9 +247,9 @@ impl<'a> Outlook<'a> {
         at_least(least, self.room, words)
     }
 
-    /// What expandable segments alone do: what was free in pieces is whole.
-    /// `wanted_alone`: by the allocation that failed alone, whatever the peak.
-    fn held(&self, target: &Target, wanted_alone: bool) -> Expectation {
+    /// Expandable segments alone: free memory in pieces becomes usable.
+    /// With `failed_only`, judged by the failed allocation, whatever the peak.
+    fn without_fragmentation(&self, target: &Target, failed_only: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
             return unknown("the OOM message has no numbers");
         };
@@ -267,8 +267,8 @@ impl<'a> Outlook<'a> {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
             false => format!("the failed allocation fits, with {spare} to spare"),
         };
-        if wanted_alone || self.phase == Phase::Evaluation {
-            // The steps' peak says nothing of what an evaluation goes on to want.
+        if failed_only || self.phase == Phase::Evaluation {
+            // The peak of training steps says nothing about an evaluation.
             return at_least(wanted, Some(room), alone);
         }
         match self.model.peak(target) {
@@ -281,8 +281,8 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// What is said of a remedy that leaves the cause where it is, and why of one that gives it less
-    /// to work on.
+    /// The verdict on remedies that leave the cause in place, and the reason it gives for those that
+    /// only slow it down.
     fn only_delays(&self) -> Option<(&'static str, &'static str)> {
         let futile = self.inputs.findings.first()?.cause.spec().futile?;
         Some((futile.verdict, futile.reason))

@@ -100,7 +100,7 @@ fn target(batch: u64) -> Target {
     }
 }
 
-fn reckoned(model: &Model, batch: u64) -> Estimate {
+fn extrapolated(model: &Model, batch: u64) -> Estimate {
     match model.peak(&target(batch)) {
         Forecast::Extrapolated(peak, _) => peak,
         other => panic!("{other:?}"),
@@ -108,11 +108,11 @@ fn reckoned(model: &Model, batch: u64) -> Estimate {
 }
 
 #[test]
-fn what_a_first_step_would_have_needed_is_reckoned() {
+fn what_a_first_step_would_have_needed_is_extrapolated() {
     for failed in measured().failed {
         let model = failed.model_of(failed.record());
         for batch in [failed.batch / 8, failed.batch / 2, failed.batch] {
-            let (peak, truth) = (reckoned(&model, batch), failed.peak(batch));
+            let (peak, truth) = (extrapolated(&model, batch), failed.peak(batch));
             assert!(
                 peak.holds(gib(truth)),
                 "{} at {batch}: {} for {truth}",
@@ -120,7 +120,7 @@ fn what_a_first_step_would_have_needed_is_reckoned() {
                 peak.shown()
             );
         }
-        let error = reckoned(&model, failed.batch).likely.as_gib() / failed.peak(failed.batch);
+        let error = extrapolated(&model, failed.batch).likely.as_gib() / failed.peak(failed.batch);
         assert!((0.8..1.25).contains(&error), "{}: {error}", failed.name);
     }
 }
@@ -156,7 +156,7 @@ fn where_little_is_known_a_bound_stays() {
     assert_eq!(bound(|record| record.progress = Some(f64::NAN)), wanted);
     assert_eq!(bound(|record| record.phase = Phase::Load), wanted);
     assert_eq!(bound(|record| record.lines.clear()), wanted);
-    let low = reckoned(&failed.model_of(failed.record()), failed.batch).low;
+    let low = extrapolated(&failed.model_of(failed.record()), failed.batch).low;
     assert_eq!(low, wanted);
 }
 
@@ -169,7 +169,7 @@ fn what_is_frozen_has_no_state_to_come() {
             parameters: gib(4.0),
             trained: gib(trained),
         }));
-        reckoned(&failed.model_of(record), 1)
+        extrapolated(&failed.model_of(record), 1)
     };
     let (frozen, trained) = (of(0.01), of(4.0));
     assert!(frozen.likely < gib(5.0), "{}", frozen.shown());
@@ -188,7 +188,7 @@ fn gradients_that_stay_are_counted() {
     let Forecast::Extrapolated(with, _) = model.peak(&kept) else {
         panic!("{:?}", model.peak(&kept));
     };
-    let without = reckoned(&model, 16);
+    let without = extrapolated(&model, 16);
     assert_eq!(with.likely, without.likely + gib(failed.parameters));
     assert_eq!(with.high, without.high, "the upper end has them anyway");
 }

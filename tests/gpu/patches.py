@@ -43,7 +43,7 @@ DECLINES = {
     ("amp", "scaler"): "autocast itself",
 }
 # Where dropout is drawn inside a compiled graph, recomputation must say what may become of it.
-DRAWING, DRAWN = ("decoder", "vit"), "other random numbers"
+DRAWING, DRAWN = ("decoder", "vit"), "different random numbers"
 
 
 class Suite:

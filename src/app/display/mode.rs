@@ -34,11 +34,11 @@ impl Reason {
     pub const fn words(self) -> &'static str {
         match self {
             Reason::Asked => "--headless",
-            Reason::NoTerminal => "standard output is no terminal",
+            Reason::NoTerminal => "standard output is not a terminal",
             Reason::DumbTerminal => "TERM is unset or dumb",
             Reason::Background => "in the background",
             Reason::Ci => "CI is set",
-            Reason::Notebook => "a notebook's cell",
+            Reason::Notebook => "a notebook cell",
         }
     }
 }

@@ -59,7 +59,7 @@ pub async fn take_over(
     };
     if let (Arrival::Attached { .. }, Mode::Headless(reason)) = (arrival, mode) {
         bail!(
-            "attach draws on a terminal, and here is none to draw on ({}); `oomph logs -f` follows the output",
+            "attach needs a terminal ({}); `oomph logs -f` follows the output",
             reason.words()
         );
     }
@@ -86,7 +86,7 @@ pub async fn take_over(
 /// The keeper's first two reports.
 async fn welcome(reports: &mut Reports) -> anyhow::Result<(SessionStatus, Vec<u8>)> {
     let Some(KeeperReport::Welcome(status)) = reports.next().await else {
-        bail!("the session has just ended, or another `oomph attach` was quicker");
+        bail!("the session has just ended, or another `oomph attach` was faster");
     };
     let Some(KeeperReport::Recent(recent)) = reports.next().await else {
         bail!("the session has just ended");
@@ -116,7 +116,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     let recorded = state.is_some();
     let recorder = match handover.recording().filter(|_| recorded) {
         Some(path) => Recorder::resume(path, RecorderOptions::default()).unwrap_or_else(|error| {
-            notes.push(format!("{error:#}; the session is not recorded any more"));
+            notes.push(format!("{error:#}; the session is no longer recorded"));
             Recorder::off()
         }),
         None => Recorder::off(),
@@ -167,9 +167,9 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         Level::Info,
         match place.arrival {
             Arrival::Attached { .. } => "a screen was attached",
-            Arrival::Headless(HeadlessFront::Follows) => "the session goes on without a screen",
+            Arrival::Headless(HeadlessFront::Follows) => "the session continues without a screen",
             Arrival::Headless(HeadlessFront::Replaces) => {
-                "the front was lost; the session goes on without a screen and without NVML"
+                "the front was lost; the session continues without a screen and without NVML"
             }
         },
     );
@@ -199,7 +199,7 @@ fn replayed(path: &Path, notes: &mut Vec<String>) -> Option<State> {
             state.session.is_some().then_some(state)
         }
         Err(error) => {
-            notes.push(format!("what happened before is not known: {error}"));
+            notes.push(format!("the session's history is unavailable: {error}"));
             None
         }
     }
@@ -222,7 +222,7 @@ impl Front {
             (_, Some(NvmlState::Off)) => None,
             (true, _) => Some(NvmlState::Stale),
             (false, _) => Some(NvmlState::Unavailable {
-                reason: "not asked until somebody attaches, for the front before was lost".into(),
+                reason: "off until somebody attaches, because the front was lost".into(),
             }),
         };
         for what in gone.chain(nvml.map(What::Nvml)) {

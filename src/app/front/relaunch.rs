@@ -127,7 +127,8 @@ impl Front {
     }
 
     pub(super) fn sweep(&mut self, exit: Exit, next: NextRun) {
-        self.display.wait_for("ending what is left of the last run");
+        self.display
+            .wait_for("ending the remaining processes of the last run");
         self.link.enter(SessionPhase::Sweeping { exit, next });
         self.link.order(KeeperOrder::Sweep);
     }

@@ -126,7 +126,7 @@ pub(super) fn listen(
         }
         Err(error) => {
             notes.push(format!(
-                "the probe's socket {} cannot be opened ({error}); going on without the probe",
+                "the probe's socket {} cannot be opened ({error}); continuing without the probe",
                 path.display()
             ));
             None

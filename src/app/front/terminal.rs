@@ -13,14 +13,14 @@ impl Front {
         match self.display.enter() {
             Ok(true) => self.link.order(KeeperOrder::ScreenShown(true)),
             Ok(false) => {}
-            Err(error) => self.lose_screen(&format!("the terminal could not be taken ({error})")),
+            Err(error) => self.lose_screen(&format!("cannot set up the terminal ({error})")),
         }
     }
 
     /// The terminal does not take what is drawn.
     pub(super) fn screen_failed(&mut self, error: &io::Error) {
         self.display.drop_screen();
-        self.lose_screen(&format!("the terminal takes no frames any more ({error})"));
+        self.lose_screen(&format!("cannot draw on the terminal any more ({error})"));
     }
 
     /// Goes on without a screen. Where the terminal is gone, so is whoever could have answered a
@@ -65,7 +65,7 @@ impl Front {
             }
             Ok(false) => {}
             Err(error) => {
-                self.lose_screen(&format!("the terminal could not be taken again ({error})"));
+                self.lose_screen(&format!("cannot set up the terminal again ({error})"));
             }
         }
     }

@@ -42,7 +42,7 @@ impl ProbeSetup {
             }),
             Err(error) => {
                 problem = Some(format!(
-                    "the probe could not be written to {} ({error}); going on without it",
+                    "the probe could not be written to {} ({error}); continuing without it",
                     directory.display()
                 ));
                 None

@@ -151,7 +151,7 @@ impl Gate {
         let waited = now.since(self.opened);
         let blind = match (self.sight, self.watched.is_empty()) {
             (GateSight::Blind, _) => Some("NVML does not answer"),
-            (GateSight::Nvml, true) => Some("it is not known which device the run used"),
+            (GateSight::Nvml, true) => Some("the device that the run used is unknown"),
             (GateSight::Nvml, false) => None,
         };
         if let Some(why) = blind {
@@ -192,7 +192,7 @@ impl Gate {
             return None;
         }
         if self.sight == GateSight::Blind {
-            let words = "who is on the GPU cannot be seen without NVML; not relaunched";
+            let words = "without NVML other processes on the GPU cannot be seen; not relaunched";
             return Some(GateVerdict::Refused(words.into()));
         }
         let unread = self
@@ -206,7 +206,7 @@ impl Gate {
         });
         match holding {
             Some(watched) => Some(GateVerdict::Wait(format!(
-                "waiting, however long, for the GPU: {}",
+                "waiting for the GPU, with no time limit: {}",
                 self.held_by(watched)
             ))),
             None => unread.then(|| GateVerdict::Wait("waiting for a reading of the GPU".into())),
@@ -232,13 +232,13 @@ impl Gate {
                     ""
                 };
                 match process.used {
-                    Some(bytes) => format!("{name} {}{ours} holds {bytes}", process.pid),
-                    None => format!("{name} {}{ours} holds memory", process.pid),
+                    Some(bytes) => format!("{name} {}{ours} uses {bytes}", process.pid),
+                    None => format!("{name} {}{ours} uses memory", process.pid),
                 }
             })
             .collect();
         let by = if holders.is_empty() {
-            "no process is shown".to_string()
+            "no process is listed".to_string()
         } else {
             holders.join(", ")
         };

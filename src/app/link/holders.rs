@@ -15,7 +15,7 @@ pub fn words(left: &[Pid]) -> Option<String> {
         .collect();
     (!holders.is_empty()).then(|| {
         format!(
-            "left by the training and still holding a GPU: {}; they were not ended",
+            "left over from the training and still using a GPU: {}; not ended",
             holders.join(", ")
         )
     })

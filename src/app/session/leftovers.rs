@@ -156,7 +156,7 @@ pub fn lives(leftover: &Leftover) -> bool {
 /// It is gone, or may not be signalled.
 pub fn signal(leftover: &Leftover, signal: Signal) -> std::io::Result<()> {
     let pid = rustix::process::Pid::from_raw(leftover.pid.0)
-        .ok_or_else(|| std::io::Error::other("no process has this number"))?;
+        .ok_or_else(|| std::io::Error::other("no such process"))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     // The handle is of whoever has the number now: looked at after it was opened, it is certain.
     if !lives(leftover) {

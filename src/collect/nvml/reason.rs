@@ -7,7 +7,7 @@ use nvml_wrapper::error::NvmlError;
 pub(super) fn reason(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(error) => missing(&error.to_string()),
-        NvmlError::LibraryNotFound => missing("a library that it needs is missing"),
+        NvmlError::LibraryNotFound => missing("a library it needs is missing"),
         NvmlError::FailedToLoadSymbol(symbol) => format!(
             "this NVML is too old, or not NVML at all ({symbol}): is libnvidia-ml.so.1 the driver's?"
         ),

@@ -1,4 +1,4 @@
-//! Figures as expectations: whether they fit, and the words that say it.
+//! Turns estimates into expectations: whether they fit, and in which words.
 
 use crate::forecast::{Estimate, Progress};
 use crate::remedy::plan::Expectation;
@@ -11,7 +11,7 @@ pub(super) fn unknown(why: &str) -> Expectation {
     }
 }
 
-/// An expectation of which only a lower bound is known: it may be too much, it never fits.
+/// Only a lower bound is known: it may prove that a run will not fit, never that it fits.
 pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
     let too_much = room.is_some_and(|room| least > room);
     Expectation {
@@ -40,14 +40,18 @@ pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
     of(needs, Some(room), None, words)
 }
 
-/// A need of which nobody knows what it is held against.
+/// The need is known, the available memory is not.
 pub(super) fn beyond(needs: Estimate) -> Expectation {
     let words = format!("needs {}; available memory is unknown", needs.shown());
     of(needs, None, None, words)
 }
 
-/// What was reckoned from a step that memory ran out in: it fits where the upper end does.
-pub(super) fn reckoned(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
+/// Extrapolated from the step that ran out of memory: it fits if the upper end does.
+pub(super) fn extrapolated(
+    needs: Estimate,
+    room: Option<Bytes>,
+    progress: Progress,
+) -> Expectation {
     let about = format!("needs about {}", needs.shown());
     let how = format!("memory ran out {}", progress.shown());
     let (fits, words) = match room {

@@ -129,7 +129,7 @@ class Amp(PatchTest):
         made = self.patch("amp")
         net = Recording()
         net(Tensor(1.0))
-        self.assertIn("no bf16", self.words(made, "amp"))
+        self.assertIn("not support bf16", self.words(made, "amp"))
         self.assertEqual(net.seen, [None])
 
     def test_what_has_its_own_way_is_left_alone(self):

@@ -77,7 +77,7 @@ class Found(PatchTest):
     def test_a_precision_of_its_own_is_noticed(self):
         net = Net([Block(), Block()])
         logits = Tensor(1.0, bfloat16)
-        self.assertIn("half precision", self.take()["precision"])
+        self.assertIn("half-precision", self.take()["precision"])
         del logits
         scaler = fake_torch.GradScaler()
         self.assertIn("GradScaler", self.take()["precision"])

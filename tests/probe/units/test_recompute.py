@@ -79,7 +79,7 @@ class Recomputation(PatchTest):
                 outputs(net)
                 outcome, words = made.said["recompute"]
                 self.assertEqual(outcome, "applied")
-                self.assertEqual("; under torch.compile dropout" in words, expected)
+                self.assertEqual("; under torch.compile, dropout" in words, expected)
 
     def test_names_parameters_and_forward_stay_as_they_were(self):
         net = Net([Block(), Block()])
@@ -193,7 +193,7 @@ class Recomputation(PatchTest):
 
         for cls, words in (
             (Keeping, "keeps losses"),
-            (Counting, "keeps something"),
+            (Counting, "keeps state between calls"),
             (Buffering, "keeps _buffers.u"),
             (InPlace, "change their input in place"),
         ):
@@ -288,7 +288,7 @@ class Recomputation(PatchTest):
             outputs(net)
             self.assertEqual(made.said, {})
             made.settle()
-            self.assertIn("no call of a model", self.words(made, "recompute"))
+            self.assertIn("no model call", self.words(made, "recompute"))
 
     def test_old_versions_decline(self):
         made = self.patch("recompute", "amp", version=(1, 13))

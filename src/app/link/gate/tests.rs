@@ -85,7 +85,7 @@ fn refuses_at_the_deadline_and_names_the_holder() {
     let GateVerdict::Refused(why) = gate.verdict(at(60.0)) else {
         panic!("not refused")
     };
-    assert!(why.contains("python 99 holds 8.00 GiB"), "{why}");
+    assert!(why.contains("python 99 uses 8.00 GiB"), "{why}");
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn who_is_awaited_keeps_it_shut_for_as_long_as_they_stay() {
     assert!(matches!(gate.verdict(at(0.0)), GateVerdict::Wait(why) if why.contains("reading")));
     gate.read(&reading(Bytes::gib(8), &[(99, Bytes::gib(8))]));
     let GateVerdict::Wait(why) = gate.verdict(at(4000.0)) else {
-        panic!("it is waited however long")
+        panic!("there is no time limit")
     };
-    assert!(why.contains("python 99 holds 8.00 GiB"), "{why}");
+    assert!(why.contains("python 99 uses 8.00 GiB"), "{why}");
     for _ in 0..3 {
         gate.read(&reading(Bytes::mib(310), &[]));
     }
@@ -123,7 +123,7 @@ fn a_run_whose_device_nobody_knows_is_waited_for_blindly() {
         vec![],
         GateSight::Nvml,
     );
-    assert!(matches!(gate.verdict(at(1.0)), GateVerdict::Wait(why) if why.contains("not known")));
+    assert!(matches!(gate.verdict(at(1.0)), GateVerdict::Wait(why) if why.contains("unknown")));
     assert_eq!(gate.verdict(at(5.0)), GateVerdict::Open);
 }
 

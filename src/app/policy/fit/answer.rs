@@ -80,7 +80,7 @@ fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
             text.push_str(&format!("\n  {}\n\n", fit.fitted(value).shown()));
             text.push_str(&caveats(fit, value));
         }
-        None => text.push_str(&format!("no {name} was found that fits\n\n")),
+        None => text.push_str(&format!("no {name} that fits was found\n\n")),
     }
     text.push_str(&format!("run  {name:>14}          peak  \n"));
     for (number, trial) in fit.search.trials.iter().enumerate() {
@@ -88,13 +88,13 @@ fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
     }
     if let Some(room) = fit.search.room {
         text.push_str(&format!(
-            "room for PyTorch on the device: {room}; {:.0} % of the need is left free\n",
+            "available to PyTorch on the device: {room}; margin: {:.0} % of the need\n",
             fit.options.margin * 100.0
         ));
     }
     if fit.options.which != crate::remedy::Which::Batch {
         text.push_str(
-            "memory may grow faster than this argument: a line through the runs is assumed\n",
+            "memory is assumed to grow linearly with this argument; it may grow faster\n",
         );
     }
     text
@@ -106,16 +106,18 @@ fn headline(fit: &Fit, value: u64, proven: bool) -> String {
     let trials = &fit.search.trials;
     if trials.iter().all(|trial| trial.peak.is_none()) {
         return format!(
-            "{name} {value} ran; how much more would is not known: none of its memory was seen (no PyTorch on a GPU, or no probe)"
+            "{name} {value} ran; whether more would fit is unknown: its memory was not measured (no PyTorch on a GPU, or no probe)"
         );
     }
     let ran = trials
         .iter()
         .filter(|trial| trial.value == value && trial.fits);
     let how = match ran.map(|trial| trial.steps).max() {
-        Some(0) => "it ran to its end; no optimizer step of it was seen".to_string(),
+        Some(0) => "it ran to its end; no optimizer step was seen".to_string(),
         Some(steps) if proven => format!("it ran for {steps} steps"),
-        Some(_) | None => "expected: the run that was to prove more ran out of memory".to_string(),
+        Some(_) | None => {
+            "expected: the run that should have confirmed more ran out of memory".to_string()
+        }
     };
     // What failed before outweighs a few steps that went well.
     let fits = match fit.failed_before {
@@ -128,10 +130,10 @@ fn headline(fit: &Fit, value: u64, proven: bool) -> String {
 /// What the answer does not hold for.
 fn caveats(fit: &Fit, value: u64) -> String {
     let name = &fit.setting.name;
-    let mut text = "a later step that takes more (longer inputs, an evaluation) may still run out; --steps looks further\n".to_string();
+    let mut text = "a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n".to_string();
     if let Some(failed) = fit.failed_before.filter(|failed| *failed <= value) {
         text.push_str(&format!(
-            "an earlier session ran out of memory with {name} {failed}: a later step did take more, or something else held the device\n"
+            "an earlier session ran out of memory with {name} {failed}: a later step needed more, or something else was using the GPU\n"
         ));
     }
     text.push('\n');

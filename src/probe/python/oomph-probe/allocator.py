@@ -20,7 +20,7 @@ def reason_not_to_read(name):
     """Why an allocator of this name is not read, or None."""
     if name in READABLE:
         return None
-    return "the program brings an allocator of its own (%s)" % name
+    return "the program uses its own allocator (%s)" % name
 
 
 def settings(torch):

@@ -20,7 +20,7 @@ class Amp:
     """The autocast patch of this process."""
 
     wants_roots = True
-    nothing_found = "no call of a model was seen (one inside a compiled function is not)"
+    nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
     def __init__(self, patches):
         self.patches = patches
@@ -42,7 +42,7 @@ class Amp:
             return
         why = why_not_root(root) or precision.of_program(self.torch, root, device)
         if why is None and not precision.does_bf16(self.torch, device):
-            why = "the device has no bf16"
+            why = "the device does not support bf16"
         if why is not None:
             return self.stop(why)
         if self.device is None:
@@ -79,7 +79,7 @@ class Amp:
             if self.is_entering or self.stopped or not context._enabled:
                 return
             if context.device == self.device and not in_library():
-                self.stop("the program enters autocast itself; from that step on it is left alone")
+                self.stop("the program uses autocast itself; the patch is off from that step on")
         except Exception:
             pass
 
@@ -106,7 +106,7 @@ class Amp:
         if self.stopped or not is_training or not torch.is_grad_enabled() or calls.is_inside(inside):
             return original(root, *args, **kwargs)
         if precision.is_autocast_on(torch, self.device):
-            self.stop("the program enters autocast itself; from that step on it is left alone")
+            self.stop("the program uses autocast itself; the patch is off from that step on")
             return original(root, *args, **kwargs)
         context = torch.autocast(self.device, dtype=torch.bfloat16)
         self.is_entering = True
@@ -124,9 +124,9 @@ class Amp:
 def why_not_root(root):
     for base in type(root).__mro__:
         if base.__name__ in ("DataParallel", "DeepSpeedEngine", "PipelineModule"):
-            return "%s has its own way with calls" % base.__name__
+            return "%s handles calls in its own way" % base.__name__
         if base.__name__.startswith(("FSDP", "FullyShardedDataParallel")):
-            return "FSDP has a precision of its own"
+            return "FSDP sets its own precision"
     return None
 
 

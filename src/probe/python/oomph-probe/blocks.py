@@ -87,17 +87,17 @@ def why_not(block):
     for part in block.modules():
         kind = is_kind(part, UNSUPPORTED)
         if kind:
-            return "%s has its own way with calls" % kind
+            return "%s handles calls in its own way" % kind
         if type(part).__name__.startswith("FSDP"):
-            return "FSDP gathers their weights in hooks of its own"
+            return "FSDP gathers their weights in its own hooks"
         if "forward" in vars(part):
             return "something has replaced their forward"
         if is_kind(part, ("SyncBatchNorm",)):
-            return "SyncBatchNorm would talk to the other ranks once more"
+            return "SyncBatchNorm would communicate with the other ranks again"
         if part is not block and has_hooks(part):
             return "hooks inside them would run twice"
         if any(type(value).__name__ == "Generator" for value in vars(part).values()):
-            return "they draw from a random generator of their own"
+            return "they use their own random generator"
     return None
 
 

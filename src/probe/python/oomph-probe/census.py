@@ -63,7 +63,7 @@ class Census:
             if getattr(module, "supports_gradient_checkpointing", False)
         ]
         if any(getattr(module, "is_gradient_checkpointing", False) for module in switch):
-            why_not = "they are recomputed already"
+            why_not = "they are already checkpointed"
         if why_not is not None:
             line["left"] = why_not
         held = held_through(group.cls, segments)
@@ -75,7 +75,7 @@ class Census:
         if found.scaler:
             return "it scales its loss (GradScaler)"
         if found.has_half:
-            return "tensors of half precision are there already"
+            return "it already uses half-precision tensors"
         for root in roots:
             said = precision.of_program(self.torch, root, "cuda")
             if said is not None:
@@ -154,7 +154,7 @@ class ObjectScan:
                 "BatchSampler",
                 "NoneType",
             ):
-                why_not = "a batch sampler of the program's own makes the batches"
+                why_not = "the program's own batch sampler makes the batches"
             else:
                 sizes.add((asked, each.batch_size))
         if not using:

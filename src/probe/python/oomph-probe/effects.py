@@ -30,7 +30,7 @@ class Guard:
             return self
         self.tool = next((each for each in range(5, -1, -1) if monitoring.get_tool(each) is None), None)
         if self.tool is None:
-            raise Stopped("other tools watch this interpreter")
+            raise Stopped("other tools are tracing this interpreter")
         monitoring.use_tool_id(self.tool, NAME)
         monitoring.register_callback(self.tool, monitoring.events.CALL, self.called)
         monitoring.set_events(self.tool, monitoring.events.CALL)

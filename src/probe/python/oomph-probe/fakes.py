@@ -45,7 +45,7 @@ class Copier:
         if key in self.memo:
             return self.memo[key]
         if len(self.memo) > MOST:
-            raise CannotCopy("the model has too many parts")
+            raise CannotCopy("the model has too many modules")
         copy = self.make(value)
         self.memo[key] = copy
         # An id is only good while its object lives.
@@ -75,7 +75,7 @@ class Copier:
     def tensor(self, tensor):
         torch = self.torch
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_buffer(torch, tensor):
-            raise CannotCopy("%s is a tensor of its own kind" % type(tensor).__name__)
+            raise CannotCopy("%s is a tensor subclass" % type(tensor).__name__)
         if tensor.layout != torch.strided or tensor.is_quantized:
             raise CannotCopy("it has sparse or quantized tensors")
         with self.mode:

@@ -23,7 +23,7 @@ class Loader:
         old, _, new = value.partition(":")
         self.old, self.new = int(old), int(new)
         if not 0 < self.new < self.old:
-            raise ValueError("%s is no smaller batch" % value)
+            raise ValueError("%s is not a smaller batch" % value)
         self.count = 0
         self.nothing_found = "no DataLoader of batch %d was made" % self.old
 
@@ -53,7 +53,7 @@ class Loader:
             if isinstance(asked, bool) or asked != self.old or not isinstance(asked, int):
                 if sampler is not None and sampler_batch(sampler) == self.old and not self.count:
                     self.patches.decline(
-                        NAME, "a batch sampler of its own makes batches of %d" % self.old
+                        NAME, "its own batch sampler makes batches of %d" % self.old
                     )
                 return args, kwargs, None
             if sampler is not None:
@@ -66,8 +66,8 @@ class Loader:
             self.count += 1
             self.patches.apply(
                 NAME,
-                "batches of %d instead of %d in %d DataLoader%s: more and smaller steps, and "
-                "schedules that count them change"
+                "batches of %d instead of %d in %d DataLoader%s: more, smaller steps; "
+                "schedules counted in steps change"
                 % (self.new, self.old, self.count, "" if self.count == 1 else "s"),
             )
             return args, kwargs, asked

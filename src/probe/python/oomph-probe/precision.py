@@ -8,7 +8,7 @@ import sys
 def of_program(torch, root, device):
     """What shows that the program sets a precision itself, or None."""
     if is_autocast_on(torch, device):
-        return "the program enters autocast itself"
+        return "the program uses autocast itself"
     for parameter in root.parameters():
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             return "its parameters are %s" % str(parameter.dtype).replace("torch.", "")
@@ -18,7 +18,7 @@ def of_program(torch, root, device):
 def of_process(torch):
     """The same, as far as it can be seen without a model."""
     if str(torch.get_default_dtype()) != "torch.float32":
-        return "its default is %s" % str(torch.get_default_dtype()).replace("torch.", "")
+        return "its default dtype is %s" % str(torch.get_default_dtype()).replace("torch.", "")
     said = of_accelerate()
     if said is not None:
         return said

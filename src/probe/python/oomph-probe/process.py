@@ -91,7 +91,7 @@ class Process:
                 try:
                     attach()
                 except Exception as error:
-                    self.note("the probe does without %s: %s" % (attach.__name__, error))
+                    self.note("the probe continues without %s: %s" % (attach.__name__, error))
         self.sampler.start()
 
     def register_finish(self):
@@ -110,7 +110,7 @@ class Process:
     def record_lines(self):
         """Records the line that allocated each live block; cudaMallocAsync records none."""
         if self.recording is not None and self.backend == "native" and not self.recording.begin():
-            self.note("the program records its allocation history itself: it is left as it is")
+            self.note("the program records its allocation history itself; the probe leaves it alone")
 
     def note(self, text):
         self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)

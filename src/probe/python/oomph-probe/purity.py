@@ -31,10 +31,10 @@ class StateCheck:
                 continue
             now = state_of(part)
             if now.keys() != before.keys():
-                return "%s keeps something from one call to the next" % type(part).__name__
+                return "%s keeps state between calls" % type(part).__name__
             for name, value in before.items():
                 if not same(now[name], value):
-                    return "%s keeps %s from one call to the next" % (type(part).__name__, name)
+                    return "%s keeps %s between calls" % (type(part).__name__, name)
         return None
 
     def has_drawn(self):

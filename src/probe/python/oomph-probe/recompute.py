@@ -18,7 +18,7 @@ SINCE = (2, 1)
 # generator (graphsafe_rng_functionalization of torch._functorch.config): the same numbers in forward
 # and backward, but not those of a run without checkpointing. And transformers warns once that its
 # cache is incompatible with checkpointing: that breaks the first call's graph, which runs uncompiled.
-DRAWN = "under torch.compile dropout may then draw other random numbers"
+DRAWN = "under torch.compile, dropout may draw different random numbers"
 # Set on a module: the number of its group, from 1; whether it may be recomputed in a compiled graph.
 MARK, COMPILED = "_oomph_recompute", "_oomph_recompute_compiled"
 
@@ -41,7 +41,7 @@ class Recompute:
     """The checkpointing patch of this process."""
 
     wants_roots = True
-    nothing_found = "no call of a model was seen (one inside a compiled function is not)"
+    nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
     def __init__(self, patches):
         self.patches = patches
@@ -87,7 +87,7 @@ class Recompute:
                 continue
             name = type(module).__name__
             if getattr(module, "is_gradient_checkpointing", False):
-                self.already.append("%s, which does so itself" % name)
+                self.already.append("%s, which checkpoints itself" % name)
                 return True
             if "gradient_checkpointing_kwargs" not in inspect.signature(enable).parameters:
                 return False
@@ -154,7 +154,7 @@ class Recompute:
             return original(block, *args, **kwargs)
         kind = purity.unsupported_argument(self.torch, args, kwargs)
         if kind is not None:
-            self.leave(build, "an argument of theirs (%s) may be changed by a call" % kind)
+            self.leave(build, "a call may modify one of their arguments (%s)" % kind)
             return original(block, *args, **kwargs)
         if bool(block.training) not in build.may:
             return self.look(build, original, block, args, kwargs)
@@ -182,7 +182,7 @@ class Recompute:
         try:
             look = purity.StateCheck(self.torch, block, args, kwargs)
         except Exception as error:
-            self.leave(build, "they cannot be looked at (%s)" % type(error).__name__)
+            self.leave(build, "they cannot be inspected (%s)" % type(error).__name__)
             return original(block, *args, **kwargs)
         result = original(block, *args, **kwargs)
         try:
@@ -193,7 +193,7 @@ class Recompute:
                 build.draws = build.draws or look.has_drawn()
                 build.may.add(bool(block.training))
         except Exception as error:
-            self.leave(build, "they cannot be looked at (%s)" % type(error).__name__)
+            self.leave(build, "they cannot be inspected (%s)" % type(error).__name__)
         return result
 
     def run(self, build, original, block, args, kwargs):
@@ -221,7 +221,7 @@ class Recompute:
             if runs:
                 raise
             # The block was never reached: torch's checkpoint rejected the arguments.
-            self.leave(build, "torch's checkpoint does not take them")
+            self.leave(build, "torch.utils.checkpoint does not accept them")
             return original(block, *args, **kwargs)
         if not build.used:
             build.used = True
@@ -262,7 +262,7 @@ def why_not_root(root):
     for module in root.modules():
         kind = blocks.is_kind(module, ("DataParallel", "DeepSpeedEngine", "PipelineModule"))
         if kind:
-            return "%s has its own way with calls" % kind
+            return "%s handles calls in its own way" % kind
     return None
 
 

@@ -163,7 +163,7 @@ class Rehearsal:
         torch = self.torch
         tensors = [each for each in leaves(torch, outputs) if each.requires_grad and each.is_floating_point()]
         if not tensors:
-            raise Stopped("what the model returns has no gradient")
+            raise Stopped("the model's output has no gradient")
         scalars = [each for each in tensors if each.dim() == 0]
         if scalars:
             self.trace.marks["own loss"] = 1
@@ -181,7 +181,7 @@ class Rehearsal:
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 rehearsal.look_at_clock()
                 if func.namespace in COLLECTIVES:
-                    raise Stopped("it talks to other ranks")
+                    raise Stopped("it communicates with other ranks")
                 if "convolution" in func.name():
                     rehearsal.has_convolutions = True
                 made = func(*args, **(kwargs or {}))

@@ -52,10 +52,10 @@ class Rehearsals:
         until = began + PATIENCE
         batch = batch_of(call)
         if batch is None:
-            return {"why_not": "no tensor among its arguments shows the batch"}
+            return {"why_not": "none of its tensor arguments has the batch size as a dimension"}
         prime = next((each for each in PRIMES if each > batch), None)
         if prime is None:
-            return {"why_not": "its batch is too large to be told from other sizes"}
+            return {"why_not": "the batch dimension is not distinguishable from other sizes"}
         line = {"batch": batch, "before": call.before, "arguments": bytes_of(self.torch, [call.args, call.kwargs])}
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
@@ -145,5 +145,5 @@ def words_of(error):
     if kind in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return "its forward depends on the values of tensors (%s)" % getattr(error, "func", kind)
     if kind in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-        return "an operator of its own has no fake implementation (%s)" % str(error)[:120]
+        return "a custom operator has no fake implementation (%s)" % str(error)[:120]
     return "%s: %s" % (kind, str(error).strip().splitlines()[0][:160] if str(error).strip() else "")

@@ -107,7 +107,7 @@ impl KeeperLoop {
                         "the program's output file grows faster than oomph can read it: {bytes} bytes were skipped here; the file has them"
                     )),
                     TailRead::CutOff => self.fanout.note(
-                        "the program's output file was truncated; following it from its new start"
+                        "the program's output file was truncated; following it from the start again"
                             .into(),
                     ),
                     TailRead::Nothing => break,

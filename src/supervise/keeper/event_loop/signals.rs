@@ -134,7 +134,7 @@ impl KeeperLoop {
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                 if run.forwarded.contains(&signal) {
                     return self.fanout.note(format!(
-                        "signal {signal} came again; the program already has it"
+                        "signal {signal} arrived again; the program already has it"
                     ));
                 }
                 run.forwarded.push(signal);

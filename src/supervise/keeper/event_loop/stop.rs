@@ -70,7 +70,7 @@ impl KeeperLoop {
         match self.runs.last().and_then(TrainerRun::pid) {
             Some(pid) => {
                 self.fanout
-                    .note("the program still runs; nothing was cleared away".into());
+                    .note("the program is still running; nothing was cleaned up".into());
                 self.fanout.report(KeeperReport::Swept {
                     left: vec![Pid(pid)],
                 });
