@@ -467,10 +467,10 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         assert!(said.contains(what), "{what:?} in {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     };
-    assert!(text(&user.ask(&["ls"]).stdout).contains("no session"));
+    assert!(text(&user.ask(&["ls"]).stdout).contains("no running session"));
     refused(&["stop"], "you have no running session");
     refused(&["stop", "2026"], "`oomph ls` lists");
-    refused(&["logs"], "no session");
+    refused(&["logs"], "no running session");
 
     let words = ["--headless", "--no-nvml", "sleep", "1000"];
     let quiet = |words: &[&str]| {
