@@ -487,7 +487,7 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         &["stop"],
         "several sessions are running; choose one: `oomph stop ",
     );
-    refused(&["stop", "20"], "fits several");
+    refused(&["stop", "20"], "matches several");
     let id = |at: usize| user.ls()[at]["id"].as_str().expect("a name").to_string();
     let (one, other) = (id(0), id(1));
     refused(&["attach", &one], "needs a terminal");
