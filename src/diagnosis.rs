@@ -141,7 +141,7 @@ impl CauseSpec {
 
 /// Of two findings that are equally certain the earlier stands first: what somebody did from
 /// outside, then the particular causes, then that it is simply too much.
-static CAUSES: [CauseSpec; 12] = [
+static CAUSES: &[CauseSpec] = &[
     CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
         .recurs("host memory ran out, not GPU memory")
         .prefers(Help::LessHostMemory),

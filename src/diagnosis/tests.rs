@@ -39,7 +39,7 @@ fn the_words() {
 
 #[test]
 fn every_cause_finds_its_own_row() {
-    for spec in &CAUSES {
+    for spec in CAUSES {
         assert_eq!(spec.cause.spec().title, spec.title);
     }
 }

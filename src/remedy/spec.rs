@@ -66,7 +66,7 @@ use RemedyEffect::{LessAllocated, LessFragmentation, MoreFree};
 
 /// The rows, in the order of [`RemedyId`].
 #[rustfmt::skip]
-static SPECS: [(RemedyId, RemedySpec); 11] = [
+static SPECS: &[(RemedyId, RemedySpec)] = &[
     (RemedyId::Batch, RemedySpec { key: 'b', title: "smaller batch", effect: LessAllocated, need: Forecast, place: 7, propose: batch::propose, ..PLAIN }),
     (RemedyId::ExpandableSegments, RemedySpec { key: 'e', title: "expandable segments", effect: LessFragmentation, need: Forecast, place: 8, earlier: Some((NoFragmentation, 5)), propose: expandable_segments::propose, verify: Some(expandable_segments::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
     (RemedyId::Amp, RemedySpec { key: 'a', title: "mixed precision", effect: LessAllocated, alters: Some(Precision), need: Forecast, place: 10, propose: amp::propose, rejections: amp::REJECTIONS, ..PLAIN }),

@@ -76,12 +76,8 @@ impl AutoOptions {
                 RemedyId::Device => Some(Measure::Device),
                 // It goes along with any other.
                 RemedyId::Resume => return 0,
-                RemedyId::Amp
-                | RemedyId::Recompute
-                | RemedyId::DataloaderWorkers
-                | RemedyId::Wait
-                | RemedyId::StopLeftover
-                | RemedyId::Without => None,
+                // The user cannot order the others.
+                _ => None,
             };
             measure
                 .and_then(|measure| self.order.iter().position(|known| *known == measure))
