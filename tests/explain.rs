@@ -172,7 +172,7 @@ fn what_cannot_be_read_is_125_with_the_mend() {
     let place = TempDir::new().expect("a directory");
     let directory = place.path().to_str().expect("text");
     for (arguments, said) in [
-        (&["no/such.log"][..], "give a log"),
+        (&["no/such.log"][..], "pass a log"),
         (&[directory], "cannot read"),
         (&["fit.log", "python", "fit.py"], "`--`"),
     ] {
@@ -318,5 +318,5 @@ fn a_recording_is_replayed_with_what_held_the_memory() {
 
     let piped = explain(&["-"], &fs::read(path).expect("the recording"));
     assert_eq!(piped.status.code(), Some(125));
-    assert!(text(&piped.stderr).contains("give its file"));
+    assert!(text(&piped.stderr).contains("pass it as a file"));
 }

@@ -128,7 +128,7 @@ fn a_holder_is_named_and_never_touched() {
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
     let waiting = session.terminal.wait_for(&pid.to_string()[..], PATIENCE);
-    assert!(waiting.contains("holds"), "{waiting}");
+    assert!(waiting.contains("uses"), "{waiting}");
     session.terminal.press("q");
     session.terminal.exit(PATIENCE);
     assert_eq!(stranger.0.try_wait().expect("asked"), None, "still alive");

@@ -89,7 +89,7 @@ fn fault_76_memory_that_somebody_else_took_is_not_taken_back() {
         training.notes().contains("did not come back within 1 s")
     });
     assert!(
-        training.notes().contains(&format!("sleep {pid} holds")),
+        training.notes().contains(&format!("sleep {pid} uses")),
         "{}",
         training.notes()
     );

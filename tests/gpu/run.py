@@ -101,12 +101,12 @@ def fragmentation_is_mended_by_expandable_segments(place):
 
 @check
 def a_leak_is_called_one(place):
-    return cause_of(place, "leak", ["stays from step to step"])
+    return cause_of(place, "leak", ["Memory leak"])
 
 
 @check
 def an_evaluation_with_a_graph_is_called_one(place):
-    return cause_of(place, "eval", ["evaluation"])
+    return cause_of(place, "eval", ["Evaluation runs with gradients enabled"])
 
 
 def cause_of(place, scenario, words):

@@ -159,13 +159,10 @@ pub fn verdict(expectation: &Expectation) -> (String, Tone) {
 
 /// The expectation in the least words.
 fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
-    let against = expectation.needs.zip(expectation.room);
-    let crosses = against.is_none_or(|(needs, room)| needs <= room);
     let (verdict, tone) = match expectation.fits {
         Some(true) => ("fits", Tone::Good),
         Some(false) => ("won't fit", Tone::Warning),
-        None if crosses => ("may not fit", Tone::Text),
-        None => ("won't fit", Tone::Warning),
+        None => ("may not fit", Tone::Text),
     };
     let interval = expectation.within.zip(expectation.room);
     let words = match (expectation.needs, expectation.at_least, form) {
