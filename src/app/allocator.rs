@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 /// The values of the allocator's variables when oomph was started.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct InheritedSettings {
+pub(super) struct InheritedSettings {
     cuda: Option<String>,
     hip: Option<String>,
     general: Option<String>,
@@ -15,7 +15,7 @@ pub struct InheritedSettings {
 
 impl InheritedSettings {
     /// Reads them; a value that is no text is none that PyTorch could read.
-    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> InheritedSettings {
+    pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>) -> InheritedSettings {
         let text = |name| variable(name).and_then(|value| value.into_string().ok());
         InheritedSettings {
             cuda: text(CUDA),
@@ -25,7 +25,7 @@ impl InheritedSettings {
     }
 
     /// They, as remedies take them.
-    pub fn as_inherited(&self) -> Inherited<'_> {
+    pub(super) fn as_inherited(&self) -> Inherited<'_> {
         Inherited {
             cuda: self.cuda.as_deref(),
             hip: self.hip.as_deref(),
@@ -37,7 +37,7 @@ impl InheritedSettings {
     ///
     /// # Errors
     /// The mend, in words.
-    pub fn merge_into(
+    pub(super) fn merge_into(
         &self,
         command: &mut CommandLine,
         typed: &str,

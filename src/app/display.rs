@@ -51,7 +51,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub fn new(mode: Mode, theme: Theme) -> Display {
+    pub(super) fn new(mode: Mode, theme: Theme) -> Display {
         Display {
             mode,
             theme,
@@ -69,7 +69,7 @@ impl Display {
     }
 
     /// Takes the terminal, where it is to be taken and was not lost; whether it was.
-    pub fn enter(&mut self) -> io::Result<bool> {
+    pub(super) fn enter(&mut self) -> io::Result<bool> {
         if self.mode != Mode::Screen || self.screen.is_some() || self.is_lost {
             return Ok(false);
         }
@@ -81,39 +81,39 @@ impl Display {
     }
 
     /// Whether the screen is drawn now.
-    pub fn is_up(&self) -> bool {
+    pub(super) fn is_up(&self) -> bool {
         self.screen.is_some()
     }
 
     /// Whether there is a screen, drawn or in the background.
-    pub fn has_screen(&self) -> bool {
+    pub(super) fn has_screen(&self) -> bool {
         self.screen.is_some() || self.parked.is_some()
     }
 
-    pub fn is_parked(&self) -> bool {
+    pub(super) fn is_parked(&self) -> bool {
         self.parked.is_some()
     }
 
-    pub fn request(&mut self, due: Due) {
+    pub(super) fn request(&mut self, due: Due) {
         if let Some(screen) = &mut self.screen {
             screen.request(due);
         }
     }
 
-    pub fn next_frame(&self) -> Option<Moment> {
+    pub(super) fn next_frame(&self) -> Option<Moment> {
         self.screen.as_ref().map(|screen| screen.next_frame())
     }
 
     /// When to look whether the training waits for somebody to type.
-    pub fn prompt_due(&self) -> Option<Moment> {
+    pub(super) fn prompt_due(&self) -> Option<Moment> {
         self.screen.as_ref().and(self.prompt.due())
     }
 
-    pub fn waiting(&self) -> Option<&str> {
+    pub(super) fn waiting(&self) -> Option<&str> {
         self.waiting.as_deref()
     }
 
-    pub fn wait_for(&mut self, words: impl Into<String>) {
+    pub(super) fn wait_for(&mut self, words: impl Into<String>) {
         let words = words.into();
         if self.waiting.as_ref() != Some(&words) {
             self.waiting = Some(words);
@@ -121,12 +121,12 @@ impl Display {
         }
     }
 
-    pub fn waits_no_more(&mut self) {
+    pub(super) fn waits_no_more(&mut self) {
         self.waiting = None;
     }
 
     /// The next key, or the end of the terminal.
-    pub async fn next_typed(&mut self) -> Option<Typed> {
+    pub(super) async fn next_typed(&mut self) -> Option<Typed> {
         match &mut self.typed {
             Some(typed) => typed.recv().await,
             None => pending().await,
@@ -135,7 +135,7 @@ impl Display {
 
     /// What a key, a paste or the mouse brings about. A key that was typed before what opened at
     /// `asked` is no answer to it.
-    pub fn typed(
+    pub(super) fn typed(
         &mut self,
         event: TerminalEvent,
         session: &Session,
@@ -161,7 +161,7 @@ impl Display {
     }
 
     /// Opens the dialog though no memory ran out: the last run rejected a change.
-    pub fn open_remedies(&mut self, session: &Session) {
+    pub(super) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
             session.with_scene(self.waiting.as_deref(), |scene| {
                 screen.view.open_remedies(scene);
@@ -171,7 +171,7 @@ impl Display {
     }
 
     /// An effect that stays on the screen.
-    pub fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
+    pub(super) fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
         match &mut self.screen {
             Some(screen) => screen.carry_out(effect),
             None => Ok(()),
@@ -180,7 +180,7 @@ impl Display {
 
     /// Draws if a frame is due; the size that the program's terminal is to have, where that has
     /// changed.
-    pub fn draw(&mut self, now: Moment, session: &Session) -> io::Result<Option<Size>> {
+    pub(super) fn draw(&mut self, now: Moment, session: &Session) -> io::Result<Option<Size>> {
         let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
             return Ok(None);
         };
@@ -192,7 +192,7 @@ impl Display {
     }
 
     /// Takes in what the program wrote; what its terminal answers.
-    pub fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Moment) -> Vec<u8> {
+    pub(super) fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Moment) -> Vec<u8> {
         self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
         self.prompt.wrote(bytes, now);
         match self.screen.as_mut().or(self.parked.as_mut()) {
@@ -209,7 +209,7 @@ impl Display {
 
     /// Puts output that was written before the screen was there on it; the size of the program's
     /// terminal there.
-    pub fn show_recent(&mut self, mut recent: Vec<u8>) -> Option<Size> {
+    pub(super) fn show_recent(&mut self, mut recent: Vec<u8>) -> Option<Size> {
         self.last_byte = recent.last().copied().unwrap_or(self.last_byte);
         let screen = self.screen.as_mut()?;
         if recent.len() > WHOLE_LINES_FROM
@@ -226,7 +226,7 @@ impl Display {
     }
 
     /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
-    pub fn print_plain(&mut self, bytes: &[u8]) {
+    pub(super) fn print_plain(&mut self, bytes: &[u8]) {
         if self.is_plain {
             let mut out = io::stdout().lock();
             self.is_plain = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
@@ -234,7 +234,7 @@ impl Display {
     }
 
     /// Shows it when the training, `trainer`, waits for somebody to type.
-    pub fn look_for_prompt(&mut self, now: Moment, trainer: Option<Pid>) {
+    pub(super) fn look_for_prompt(&mut self, now: Moment, trainer: Option<Pid>) {
         let (Some(screen), Some(pid)) = (&mut self.screen, trainer) else {
             return;
         };
@@ -245,12 +245,12 @@ impl Display {
         }
     }
 
-    pub fn forget_prompt(&mut self) {
+    pub(super) fn forget_prompt(&mut self) {
         self.prompt.forget();
     }
 
     /// The size for the program's next run, on a screen that is cleared for it.
-    pub fn begin_run(&mut self) -> Option<Size> {
+    pub(super) fn begin_run(&mut self) -> Option<Size> {
         match &mut self.screen {
             Some(screen) => Some(screen.begin_run()),
             None => terminal_size(),
@@ -258,7 +258,7 @@ impl Display {
     }
 
     /// Says a line that waits for nothing: at once where no screen is up, else at the end.
-    pub fn say(&mut self, words: String) {
+    pub(super) fn say(&mut self, words: String) {
         if self.has_screen() {
             return self.last_words.push(words);
         }
@@ -268,33 +268,33 @@ impl Display {
         let _ = writeln!(io::stderr().lock(), "{begin}oomph: {words}");
     }
 
-    pub fn say_last(&mut self, words: impl Into<String>) {
+    pub(super) fn say_last(&mut self, words: impl Into<String>) {
         self.last_words.push(words.into());
     }
 
-    pub fn last_words(&self) -> &[String] {
+    pub(super) fn last_words(&self) -> &[String] {
         &self.last_words
     }
 
-    pub fn is_at_line_start(&self) -> bool {
+    pub(super) fn is_at_line_start(&self) -> bool {
         self.last_byte == b'\n'
     }
 
     /// Gives the terminal back for good; the program's last rows, where there was a screen.
-    pub fn leave(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn leave(&mut self) -> Option<Vec<u8>> {
         self.typed = None;
         let screen = self.screen.take().or_else(|| self.parked.take());
         screen.map(Screen::leave)
     }
 
     /// Gives up a screen that failed, and does not try to show its last rows.
-    pub fn drop_screen(&mut self) {
+    pub(super) fn drop_screen(&mut self) {
         self.screen = None;
     }
 
     /// There is no terminal any more, or none that can be drawn on; whether this is news. What is
     /// still there shows the program's output as plain text, its last rows first.
-    pub fn lose(&mut self) -> bool {
+    pub(super) fn lose(&mut self) -> bool {
         let rows = self.leave();
         if std::mem::replace(&mut self.is_lost, true) {
             return false;
@@ -306,7 +306,7 @@ impl Display {
     }
 
     /// Ctrl-Z: gives the screen back and parks it; whether there was one.
-    pub fn park(&mut self) -> bool {
+    pub(super) fn park(&mut self) -> bool {
         if let Some(mut screen) = self.screen.take() {
             screen.give_back();
             self.parked = Some(screen);
@@ -317,7 +317,7 @@ impl Display {
 
     /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
     /// its settings would stop us. Whether it was taken.
-    pub fn unpark(&mut self) -> io::Result<bool> {
+    pub(super) fn unpark(&mut self) -> io::Result<bool> {
         let in_foreground = |_: &mut Screen| {
             nix::unistd::tcgetpgrp(io::stdout().as_fd())
                 .is_ok_and(|group| group == nix::unistd::getpgrp())

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// What there is to say.
-pub struct LastWords<'a> {
+pub(super) struct LastWords<'a> {
     /// How the session ends.
     pub ending: Ending,
     /// Why memory ran out.
@@ -35,7 +35,7 @@ pub struct LastWords<'a> {
 
 /// Says them. `tail` is what the screen leaves: the program's last rows, as a terminal takes them.
 /// Nobody may be listening any more: what cannot be written is let go.
-pub fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
+pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     let on_screen = tail.is_some();
     if let Some(tail) = tail {
         let mut stdout = std::io::stdout().lock();

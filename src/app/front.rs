@@ -16,8 +16,8 @@ mod start;
 mod terminal;
 mod timers;
 
-pub use attach::{Arrival, take_over};
-pub use run::run_to_end;
+pub(super) use attach::{Arrival, take_over};
+pub(super) use run::run_to_end;
 
 use super::display::Display;
 use super::display::keyboard::Typed;

@@ -75,7 +75,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(
+    pub(super) fn new(
         role: Role,
         keeper: Keeper,
         environment: ProbeSetup,
@@ -104,36 +104,36 @@ impl Link {
         }
     }
 
-    pub fn phase(&self) -> &SessionPhase {
+    pub(super) fn phase(&self) -> &SessionPhase {
         &self.phase
     }
 
     /// Enters a phase; the one before. Nothing assigns `phase` but this, and who is leaving leaves.
-    pub fn enter(&mut self, next: SessionPhase) -> SessionPhase {
+    pub(super) fn enter(&mut self, next: SessionPhase) -> SessionPhase {
         match self.phase {
             SessionPhase::Leaving(ending) => SessionPhase::Leaving(ending),
             _ => std::mem::replace(&mut self.phase, next),
         }
     }
 
-    pub fn leave(&mut self, ending: Ending) {
+    pub(super) fn leave(&mut self, ending: Ending) {
         self.enter(SessionPhase::Leaving(ending));
     }
 
     /// The session goes on without us.
-    pub fn depart(&mut self, departure: Departure) {
+    pub(super) fn depart(&mut self, departure: Departure) {
         self.departure = departure;
         self.leave(Ending::Code(0));
     }
 
     /// A run has started, or was found running.
-    pub fn enter_running(&mut self) {
+    pub(super) fn enter_running(&mut self) {
         let then = self.then();
         self.enter(SessionPhase::Running { then });
     }
 
     /// What follows a run that nothing else was said of.
-    pub fn then(&self) -> AfterRun {
+    pub(super) fn then(&self) -> AfterRun {
         match self.stop_asked {
             true => AfterRun::Leave,
             false => AfterRun::Decide,
@@ -141,7 +141,7 @@ impl Link {
     }
 
     /// A run was reaped.
-    pub fn enter_settling(&mut self, exited: Exited, since: Moment) {
+    pub(super) fn enter_settling(&mut self, exited: Exited, since: Moment) {
         let then = match &mut self.phase {
             SessionPhase::Running { then } => std::mem::take(then),
             _ => self.then(),
@@ -154,7 +154,7 @@ impl Link {
     }
 
     /// Says what follows the run that goes on or has just ended; whether there is one.
-    pub fn follow_with(&mut self, after: AfterRun) -> bool {
+    pub(super) fn follow_with(&mut self, after: AfterRun) -> bool {
         match &mut self.phase {
             SessionPhase::Running { then } | SessionPhase::Settling { then, .. } => {
                 *then = after;
@@ -165,7 +165,7 @@ impl Link {
     }
 
     /// Ends the session with the run that goes on; at once, where none does.
-    pub fn end_with_run(&mut self) {
+    pub(super) fn end_with_run(&mut self) {
         match self.phase.ended() {
             Some(exit) => self.leave(Ending::Like(exit)),
             None => {
@@ -176,7 +176,7 @@ impl Link {
 
     /// The run that has settled by now, if one has: all its probes have said goodbye, or have had a
     /// moment for it.
-    pub fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
+    pub(super) fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
         let SessionPhase::Settling { exited, since, .. } = &self.phase else {
             return None;
         };
@@ -199,7 +199,7 @@ impl Link {
         }
     }
 
-    pub fn gate(&mut self) -> Option<&mut Gate> {
+    pub(super) fn gate(&mut self) -> Option<&mut Gate> {
         match &mut self.phase {
             SessionPhase::Gating { gate, .. } => Some(gate),
             _ => None,
@@ -207,7 +207,7 @@ impl Link {
     }
 
     /// The run that the open or closed gate is for.
-    pub fn gated(&mut self) -> Option<(&mut Gate, &mut NextRun)> {
+    pub(super) fn gated(&mut self) -> Option<(&mut Gate, &mut NextRun)> {
         match &mut self.phase {
             SessionPhase::Gating { gate, next, .. } => Some((gate, next)),
             _ => None,
@@ -215,56 +215,62 @@ impl Link {
     }
 
     /// What the output says of the run.
-    pub fn scan(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
+    pub(super) fn scan(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
         self.scanners.feed(stream, bytes, at)
     }
 
-    pub fn scan_end(&mut self, at: Moment) -> Vec<What> {
+    pub(super) fn scan_end(&mut self, at: Moment) -> Vec<What> {
         self.scanners.finish(at)
     }
 
-    pub fn scan_recent(&mut self, recent: &[u8], latest_epoch: Option<u64>) -> Vec<What> {
+    pub(super) fn scan_recent(&mut self, recent: &[u8], latest_epoch: Option<u64>) -> Vec<What> {
         self.scanners.catch_up(recent, latest_epoch)
     }
 
-    pub fn probe_spoke(&mut self, pid: Pid) {
+    pub(super) fn probe_spoke(&mut self, pid: Pid) {
         self.speaking.insert(pid);
     }
 
-    pub fn probe_gone(&mut self, pid: Pid) {
+    pub(super) fn probe_gone(&mut self, pid: Pid) {
         self.speaking.remove(&pid);
     }
 
-    pub fn keeper_pid(&self) -> Pid {
+    pub(super) fn keeper_pid(&self) -> Pid {
         self.keeper.pid()
     }
 
     /// Orders something; what the keeper does not take is said at the loop's next turn.
-    pub fn order(&mut self, order: KeeperOrder) {
+    pub(super) fn order(&mut self, order: KeeperOrder) {
         if let Err(error) = self.keeper.send(order) {
             self.refused
                 .push(format!("cannot send to the keeper process ({error})"));
         }
     }
 
-    pub fn take_refused(&mut self) -> Vec<String> {
+    pub(super) fn take_refused(&mut self) -> Vec<String> {
         std::mem::take(&mut self.refused)
     }
 
     /// Starts the session's command as run `run`.
-    pub fn launch(&mut self, session: &Session, run: RunNumber, size: Option<Size>) {
+    pub(super) fn launch(&mut self, session: &Session, run: RunNumber, size: Option<Size>) {
         let command = self.environment.around(session.command(), run);
         self.enter(SessionPhase::Starting);
         self.order(KeeperOrder::Launch(Launch { run, command, size }));
     }
 
     /// Tells the keeper what the next front must know.
-    pub fn hand_over(&mut self, handover: &HandoverState) {
+    pub(super) fn hand_over(&mut self, handover: &HandoverState) {
         self.order(KeeperOrder::Remember(handover.text()));
     }
 
     /// Tells the keeper what others may know, if that has changed.
-    pub fn describe(&mut self, session: &Session, attached: bool, is_stopping: bool, now: Moment) {
+    pub(super) fn describe(
+        &mut self,
+        session: &Session,
+        attached: bool,
+        is_stopping: bool,
+        now: Moment,
+    ) {
         let activity = match &self.phase {
             SessionPhase::Starting => Activity::Starting,
             SessionPhase::Running { .. } if is_stopping => Activity::Stopping,
@@ -288,7 +294,7 @@ impl Link {
     }
 
     /// Waits until the keeper has taken all orders, but no longer than `limit`.
-    pub async fn flush(&self, limit: Duration) {
+    pub(super) async fn flush(&self, limit: Duration) {
         self.keeper.flush(limit).await;
     }
 }

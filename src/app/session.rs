@@ -57,7 +57,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(
+    pub(super) fn new(
         clock: Clock,
         recorder: Recorder,
         inputs: SessionInputs,
@@ -79,33 +79,33 @@ impl Session {
         }
     }
 
-    pub fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &str {
         &self.handover.header.id
     }
 
     /// The command of the current run, as a person sees it.
-    pub fn command(&self) -> &CommandLine {
+    pub(super) fn command(&self) -> &CommandLine {
         &self.handover.command
     }
 
-    pub fn recording(&self) -> Option<&Path> {
+    pub(super) fn recording(&self) -> Option<&Path> {
         self.recorder.path()
     }
 
-    pub fn run_number(&self) -> RunNumber {
+    pub(super) fn run_number(&self) -> RunNumber {
         self.state.run().map_or(RunNumber::FIRST, |run| run.number)
     }
 
-    pub fn ran_out(&self) -> bool {
+    pub(super) fn ran_out(&self) -> bool {
         self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory)
     }
 
-    pub fn leftovers(&self) -> &[Leftover] {
+    pub(super) fn leftovers(&self) -> &[Leftover] {
         self.inputs.leftovers()
     }
 
     /// Folds an event and stores it; what it changes in the findings is worked out at once.
-    pub fn apply(&mut self, event: &Event) {
+    pub(super) fn apply(&mut self, event: &Event) {
         self.state.apply(event);
         self.recorder.write(event);
         match &event.what {
@@ -117,19 +117,19 @@ impl Session {
         self.is_changed = true;
     }
 
-    pub fn record(&mut self, what: What) {
+    pub(super) fn record(&mut self, what: What) {
         let at = self.clock.now();
         self.apply(&Event { at, what });
     }
 
-    pub fn note(&mut self, level: Level, text: impl Into<String>) {
+    pub(super) fn note(&mut self, level: Level, text: impl Into<String>) {
         let text = text.into();
         self.record(What::Note(Note { level, text }));
     }
 
     /// What time alone brings: what the recorder has to say, and what is said of a run before it
     /// fails.
-    pub fn look_around(&mut self) {
+    pub(super) fn look_around(&mut self) {
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
         }
@@ -139,16 +139,16 @@ impl Session {
     }
 
     /// Whether something was folded since this was asked last.
-    pub fn take_changed(&mut self) -> bool {
+    pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
     /// The time is now, even where no event says so.
-    pub fn advance(&mut self, now: Moment) {
+    pub(super) fn advance(&mut self, now: Moment) {
         self.state.now = self.state.now.max(now);
     }
 
-    pub fn diagnose(&mut self) {
+    pub(super) fn diagnose(&mut self) {
         self.findings = diagnosis::diagnose(&self.state);
         if self.state.oom().is_some() {
             let command = &self.handover.command;
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// All that remedies rest on.
-    pub fn remedy_inputs(&self) -> RemedyInputs<'_> {
+    pub(super) fn remedy_inputs(&self) -> RemedyInputs<'_> {
         let ranks = self
             .state
             .runs
@@ -196,7 +196,7 @@ impl Session {
     }
 
     /// The command that remedies make of the current run's.
-    pub fn plan(&self, ids: &[RemedyId]) -> Plan {
+    pub(super) fn plan(&self, ids: &[RemedyId]) -> Plan {
         let chosen: Vec<&Remedy> = self
             .remedies
             .iter()
@@ -206,7 +206,7 @@ impl Session {
     }
 
     /// Shows `look` all that a frame or a key needs.
-    pub fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
+    pub(super) fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
         let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
         look(&Scene {
             state: &self.state,
@@ -223,7 +223,7 @@ impl Session {
         })
     }
 
-    pub fn finish_recording(&mut self) {
+    pub(super) fn finish_recording(&mut self) {
         self.recorder.finish(RECORDING_PATIENCE);
     }
 
@@ -235,13 +235,13 @@ impl Session {
         }
     }
 
-    pub fn sees_devices(&self) -> bool {
+    pub(super) fn sees_devices(&self) -> bool {
         matches!(self.state.nvml, Some(NvmlState::Live { .. }))
     }
 
     /// The devices that the last run used, with their use before the first run. A run that died
     /// before its first sample is known by its out-of-memory, or by what it could see.
-    pub fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
+    pub(super) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
         let Some(run) = self.state.run() else {
             return Vec::new();
         };
@@ -261,7 +261,7 @@ impl Session {
             .collect()
     }
 
-    pub fn pids_of_last_run(&self) -> Vec<Pid> {
+    pub(super) fn pids_of_last_run(&self) -> Vec<Pid> {
         let ranks = self.state.run().into_iter().flat_map(|run| &run.ranks);
         ranks.map(|rank| rank.hello.pid).collect()
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// A session that is alive.
-pub struct Living {
+pub(super) struct Living {
     /// What was found of it.
     pub found: FoundSession,
     /// What its keeper says; `None` where it does not answer.
@@ -24,7 +24,7 @@ pub struct Living {
 }
 
 /// All of them, by name. What dead ones left is cleared away first.
-pub fn living() -> Vec<Living> {
+pub(super) fn living() -> Vec<Living> {
     let places = BaseDirs::of_this_user();
     session::clear_dead(&places);
     session::find(&places)
@@ -49,7 +49,7 @@ pub fn living() -> Vec<Living> {
 
 /// Why no session could be chosen; its words say what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoChoice {
+pub(super) enum NoChoice {
     /// None is alive.
     Nobody,
     /// More than one could be meant; what to type instead.
@@ -106,7 +106,7 @@ impl std::error::Error for NoChoice {}
 ///
 /// # Errors
 /// There is none, or there are several; with what to do.
-pub fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoChoice> {
+pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoChoice> {
     let places = BaseDirs::of_this_user();
     let (dead, alive): (Vec<FoundSession>, Vec<FoundSession>) = session::find(&places)
         .into_iter()
@@ -156,7 +156,7 @@ pub fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoChoice> 
 }
 
 /// Those that a beginning of a name fits.
-pub enum Meant<T> {
+pub(super) enum Meant<T> {
     /// None of them.
     None,
     /// This one: it has that name, or is the only one whose name begins so.
@@ -166,7 +166,7 @@ pub enum Meant<T> {
 }
 
 /// Finds those that `name` is a beginning of.
-pub fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> {
+pub(super) fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> {
     let mut fitting: Vec<T> = of
         .into_iter()
         .filter(|one| id(one).starts_with(name))
@@ -196,7 +196,7 @@ fn words_of_the_dead(found: &FoundSession) -> String {
 }
 
 /// Why a session's keeper could not be spoken to, with what to do.
-pub fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
+pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     let keeper = found.file.as_ref().map(|file| file.keeper);
     let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());
     let id = &found.id;

@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReceivedSignal {
+pub(super) struct ReceivedSignal {
     /// Which.
     pub signal: Signal,
     /// Who sent it; `None` where the kernel did.
@@ -23,13 +23,13 @@ pub struct ReceivedSignal {
 }
 
 /// The signals that the front takes in.
-pub struct Signals {
+pub(super) struct Signals {
     fd: AsyncFd<SignalFd>,
 }
 
 /// What the front does about a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignalAction {
+pub(super) enum SignalAction {
     /// Pass it on to the training, once.
     Forward,
     /// The terminal is gone: drop the screen and go on.
@@ -56,7 +56,7 @@ impl Signals {
     /// Takes the signals over, except those that were ignored when oomph was started (`nohup`,
     /// `&` in sh): they stay ignored. To be called before any thread is started, because threads
     /// inherit the mask. The keeper gives the command the mask that oomph was started with.
-    pub fn take(ignored: impl Fn(Signal) -> bool) -> io::Result<Signals> {
+    pub(super) fn take(ignored: impl Fn(Signal) -> bool) -> io::Result<Signals> {
         let mut set = SigSet::empty();
         for signal in TAKEN.into_iter().filter(|signal| !ignored(*signal)) {
             set.add(signal);
@@ -71,7 +71,7 @@ impl Signals {
     }
 
     /// The next signal.
-    pub async fn next(&self) -> io::Result<ReceivedSignal> {
+    pub(super) async fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
             let mut ready = self.fd.readable().await?;
             match ready.get_inner().read_signal() {
@@ -101,7 +101,7 @@ pub enum OnHup {
 
 /// The rules of which signal means what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SignalRules {
+pub(super) struct SignalRules {
     /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
     pub in_slurm_step: bool,
     /// What the user said of signals.
@@ -112,7 +112,7 @@ pub struct SignalRules {
 
 impl SignalRules {
     /// What to do about a signal that came from inside the training's tree, or not.
-    pub fn action(self, signal: Signal, from_training: bool) -> SignalAction {
+    pub(super) fn action(self, signal: Signal, from_training: bool) -> SignalAction {
         match signal {
             Signal::SIGWINCH => SignalAction::Resize,
             Signal::SIGHUP if from_training => SignalAction::DropScreen,
@@ -125,7 +125,7 @@ impl SignalRules {
     }
 
     /// What to do when the terminal hangs up, whether a signal says so or the terminal itself.
-    pub fn hung_up(self) -> SignalAction {
+    pub(super) fn hung_up(self) -> SignalAction {
         match self.on_hup {
             OnHup::Keep => SignalAction::DropScreen,
             OnHup::Stop => SignalAction::Stop,
@@ -134,7 +134,7 @@ impl SignalRules {
 }
 
 /// Whether `pid` descends from one of `roots`, by `/proc` as it is now.
-pub fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
+pub(super) fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
     let mut pid = pid.0;
     // Deeper trees than this are loops of a racing /proc.
     for _ in 0..64 {

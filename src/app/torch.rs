@@ -7,7 +7,7 @@ use std::env;
 use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, or `None` where it cannot be told.
-pub fn version_for(command: &CommandLine) -> Option<String> {
+pub(super) fn version_for(command: &CommandLine) -> Option<String> {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let at = recognised.anatomy.interpreter?;
     let inherited_path = env::var_os("PATH");

@@ -21,7 +21,7 @@ struct Content {
 }
 
 /// Adds what the file at `path` says to what the files before it have said.
-pub fn read(path: &Path, settings: &mut UserSettings) {
+pub(super) fn read(path: &Path, settings: &mut UserSettings) {
     match text_of(path) {
         Ok(text) => take(path, text, settings),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -33,7 +33,7 @@ pub(crate) struct Token<'a> {
 impl Token<'_> {
     /// Whether a parser would take it for an option: a dash, then no number, and no space in its
     /// name (argparse takes `--a 1 --b 2` in one word for a value).
-    pub fn is_option(&self) -> bool {
+    pub(crate) fn is_option(&self) -> bool {
         self.text.strip_prefix('-').is_some_and(|rest| {
             let name = rest.split('=').next().unwrap_or(rest);
             !rest.is_empty() && rest.parse::<f64>().is_err() && !name.contains(' ')
@@ -84,7 +84,7 @@ pub(crate) struct Hit<'a> {
 
 impl Hit<'_> {
     /// The token after the argument.
-    pub fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         match (self.form, self.value) {
             (ArgumentForm::Space | ArgumentForm::Pair, Some(_)) => self.token + 2,
             _ => self.token + 1,
@@ -117,7 +117,7 @@ pub(crate) enum Name<'n> {
 
 impl<'n> Name<'n> {
     /// Reads the notation of the data files.
-    pub fn new(spec: &'n str) -> Name<'n> {
+    pub(crate) fn new(spec: &'n str) -> Name<'n> {
         let body = spec.trim_start_matches('-');
         if body.len() < spec.len() {
             return Name::Option {
@@ -142,7 +142,7 @@ impl<'n> Name<'n> {
     }
 
     /// The kind of thing that it names; an addition is written as the argument it belongs to is.
-    pub fn is_option(&self) -> bool {
+    pub(crate) fn is_option(&self) -> bool {
         matches!(self, Name::Option { .. })
     }
 }

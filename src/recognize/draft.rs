@@ -20,7 +20,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Gives the argument `name` the value `new` in the bytes where its value stands.
-    pub fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
+    pub(crate) fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
         self.edits.push(Edit::Splice {
             at: value.at,
             from: value.from,
@@ -31,7 +31,7 @@ impl Draft {
     }
 
     /// Puts `words` behind token `after` (or before the first where there is none).
-    pub fn insert(
+    pub(crate) fn insert(
         &mut self,
         arguments: &Arguments<'_>,
         end: usize,
@@ -61,7 +61,7 @@ impl Draft {
     }
 
     /// Puts whole words before the word at `at`.
-    pub fn insert_at(&mut self, at: usize, words: &[String]) {
+    pub(crate) fn insert_at(&mut self, at: usize, words: &[String]) {
         self.edits.push(Edit::Insert {
             at,
             words: words.iter().map(Word::from).collect(),
@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// Takes out an argument with its value.
-    pub fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
+    pub(crate) fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
         let at = arguments.tokens[hit.token].at;
         let count = if with_value && hit.form == ArgumentForm::Space {
             hit.end() - hit.token
@@ -83,7 +83,7 @@ impl Draft {
 
     /// Gives a setting of a file the value `new`, in a copy that the command is pointed at. `copies` is
     /// where copies go, and for which run.
-    pub fn set_in_copy(
+    pub(crate) fn set_in_copy(
         &mut self,
         file: &ConfigFile,
         value: &FoundValue,
@@ -117,7 +117,7 @@ impl Draft {
     }
 
     /// Sets a variable of the environment.
-    pub fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
+    pub(crate) fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
         self.edits.push(Edit::Env {
             name: name.into(),
             value: Some(Word::from(new)),

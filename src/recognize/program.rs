@@ -8,10 +8,11 @@ mod score;
 mod settings;
 
 pub(crate) use score::ProgramClues;
+pub use settings::Scope;
 use settings::yes;
-pub use settings::{
+pub(crate) use settings::{
     Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Precision, Recompute, Resume,
-    Resumes, Scope, SwitchDefault,
+    Resumes, SwitchDefault,
 };
 
 use super::argument::{Arguments, Name, is_like};

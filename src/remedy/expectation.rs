@@ -41,7 +41,7 @@ pub(super) struct Outlook<'a> {
 
 impl<'a> Outlook<'a> {
     /// What is known when memory has run out under `command`.
-    pub fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
+    pub(super) fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
         let reading = Reading::of(&command.without_secrets(), &inputs.launch);
@@ -64,13 +64,13 @@ impl<'a> Outlook<'a> {
     }
 
     /// The command as it ran.
-    pub fn reading(&self) -> &Reading {
+    pub(super) fn reading(&self) -> &Reading {
         &self.reading
     }
 
     /// The largest batch that fits with the margin asked for, gradients kept or not; `None` where
     /// that is unknown.
-    pub fn largest(&self, keeps_gradients: bool) -> Option<u64> {
+    pub(super) fn largest(&self, keeps_gradients: bool) -> Option<u64> {
         if self.only_delays().is_some() || self.phase == Phase::Evaluation {
             return None;
         }
@@ -90,7 +90,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// What one remedy does by itself; `None` where the model does not apply.
-    pub fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
+    pub(super) fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
         match remedy.id.spec().need {
             NeedFrom::Forecast => Some(self.together(&[remedy])),
             NeedFrom::FailedAllocation => {
@@ -110,7 +110,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// The same command with `free` available; `None` where its need is unknown.
-    pub fn on(&self, free: Bytes) -> Option<Expectation> {
+    pub(super) fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
             Forecast::Within(needs) => Some(tight(needs, free)),
@@ -139,7 +139,7 @@ impl<'a> Outlook<'a> {
     }
 
     /// What remedies do together.
-    pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
+    pub(super) fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
             return unknown("there has been no OOM yet");
         }

@@ -40,7 +40,7 @@ pub(super) struct Proposal {
 
 impl Proposal {
     /// Edits and what they cost.
-    pub fn of(draft: Result<Draft, String>, cost: &str) -> Proposal {
+    pub(super) fn of(draft: Result<Draft, String>, cost: &str) -> Proposal {
         Proposal {
             draft,
             cost: cost.into(),
@@ -51,7 +51,7 @@ impl Proposal {
     }
 
     /// Something that is done before the next run.
-    pub fn act(shown: String, cost: &str) -> Proposal {
+    pub(super) fn act(shown: String, cost: &str) -> Proposal {
         let shown = vec![shown];
         let draft = Draft {
             shown,
@@ -61,7 +61,7 @@ impl Proposal {
     }
 
     /// The same with what is expected of it.
-    pub fn expecting(self, expectation: Expectation) -> Proposal {
+    pub(super) fn expecting(self, expectation: Expectation) -> Proposal {
         Proposal {
             expectation,
             ..self

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 /// The largest frame that a reader takes: a command line may have megabytes of arguments, and JSON
 /// writes a byte that is no text as up to four characters.
-pub const LARGEST: usize = 64 << 20;
+pub(super) const LARGEST: usize = 64 << 20;
 
 /// The front's first frame: everything that the keeper must know, so that nothing of it stands in
 /// arguments or environment, which the trainer would inherit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FirstMessage {
+pub(super) struct FirstMessage {
     /// The front.
     pub front: Pid,
     /// The log.
@@ -40,7 +40,7 @@ pub struct FirstMessage {
 
 /// One frame, taken apart as far as its kind says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
+pub(super) enum Frame {
     /// JSON.
     Json(Vec<u8>),
     /// Keys for the trainer.
@@ -74,7 +74,7 @@ fn put_head(buffer: &mut Vec<u8>, kind: u8, body: usize) {
 }
 
 /// The bytes of a message that is JSON: a first message, a call, most orders and reports.
-pub fn json(value: &impl Serialize) -> Vec<u8> {
+pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
     let mut buffer = Vec::new();
     // These types have no maps with odd keys and no path that is not a Word: it cannot fail.
     if let Ok(body) = serde_json::to_vec(value) {
@@ -84,7 +84,7 @@ pub fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 /// The bytes of an order.
-pub fn order(order: &KeeperOrder) -> Vec<u8> {
+pub(super) fn order(order: &KeeperOrder) -> Vec<u8> {
     let mut buffer = Vec::new();
     let KeeperOrder::Input(bytes) = order else {
         return json(order);
@@ -94,7 +94,7 @@ pub fn order(order: &KeeperOrder) -> Vec<u8> {
 }
 
 /// The bytes of a report.
-pub fn report(report: &KeeperReport) -> Vec<u8> {
+pub(super) fn report(report: &KeeperReport) -> Vec<u8> {
     let mut buffer = Vec::new();
     if let KeeperReport::Output { stream, bytes } = report {
         output(&mut buffer, *stream, [bytes, &[]]);
@@ -107,7 +107,7 @@ pub fn report(report: &KeeperReport) -> Vec<u8> {
 }
 
 /// Appends a frame of output, whose bytes come in two pieces, as a ring holds them.
-pub fn output(buffer: &mut Vec<u8>, stream: OutputStream, bytes: [&[u8]; 2]) {
+pub(super) fn output(buffer: &mut Vec<u8>, stream: OutputStream, bytes: [&[u8]; 2]) {
     let kind = match stream {
         OutputStream::Terminal => TERMINAL,
         OutputStream::Out => OUT,
@@ -121,14 +121,14 @@ pub fn output(buffer: &mut Vec<u8>, stream: OutputStream, bytes: [&[u8]; 2]) {
 
 /// Bytes that are no frames: the other side is none of ours, and the connection is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub(super) struct Malformed;
 
 /// The largest frame from somebody who has not said who it is.
 const LARGEST_OF_STRANGERS: usize = 4 << 10;
 
 /// Takes frames out of a stream of bytes.
 #[derive(Debug)]
-pub struct Decoder {
+pub(super) struct Decoder {
     buffer: Vec<u8>,
     taken: usize,
     largest: usize,
@@ -146,7 +146,7 @@ impl Default for Decoder {
 
 impl Decoder {
     /// For frames of somebody who has not said who it is: none of them is large.
-    pub fn for_strangers() -> Decoder {
+    pub(super) fn for_strangers() -> Decoder {
         Decoder {
             largest: LARGEST_OF_STRANGERS,
             ..Decoder::default()
@@ -154,12 +154,12 @@ impl Decoder {
     }
 
     /// From here on frames may be as large as those of our own.
-    pub fn trust(&mut self) {
+    pub(super) fn trust(&mut self) {
         self.largest = LARGEST;
     }
 
     /// Adds what was read.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.buffer.drain(..self.taken.min(self.buffer.len()));
             self.taken = 0;
@@ -168,7 +168,7 @@ impl Decoder {
     }
 
     /// The next whole frame, if there is one.
-    pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, Malformed> {
         let rest = self.buffer.get(self.taken..).unwrap_or_default();
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
             return Ok(None);
@@ -205,7 +205,7 @@ impl Decoder {
 
 impl Decoder {
     /// The next report; those of a later version are passed over.
-    pub fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
+    pub(super) fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
         while let Some(frame) = self.next()? {
             if let Some(report) = frame.into_report() {
                 return Ok(Some(report));
@@ -217,7 +217,7 @@ impl Decoder {
 
 impl Frame {
     /// The order in this frame; `None` where this version knows no such order.
-    pub fn into_order(self) -> Option<KeeperOrder> {
+    pub(super) fn into_order(self) -> Option<KeeperOrder> {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
             Frame::Input(bytes) => Some(KeeperOrder::Input(bytes)),
@@ -226,7 +226,7 @@ impl Frame {
     }
 
     /// The call in this frame; `None` where this version knows no such call.
-    pub fn into_call(self) -> Option<Call> {
+    pub(super) fn into_call(self) -> Option<Call> {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
             Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
@@ -234,7 +234,7 @@ impl Frame {
     }
 
     /// The report in this frame; `None` where this version knows no such report.
-    pub fn into_report(self) -> Option<KeeperReport> {
+    pub(super) fn into_report(self) -> Option<KeeperReport> {
         match self {
             Frame::Json(body) => serde_json::from_slice(&body).ok(),
             Frame::Output(stream, bytes) => Some(KeeperReport::Output { stream, bytes }),

@@ -10,12 +10,12 @@ use crate::remedy::{Availability, RemedyId};
 use ratatui::layout::Rect;
 
 /// Who gets which part of this screen.
-pub fn layout_of(view: &View, scene: &Scene) -> Layout {
+pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     layout::arrange(view.size, view.maximized, scene.state)
 }
 
 /// Whether an action does something now.
-pub fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
+pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();
     let live = scene.replay.is_none();
     let devices = scene.state.devices.len();
@@ -72,7 +72,7 @@ pub fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
 
 /// Whether footer and help name an action: where it is available and its words are true. Ctrl-C
 /// leaves a recording, which has no training to interrupt.
-pub fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
+pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
     let interrupts = action == Action::Interrupt;
     is_available(view, action, scene) && !(interrupts && scene.replay.is_some())
 }
@@ -90,7 +90,7 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
 }
 
 /// How many entries the chosen pane's list has, and how many of them are seen at once.
-pub fn list_rows(view: &View, scene: &Scene) -> (usize, usize) {
+pub(super) fn list_rows(view: &View, scene: &Scene) -> (usize, usize) {
     match (view.pane.spec().scrolling, layout_of(view, scene).pane) {
         (Scrolling::List { length, shown }, Some(pane)) => {
             let height = pane.height.saturating_sub(1);

@@ -19,8 +19,9 @@ mod plot;
 mod scale;
 mod window;
 
-pub use epochs::round_numbers;
-pub use window::{Move, TimeView, Window};
+pub(super) use epochs::round_numbers;
+pub use window::Move;
+pub(super) use window::{TimeView, Window};
 
 use super::figures::Figures;
 use super::pen::{Pen, columns};
@@ -35,7 +36,7 @@ use std::time::Duration;
 
 /// Up to which amount the chart goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Height {
+pub(super) enum Height {
     /// The device's capacity: the chart says how full it is.
     #[default]
     Capacity,
@@ -45,7 +46,7 @@ pub enum Height {
 
 impl Height {
     /// The other one.
-    pub fn other(self) -> Height {
+    pub(super) fn other(self) -> Height {
         match self {
             Height::Capacity => Height::Data,
             Height::Data => Height::Capacity,
@@ -54,10 +55,10 @@ impl Height {
 }
 
 /// For how long a peak of what is allocated counts as now.
-pub const RECENT: Duration = Duration::from_secs(5);
+pub(super) const RECENT: Duration = Duration::from_secs(5);
 
 /// An earlier run's curve: the hue that no other curve of the chart has.
-pub const COMPARED: Tone = Tone::OtherProcesses;
+pub(super) const COMPARED: Tone = Tone::OtherProcesses;
 
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
@@ -134,7 +135,7 @@ impl Curves {
 }
 
 /// What the user chose to see of a device's memory.
-pub struct Choice<'a> {
+pub(super) struct Choice<'a> {
     /// The stretch of time, and the cursor.
     pub time: &'a TimeView,
     /// Up to which amount.
@@ -144,7 +145,7 @@ pub struct Choice<'a> {
 }
 
 /// The part of a chart's area that the curves have.
-pub fn plot_of(area: Rect) -> Rect {
+pub(super) fn plot_of(area: Rect) -> Rect {
     Rect {
         x: area.x.saturating_add(axis::BYTES_WIDTH),
         y: area.y,
@@ -163,7 +164,7 @@ fn legend_width(area: Rect) -> u16 {
 }
 
 /// Draws the chart of a device.
-pub fn draw(
+pub(super) fn draw(
     buf: &mut Buffer,
     area: Rect,
     theme: &Theme,
@@ -356,7 +357,7 @@ fn draw_curves(plot: &mut Plot, curves: &Curves) {
 }
 
 /// Says in the middle of the chart's place why there is none.
-pub fn draw_nothing(buf: &mut Buffer, area: Rect, theme: &Theme, lines: &[&str]) {
+pub(super) fn draw_nothing(buf: &mut Buffer, area: Rect, theme: &Theme, lines: &[&str]) {
     let first = area.height.saturating_sub(lines.len() as u16) / 2;
     for (row, line) in (first..).zip(lines) {
         let indent = area.width.saturating_sub(columns(line)) / 2;

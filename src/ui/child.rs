@@ -9,7 +9,7 @@ mod rows;
 mod search_select;
 
 use super::action::Scroll;
-pub use search_select::SearchDirection;
+pub(super) use search_select::SearchDirection;
 
 use answers::TerminalAnswers;
 use cut::Cutter;

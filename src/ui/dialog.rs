@@ -2,7 +2,7 @@
 
 mod oom;
 
-pub use oom::{Details, OomDialog};
+pub(super) use oom::{Details, OomDialog};
 
 use super::action::Scroll;
 use super::editor::Editor;
@@ -11,7 +11,7 @@ use super::line_edit::LineEdit;
 
 /// What is open over the panes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Dialog {
+pub(super) enum Dialog {
     /// Why memory ran out, and what to do.
     Oom(OomDialog),
     /// A command being edited.
@@ -28,7 +28,7 @@ pub enum Dialog {
 
 /// The help: of what, and where it is scrolled to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HelpDialog {
+pub(super) struct HelpDialog {
     /// The first row shown, at most.
     pub scrolled: usize,
     /// The dialog that it was opened over, whose keys it lists.
@@ -37,16 +37,16 @@ pub struct HelpDialog {
 
 impl HelpDialog {
     /// The help of the panes, or of a dialog over them.
-    pub fn over(over: Option<OomDialog>) -> HelpDialog {
+    pub(super) fn over(over: Option<OomDialog>) -> HelpDialog {
         HelpDialog { scrolled: 0, over }
     }
 
     /// The dialog to go back to.
-    pub fn closed(self) -> Option<OomDialog> {
+    pub(super) fn closed(self) -> Option<OomDialog> {
         self.over
     }
 
-    pub fn mode(&self) -> InputMode {
+    pub(super) fn mode(&self) -> InputMode {
         match self.over {
             Some(_) => InputMode::Oom,
             None => InputMode::Watching,
@@ -54,7 +54,7 @@ impl HelpDialog {
     }
 
     /// Scrolls; the end is found when it is drawn.
-    pub fn scroll(&mut self, scroll: Scroll) {
+    pub(super) fn scroll(&mut self, scroll: Scroll) {
         let most = keymap::bindings(self.mode()).count();
         self.scrolled = match scroll {
             Scroll::Up(n) => self.scrolled.saturating_sub(n),

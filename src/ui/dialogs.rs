@@ -2,7 +2,7 @@
 
 mod edit;
 mod help;
-pub mod oom;
+pub(super) mod oom;
 mod question;
 mod search;
 
@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws a dialog over the screen; returns where a text cursor belongs.
-pub fn draw(
+pub(super) fn draw(
     buf: &mut Buffer,
     area: Rect,
     view: &View,

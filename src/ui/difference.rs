@@ -6,7 +6,7 @@ use crate::command::{Change, CommandLine, Word, difference, quoted};
 
 /// A word of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiffWord {
+pub(super) struct DiffWord {
     /// The text, quoted for a shell.
     pub text: String,
     /// What becomes of it.
@@ -15,7 +15,7 @@ pub struct DiffWord {
 
 /// What becomes of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(super) enum Fate {
     /// It stays.
     Kept,
     /// It goes.
@@ -26,7 +26,7 @@ pub enum Fate {
 
 impl Fate {
     /// How it looks.
-    pub fn tone(self) -> Tone {
+    pub(super) fn tone(self) -> Tone {
         match self {
             Fate::Kept => Tone::Text,
             Fate::Gone => Tone::Dim,
@@ -37,7 +37,7 @@ impl Fate {
 
 /// The new command as a whole, with what differs from the old one marked: `64→32`, `+--amp`,
 /// `−--fp32`.
-pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWord> {
+pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWord> {
     let (old, new) = (old.without_secrets(), new.without_secrets());
     let changes = difference(&old, &new);
     let mut pieces: Vec<DiffWord> = Vec::new();
@@ -71,7 +71,7 @@ pub fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWor
 }
 
 /// What differs alone, each option with its value: `--batch-size 64→32  +--grad-accum 2`.
-pub fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<DiffWord> {
+pub(super) fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<DiffWord> {
     let mut pieces = Vec::new();
     for change in changes {
         match change {

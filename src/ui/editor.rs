@@ -7,7 +7,7 @@ use crate::ui::line_edit::LineEdit;
 
 /// A command being edited.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Editor {
+pub(super) struct Editor {
     pub line: LineEdit,
     origin: CommandLine,
     remedies: Vec<RemedyId>,
@@ -17,7 +17,7 @@ pub struct Editor {
 
 impl Editor {
     /// For the command that these remedies make.
-    pub fn of(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
+    pub(super) fn of(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
         Editor {
             line: LineEdit::of(command.shown()),
             origin: command,
@@ -27,18 +27,18 @@ impl Editor {
     }
 
     /// The remedies that made the command that is edited.
-    pub fn remedies(&self) -> &[RemedyId] {
+    pub(super) fn remedies(&self) -> &[RemedyId] {
         &self.remedies
     }
 
     /// The command before it was edited.
-    pub fn origin(&self) -> &CommandLine {
+    pub(super) fn origin(&self) -> &CommandLine {
         &self.origin
     }
 
     /// The text read as a command: `None` where it is what it was, an error in words where it is
     /// none.
-    pub fn read(&self) -> Result<Option<CommandLine>, String> {
+    pub(super) fn read(&self) -> Result<Option<CommandLine>, String> {
         if self.line.text() == self.origin.shown() {
             return Ok(None);
         }

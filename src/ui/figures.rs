@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// How the figures of one device are printed: GiB with one decimal, two on a small device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub(super) struct Figures {
     decimals: usize,
 }
 
 impl Figures {
     /// For a device of this capacity.
-    pub fn of(capacity: Option<Bytes>) -> Figures {
+    pub(super) fn of(capacity: Option<Bytes>) -> Figures {
         Figures {
             decimals: match capacity {
                 Some(capacity) if capacity < Bytes::gib(10) => 2,
@@ -22,13 +22,13 @@ impl Figures {
     }
 
     /// The figure alone, in GiB.
-    pub fn gib(self, bytes: Bytes) -> String {
+    pub(super) fn gib(self, bytes: Bytes) -> String {
         format!("{:.*}", self.decimals, bytes.as_gib())
     }
 
     /// The figure right-aligned in five columns (`141.0`); an unknown one is a question mark, never
     /// a zero.
-    pub fn column(self, bytes: Option<Bytes>) -> String {
+    pub(super) fn column(self, bytes: Option<Bytes>) -> String {
         match bytes {
             Some(bytes) => format!("{:>5}", self.gib(bytes)),
             None => format!("{:>5}", "?"),
@@ -37,7 +37,7 @@ impl Figures {
 }
 
 /// A count with its thousands set apart: `1,204`.
-pub fn count(n: u64) -> String {
+pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -50,7 +50,7 @@ pub fn count(n: u64) -> String {
 }
 
 /// How long something took, in at most eight columns: `0:07`, `6:23:59`, `6d 23h`.
-pub fn age(duration: Duration) -> String {
+pub(super) fn age(duration: Duration) -> String {
     let hours = duration.as_secs() / 3_600;
     match hours / 24 {
         0 => clock_face(duration),
@@ -59,7 +59,7 @@ pub fn age(duration: Duration) -> String {
 }
 
 /// A rate of steps: `6.31/s`, or `12.4 s` a step where there is less than one in five seconds.
-pub fn rate(per_second: f64) -> String {
+pub(super) fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 100.0 => format!("{r:.0}/s"),
         r if r >= 10.0 => format!("{r:.1}/s"),

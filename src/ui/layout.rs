@@ -26,7 +26,7 @@ const SMALLEST: (u16, u16) = (40, 12);
 /// The parts of the screen; what has no room is `None`. The rectangles of panes include the row of
 /// their title.
 #[derive(Debug, Clone, Default)]
-pub struct Layout {
+pub(super) struct Layout {
     /// One line of figures, where there is room for nothing else.
     pub line: Option<Rect>,
     /// The header.
@@ -47,18 +47,18 @@ pub struct Layout {
 
 impl Layout {
     /// The place that is a pane's own.
-    pub fn place(&self, pane: Pane) -> Option<Rect> {
+    pub(super) fn place(&self, pane: Pane) -> Option<Rect> {
         let of = |(placed, area): &(Pane, Rect)| (*placed == pane).then_some(*area);
         self.placed.iter().find_map(of)
     }
 
     /// The chart's place.
-    pub fn chart(&self) -> Option<Rect> {
+    pub(super) fn chart(&self) -> Option<Rect> {
         self.place(Pane::Memory)
     }
 
     /// The panes that Tab goes through on this screen.
-    pub fn tabs(&self) -> Vec<Pane> {
+    pub(super) fn tabs(&self) -> Vec<Pane> {
         let has_none = |pane: &Pane| self.place(*pane).is_none();
         Pane::below()
             .filter(|pane| pane.spec().gains_from_width || has_none(pane))
@@ -66,7 +66,7 @@ impl Layout {
     }
 
     /// Rows of the pane below its title.
-    pub fn pane_rows(&self) -> usize {
+    pub(super) fn pane_rows(&self) -> usize {
         self.pane
             .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
     }
@@ -101,7 +101,7 @@ impl RowCutter {
 }
 
 /// Shares the screen out.
-pub fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
+pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = RowCutter { rest: area };
         let line = rows.top(1);
@@ -201,7 +201,7 @@ fn chart_alone(body: Rect, child: Rect) -> Layout {
 }
 
 /// Rows and columns of the program's terminal: the pane without its title.
-pub fn child_size(layout: &Layout) -> (u16, u16) {
+pub(super) fn child_size(layout: &Layout) -> (u16, u16) {
     (
         layout.child.height.saturating_sub(1).max(2),
         layout.child.width.max(2),

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct LineEdit {
+pub(super) struct LineEdit {
     text: String,
     /// A byte offset on a character's edge.
     cursor: usize,
@@ -11,22 +11,22 @@ pub struct LineEdit {
 
 impl LineEdit {
     /// With the cursor at the end.
-    pub fn of(text: String) -> LineEdit {
+    pub(super) fn of(text: String) -> LineEdit {
         let cursor = text.len();
         LineEdit { text, cursor }
     }
 
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         &self.text
     }
 
     /// The text before and after the cursor.
-    pub fn halves(&self) -> (&str, &str) {
+    pub(super) fn halves(&self) -> (&str, &str) {
         self.text.split_at(self.cursor)
     }
 
     /// Takes a key.
-    pub fn key(&mut self, key: &KeyEvent) {
+    pub(super) fn key(&mut self, key: &KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         match key.code {
@@ -58,7 +58,7 @@ impl LineEdit {
     }
 
     /// Takes pasted text; its line ends become spaces.
-    pub fn paste(&mut self, text: &str) {
+    pub(super) fn paste(&mut self, text: &str) {
         for c in text.trim_end_matches(['\r', '\n']).chars() {
             self.insert(if c.is_control() { ' ' } else { c });
         }

@@ -4,13 +4,13 @@ use super::action::Scroll;
 
 /// How far a list is scrolled back from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ListScroll {
+pub(super) struct ListScroll {
     back: usize,
 }
 
 impl ListScroll {
     /// Scrolls a list of `rows` rows of which `shown` are shown.
-    pub fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
+    pub(super) fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
         let most = rows.saturating_sub(shown);
         let back = self.back.min(most);
         self.back = match scroll {
@@ -22,7 +22,7 @@ impl ListScroll {
     }
 
     /// The first row to show.
-    pub fn first(&self, rows: usize, shown: usize) -> usize {
+    pub(super) fn first(&self, rows: usize, shown: usize) -> usize {
         let most = rows.saturating_sub(shown);
         most - self.back.min(most)
     }

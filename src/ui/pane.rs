@@ -48,7 +48,7 @@ impl Pane {
 
 /// The pane so many places after `pane` in a row, round its end; the first for one that is not in
 /// it.
-pub fn step(row: &[Pane], pane: Pane, by: usize) -> Pane {
+pub(super) fn step(row: &[Pane], pane: Pane, by: usize) -> Pane {
     let at = row.iter().position(|other| *other == pane);
     let next = at.map_or(0, |at| (at + by) % row.len().max(1));
     row.get(next).copied().unwrap_or(pane)

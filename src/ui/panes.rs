@@ -2,7 +2,7 @@
 //! file each with what is in it.
 
 mod allocator;
-pub mod breakdown;
+pub(super) mod breakdown;
 mod devices;
 mod events;
 mod memory;
@@ -132,7 +132,7 @@ impl Pane {
 }
 
 /// Draws a pane in a place of its own, where it follows what is new.
-pub fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene: &Scene) {
+pub(super) fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene: &Scene) {
     let spec = pane.spec();
     let mut inside = area;
     // The chart's title is the device, which it draws itself.
@@ -149,7 +149,7 @@ pub fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene:
 
 /// Draws the pane that the user has chosen, the others' names beside its own. Returns where the
 /// program's cursor stands.
-pub fn draw_chosen(
+pub(super) fn draw_chosen(
     buf: &mut Buffer,
     area: Rect,
     view: &View,

@@ -8,22 +8,28 @@ use ratatui::layout::Rect;
 
 /// A line of a dialog: pieces of text, each in its tone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StyledLine(Vec<(String, Tone)>);
+pub(super) struct StyledLine(Vec<(String, Tone)>);
 
 impl StyledLine {
     /// A line of one tone.
-    pub fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
+    pub(super) fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
         StyledLine(vec![(text.into(), tone)])
     }
 
     /// Adds a piece.
-    pub fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
+    pub(super) fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
         self.0.push((text.into(), tone));
         self
     }
 
     /// Adds a piece cut or filled up to so many columns.
-    pub fn column(&mut self, theme: &Theme, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
+    pub(super) fn column(
+        &mut self,
+        theme: &Theme,
+        text: &str,
+        width: u16,
+        tone: Tone,
+    ) -> &mut StyledLine {
         let have = columns(text);
         let mut text = text.to_string();
         if have > width {
@@ -64,7 +70,7 @@ impl StyledLine {
     }
 
     /// Draws it on a row.
-    pub fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
+    pub(super) fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
         let mut pen = Pen::new(buf, theme, area, row);
         for (text, tone) in &self.0 {
             pen.rest(text, *tone);
@@ -85,7 +91,7 @@ fn first_columns(text: &str, width: u16) -> &str {
 }
 
 /// Keeps so many lines; the last one says where others are left out.
-pub fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u16) {
+pub(super) fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u16) {
     if lines.len() > most {
         lines.truncate(most);
         if let Some(last) = lines.last_mut() {
@@ -95,7 +101,7 @@ pub fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u
 }
 
 /// A text wrapped into lines of one tone; a word that is wider than a line is broken.
-pub fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
+pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     let of_line = |line: &str| {
         let words = line.split_inclusive(' ');
         let pieces = words.flat_map(|word| pieces(word, width));
@@ -118,7 +124,7 @@ fn pieces(mut word: &str, width: u16) -> Vec<&str> {
 }
 
 /// A text of several tones wrapped into lines, after a label, indented below it.
-pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
+pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
     let words = parts
         .iter()
         .flat_map(|(text, tone)| text.split_inclusive(' ').map(|word| (word, *tone)));
@@ -126,7 +132,7 @@ pub fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<Styled
 }
 
 /// A difference wrapped into lines, after some words of its own, indented below them.
-pub fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
+pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
     let words = words
         .iter()
         .flat_map(|word| [(word.text.as_str(), word.fate.tone()), (" ", Tone::Text)]);

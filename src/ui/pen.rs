@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 use unicode_width::UnicodeWidthStr;
 
 /// A place on a row that moves on with what is written.
-pub struct Pen<'b> {
+pub(super) struct Pen<'b> {
     buf: &'b mut Buffer,
     theme: Theme,
     x: u16,
@@ -20,7 +20,7 @@ pub struct Pen<'b> {
 
 impl<'b> Pen<'b> {
     /// At the left end of row `row` of `area`.
-    pub fn new(buf: &'b mut Buffer, theme: &Theme, area: Rect, row: u16) -> Pen<'b> {
+    pub(super) fn new(buf: &'b mut Buffer, theme: &Theme, area: Rect, row: u16) -> Pen<'b> {
         let area = Rect {
             y: area.y.saturating_add(row),
             height: u16::from(row < area.height),
@@ -41,22 +41,22 @@ impl<'b> Pen<'b> {
     }
 
     /// How many columns are left.
-    pub fn room(&self) -> u16 {
+    pub(super) fn room(&self) -> u16 {
         self.end.saturating_sub(self.x)
     }
 
     /// The column that is written next.
-    pub fn x(&self) -> u16 {
+    pub(super) fn x(&self) -> u16 {
         self.x
     }
 
     /// Writes; what does not fit is left out.
-    pub fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
+    pub(super) fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.styled(text, self.theme.style(tone))
     }
 
     /// Writes in a style of its own.
-    pub fn styled(&mut self, text: &str, style: Style) -> &mut Self {
+    pub(super) fn styled(&mut self, text: &str, style: Style) -> &mut Self {
         let room = usize::from(self.room());
         if room > 0 && !text.is_empty() {
             (self.x, _) = self.buf.set_stringn(self.x, self.y, text, room, style);
@@ -65,7 +65,7 @@ impl<'b> Pen<'b> {
     }
 
     /// Writes, cut with an ellipsis where it is wider than `width`.
-    pub fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
+    pub(super) fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
         let width = width.min(self.room());
         if columns(text) <= width {
             return self.text(text, tone);
@@ -82,24 +82,24 @@ impl<'b> Pen<'b> {
     }
 
     /// Writes on the rest of the row, cut with an ellipsis where it is wider.
-    pub fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
+    pub(super) fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.cut(text, self.room(), tone)
     }
 
     /// Goes to `columns` from the left end of what is left.
-    pub fn skip(&mut self, columns: u16) -> &mut Self {
+    pub(super) fn skip(&mut self, columns: u16) -> &mut Self {
         self.x = (self.x + columns).min(self.end);
         self
     }
 
     /// Goes to column `x`, if that is further on.
-    pub fn to(&mut self, x: u16) -> &mut Self {
+    pub(super) fn to(&mut self, x: u16) -> &mut Self {
         self.x = self.x.max(x.min(self.end));
         self
     }
 
     /// Fills the rest of the row with a glyph.
-    pub fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
+    pub(super) fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
         while self.room() > 0 {
             self.text(glyph, tone);
         }
@@ -108,12 +108,12 @@ impl<'b> Pen<'b> {
 }
 
 /// How many columns a text takes.
-pub fn columns(text: &str) -> u16 {
+pub(super) fn columns(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
 }
 
 /// A pane's head: `─ title ─────────`, drawn on the first row; the rest is the pane.
-pub fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)]) -> Rect {
+pub(super) fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)]) -> Rect {
     let mut pen = Pen::new(buf, theme, area, 0);
     pen.text(theme.glyphs.line, Tone::Faint).skip(1);
     for (text, tone) in title {
@@ -128,7 +128,7 @@ pub fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)])
 }
 
 /// A box with a title over whatever was there; what is inside it.
-pub fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Tone) -> Rect {
+pub(super) fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Tone) -> Rect {
     let area = area.intersection(buf.area);
     Clear.render(area, buf);
     if area.width < 2 || area.height < 2 {

@@ -5,7 +5,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The bytes of a key; empty for one that no terminal sends.
-pub fn bytes(key: &KeyEvent, application_cursor: bool) -> Vec<u8> {
+pub(super) fn bytes(key: &KeyEvent, application_cursor: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     if key.modifiers.contains(KeyModifiers::ALT) {
         bytes.push(0x1b);
@@ -72,7 +72,7 @@ fn function_key(n: u8) -> &'static [u8] {
 
 /// Pasted text, marked as such where the program asked for that. The marks cannot be forged from
 /// inside: an end mark in the text is taken out.
-pub fn pasted(text: &str, bracketed: bool) -> Vec<u8> {
+pub(super) fn pasted(text: &str, bracketed: bool) -> Vec<u8> {
     if bracketed {
         let text = text.replace("\x1b[201~", "");
         format!("\x1b[200~{text}\x1b[201~").into_bytes()

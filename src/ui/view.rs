@@ -39,7 +39,7 @@ pub enum Keyboard {
 
 /// Who has the mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mouse {
+pub(super) enum Mouse {
     /// The terminal, to select text.
     #[default]
     Terminal,

@@ -4,7 +4,7 @@ use super::theme::Tone;
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome};
 
 /// Whether the training is what the program alone would make of it.
-pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
+pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     match patching {
         Patching::Asked => ("patches requested", Tone::Warning),
         Patching::Applied => ("patched at runtime", Tone::Warning),
@@ -13,7 +13,7 @@ pub fn patching_words(patching: Patching) -> (&'static str, Tone) {
 }
 
 /// An outcome in a word or two.
-pub fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
+pub(super) fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
     match outcome {
         RunOutcome::Running => ("running".to_string(), Tone::Accent),
         RunOutcome::Finished => ("finished".to_string(), Tone::Good),
@@ -24,7 +24,7 @@ pub fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
 }
 
 /// The slowest rank's rate: a distributed training goes at that. Of a run that is over, the last.
-pub fn steps_per_second(run: &Run) -> Option<f64> {
+pub(super) fn steps_per_second(run: &Run) -> Option<f64> {
     run.ranks
         .iter()
         .filter(|rank| rank.disconnected.is_none() || run.ended.is_some())
@@ -33,7 +33,7 @@ pub fn steps_per_second(run: &Run) -> Option<f64> {
 }
 
 /// The ranks of a run that use a device.
-pub fn ranks_on<'a>(
+pub(super) fn ranks_on<'a>(
     run: &'a Run,
     device: &'a DeviceState,
 ) -> impl Iterator<Item = &'a RankState> + use<'a> {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 /// What the keyboard's thread says.
 #[derive(Debug)]
-pub enum Typed {
+pub(crate) enum Typed {
     /// A key, a paste, the mouse.
     Event(TerminalEvent),
     /// The terminal is gone.
@@ -26,7 +26,7 @@ const QUEUE: usize = 256;
 
 /// Starts the threads: one reads keys, one waits for the terminal's end. They end with it, or with
 /// the process.
-pub fn watch() -> io::Result<mpsc::Receiver<Typed>> {
+pub(crate) fn watch() -> io::Result<mpsc::Receiver<Typed>> {
     let terminal = terminal_fd()?;
     let watched = terminal.try_clone()?;
     let from_stdin = io::stdin().is_terminal();

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 /// Screen or not, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Draw.
     Screen,
     /// Pass the output through; the reason is for the curious (`--headless`, no terminal, …).
@@ -14,7 +14,7 @@ pub enum Mode {
 
 /// Why nothing is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// `--headless`.
     Asked,
     /// Standard output is no terminal.
@@ -31,7 +31,7 @@ pub enum Reason {
 
 impl Reason {
     /// The reason, in words.
-    pub const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Reason::Asked => "--headless",
             Reason::NoTerminal => "standard output is not a terminal",
@@ -45,7 +45,7 @@ impl Reason {
 
 /// What is known of the surroundings when oomph starts.
 #[derive(Debug, Clone, Default)]
-pub struct Surface {
+pub(crate) struct Surface {
     /// Standard output is a terminal.
     pub stdout_is_terminal: bool,
     /// We are the terminal's foreground group.
@@ -60,7 +60,7 @@ pub struct Surface {
 
 impl Surface {
     /// Looks at this process.
-    pub fn of_this_process() -> Surface {
+    pub(crate) fn of_this_process() -> Surface {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let stdout = std::io::stdout();
         let stdout_is_terminal = stdout.is_terminal();
@@ -77,7 +77,7 @@ impl Surface {
 }
 
 /// Decides; the first reason found is the one given.
-pub fn choose(headless: bool, surface: &Surface) -> Mode {
+pub(crate) fn choose(headless: bool, surface: &Surface) -> Mode {
     let reason = if headless {
         Reason::Asked
     } else if !surface.stdout_is_terminal {

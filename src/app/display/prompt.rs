@@ -18,7 +18,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What is known of the training's last words.
 #[derive(Debug, Default)]
-pub struct Prompt {
+pub(super) struct Prompt {
     /// When something was last written that does not end a line.
     open_since: Option<Moment>,
     looked: Option<Moment>,
@@ -27,7 +27,7 @@ pub struct Prompt {
 
 impl Prompt {
     /// The training wrote something.
-    pub fn wrote(&mut self, bytes: &[u8], now: Moment) {
+    pub(super) fn wrote(&mut self, bytes: &[u8], now: Moment) {
         if let Some(last) = bytes.last() {
             self.open_since = (*last != b'\n').then_some(now);
             self.looked = None;
@@ -36,18 +36,18 @@ impl Prompt {
     }
 
     /// A run has ended or another begun.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         *self = Prompt::default();
     }
 
     /// When to look; never, while there is nothing to look for.
-    pub fn due(&self) -> Option<Moment> {
+    pub(super) fn due(&self) -> Option<Moment> {
         let open = self.open_since?;
         Some(self.looked.map_or(open + QUIET, |looked| looked + BETWEEN))
     }
 
     /// Looks, if it is time; whether the training waits.
-    pub fn look(&mut self, now: Moment, reads: impl FnOnce() -> bool) -> bool {
+    pub(super) fn look(&mut self, now: Moment, reads: impl FnOnce() -> bool) -> bool {
         if self.due().is_some_and(|due| now >= due) {
             self.looked = Some(now);
             self.waits = reads();
@@ -57,7 +57,7 @@ impl Prompt {
 }
 
 /// Whether `trainer`, or who leads the foreground group of its terminal, sits in a read of it.
-pub fn reads_terminal(trainer: Pid) -> bool {
+pub(super) fn reads_terminal(trainer: Pid) -> bool {
     let foreground = Process::new(trainer.0)
         .and_then(|process| process.stat())
         .map_or(trainer.0, |stat| stat.tpgid);

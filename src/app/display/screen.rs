@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Why a frame is due; the more it is awaited, the sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Due {
+pub(crate) enum Due {
     /// A clock moved on.
     Clock,
     /// A sample came: four frames a second read as live, and cost a third of ten.
@@ -34,7 +34,7 @@ impl Due {
 }
 
 /// The screen while it is up: the user's terminal, what is looked at, the program's output.
-pub struct Screen {
+pub(crate) struct Screen {
     terminal: ui::terminal::UserTerminal,
     /// What is looked at.
     pub view: View,
@@ -60,7 +60,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where there is none, or it is gone.
-    pub fn enter() -> io::Result<Screen> {
+    pub(crate) fn enter() -> io::Result<Screen> {
         let tty = io::stdout().as_fd().try_clone_to_owned()?;
         let terminal = ui::terminal::UserTerminal::enter(tty.into())?;
         let (width, height) = terminal.size();
@@ -79,12 +79,12 @@ impl Screen {
     }
 
     /// Says that a frame is due.
-    pub fn request(&mut self, due: Due) {
+    pub(crate) fn request(&mut self, due: Due) {
         self.due = self.due.max(Some(due));
     }
 
     /// Takes in what the program wrote.
-    pub fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Terminal => self.view.output.feed(bytes),
             OutputStream::Out | OutputStream::Err => self.view.output.feed_untouched(bytes),
@@ -94,7 +94,7 @@ impl Screen {
     }
 
     /// When the next frame is due; a clock's tick at the latest.
-    pub fn next_frame(&self) -> Moment {
+    pub(crate) fn next_frame(&self) -> Moment {
         let due = self.due.unwrap_or(Due::Clock);
         let pause = match due {
             Due::Output if self.lines > READABLE_LINES => FLOW_PAUSE,
@@ -107,7 +107,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
+    pub(crate) fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
             Effect::Copy(text) => self.terminal.copy(text),
             Effect::Redraw => {
@@ -131,7 +131,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {
+    pub(crate) fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {
         if self.terminal.fit() {
             let (width, height) = self.terminal.size();
             self.view.resize(width, height);
@@ -147,7 +147,7 @@ impl Screen {
     }
 
     /// Clears the program's terminal for another run, whose size it returns.
-    pub fn begin_run(&mut self) -> Size {
+    pub(crate) fn begin_run(&mut self) -> Size {
         let (rows, cols) = self.view.output.size();
         // A line of our own in the program's terminal would be taken for the program's.
         self.view.output.feed(b"\x1bc");
@@ -155,7 +155,7 @@ impl Screen {
     }
 
     /// Gives the terminal back for a while.
-    pub fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self) {
         self.terminal.leave();
     }
 
@@ -163,13 +163,13 @@ impl Screen {
     ///
     /// # Errors
     /// Where it is gone.
-    pub fn take_again(&mut self) -> io::Result<()> {
+    pub(crate) fn take_again(&mut self) -> io::Result<()> {
         self.request(Due::Now);
         self.terminal.resume()
     }
 
     /// Gives the terminal back for good; the program's last rows, to be put on it.
-    pub fn leave(mut self) -> Vec<u8> {
+    pub(crate) fn leave(mut self) -> Vec<u8> {
         let (_, height) = self.terminal.size();
         self.terminal.leave();
         self.view.output.tail_formatted(usize::from(height))
@@ -180,7 +180,7 @@ impl Screen {
     ///
     /// # Errors
     /// Where the terminal is gone.
-    pub fn draw(&mut self, now: Moment, scene: &Scene) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, now: Moment, scene: &Scene) -> io::Result<()> {
         if now < self.next_frame() {
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl Screen {
 
 /// The size that the program's terminal has when the first run starts: before the screen is up, but
 /// as it will be, so that the program is not resized at once.
-pub fn first_child_size() -> Option<Size> {
+pub(crate) fn first_child_size() -> Option<Size> {
     let whole = terminal_size()?;
     let theme = Theme::of_environment(|name| std::env::var(name).ok());
     let view = View::new(theme, whole.cols, whole.rows);
@@ -214,7 +214,7 @@ pub fn first_child_size() -> Option<Size> {
 }
 
 /// The size of the terminal on standard output, if there is one.
-pub fn terminal_size() -> Option<Size> {
+pub(crate) fn terminal_size() -> Option<Size> {
     let stdout = io::stdout();
     stdout.is_terminal().then(|| {
         let (cols, rows) = ui::terminal::size_of(stdout.as_fd());

@@ -5,7 +5,7 @@ use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 
 /// The theme for this process's terminal, and what is wrong with the one that the settings name.
-pub fn chosen(option: Option<Scheme>, settings: &UserSettings) -> (Theme, Option<String>) {
+pub(crate) fn chosen(option: Option<Scheme>, settings: &UserSettings) -> (Theme, Option<String>) {
     let theme = Theme::of_environment(|name| std::env::var(name).ok());
     let (scheme, problem) = scheme(option, settings);
     (theme.wearing(scheme), problem)

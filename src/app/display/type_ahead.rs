@@ -9,14 +9,14 @@ const PAUSE: Duration = Duration::from_millis(700);
 
 /// The burst of keys that goes on, if one does.
 #[derive(Debug, Default)]
-pub struct TypeAhead {
+pub(super) struct TypeAhead {
     began: Moment,
     last: Option<Moment>,
 }
 
 impl TypeAhead {
     /// A key was pressed.
-    pub fn pressed(&mut self, now: Moment) {
+    pub(super) fn pressed(&mut self, now: Moment) {
         let goes_on = self.last.is_some_and(|last| now.since(last) < PAUSE);
         if !goes_on {
             self.began = now;
@@ -26,7 +26,7 @@ impl TypeAhead {
 
     /// Whether the key just pressed is an answer to what opened at `opened`, and not the rest of
     /// what was being typed before.
-    pub fn answers(&self, opened: Moment) -> bool {
+    pub(super) fn answers(&self, opened: Moment) -> bool {
         self.began >= opened
     }
 }

@@ -32,7 +32,7 @@ const WELCOME_WITHIN: Duration = Duration::from_secs(20);
 
 /// How a front comes into another's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub(crate) enum Arrival {
     /// A person attached; whether NVML is to be asked.
     Attached {
         /// Unless the user says not to.
@@ -47,7 +47,7 @@ pub enum Arrival {
 ///
 /// # Errors
 /// Why the place could not be had.
-pub async fn take_over(
+pub(crate) async fn take_over(
     arrival: Arrival,
     connect: impl FnOnce() -> anyhow::Result<(Keeper, Reports)>,
 ) -> anyhow::Result<Ending> {

@@ -10,7 +10,10 @@ use crate::units::Pid;
 
 /// Runs a session from the first launch to the end of the last run, on a runtime of its own, by
 /// `policy` or else by what the options say.
-pub fn run_to_end(options: RunOptions, policy: Option<Box<dyn Policy>>) -> anyhow::Result<Ending> {
+pub(crate) fn run_to_end(
+    options: RunOptions,
+    policy: Option<Box<dyn Policy>>,
+) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

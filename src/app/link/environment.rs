@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The probe's side of a launch, the same for all runs of a session but the run's number.
-pub struct ProbeSetup {
+pub(crate) struct ProbeSetup {
     probe: Option<ProbeInPlace>,
     session: String,
     lines: bool,
@@ -29,7 +29,7 @@ struct ProbeInPlace {
 impl ProbeSetup {
     /// Writes the probe into the directory of `place`, to speak to its socket; without a place it is
     /// left out. What kept it from being written comes back in words, to be said and done without.
-    pub fn prepare(
+    pub(crate) fn prepare(
         options: &RunOptions,
         session: &str,
         place: Option<(&Path, &Path)>,
@@ -64,7 +64,7 @@ impl ProbeSetup {
     }
 
     /// What an earlier front of the session has put in place.
-    pub fn found(memory: &HandoverState) -> ProbeSetup {
+    pub(crate) fn found(memory: &HandoverState) -> ProbeSetup {
         let directories = memory.directories();
         let place = directories
             .runtime
@@ -86,17 +86,17 @@ impl ProbeSetup {
     }
 
     /// Where snapshots go, absolute.
-    pub fn snapshot(&self) -> Option<&Path> {
+    pub(crate) fn snapshot(&self) -> Option<&Path> {
         self.snapshot.as_deref()
     }
 
     /// Whether the probe is in place.
-    pub fn has_probe(&self) -> bool {
+    pub(crate) fn has_probe(&self) -> bool {
         self.probe.is_some()
     }
 
     /// The command as it is really started: `shown` with the probe's words in its environment.
-    pub fn around(&self, shown: &CommandLine, run: RunNumber) -> CommandLine {
+    pub(crate) fn around(&self, shown: &CommandLine, run: RunNumber) -> CommandLine {
         let mut command = shown.clone();
         if let Some(probe) = &self.probe {
             let inherited = shown

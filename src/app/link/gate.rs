@@ -11,7 +11,7 @@
 mod tests;
 mod timing;
 
-pub use timing::GateTiming;
+pub(crate) use timing::GateTiming;
 
 use crate::event::DeviceReading;
 use crate::units::{Bytes, Moment, Pid, Uuid};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// What the gate says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateVerdict {
+pub(crate) enum GateVerdict {
     /// Start.
     Open,
     /// Wait; why, for the eye.
@@ -35,7 +35,7 @@ const SLACK: Bytes = Bytes::mib(64);
 
 /// The gate before one relaunch.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     opened: Moment,
     timing: GateTiming,
     watched: BTreeMap<Uuid, Watched>,
@@ -48,7 +48,7 @@ pub struct Gate {
 
 /// What the gate can go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateSight {
+pub(crate) enum GateSight {
     /// NVML's readings.
     Nvml,
     /// Time alone.
@@ -66,7 +66,7 @@ impl Gate {
     /// A gate for the devices that the last run used, with their use before the first run
     /// (`baselines`), what the next run is predicted to need, and the last run's processes.
     /// Simulated devices have no gate.
-    pub fn new(
+    pub(crate) fn new(
         opened: Moment,
         timing: GateTiming,
         baselines: impl IntoIterator<Item = (Uuid, Option<Bytes>)>,
@@ -100,7 +100,7 @@ impl Gate {
 
     /// The same gate, shut for as long as one of these processes is on a watched device. There is no
     /// deadline for them: the user has chosen to wait.
-    pub fn awaiting(self, pids: Vec<Pid>) -> Gate {
+    pub(crate) fn awaiting(self, pids: Vec<Pid>) -> Gate {
         Gate {
             awaited: pids,
             ..self
@@ -108,7 +108,7 @@ impl Gate {
     }
 
     /// Takes a reading in.
-    pub fn read(&mut self, reading: &DeviceReading) {
+    pub(crate) fn read(&mut self, reading: &DeviceReading) {
         let Some(watched) = self.watched.get_mut(&reading.uuid) else {
             return;
         };
@@ -134,12 +134,12 @@ impl Gate {
     }
 
     /// NVML stopped answering: from now on time alone decides.
-    pub fn lose_nvml(&mut self) {
+    pub(crate) fn lose_nvml(&mut self) {
         self.sight = GateSight::Blind;
     }
 
     /// What the gate says at `now`.
-    pub fn verdict(&mut self, now: Moment) -> GateVerdict {
+    pub(crate) fn verdict(&mut self, now: Moment) -> GateVerdict {
         if self.simulated {
             return GateVerdict::Open;
         }

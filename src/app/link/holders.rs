@@ -5,7 +5,7 @@ use crate::units::Pid;
 use std::fs;
 
 /// The words for those of `left` that have an NVIDIA device open.
-pub fn words(left: &[Pid]) -> Option<String> {
+pub(crate) fn words(left: &[Pid]) -> Option<String> {
     let holders: Vec<String> = (left.iter())
         .filter(|pid| holds_gpu(**pid))
         .map(|pid| {

@@ -46,7 +46,7 @@ pub(in crate::app) enum SessionPhase {
 
 impl SessionPhase {
     /// Somebody is asked what follows, from now on.
-    pub fn asking(exit: Exit, since: Moment) -> SessionPhase {
+    pub(crate) fn asking(exit: Exit, since: Moment) -> SessionPhase {
         SessionPhase::Asking {
             exit,
             since,
@@ -55,7 +55,7 @@ impl SessionPhase {
     }
 
     /// How the last run ended, while none runs and another may follow.
-    pub fn ended(&self) -> Option<Exit> {
+    pub(crate) fn ended(&self) -> Option<Exit> {
         match self {
             SessionPhase::Asking { exit, .. }
             | SessionPhase::Sweeping { exit, .. }
@@ -68,7 +68,7 @@ impl SessionPhase {
     }
 
     /// Whether there is a run that can take a signal.
-    pub fn has_run(&self) -> bool {
+    pub(crate) fn has_run(&self) -> bool {
         matches!(self, SessionPhase::Starting | SessionPhase::Running { .. })
     }
 }

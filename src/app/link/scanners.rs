@@ -24,7 +24,7 @@ struct StreamScanner {
 
 impl OutputScanners {
     /// Reads on; what was found.
-    pub fn feed(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
+    pub(super) fn feed(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
         let scanner = match stream {
             OutputStream::Terminal => &mut self.terminal,
             OutputStream::Out => &mut self.out,
@@ -42,7 +42,7 @@ impl OutputScanners {
     }
 
     /// The run has ended: what its last lines say.
-    pub fn finish(&mut self, at: Moment) -> Vec<What> {
+    pub(super) fn finish(&mut self, at: Moment) -> Vec<What> {
         let mut found = Vec::new();
         let OutputScanners {
             terminal,
@@ -63,7 +63,7 @@ impl OutputScanners {
 
     /// Reads output from before this front; the out-of-memories in it. Nobody knows when what it
     /// says of epochs was written: they are counted from the next one on.
-    pub fn catch_up(&mut self, recent: &[u8], mut latest_epoch: Option<u64>) -> Vec<What> {
+    pub(super) fn catch_up(&mut self, recent: &[u8], mut latest_epoch: Option<u64>) -> Vec<What> {
         let mut found = Vec::new();
         let scanner = &mut self.terminal;
         let mut report = |report| found.push(What::OomText(report));

@@ -27,7 +27,7 @@ pub(in crate::app) struct Auto {
 }
 
 impl Auto {
-    pub fn new(options: AutoOptions) -> Auto {
+    pub(crate) fn new(options: AutoOptions) -> Auto {
         Auto { options }
     }
 

@@ -67,7 +67,7 @@ pub(in crate::app) struct Fit {
 }
 
 impl Fit {
-    pub fn new(options: FitOptions) -> Result<Fit, String> {
+    pub(crate) fn new(options: FitOptions) -> Result<Fit, String> {
         let typed = &options.run.command;
         let setting = Setting::find(typed, &options.which)?;
         let command = options
@@ -107,7 +107,7 @@ impl Fit {
     }
 
     /// Takes in what earlier sessions of the user's command showed: which ran out of memory.
-    pub fn look_back(&mut self, earlier: &[Observation]) {
+    pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
         let command = self.options.run.command.without_secrets();
         let at_once = Reading::of(&command, &LaunchEnvironment::default()).at_once;
         // Whatever ran out says what was left then.
@@ -118,12 +118,12 @@ impl Fit {
     }
 
     /// The argument's name, and its value in the next run.
-    pub fn setting(&self) -> (&str, u64) {
+    pub(crate) fn setting(&self) -> (&str, u64) {
         (&self.setting.name, self.value)
     }
 
     /// The command as it is tried next.
-    pub fn trial(&self) -> CommandLine {
+    pub(crate) fn trial(&self) -> CommandLine {
         self.tried.to(&self.command, self.value)
     }
 

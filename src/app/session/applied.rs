@@ -32,14 +32,14 @@ struct AppliedRemedies {
 
 impl Changes {
     /// The remedies, less what the program has rejected, and with the way to go on without it.
-    pub fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
+    pub(super) fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
         remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
     }
 }
 
 impl Session {
     /// The next run begins: what makes it is kept for when it ends.
-    pub fn begin_run(&mut self, next: NextRun) {
+    pub(crate) fn begin_run(&mut self, next: NextRun) {
         let changes = &mut self.changes;
         changes.applied = (!next.applied.is_empty()).then(|| AppliedRemedies {
             before: self.handover.command.clone(),
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// The program wrote something. Only a changed command can be rejected.
-    pub fn heard(&mut self, bytes: &[u8]) {
+    pub(crate) fn heard(&mut self, bytes: &[u8]) {
         if self.changes.applied.is_some() {
             self.changes.tail.feed(bytes);
         }
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// Takes back what the run that has just ended rejected. Whether something was.
-    pub fn take_back(&mut self, exit: Exit) -> bool {
+    pub(crate) fn take_back(&mut self, exit: Exit) -> bool {
         let Some(applied) = self.changes.applied.take() else {
             return false;
         };

@@ -21,11 +21,11 @@ const READ: usize = 6;
 /// No recording above this is read: it would take seconds.
 const LARGEST: u64 = 32 << 20;
 /// How often the loop asks whether the reading is done.
-pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is known of earlier sessions.
 #[derive(Debug, Default)]
-pub enum EarlierSessions {
+pub(crate) enum EarlierSessions {
     /// Nobody has asked.
     #[default]
     Unread,
@@ -37,7 +37,7 @@ pub enum EarlierSessions {
 
 impl EarlierSessions {
     /// Begins to read, if nobody has yet. `own` is this session's name.
-    pub fn ask(&mut self, command: &CommandLine, own: &str) {
+    pub(crate) fn ask(&mut self, command: &CommandLine, own: &str) {
         if !matches!(self, EarlierSessions::Unread) {
             return;
         }
@@ -56,7 +56,7 @@ impl EarlierSessions {
     }
 
     /// Takes what was read, if it has been by now; whether that is news.
-    pub fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         let EarlierSessions::Reading(observations) = self else {
             return false;
         };
@@ -71,12 +71,12 @@ impl EarlierSessions {
     }
 
     /// Whether something may still come.
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         matches!(self, EarlierSessions::Reading(_))
     }
 
     /// What is known by now.
-    pub fn observations(&self) -> &[Observation] {
+    pub(crate) fn observations(&self) -> &[Observation] {
         match self {
             EarlierSessions::Known(observations) => observations,
             EarlierSessions::Unread | EarlierSessions::Reading(_) => &[],
@@ -85,7 +85,7 @@ impl EarlierSessions {
 }
 
 /// What earlier sessions of a program like `command` but `own` showed, the earliest first.
-pub fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
+pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
     let reading = Reading::of(command, &LaunchEnvironment::default());
     let mut sessions: Vec<_> = session::list(places)
@@ -130,7 +130,7 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
 
 /// The observations of a recorded session's runs. A run that is still going on, or ended of
 /// something else before it had shown a step, says nothing.
-pub fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
+pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
     let Ok(events) = session::read(path) else {
         return Vec::new();
     };

@@ -60,18 +60,18 @@ impl HandoverState {
     ///
     /// # Errors
     /// It is none that this version knows.
-    pub fn read(text: &str) -> serde_json::Result<HandoverState> {
+    pub(crate) fn read(text: &str) -> serde_json::Result<HandoverState> {
         serde_json::from_str(text)
     }
 
     /// What the keeper is to hold. Nothing in it can fail to be written; an empty text would be
     /// none that [`HandoverState::read`] takes.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// The session's directories, as far as they are still needed.
-    pub fn directories(&self) -> Directories {
+    pub(crate) fn directories(&self) -> Directories {
         Directories {
             id: self.header.id.clone(),
             state: None,
@@ -81,7 +81,7 @@ impl HandoverState {
     }
 
     /// The recording's path.
-    pub fn recording(&self) -> Option<&Path> {
+    pub(crate) fn recording(&self) -> Option<&Path> {
         self.recording.as_ref().map(|word| Path::new(&word.0))
     }
 }

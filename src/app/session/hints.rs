@@ -9,7 +9,7 @@ const STEPS_BETWEEN_HINTS: u64 = 25;
 
 impl Session {
     /// Gives a hint once while all is well. Looked for after the first step, then now and then.
-    pub fn hint(&mut self, step: u64) {
+    pub(crate) fn hint(&mut self, step: u64) {
         if step > 1 && !step.is_multiple_of(STEPS_BETWEEN_HINTS) {
             return;
         }
@@ -26,22 +26,22 @@ impl Session {
         }
     }
 
-    pub fn forget_hint(&mut self) {
+    pub(crate) fn forget_hint(&mut self) {
         self.hinted = None;
     }
 
     /// Starts to read earlier sessions, once memory has run out.
-    pub fn ask_earlier(&mut self) {
+    pub(crate) fn ask_earlier(&mut self) {
         self.earlier
             .ask(&self.handover.command, &self.handover.header.id);
     }
 
-    pub fn is_reading_earlier(&self) -> bool {
+    pub(crate) fn is_reading_earlier(&self) -> bool {
         self.earlier.is_reading()
     }
 
     /// Whether earlier sessions have been read just now and have changed the predictions.
-    pub fn look_at_earlier(&mut self) -> bool {
+    pub(crate) fn look_at_earlier(&mut self) -> bool {
         let is_news = self.earlier.look();
         if is_news {
             self.remedies = self.remedies_now();

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 /// What the process that started the session found around it. One that attaches later stands in
 /// another environment, and is told this.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StartEnvironment {
+pub(crate) struct StartEnvironment {
     /// The allocator's settings.
     inherited: InheritedSettings,
     /// The variables that remedies ask for, as far as they are set.
@@ -28,7 +28,7 @@ pub struct StartEnvironment {
 
 /// It, as far as it was looked up.
 #[derive(Debug, Default)]
-pub struct SessionInputs {
+pub(crate) struct SessionInputs {
     around: StartEnvironment,
     own: Vec<Catalogue>,
     files: Vec<ConfigFile>,
@@ -41,7 +41,7 @@ pub struct SessionInputs {
 impl SessionInputs {
     /// What is known before anything has run: the environment of this process, and the user's own
     /// entries of programs. What is wrong with those comes back in words.
-    pub fn at_start(settings: &UserSettings) -> (SessionInputs, Vec<String>) {
+    pub(crate) fn at_start(settings: &UserSettings) -> (SessionInputs, Vec<String>) {
         let environment = recognize::ENVIRONMENT
             .iter()
             .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
@@ -55,7 +55,7 @@ impl SessionInputs {
     }
 
     /// The same in the place of a front before, which left `around`.
-    pub fn again(
+    pub(crate) fn again(
         around: StartEnvironment,
         settings: &UserSettings,
     ) -> (SessionInputs, Vec<String>) {
@@ -69,20 +69,20 @@ impl SessionInputs {
     }
 
     /// The same, with a place for edited copies of files.
-    pub fn with_copies(mut self, directory: Option<PathBuf>) -> SessionInputs {
+    pub(crate) fn with_copies(mut self, directory: Option<PathBuf>) -> SessionInputs {
         self.around.copies = directory.map(|path| Word::from(path.as_path()));
         self
     }
 
     /// What the next front is to be told of the environment.
-    pub fn surroundings(&self) -> StartEnvironment {
+    pub(crate) fn surroundings(&self) -> StartEnvironment {
         self.around.clone()
     }
 
     /// Looks at the disk for `command`: its config files, and its newest checkpoint. Checkpoints
     /// older than `since` are another run's; where nothing has run, those are looked for alone that
     /// lie where the command says.
-    pub fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
+    pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
         let named = recognize::named_files(command, &self.launch());
         self.files = named
             .into_iter()
@@ -115,17 +115,17 @@ impl SessionInputs {
     }
 
     /// Looks for what is left of earlier sessions on the device that ran out of memory.
-    pub fn look_for_leftovers(&mut self, state: &State) {
+    pub(crate) fn look_for_leftovers(&mut self, state: &State) {
         self.leftovers = leftovers::find(state);
     }
 
     /// What is left of earlier sessions, as of the last look.
-    pub fn leftovers(&self) -> &[Leftover] {
+    pub(crate) fn leftovers(&self) -> &[Leftover] {
         &self.leftovers
     }
 
     /// It, as the command's surroundings; the rest of them is the caller's.
-    pub fn launch(&self) -> LaunchEnvironment<'_> {
+    pub(crate) fn launch(&self) -> LaunchEnvironment<'_> {
         LaunchEnvironment {
             inherited: self.around.inherited.as_inherited(),
             environment: &self.around.environment,
@@ -137,7 +137,7 @@ impl SessionInputs {
     }
 
     /// Where copies for the run of this number go.
-    pub fn copies(&self, run: u32) -> Option<(&Path, u32)> {
+    pub(crate) fn copies(&self, run: u32) -> Option<(&Path, u32)> {
         let copies = self.around.copies.as_ref()?;
         Some((Path::new(&copies.0), run))
     }

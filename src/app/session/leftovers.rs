@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::supervise::KEEPER_WORD;
 use crate::units::{Bytes, Pid};
 use procfs::process::Process;
-pub use rustix::process::Signal;
+pub(crate) use rustix::process::Signal;
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,13 +24,13 @@ use std::time::Duration;
 const CLOCK_SLACK: f64 = 5.0;
 
 /// How long one that was asked to end is given before it is killed.
-pub const GRACE: Duration = Duration::from_secs(10);
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// Ancestors beyond this many are not looked at.
 const DEEPEST: usize = 64;
 
 /// Those on the device that ran out of memory.
-pub fn find(state: &State) -> Vec<Leftover> {
+pub(super) fn find(state: &State) -> Vec<Leftover> {
     let Some(device) = state.oom().and_then(|oom| oom.device.as_ref()) else {
         return Vec::new();
     };
@@ -145,7 +145,7 @@ fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
 }
 
 /// Whether it is still there, the same process.
-pub fn lives(leftover: &Leftover) -> bool {
+pub(super) fn lives(leftover: &Leftover) -> bool {
     let stat = Process::new(leftover.pid.0).and_then(|process| process.stat());
     stat.is_ok_and(|stat| stat.starttime == leftover.started && !matches!(stat.state, 'Z' | 'X'))
 }
@@ -154,7 +154,7 @@ pub fn lives(leftover: &Leftover) -> bool {
 ///
 /// # Errors
 /// It is gone, or may not be signalled.
-pub fn signal(leftover: &Leftover, signal: Signal) -> std::io::Result<()> {
+pub(crate) fn signal(leftover: &Leftover, signal: Signal) -> std::io::Result<()> {
     let pid = rustix::process::Pid::from_raw(leftover.pid.0)
         .ok_or_else(|| std::io::Error::other("no such process"))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;

@@ -28,7 +28,7 @@ pub(in crate::app) struct NextRun {
 
 impl NextRun {
     /// A run of `command` with nothing to be done before.
-    pub fn plain(command: CommandLine, remedies: Vec<String>) -> NextRun {
+    pub(crate) fn plain(command: CommandLine, remedies: Vec<String>) -> NextRun {
         NextRun {
             command,
             remedies,
@@ -41,7 +41,7 @@ impl NextRun {
     }
 
     /// Writes the edited copies of files that the command names.
-    pub fn write_copies(&self) -> Result<(), String> {
+    pub(crate) fn write_copies(&self) -> Result<(), String> {
         for copy in &self.files {
             let written = std::fs::OpenOptions::new()
                 .write(true)
@@ -61,7 +61,7 @@ impl NextRun {
 
 impl Session {
     /// The run that a person has chosen, by its remedies or as a command of their own.
-    pub fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
+    pub(crate) fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
         let applied = self.chosen(ids);
         let plan = self.plan(ids);
         let command = match edited {

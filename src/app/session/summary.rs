@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What a session does, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Activity {
+pub(crate) enum Activity {
     /// A run is being started.
     Starting,
     /// A run goes on.
@@ -26,7 +26,7 @@ pub enum Activity {
 
 impl Activity {
     /// The word for it.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Activity::Starting => "starting",
             Activity::Running => "running",
@@ -41,7 +41,7 @@ impl Activity {
 
 /// The figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     #[serde(alias = "standing")]
     pub activity: Activity,
     /// Whether somebody sees its screen.
@@ -62,7 +62,7 @@ pub struct Summary {
 
 impl Summary {
     /// What is known now.
-    pub fn of(state: &State, activity: Activity, attached: bool) -> Summary {
+    pub(crate) fn of(state: &State, activity: Activity, attached: bool) -> Summary {
         let run = state.run();
         let session = state.session.as_ref();
         let ranks = run.map(|run| run.ranks.as_slice()).unwrap_or_default();
@@ -87,7 +87,7 @@ impl Summary {
     }
 
     /// As the keeper holds it.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }

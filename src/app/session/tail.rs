@@ -6,13 +6,13 @@ const KEPT: usize = 16 << 10;
 
 /// The end of an output.
 #[derive(Debug, Default)]
-pub struct OutputTail {
+pub(super) struct OutputTail {
     bytes: Vec<u8>,
 }
 
 impl OutputTail {
     /// Takes in what comes.
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
         let over = (self.bytes.len() + bytes.len()).saturating_sub(KEPT);
         self.bytes.drain(..over.min(self.bytes.len()));
@@ -20,12 +20,12 @@ impl OutputTail {
     }
 
     /// Forgets it: another run begins.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
     /// It, as lines of text: carriage returns end lines, colours and the like are gone.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let mut plain = String::with_capacity(text.len());
         let mut chars = text.chars().peekable();

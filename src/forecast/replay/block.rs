@@ -25,7 +25,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub fn is_split(&self) -> bool {
+    pub(super) fn is_split(&self) -> bool {
         self.prev.is_some() || self.next.is_some()
     }
 }
@@ -38,7 +38,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub fn add(&mut self, block: Block) -> BlockId {
+    pub(super) fn add(&mut self, block: Block) -> BlockId {
         match self.unused.pop() {
             Some(id) => {
                 self[id] = block;
@@ -51,12 +51,12 @@ impl Arena {
         }
     }
 
-    pub fn remove(&mut self, id: BlockId) {
+    pub(super) fn remove(&mut self, id: BlockId) {
         self.unused.push(id);
     }
 
     /// Links `id` between two neighbours.
-    pub fn splice(&mut self, id: BlockId, prev: Option<BlockId>, next: Option<BlockId>) {
+    pub(super) fn splice(&mut self, id: BlockId, prev: Option<BlockId>, next: Option<BlockId>) {
         self[id].prev = prev;
         self[id].next = next;
         if let Some(prev) = prev {

@@ -17,7 +17,7 @@ pub(super) struct ExpandableSegment {
 }
 
 impl ExpandableSegment {
-    pub fn new(address: u64, granule: u64) -> ExpandableSegment {
+    pub(super) fn new(address: u64, granule: u64) -> ExpandableSegment {
         ExpandableSegment {
             address,
             granule,
@@ -26,7 +26,7 @@ impl ExpandableSegment {
     }
 
     /// What mapping `size` bytes from `address` on would take: the bytes, and where they end.
-    pub fn to_map(&self, address: u64, size: u64) -> (u64, u64) {
+    pub(super) fn to_map(&self, address: u64, size: u64) -> (u64, u64) {
         let granules = self.touched(address, size);
         let new = granules.clone().filter(|g| !self.mapped.contains(g));
         (
@@ -36,13 +36,13 @@ impl ExpandableSegment {
     }
 
     /// Maps them.
-    pub fn map(&mut self, address: u64, size: u64) {
+    pub(super) fn map(&mut self, address: u64, size: u64) {
         let granules = self.touched(address, size);
         self.mapped.extend(granules);
     }
 
     /// Unmaps the granules that lie wholly within a stretch: from where, and how many bytes.
-    pub fn unmap(&mut self, address: u64, size: u64) -> (u64, u64) {
+    pub(super) fn unmap(&mut self, address: u64, size: u64) -> (u64, u64) {
         let first = (address - self.address).div_ceil(self.granule);
         let end = (address + size - self.address) / self.granule;
         if first >= end {

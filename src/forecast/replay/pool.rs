@@ -18,7 +18,7 @@ pub(super) struct BlockPool {
 
 impl BlockPool {
     /// Lists a block where it belongs: free or unmapped.
-    pub fn insert(&mut self, arena: &mut Arena, id: BlockId) {
+    pub(super) fn insert(&mut self, arena: &mut Arena, id: BlockId) {
         arena[id].freed_at = self.searches;
         let block = &arena[id];
         match block.mapped {
@@ -28,7 +28,7 @@ impl BlockPool {
     }
 
     /// Takes a block off its list.
-    pub fn remove(&mut self, arena: &Arena, id: BlockId) {
+    pub(super) fn remove(&mut self, arena: &Arena, id: BlockId) {
         let block = &arena[id];
         match block.mapped {
             true => self.free.remove(&key(block, id)),
@@ -37,7 +37,7 @@ impl BlockPool {
     }
 
     /// The free blocks of a stream that are at least `size` large, smallest first.
-    pub fn at_least(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
+    pub(super) fn at_least(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
         let from = (stream, size, 0, BlockId::default());
         self.free
             .range(from..)
@@ -46,7 +46,7 @@ impl BlockPool {
     }
 
     /// The free blocks of a stream that are smaller than `size`, largest first.
-    pub fn below(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
+    pub(super) fn below(&self, stream: u64, size: u64) -> impl Iterator<Item = BlockId> {
         let to = (stream, size, 0, BlockId::default());
         self.free
             .range(..to)
@@ -56,7 +56,7 @@ impl BlockPool {
     }
 
     /// The unmapped stretches of a stream, lowest address first.
-    pub fn unmapped(&self, stream: u64) -> impl Iterator<Item = BlockId> {
+    pub(super) fn unmapped(&self, stream: u64) -> impl Iterator<Item = BlockId> {
         let from = (stream, 0, 0, BlockId::default());
         self.unmapped
             .range(from..)
@@ -65,7 +65,7 @@ impl BlockPool {
     }
 
     /// All free blocks, by stream and size.
-    pub fn free(&self) -> impl Iterator<Item = BlockId> {
+    pub(super) fn free(&self) -> impl Iterator<Item = BlockId> {
         self.free.iter().map(|(.., id)| *id)
     }
 }

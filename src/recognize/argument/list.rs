@@ -15,7 +15,7 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Whole words, the first of which stands at `first` in the command.
-    pub fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
+    pub(crate) fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
         Arguments {
             tokens: words
                 .iter()
@@ -32,7 +32,7 @@ impl<'a> Arguments<'a> {
 
     /// What a value holds when it is itself a list of arguments. `None` where quotes make it more
     /// than words between spaces.
-    pub fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
+    pub(crate) fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
         if value.text.contains(['"', '\'', '\\', '$', '`']) || value.text.contains(OPAQUE) {
             return None;
         }
@@ -55,13 +55,13 @@ impl<'a> Arguments<'a> {
     }
 
     /// Every place where `name` stands, in order.
-    pub fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
+    pub(crate) fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
         self.matching(|token, k| self.hit(name, token, k))
     }
 
     /// As [`Arguments::find`], but the option may be typed as the beginning of its name, as argparse
     /// allows, where none of `others` begins so too.
-    pub fn find_abbreviated(&self, name: Name<'_>, others: &[Name<'_>]) -> Vec<Hit<'a>> {
+    pub(crate) fn find_abbreviated(&self, name: Name<'_>, others: &[Name<'_>]) -> Vec<Hit<'a>> {
         let exact = self.find(name);
         let Name::Option { dashes: 2, body } = name else {
             return exact;
@@ -87,17 +87,17 @@ impl<'a> Arguments<'a> {
     }
 
     /// Whether `name` stands anywhere.
-    pub fn has(&self, name: Name<'_>) -> bool {
+    pub(crate) fn has(&self, name: Name<'_>) -> bool {
         !self.find(name).is_empty()
     }
 
     /// The last value given to `name`, as most parsers count.
-    pub fn value_of(&self, spec: &str) -> Option<&'a str> {
+    pub(crate) fn value_of(&self, spec: &str) -> Option<&'a str> {
         self.find(Name::new(spec)).last()?.value.map(|v| v.text)
     }
 
     /// The argument that token `k` begins, whatever its name; none for other words.
-    pub fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
+    pub(crate) fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
         let token = self.tokens.get(k)?;
         if token.is_option() {
             let letter = token.text.as_bytes().get(1).copied();
@@ -239,7 +239,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Whether the token cannot be the value of an option in front of it.
-    pub fn is_positional(&self, k: usize) -> bool {
+    pub(crate) fn is_positional(&self, k: usize) -> bool {
         let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
             return true;
         };

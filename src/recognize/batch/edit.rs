@@ -33,7 +33,12 @@ pub(crate) enum Kept {
 
 impl BatchEdit {
     /// A device takes `new` at once instead of `old`; `unit` is what is counted, if not samples.
-    pub fn of(draft: Draft, (old, new): (u64, u64), kept: Kept, unit: Option<&str>) -> BatchEdit {
+    pub(crate) fn of(
+        draft: Draft,
+        (old, new): (u64, u64),
+        kept: Kept,
+        unit: Option<&str>,
+    ) -> BatchEdit {
         let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
         let (alters, accumulates, cost) = match kept {
             Kept::None => (

@@ -27,14 +27,14 @@ const WORD_WITHIN: Duration = Duration::from_secs(10);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// The socket, and those who have connected and not yet said what they want.
-pub struct Callers {
+pub(super) struct Callers {
     listener: UnixListener,
     rest_until: Option<Instant>,
     waiting: Vec<Caller>,
 }
 
 /// Somebody who has connected.
-pub struct Caller {
+pub(super) struct Caller {
     /// The connection.
     pub socket: OwnedFd,
     /// What it sent and was not yet taken.
@@ -56,7 +56,7 @@ enum CallerState {
 
 impl Callers {
     /// Listens at `path`, for this user alone.
-    pub fn listen(path: &Path) -> io::Result<Callers> {
+    pub(super) fn listen(path: &Path) -> io::Result<Callers> {
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
@@ -68,7 +68,7 @@ impl Callers {
     }
 
     /// The descriptors to be polled for reading.
-    pub fn polled(&self, now: Instant) -> impl Iterator<Item = RawFd> + '_ {
+    pub(super) fn polled(&self, now: Instant) -> impl Iterator<Item = RawFd> + '_ {
         let rests = self.rest_until.is_some_and(|until| until > now);
         let listener = (!rests).then(|| self.listener.as_raw_fd());
         listener
@@ -77,14 +77,14 @@ impl Callers {
     }
 
     /// When to look again in any case.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let patience = self.waiting.iter().map(|caller| caller.since + WORD_WITHIN);
         let rest = self.rest_until.filter(|until| *until > now);
         patience.chain(rest).min()
     }
 
     /// Lets callers in and hears what they want.
-    pub fn serve(&mut self, now: Instant) -> Vec<(Caller, Call)> {
+    pub(super) fn serve(&mut self, now: Instant) -> Vec<(Caller, Call)> {
         while self.rest_until.is_none_or(|until| until <= now) {
             self.rest_until = None;
             match self.listener.accept() {
@@ -144,7 +144,7 @@ impl Caller {
     }
 
     /// KeeperAnswers with how things stand, and hangs up.
-    pub fn answer(self, status: SessionStatus) {
+    pub(super) fn answer(self, status: SessionStatus) {
         tell(&self.socket, &KeeperReport::Welcome(status));
     }
 }
@@ -158,21 +158,21 @@ fn tell(socket: impl AsFd, report: &KeeperReport) -> bool {
 
 /// Those who only listen: for the ends of runs, and of the session.
 #[derive(Default)]
-pub struct Followers {
+pub(super) struct Followers {
     sockets: Vec<OwnedFd>,
     told_end: bool,
 }
 
 impl Followers {
     /// One more.
-    pub fn add(&mut self, socket: OwnedFd) {
+    pub(super) fn add(&mut self, socket: OwnedFd) {
         if self.sockets.len() < MOST {
             self.sockets.push(socket);
         }
     }
 
     /// Tells them what concerns them.
-    pub fn hear(&mut self, report: &KeeperReport) {
+    pub(super) fn hear(&mut self, report: &KeeperReport) {
         match report {
             KeeperReport::Started { .. }
             | KeeperReport::SpawnFailed { .. }
@@ -195,7 +195,7 @@ impl Followers {
     }
 
     /// Tells them that the session is over, once.
-    pub fn hear_the_end(&mut self) {
+    pub(super) fn hear_the_end(&mut self) {
         if !std::mem::replace(&mut self.told_end, true) {
             let end = KeeperReport::Finished;
             self.sockets.retain(|socket| tell(socket, &end));

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What a read gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Got {
+pub(super) enum Got {
     /// This many bytes.
     Bytes(usize),
     /// Nothing for the moment.
@@ -19,7 +19,7 @@ pub enum Got {
 }
 
 /// Reads once.
-pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
+pub(super) fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
     match nix::unistd::read(fd, buffer) {
         Ok(0) => Got::End,
         Ok(n) => Got::Bytes(n),
@@ -30,7 +30,7 @@ pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
 
 /// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
+pub(super) enum Put {
     /// It took this many bytes.
     Bytes(usize),
     /// It takes none for the moment.
@@ -40,7 +40,7 @@ pub enum Put {
 }
 
 /// Writes once.
-pub fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
+pub(super) fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
     match nix::unistd::write(fd, bytes) {
         Ok(n) => Put::Bytes(n),
         Err(Errno::EAGAIN | Errno::EINTR) => Put::Full,
@@ -49,25 +49,25 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
 }
 
 /// One of the three standard streams, which this process never closes while it uses them.
-pub fn standard(number: i32) -> BorrowedFd<'static> {
+pub(super) fn standard(number: i32) -> BorrowedFd<'static> {
     // SAFETY: 0, 1 and 2 are open from the start (Rust's runtime sees to it) to the end.
     unsafe { BorrowedFd::borrow_raw(number.clamp(0, 2)) }
 }
 
 /// Makes a descriptor of our own (never one shared with the user's processes) non-blocking.
-pub fn set_nonblocking(fd: impl AsFd) -> nix::Result<()> {
+pub(super) fn set_nonblocking(fd: impl AsFd) -> nix::Result<()> {
     let flags = OFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GETFL)?);
     fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }
 
 /// Keeps a descriptor from the trainer.
-pub fn set_cloexec(fd: impl AsFd) -> nix::Result<()> {
+pub(super) fn set_cloexec(fd: impl AsFd) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map(drop)
 }
 
 /// Opens what `fd` leads to once more. The new description has flags and a position of its own,
 /// so that what we do to it changes nothing for the user's processes.
-pub fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
+pub(super) fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     open(
         path.as_str(),
@@ -77,12 +77,12 @@ pub fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
 }
 
 /// A pipe, reading end first; neither end goes to the trainer by itself.
-pub fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(OFlag::O_CLOEXEC)
 }
 
 /// A counter to wake a `poll` with.
-pub fn event() -> io::Result<OwnedFd> {
+pub(super) fn event() -> io::Result<OwnedFd> {
     // SAFETY: a fresh descriptor that nobody else owns.
     unsafe {
         match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
@@ -93,6 +93,6 @@ pub fn event() -> io::Result<OwnedFd> {
 }
 
 /// Takes the counter back to nothing.
-pub fn calm(event: impl AsFd) {
+pub(super) fn calm(event: impl AsFd) {
     let _ = nix::unistd::read(event, &mut [0; 8]);
 }

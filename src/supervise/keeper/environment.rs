@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// What the trainer's output goes through, as far as its environment depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutputPath {
+pub(super) struct OutputPath {
     /// Where a terminal's output goes.
     pub io: Io,
     /// Whether it has a pseudo-terminal of ours.
@@ -23,7 +23,7 @@ const OF_THE_TERMINAL: [&str; 2] = ["KITTY_WINDOW_ID", "VTE_VERSION"];
 
 /// The environment for the trainer. What the command itself says (`changes`) goes before
 /// everything else.
-pub fn environment(
+pub(super) fn environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     changes: &[EnvChange],
     surface: OutputPath,
@@ -59,7 +59,7 @@ pub fn environment(
 }
 
 /// As `exec` wants it. A variable with a NUL in it cannot be passed on by anybody.
-pub fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
+pub(super) fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
     env.into_iter()
         .filter_map(|(mut entry, value)| {
             entry.push("=");

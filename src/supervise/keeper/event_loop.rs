@@ -31,7 +31,7 @@ const READ: usize = 64 << 10;
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// What a keeper has when it begins.
-pub struct KeeperParts {
+pub(super) struct KeeperParts {
     /// The front's first message.
     pub hello: FirstMessage,
     /// What the trainer gets as its streams.
@@ -51,7 +51,7 @@ pub struct KeeperParts {
 }
 
 /// The keeper's state.
-pub struct KeeperLoop {
+pub(super) struct KeeperLoop {
     hello: FirstMessage,
     plan: StdioPlan,
     /// The connection to the front; `None` while there is none.
@@ -103,7 +103,7 @@ pub struct KeeperLoop {
 
 impl KeeperLoop {
     /// The state at the beginning.
-    pub fn new(belongings: KeeperParts) -> KeeperLoop {
+    pub(super) fn new(belongings: KeeperParts) -> KeeperLoop {
         let KeeperParts {
             hello,
             plan,
@@ -151,7 +151,7 @@ impl KeeperLoop {
     }
 
     /// Works until there is nothing left to do.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut polled: Vec<libc::pollfd> = Vec::new();
         let mut tokens: Vec<PollToken> = Vec::new();
         // What came with the first message.

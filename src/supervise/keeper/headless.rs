@@ -30,7 +30,7 @@ impl HeadlessFront {
 
 /// Starts one; our end of its socket, and its process. What it says at the end of the session goes
 /// where the program's own errors go, unless a shell has that terminal back.
-pub fn start(headless: HeadlessFront, io: Io) -> io::Result<(OwnedFd, i32)> {
+pub(super) fn start(headless: HeadlessFront, io: Io) -> io::Result<(OwnedFd, i32)> {
     let (ours, theirs) = UnixStream::pair()?;
     let number = theirs.as_raw_fd();
     let mut command = Command::new("/proc/self/exe");

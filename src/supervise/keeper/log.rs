@@ -16,12 +16,12 @@ const CAPACITY: usize = 768 << 10;
 
 /// The largest part. When one is full it becomes `NAME.1` and a new one is begun, so that a log
 /// never has more than two parts: weeks of output must not fill a disk.
-pub const PART: u64 = 256 << 20;
+pub(super) const PART: u64 = 256 << 20;
 
 /// Starts to keep the log at `path`, in parts of `part` bytes. The file itself may fail to open:
 /// that is tried again like a failed write, unless there is something of that name; then no log is
 /// kept, and the writer's news have an error of the kind `AlreadyExists`.
-pub fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<BackgroundWriter> {
+pub(super) fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<BackgroundWriter> {
     of(LogParts::new(path, part), retry)
 }
 

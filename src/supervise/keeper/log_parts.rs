@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The log's files.
-pub struct LogParts {
+pub(super) struct LogParts {
     path: PathBuf,
     limit: u64,
     open: Option<(File, u64)>,
@@ -34,7 +34,7 @@ fn taken(path: &Path) -> io::Error {
 
 impl LogParts {
     /// A log at `path`, in parts of `limit` bytes; nothing is opened yet.
-    pub fn new(path: PathBuf, limit: u64) -> LogParts {
+    pub(super) fn new(path: PathBuf, limit: u64) -> LogParts {
         LogParts {
             path,
             limit,
@@ -56,7 +56,7 @@ impl LogParts {
     /// The present part and its length: the one that is open, the one that was ours before a
     /// failure, or a new one. An error of the kind `AlreadyExists` is for good: there is something
     /// of that name that we did not make.
-    pub fn open(&mut self) -> io::Result<&mut (File, u64)> {
+    pub(super) fn open(&mut self) -> io::Result<&mut (File, u64)> {
         let open = match self.open.take() {
             Some(open) => open,
             None => {
@@ -87,7 +87,7 @@ impl LogParts {
 
     /// Writes everything, or says how much it wrote and why no more. The file is opened anew after
     /// an error: it may have been deleted, or its file system mounted again.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut written = 0;
         let outcome = self.try_write(bytes, &mut written);
         if outcome.is_err() {
@@ -137,7 +137,7 @@ impl LogParts {
 }
 
 /// The name of the part before the present one.
-pub fn older(path: &Path) -> PathBuf {
+pub(super) fn older(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(".1");
     name.into()

@@ -26,7 +26,7 @@ const FLOOD: usize = 1 << 20;
 const QUIET: Duration = Duration::from_secs(1);
 
 /// All the places that a byte of output goes to.
-pub struct OutputFanout {
+pub(super) struct OutputFanout {
     /// What goes to the front; kept as long as there is one.
     pub viewer: Option<Viewer>,
     /// The last of the present run's output.
@@ -48,7 +48,7 @@ pub struct OutputFanout {
 impl OutputFanout {
     /// Opens what the plan needs. A thread that the system does not give is a failure for the
     /// user's own streams, and a note for the log.
-    pub fn open(
+    pub(super) fn open(
         hello: &FirstMessage,
         plan: &StdioPlan,
         wake: &OwnedFd,
@@ -114,12 +114,12 @@ impl OutputFanout {
 
     /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
     /// when there is room.
-    pub fn room(&self, stream: OutputStream) -> usize {
+    pub(super) fn room(&self, stream: OutputStream) -> usize {
         self.sink(stream).map_or(usize::MAX, BackgroundWriter::room)
     }
 
     /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
-    pub fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
+    pub(super) fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         if let Some(sink) = self.sink(stream) {
             sink.push(bytes);
         }
@@ -127,7 +127,7 @@ impl OutputFanout {
     }
 
     /// Sends bytes that the user's file has already.
-    pub fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
+    pub(super) fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         self.flood = self.flood.saturating_add(bytes.len());
         if self.flood > FLOOD {
             self.quiet = Some(Instant::now() + QUIET);
@@ -145,12 +145,12 @@ impl OutputFanout {
     }
 
     /// Sets the writers to work on what they were given.
-    pub fn nudge(&self) {
+    pub(super) fn nudge(&self) {
         self.writers().for_each(BackgroundWriter::nudge);
     }
 
     /// Tells the front something, if there is one, and those who only listen what concerns them.
-    pub fn report(&mut self, report: KeeperReport) {
+    pub(super) fn report(&mut self, report: KeeperReport) {
         self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
             viewer.report(report);
@@ -158,12 +158,12 @@ impl OutputFanout {
     }
 
     /// Tells the front a line.
-    pub fn note(&mut self, text: String) {
+    pub(super) fn note(&mut self, text: String) {
         self.report(KeeperReport::Note(text));
     }
 
     /// When there is something to do next: to ask the log for its losses, to give memory back.
-    pub fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self) -> Option<Instant> {
         self.losses_due().into_iter().chain(self.quiet).min()
     }
 
@@ -172,7 +172,7 @@ impl OutputFanout {
     }
 
     /// After a flood of output, once it is quiet: gives back the memory that only that needed.
-    pub fn tidy(&mut self, now: Instant) {
+    pub(super) fn tidy(&mut self, now: Instant) {
         if self.quiet.is_none_or(|quiet| quiet > now) {
             return;
         }
@@ -185,14 +185,14 @@ impl OutputFanout {
     }
 
     /// Reports what the log lost, if it is time.
-    pub fn report_losses(&mut self, now: Instant) {
+    pub(super) fn report_losses(&mut self, now: Instant) {
         if self.losses_due().is_some_and(|due| due <= now) {
             self.report_losses_now(now);
         }
     }
 
     /// Reports what the log lost.
-    pub fn report_losses_now(&mut self, now: Instant) {
+    pub(super) fn report_losses_now(&mut self, now: Instant) {
         self.asked = now;
         self.unasked = false;
         let Some(news) = self.log.as_ref().map(BackgroundWriter::news) else {
@@ -214,18 +214,18 @@ impl OutputFanout {
     }
 
     /// Whether the user's own streams have everything that they will get.
-    pub fn all_written(&self) -> bool {
+    pub(super) fn all_written(&self) -> bool {
         // Each is asked, so that each wakes us.
         self.streams().filter(|stream| !stream.is_idle()).count() == 0
     }
 
     /// Whether one of the user's streams is written to for `stream`.
-    pub fn writes(&self, stream: OutputStream) -> bool {
+    pub(super) fn writes(&self, stream: OutputStream) -> bool {
         self.sink(stream).is_some()
     }
 
     /// Ends the log, within `limit`.
-    pub fn close(self, limit: Duration) {
+    pub(super) fn close(self, limit: Duration) {
         if let Some(log) = self.log {
             log.close(limit);
         }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// A pseudo-terminal.
 #[derive(Debug)]
-pub struct Pty {
+pub(super) struct Pty {
     /// Our end, non-blocking.
     pub master: OwnedFd,
     /// The trainer's end. Kept open while the trainer lives, so that a program that closes its
@@ -22,7 +22,7 @@ pub struct Pty {
 
 /// How its line is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineMode {
+pub(super) enum LineMode {
     /// As the user's terminal: somebody draws what comes out.
     Screen,
     /// What comes out goes on to a terminal that does its own output processing and echo, so this
@@ -33,7 +33,11 @@ pub enum LineMode {
 
 impl Pty {
     /// Opens one of this size. Its settings are those of the user's terminal where that is known.
-    pub fn open(size: Size, like: Option<&LineSettings>, line: LineMode) -> nix::Result<Pty> {
+    pub(super) fn open(
+        size: Size,
+        like: Option<&LineSettings>,
+        line: LineMode,
+    ) -> nix::Result<Pty> {
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags)?;
         unlockpt(&master)?;
@@ -70,7 +74,7 @@ impl Pty {
     }
 
     /// Sets the window's size; the kernel tells the foreground group.
-    pub fn resize(&self, size: Size) {
+    pub(super) fn resize(&self, size: Size) {
         let size = size.clamped();
         let raw = libc::winsize {
             ws_row: size.rows,
@@ -85,7 +89,7 @@ impl Pty {
     }
 
     /// The foreground process group, which a key like Ctrl-C is meant for.
-    pub fn foreground(&self) -> Option<i32> {
+    pub(super) fn foreground(&self) -> Option<i32> {
         nix::unistd::tcgetpgrp(self.master.as_fd())
             .ok()
             .map(|group| group.as_raw())

@@ -11,13 +11,13 @@ const CAPACITY: usize = 64 << 10;
 
 /// The last bytes.
 #[derive(Default)]
-pub struct Recent {
+pub(super) struct Recent {
     bytes: VecDeque<u8>,
 }
 
 impl Recent {
     /// Takes output in, at the cost of the oldest.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         let fresh = bytes
             .get(bytes.len().saturating_sub(CAPACITY)..)
             .unwrap_or_default();
@@ -32,14 +32,14 @@ impl Recent {
     }
 
     /// What there is but for the last `unseen` bytes, which the front will get as output.
-    pub fn before(&self, unseen: u64) -> Vec<u8> {
+    pub(super) fn before(&self, unseen: u64) -> Vec<u8> {
         let unseen = usize::try_from(unseen).unwrap_or(usize::MAX);
         let seen = self.bytes.len().saturating_sub(unseen);
         ring::first(&self.bytes, seen).concat()
     }
 
     /// Forgets everything: another run begins.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 }

@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_secs(1);
 const END: u8 = 4;
 
 /// The relay.
-pub struct Relay {
+pub(super) struct Relay {
     keyboard: OwnedFd,
     front: i32,
     rest_until: Option<Instant>,
@@ -37,7 +37,7 @@ pub struct Relay {
 impl Relay {
     /// A relay, where the trainer's stdin is a pseudo-terminal in place of the user's own and
     /// nothing else reads that.
-    pub fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
+    pub(super) fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
         let found = hello.line.clone()?;
         match (hello.io, plan.input) {
             (Io::PassThrough, Route::Terminal) => {}
@@ -57,13 +57,13 @@ impl Relay {
     }
 
     /// The descriptor to poll for keys, if any are wanted now.
-    pub fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
+    pub(super) fn wants_keys(&self, now: Instant, run: &TrainerRun) -> Option<RawFd> {
         let resting = self.rest_until.is_some_and(|until| until > now);
         (!resting && run.keys.len() < MOST_KEYS).then(|| self.keyboard.as_raw_fd())
     }
 
     /// When to look at the keys again.
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         self.rest_until.filter(|until| *until > now)
     }
 
@@ -73,7 +73,7 @@ impl Relay {
     }
 
     /// Takes keys that have come; whether there will be more.
-    pub fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
+    pub(super) fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
         if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return false;
         }
@@ -93,7 +93,7 @@ impl Relay {
     }
 
     /// Sets the user's terminal as the trainer has set its own, where that has changed.
-    pub fn mirror(&mut self, pty: &Pty) {
+    pub(super) fn mirror(&mut self, pty: &Pty) {
         let Some(theirs) = LineSettings::of(&pty.master) else {
             return;
         };
@@ -104,7 +104,7 @@ impl Relay {
     }
 
     /// Sets the user's terminal as it was found.
-    pub fn put_right(&mut self) {
+    pub(super) fn put_right(&mut self) {
         if self.in_force != self.found && self.found.apply(&self.keyboard).is_ok() {
             self.in_force = self.found.clone();
         }

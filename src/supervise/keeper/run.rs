@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Keys that wait for a trainer that does not read.
-pub const MOST_KEYS: usize = 64 << 10;
+pub(super) const MOST_KEYS: usize = 64 << 10;
 
 /// A run, from its launch until nobody holds what it was given any more.
-pub struct TrainerRun {
+pub(super) struct TrainerRun {
     pub number: RunNumber,
     pub stage: Stage,
     /// Its pseudo-terminal, until nobody is on the other side.
@@ -63,7 +63,7 @@ pub struct TrainerRun {
 /// A signal that came before there was a program to take it. Of each one is kept, as the kernel
 /// keeps one of each that is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Early {
+pub(super) enum Early {
     /// For the foreground group, as a key would be.
     Interrupt,
     /// For the direct child.
@@ -72,7 +72,7 @@ pub enum Early {
 
 /// How far a run has come.
 #[derive(Debug)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Between fork and exec.
     Starting {
         /// Where the process says how it fares.
@@ -94,7 +94,7 @@ pub enum Stage {
 
 /// The end that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub(super) enum Stop {
     /// The trainer has been asked; at this instant its whole tree is.
     Asked(Instant),
     /// The sweep has begun.
@@ -104,14 +104,14 @@ pub enum Stop {
 }
 
 /// A pseudo-terminal and who holds its session.
-pub struct Terminal {
+pub(super) struct Terminal {
     pub pty: Pty,
     /// The holder of its session, to be ended when the terminal is given up.
     pub holder: Option<i32>,
 }
 
 /// The reading end of a pipe that the trainer writes to.
-pub struct Pipe {
+pub(super) struct Pipe {
     pub stream: OutputStream,
     pub fd: OwnedFd,
     /// Whether nobody writes to it any more.
@@ -119,7 +119,7 @@ pub struct Pipe {
 }
 
 /// A run that came to nothing.
-pub struct Failed {
+pub(super) struct Failed {
     /// What to say.
     pub reason: String,
     /// The system's number.
@@ -132,7 +132,7 @@ pub struct Failed {
 
 impl Failed {
     /// A failure of oomph's own.
-    pub fn ours(what: &str, errno: i32, path: &Path) -> Failed {
+    pub(super) fn ours(what: &str, errno: i32, path: &Path) -> Failed {
         let why = nix::errno::Errno::from_raw(errno).desc();
         let mend = match errno {
             libc::EAGAIN => "; too many processes: see ulimit -u",
@@ -161,14 +161,18 @@ impl From<Missing> for Failed {
 }
 
 /// A run that is on its way, and what the user should know of it.
-pub struct Begun {
+pub(super) struct Begun {
     pub run: TrainerRun,
     pub note: Option<String>,
 }
 
 impl TrainerRun {
     /// Starts a run. What the trainer gets is decided by `plan`.
-    pub fn begin(launch: Launch, hello: &FirstMessage, plan: StdioPlan) -> Result<Begun, Failed> {
+    pub(super) fn begin(
+        launch: Launch,
+        hello: &FirstMessage,
+        plan: StdioPlan,
+    ) -> Result<Begun, Failed> {
         let Launch { run, command, size } = launch;
         let inherited_path = std::env::var_os("PATH");
         let path = resolve::resolve(&command, inherited_path.as_deref())?;
@@ -318,7 +322,7 @@ impl TrainerRun {
     }
 
     /// The direct child, while it is one.
-    pub fn pid(&self) -> Option<i32> {
+    pub(super) fn pid(&self) -> Option<i32> {
         match self.stage {
             Stage::Running(pid) => Some(pid),
             Stage::Starting { .. } | Stage::Draining { .. } | Stage::Over => None,
@@ -326,7 +330,7 @@ impl TrainerRun {
     }
 
     /// Keeps a signal for later, where it comes too early; whether it did.
-    pub fn keep_if_early(&mut self, signal: Early) -> bool {
+    pub(super) fn keep_if_early(&mut self, signal: Early) -> bool {
         let starting = matches!(self.stage, Stage::Starting { .. });
         if starting && !self.early.contains(&signal) {
             self.early.push(signal);
@@ -335,7 +339,7 @@ impl TrainerRun {
     }
 
     /// How it stands, for others.
-    pub fn status(&self) -> RunStatus {
+    pub(super) fn status(&self) -> RunStatus {
         let stage = match (&self.outcome, self.trainer) {
             (Some(outcome), _) => outcome.clone(),
             (None, Some((pid, start_time))) => RunStage::Running {
@@ -351,18 +355,18 @@ impl TrainerRun {
     }
 
     /// Whether all is reported.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
 
     /// Whether anybody may still write to what it was given.
-    pub fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.terminal.is_some() || !self.pipes.is_empty()
     }
 
     /// Gives the terminal up: nobody is on the other side any more. Its session's holder has no
     /// terminal to hold by then, so that its end hangs nobody up.
-    pub fn give_up_terminal(&mut self) {
+    pub(super) fn give_up_terminal(&mut self) {
         if let Some(Terminal { holder, .. }) = self.terminal.take()
             && let Some(holder) = holder
         {

@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Everything that a new process needs, laid out before there is one.
-pub struct Blueprint {
+pub(super) struct Blueprint {
     /// The file to execute.
     pub path: CString,
     /// The program's words.
@@ -43,7 +43,7 @@ pub struct Blueprint {
 
 /// A process that is on its way to its program.
 #[derive(Debug)]
-pub struct Spawned {
+pub(super) struct Spawned {
     /// Says what became of it: see [`SpawnMessage`].
     pub words: OwnedFd,
     /// The holder of its session, where it has a terminal.
@@ -52,7 +52,7 @@ pub struct Spawned {
 
 /// The steps that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpawnStep {
+pub(super) enum SpawnStep {
     /// Making the process, its session, its terminal.
     Setup,
     /// Going to its directory.
@@ -63,7 +63,7 @@ pub enum SpawnStep {
 
 /// What a process says of itself before it becomes the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpawnMessage {
+pub(super) enum SpawnMessage {
     /// Its id.
     Pid(i32),
     /// A step that failed, and the system's number for it. It ends then.
@@ -79,7 +79,7 @@ const DIRECTORY: i32 = 2;
 const EXEC: i32 = 3;
 
 /// The whole words in what came from the pipe.
-pub fn words(bytes: &[u8]) -> Vec<SpawnMessage> {
+pub(super) fn words(bytes: &[u8]) -> Vec<SpawnMessage> {
     bytes
         .chunks_exact(LENGTH)
         .filter_map(|chunk| {
@@ -98,7 +98,7 @@ pub fn words(bytes: &[u8]) -> Vec<SpawnMessage> {
 
 /// Starts the process. All signals must be blocked in this thread, and are in the new process
 /// until just before the exec.
-pub fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
+pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
     let (reading, writing) = descriptor::pipe()?;
     descriptor::set_nonblocking(&reading)?;
     let argv = pointers(&plan.argv);

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// What one of the user's streams is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UserStream {
+pub(super) enum UserStream {
     /// A terminal, by its device number.
     Terminal(u64),
     /// A regular file, by device and inode, and whether we may read it.
@@ -31,7 +31,7 @@ pub enum UserStream {
 }
 
 /// What stream `number` (0, 1, 2) is.
-pub fn look(number: i32) -> UserStream {
+pub(super) fn look(number: i32) -> UserStream {
     let fd = descriptor::standard(number);
     let Ok(about) = fstat(fd) else {
         return UserStream::Other;
@@ -50,7 +50,7 @@ pub fn look(number: i32) -> UserStream {
 
 /// What the trainer gets as one of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub(super) enum Route {
     /// The user's own descriptor.
     Inherit,
     /// The user's own descriptor, a file whose growth we follow.
@@ -64,7 +64,7 @@ pub enum Route {
 
 /// What the trainer gets, stream by stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StdioPlan {
+pub(super) struct StdioPlan {
     /// Its stdin: inherited, or the pseudo-terminal.
     pub input: Route,
     /// Its stdout.
@@ -77,7 +77,7 @@ pub struct StdioPlan {
 
 impl StdioPlan {
     /// Whether any of the trainer's output goes through a pipe.
-    pub fn has_pipe(&self) -> bool {
+    pub(super) fn has_pipe(&self) -> bool {
         [self.out, self.err]
             .iter()
             .any(|way| matches!(way, Route::Pipe(_)))
@@ -86,7 +86,7 @@ impl StdioPlan {
     /// The same without a pseudo-terminal, where the system gives none. On our screen the trainer
     /// gets a pipe, one for both streams, for the order's sake; passed through it gets the user's
     /// own terminal, where its output belongs, although we see nothing of it then.
-    pub fn without_terminal(self, io: Io) -> StdioPlan {
+    pub(super) fn without_terminal(self, io: Io) -> StdioPlan {
         let other = |way| match (way, io) {
             (Route::Terminal, Io::Screen) => Route::Pipe(OutputStream::Terminal),
             (Route::Terminal, Io::PassThrough) => Route::Inherit,
@@ -103,7 +103,7 @@ impl StdioPlan {
 
 /// Decides for all three. One pseudo-terminal serves every stream that is the user's terminal; a
 /// second terminal (`2>/dev/pts/7`) is handed down as it is.
-pub fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
+pub(super) fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
     let numbered = [(1, out), (2, err), (0, input)];
     let main = numbered.iter().find_map(|(number, place)| match place {
         UserStream::Terminal(device) => Some((*number, *device)),
@@ -142,7 +142,7 @@ pub fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
 }
 
 /// The window size of the terminal behind a stream, or `None` where it says 0×0 or nothing.
-pub fn window_size(number: i32) -> Option<Size> {
+pub(super) fn window_size(number: i32) -> Option<Size> {
     // SAFETY: TIOCGWINSZ fills a winsize that lives on this stack.
     let size = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
@@ -164,7 +164,7 @@ pub fn window_size(number: i32) -> Option<Size> {
 
 /// Lets go of the user's descriptors, but for the standard streams named in `kept`: what was
 /// inherited beyond those three is closed, the rest becomes `/dev/null`.
-pub fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
+pub(super) fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
     inherited.clear();
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
     if let Ok(null) = null {
@@ -179,7 +179,7 @@ pub fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
 
 /// The descriptors beyond the three standard streams that were inherited: all that are open now,
 /// before anything else is opened, but for our own `socket`.
-pub fn inherited(socket: RawFd) -> Vec<OwnedFd> {
+pub(super) fn inherited(socket: RawFd) -> Vec<OwnedFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
     };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Whom a sweep is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SweepScope {
+pub(crate) enum SweepScope {
     /// Everybody: the user asked for the end.
     All,
     /// Before a relaunch: ranks, workers and whoever holds a GPU. A daemon that was left on
@@ -24,7 +24,7 @@ const ROUND: Duration = Duration::from_millis(25);
 
 /// A sweep under way.
 #[derive(Debug)]
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// Whom it is for.
     pub scope: SweepScope,
     phase: SweepPhase,
@@ -42,7 +42,7 @@ enum SweepPhase {
 
 /// What one round comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub(crate) struct Round {
     /// Signals to send.
     pub signals: Vec<(Process, i32)>,
     /// Whether KILL begins with this round.
@@ -53,7 +53,12 @@ pub struct Round {
 
 impl Sweep {
     /// A sweep that asks first.
-    pub fn ask(scope: SweepScope, now: Instant, grace: Duration, unkillable: Duration) -> Sweep {
+    pub(crate) fn ask(
+        scope: SweepScope,
+        now: Instant,
+        grace: Duration,
+        unkillable: Duration,
+    ) -> Sweep {
         Sweep {
             scope,
             phase: SweepPhase::Asking,
@@ -65,7 +70,7 @@ impl Sweep {
     }
 
     /// A sweep that kills at once.
-    pub fn kill(scope: SweepScope, now: Instant, unkillable: Duration) -> Sweep {
+    pub(crate) fn kill(scope: SweepScope, now: Instant, unkillable: Duration) -> Sweep {
         Sweep {
             phase: SweepPhase::Killing,
             ..Sweep::ask(scope, now, unkillable, unkillable)
@@ -73,12 +78,12 @@ impl Sweep {
     }
 
     /// When the next round is due.
-    pub fn due(&self) -> Instant {
+    pub(crate) fn due(&self) -> Instant {
         self.next
     }
 
     /// One round: `targets` are those of the scope that live now.
-    pub fn round(&mut self, now: Instant, targets: Vec<Process>) -> Round {
+    pub(crate) fn round(&mut self, now: Instant, targets: Vec<Process>) -> Round {
         let mut round = Round {
             over: targets.is_empty(),
             ..Round::default()
@@ -119,7 +124,7 @@ const LEFT_ON_PURPOSE: [&[u8]; 3] = [b"wandb", b"tensorboard", b"mlflow"];
 /// Who of a tree is of the training, when what is left of an ended run must make room: holders of
 /// a GPU; workers that were forked or spawned by Python's multiprocessing; ranks. `ranked` says
 /// whether the command itself was started as a rank, when the variables tell nothing.
-pub fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]) -> bool {
+pub(crate) fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]) -> bool {
     let words = process.command_line();
     let has = |needle: &[u8]| words.windows(needle.len()).any(|window| window == needle);
     let is_python = words
@@ -141,7 +146,7 @@ pub fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]) -> bo
 }
 
 /// Whether a command with this environment is started as a rank of something larger.
-pub fn is_ranked<'a>(mut names: impl Iterator<Item = &'a std::ffi::OsStr>) -> bool {
+pub(crate) fn is_ranked<'a>(mut names: impl Iterator<Item = &'a std::ffi::OsStr>) -> bool {
     names.any(|name| RANK_VARIABLES.iter().any(|rank| name == *rank))
 }
 

@@ -17,14 +17,14 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// The pause between two looks at a file that grows.
-pub const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// How far behind we may fall before the middle is passed over.
 const FARTHEST: u64 = 64 << 20;
 
 /// A file that is followed.
 #[derive(Debug)]
-pub struct FollowedFile {
+pub(super) struct FollowedFile {
     /// Which of the trainer's streams it is.
     pub stream: OutputStream,
     file: OwnedFd,
@@ -36,7 +36,7 @@ pub struct FollowedFile {
 
 /// What a look at the file found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TailRead {
+pub(super) enum TailRead {
     /// This many new bytes.
     Bytes(usize),
     /// This many bytes were passed over.
@@ -49,7 +49,7 @@ pub enum TailRead {
 
 impl FollowedFile {
     /// Follows the file behind the user's stream `number` from where that will write next.
-    pub fn follow(number: i32, stream: OutputStream) -> nix::Result<FollowedFile> {
+    pub(super) fn follow(number: i32, stream: OutputStream) -> nix::Result<FollowedFile> {
         let user = descriptor::standard(number);
         let file = descriptor::reopen(user, OFlag::O_RDONLY)?;
         let flags = nix::fcntl::fcntl(user, nix::fcntl::FcntlArg::F_GETFL)?;
@@ -69,7 +69,7 @@ impl FollowedFile {
     }
 
     /// Reads what is new, at most a buffer of it.
-    pub fn read(&mut self, buffer: &mut [u8]) -> TailRead {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> TailRead {
         let size = fstat(&self.file).map_or(0, |about| about.st_size);
         let size = u64::try_from(size).unwrap_or(0);
         if size < self.offset {
@@ -93,7 +93,7 @@ impl FollowedFile {
     }
 
     /// Takes the watch's events, so that it is quiet until the next.
-    pub fn calm(&self) {
+    pub(super) fn calm(&self) {
         if let Some(watch) = &self.watch {
             let mut events = [0; 4096];
             while let descriptor::Got::Bytes(_) = descriptor::read(watch, &mut events) {}

@@ -16,7 +16,7 @@ const MOST: usize = 16_384;
 
 /// One process, as `/proc/PID/stat` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub(crate) struct Process {
     /// Its id.
     pub pid: i32,
     /// Its parent's.
@@ -35,7 +35,7 @@ pub struct Process {
 
 /// What a process does with a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaction {
+pub(crate) enum Reaction {
     /// It has a handler.
     Catches,
     /// It ignores it.
@@ -46,29 +46,29 @@ pub enum Reaction {
 
 impl Process {
     /// Looks a process up; `None` where there is none.
-    pub fn look(pid: i32) -> Option<Process> {
+    pub(crate) fn look(pid: i32) -> Option<Process> {
         parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Whether it has ended and only waits to be reaped.
-    pub fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     /// Whether this very process still lives.
-    pub fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         Process::look(self.pid).is_some_and(|now| now.start == self.start && !now.is_dead())
     }
 
     /// Whether it belongs to the user that we run as. Root may signal everybody, and must not.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         status_field(self.pid, "Uid:")
             .and_then(|uids| uids.split_whitespace().next()?.parse().ok())
             .is_some_and(|uid: u32| uid == nix::unistd::getuid().as_raw())
     }
 
     /// Whether it has a device file of an NVIDIA GPU open.
-    pub fn holds_gpu(&self) -> bool {
+    pub(crate) fn holds_gpu(&self) -> bool {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", self.pid)) else {
             return false;
         };
@@ -83,7 +83,7 @@ impl Process {
     }
 
     /// Whether its environment has a variable of one of these names.
-    pub fn has_variable(&self, names: &[&str]) -> bool {
+    pub(crate) fn has_variable(&self, names: &[&str]) -> bool {
         let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
             return false;
         };
@@ -97,18 +97,18 @@ impl Process {
     }
 
     /// Its words, NUL between them.
-    pub fn command_line(&self) -> Vec<u8> {
+    pub(crate) fn command_line(&self) -> Vec<u8> {
         fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
     }
 
     /// The signals that wait for it, as a set: bit n−1 stands for signal n.
-    pub fn pending(&self) -> Option<u64> {
+    pub(crate) fn pending(&self) -> Option<u64> {
         let text = status_field(self.pid, "ShdPnd:")?;
         u64::from_str_radix(text.trim(), 16).ok()
     }
 
     /// What it does with `signal`.
-    pub fn reaction(&self, signal: i32) -> Option<Reaction> {
+    pub(crate) fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
         let set = |field| {
             status_field(self.pid, field).and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
@@ -123,7 +123,7 @@ impl Process {
     }
 
     /// Sends it a signal, unless it is gone or its number belongs to another by now.
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         let (Some(pid), Some(word)) = (RawPid::from_raw(self.pid), Signal::from_named_raw(signal))
         else {
             return;
@@ -148,7 +148,7 @@ impl Process {
 }
 
 /// `kill(2)`, for children of ours, whose number cannot be given away before we reap them.
-pub fn kill(pid: i32, signal: i32) {
+pub(crate) fn kill(pid: i32, signal: i32) {
     if pid > 1 {
         // SAFETY: no memory is involved.
         unsafe {
@@ -158,7 +158,7 @@ pub fn kill(pid: i32, signal: i32) {
 }
 
 /// `killpg(2)`.
-pub fn kill_group(group: i32, signal: i32) {
+pub(crate) fn kill_group(group: i32, signal: i32) {
     if group > 1 {
         // SAFETY: no memory is involved.
         unsafe {
@@ -169,7 +169,7 @@ pub fn kill_group(group: i32, signal: i32) {
 
 /// The processes below `root`, parents before children, without those in `but` and below them,
 /// and without the dead.
-pub fn below(root: i32, but: &[i32]) -> Vec<Process> {
+pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
     let mut found = Vec::new();
     let mut seen: HashSet<i32> = but.iter().copied().collect();
     let mut queue = VecDeque::from([root]);

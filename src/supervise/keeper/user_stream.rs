@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const CAPACITY: usize = 128 << 10;
 
 /// Starts to write to `to`; `wake` is told when there is room again, or when all is written.
-pub fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWriter> {
+pub(super) fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWriter> {
     BackgroundWriter::start(
         "oomph-writer",
         CAPACITY,
@@ -38,7 +38,7 @@ impl Destination for StreamDestination {
 }
 
 /// Writes what a terminal takes within `limit`; for last words that nobody may need.
-pub fn write_within(to: BorrowedFd<'_>, bytes: &[u8], limit: Duration) {
+pub(super) fn write_within(to: BorrowedFd<'_>, bytes: &[u8], limit: Duration) {
     let _ = write_until(to, bytes, Some(Instant::now() + limit));
 }
 

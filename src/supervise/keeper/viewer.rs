@@ -23,7 +23,7 @@ const FRAME: usize = 32 << 10;
 const MOST_REPORTS: usize = 1 << 10;
 
 /// The queue.
-pub struct Viewer {
+pub(super) struct Viewer {
     waiting: VecDeque<Item>,
     /// The bytes of all output in `waiting`.
     bytes: VecDeque<u8>,
@@ -43,7 +43,7 @@ enum Item {
 
 impl Viewer {
     /// An empty one.
-    pub fn new() -> Viewer {
+    pub(super) fn new() -> Viewer {
         Viewer {
             waiting: VecDeque::new(),
             bytes: VecDeque::new(),
@@ -54,7 +54,7 @@ impl Viewer {
     }
 
     /// Gives back the memory that only a flood of output needs.
-    pub fn give_back(&mut self) {
+    pub(super) fn give_back(&mut self) {
         if self.bytes.is_empty() && self.sent >= self.sending.len() {
             self.bytes = VecDeque::new();
             self.sending = Vec::new();
@@ -64,7 +64,7 @@ impl Viewer {
     }
 
     /// Tells the front to make way, before all else that waits, and nothing after it.
-    pub fn supersede(&mut self) {
+    pub(super) fn supersede(&mut self) {
         if !self.held {
             self.waiting
                 .push_front(Item::KeeperReport(KeeperReport::Superseded));
@@ -75,7 +75,7 @@ impl Viewer {
     /// Begins anew for another front: with how things stand and the recent output that none of what
     /// waits holds, then the output that waits. Everything else of the session's that waits is in
     /// how things stand.
-    pub fn begin_anew(&mut self, status: SessionStatus, recent: &Recent) {
+    pub(super) fn begin_anew(&mut self, status: SessionStatus, recent: &Recent) {
         self.held = false;
         self.sending.clear();
         self.sent = 0;
@@ -101,7 +101,7 @@ impl Viewer {
     }
 
     /// Whether the socket is awaited to take more.
-    pub fn wants_to_send(&self) -> bool {
+    pub(super) fn wants_to_send(&self) -> bool {
         let making_way = matches!(
             self.waiting.front(),
             Some(Item::KeeperReport(KeeperReport::Superseded))
@@ -111,7 +111,7 @@ impl Viewer {
     }
 
     /// Queues output, at the cost of the oldest where there is no room.
-    pub fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(super) fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > CAPACITY {
             self.forget(CAPACITY / 2);
         }
@@ -161,7 +161,7 @@ impl Viewer {
     }
 
     /// Queues anything else.
-    pub fn report(&mut self, report: KeeperReport) {
+    pub(super) fn report(&mut self, report: KeeperReport) {
         let optional = matches!(report, KeeperReport::Note(_));
         if !(optional && self.waiting.len() > MOST_REPORTS) {
             self.waiting.push_back(Item::KeeperReport(report));
@@ -169,12 +169,12 @@ impl Viewer {
     }
 
     /// Whether everything is sent.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.sent >= self.sending.len()
     }
 
     /// Sends what the socket takes; whether the front is still there.
-    pub fn send(&mut self, socket: impl AsFd) -> bool {
+    pub(super) fn send(&mut self, socket: impl AsFd) -> bool {
         loop {
             if self.sent >= self.sending.len() {
                 self.sent = 0;

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use std::time::Duration;
 
 /// How wide the axis of bytes is, its line included: `1000 ┤`.
-pub const BYTES_WIDTH: u16 = 5;
+pub(super) const BYTES_WIDTH: u16 = 5;
 
 /// Steps between the numbers of the time axis, in seconds.
 const STEPS: [u64; 22] = [
@@ -42,7 +42,7 @@ const STEPS: [u64; 22] = [
 const COLUMNS_PER_TICK: u64 = 12;
 
 /// Draws the axis of bytes; `area` is its columns beside the plot's rows.
-pub fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
+pub(super) fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
     let rule = Tone::Faint;
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {
@@ -63,7 +63,7 @@ pub fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
 
 /// Draws the time axis on one row: `└── 1:00 ────── 2:00 ──`, each number centred on its instant.
 /// `area` begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
-pub fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
+pub(super) fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
     let rule = Tone::Faint;
     let origin = BYTES_WIDTH - 1;
     Pen::new(buf, theme, area, 0)

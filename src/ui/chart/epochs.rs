@@ -14,14 +14,14 @@ const COLUMNS_PER_MARK: u64 = 8;
 
 /// A mark that is shown: on which column, counted from the session's beginning, and its name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct EpochTick {
+pub(super) struct EpochTick {
     column: u64,
     name: String,
 }
 
 /// Those of all epochs that are shown at the window's scale, outside it too: which ones depends on
 /// nothing that changes while the chart scrolls.
-pub fn shown(state: &State, window: &Window) -> Vec<EpochTick> {
+pub(super) fn shown(state: &State, window: &Window) -> Vec<EpochTick> {
     let column_us = window.column_us().max(1);
     let mut shown: Vec<EpochTick> = Vec::new();
     let mut free_from = 0;
@@ -59,7 +59,7 @@ fn step(marks: &[EpochMark], column_us: u64) -> u64 {
 }
 
 /// 1, 2, 5, 10, 20, and so on.
-pub fn round_numbers() -> impl Iterator<Item = u64> {
+pub(crate) fn round_numbers() -> impl Iterator<Item = u64> {
     let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
     decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)))
 }
@@ -75,7 +75,7 @@ fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item 
 }
 
 /// Draws the names on the plot's first row, where nothing but a rule is.
-pub fn draw_names(
+pub(super) fn draw_names(
     buf: &mut Buffer,
     plot: Rect,
     theme: &Theme,
@@ -100,7 +100,7 @@ pub fn draw_names(
 }
 
 /// Draws the ticks on the axis of time, which is there already, beside its numbers.
-pub fn draw_ticks(
+pub(super) fn draw_ticks(
     buf: &mut Buffer,
     axis: Rect,
     theme: &Theme,

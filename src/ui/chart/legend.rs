@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use std::borrow::Cow;
 
 /// How wide it is: ` allocated 141.0`.
-pub const WIDTH: u16 = 16;
+pub(super) const WIDTH: u16 = 16;
 
 struct Label {
     at: Bytes,
@@ -21,7 +21,7 @@ struct Label {
 }
 
 /// Draws the labels; `area` has the plot's rows.
-pub fn draw(
+pub(super) fn draw(
     buf: &mut Buffer,
     area: Rect,
     theme: &Theme,

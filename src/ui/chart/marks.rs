@@ -8,7 +8,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Draws the marks of a device over its curves.
-pub fn draw(
+pub(super) fn draw(
     buf: &mut Buffer,
     plot: Rect,
     theme: &Theme,

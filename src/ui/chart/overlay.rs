@@ -7,7 +7,7 @@ use crate::units::Moment;
 
 /// What an earlier run had allocated on a device at the same ages as the current run's columns;
 /// empty where there is no run to lay it over.
-pub fn columns(
+pub(super) fn columns(
     state: &State,
     device: &DeviceState,
     earlier: &Run,

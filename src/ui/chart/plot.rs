@@ -14,7 +14,7 @@ use ratatui::style::Style;
 
 /// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stroke {
+pub(super) enum Stroke {
     /// Solid, with risers where it changes its row.
     Solid,
     /// Dashed, without risers.
@@ -22,7 +22,7 @@ pub enum Stroke {
 }
 
 /// Where the curves are drawn.
-pub struct Plot<'p> {
+pub(super) struct Plot<'p> {
     /// The screen.
     pub buf: &'p mut Buffer,
     /// The curves' part of it.
@@ -35,7 +35,7 @@ pub struct Plot<'p> {
 
 impl Plot<'_> {
     /// Fills the area below a quantity.
-    pub fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
+    pub(super) fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
         let look = AreaLook::of(self.theme, solid, band);
         let scale = &self.scale;
         for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
@@ -57,7 +57,7 @@ impl Plot<'_> {
     }
 
     /// Draws a quantity as a line through the most of each column.
-    pub fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
+    pub(super) fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
         let glyphs = self.theme.glyphs;
         let mut before: Option<u16> = None;
         for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
@@ -84,7 +84,7 @@ impl Plot<'_> {
     }
 
     /// Draws a rule from a column on, behind everything that is there.
-    pub fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
+    pub(super) fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
         let y = self.area.top() + self.scale.row(at);
         if y >= self.area.bottom() {
             return;
@@ -99,7 +99,7 @@ impl Plot<'_> {
     }
 
     /// The cursor: a line down the column.
-    pub fn cursor(&mut self, column: u16) {
+    pub(super) fn cursor(&mut self, column: u16) {
         for row in 0..self.area.height {
             let riser = self.theme.glyphs.riser;
             self.over(self.area.x + column, row, riser, Tone::Accent);

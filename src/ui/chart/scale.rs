@@ -15,14 +15,14 @@ const ROWS_PER_TICK: f64 = 2.0;
 
 /// Amounts from nothing to a top on a number of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
+pub(super) struct Scale {
     top: f64,
     rows: u16,
 }
 
 impl Scale {
     /// The scale whose highest rule, `top`, lies in the middle of the topmost row.
-    pub fn with_top(top: Bytes, rows: u16) -> Scale {
+    pub(super) fn with_top(top: Bytes, rows: u16) -> Scale {
         let rows = rows.max(1);
         let share = f64::from(rows) / (f64::from(rows) - 0.5);
         Scale {
@@ -32,25 +32,25 @@ impl Scale {
     }
 
     /// Its height.
-    pub fn rows(&self) -> u16 {
+    pub(super) fn rows(&self) -> u16 {
         self.rows
     }
 
     /// How many eighths of a row are filled from below. Something is never drawn as nothing.
-    pub fn eighths(&self, bytes: Bytes) -> u32 {
+    pub(super) fn eighths(&self, bytes: Bytes) -> u32 {
         let all = u32::from(self.rows) * 8;
         let filled = (bytes.0 as f64 / self.top * f64::from(all)).round() as u32;
         filled.clamp(u32::from(bytes > Bytes::ZERO), all)
     }
 
     /// The row, counted from the top, in which the amount lies.
-    pub fn row(&self, bytes: Bytes) -> u16 {
+    pub(super) fn row(&self, bytes: Bytes) -> u16 {
         let from_below = (bytes.0 as f64 / self.top * f64::from(self.rows)).floor() as u16;
         self.rows - 1 - from_below.min(self.rows - 1)
     }
 
     /// The numbers beside the axis: amount and row, from below.
-    pub fn ticks(&self) -> Vec<(Bytes, u16)> {
+    pub(super) fn ticks(&self) -> Vec<(Bytes, u16)> {
         let gib = self.top / Bytes::gib(1).0 as f64;
         let least = gib / f64::from(self.rows) * ROWS_PER_TICK;
         let step = STEPS
@@ -70,7 +70,7 @@ impl Scale {
 }
 
 /// A tick's number: as many decimals as its step has, and no more.
-pub fn tick_label(bytes: Bytes) -> String {
+pub(super) fn tick_label(bytes: Bytes) -> String {
     let text = format!("{:.2}", bytes.as_gib());
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }

@@ -57,7 +57,7 @@ enum Edge {
 
 /// What the user chose to see of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TimeView {
+pub(crate) struct TimeView {
     zoom: Zoom,
     edge: Edge,
     cursor: Option<Moment>,
@@ -86,22 +86,22 @@ pub enum Move {
 
 impl TimeView {
     /// Whether the chart stands still while time goes on.
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         matches!(self.edge, Edge::Held(_))
     }
 
     /// Whether anything was chosen that [`Move::Reset`] would undo.
-    pub fn is_chosen(&self) -> bool {
+    pub(crate) fn is_chosen(&self) -> bool {
         *self != TimeView::default()
     }
 
     /// The instant that the cursor stands on.
-    pub fn cursor(&self) -> Option<Moment> {
+    pub(crate) fn cursor(&self) -> Option<Moment> {
         self.cursor
     }
 
     /// Puts the cursor on a column of the window; on one that has not begun, on the last that has.
-    pub fn point(&mut self, column: u16, now: Moment, columns: u16) {
+    pub(crate) fn point(&mut self, column: u16, now: Moment, columns: u16) {
         let window = self.window(now, columns);
         let begun = window.until(self.seen_until(now)).columns;
         let column = column.min(begun.saturating_sub(1));
@@ -109,7 +109,7 @@ impl TimeView {
     }
 
     /// Moves; `now` is the instant of the latest event, `columns` the width of the plot.
-    pub fn apply(&mut self, step: Move, now: Moment, columns: u16) {
+    pub(crate) fn apply(&mut self, step: Move, now: Moment, columns: u16) {
         let at = self.span_number(now);
         match step {
             Move::CursorBack => self.move_cursor(-1, now, columns),
@@ -164,7 +164,7 @@ impl TimeView {
 
     /// The stretch in `columns` columns. Its edges lie on whole columns counted from the session's
     /// beginning, so that a column's contents stay the same while the chart scrolls.
-    pub fn window(&self, now: Moment, columns: u16) -> Window {
+    pub(crate) fn window(&self, now: Moment, columns: u16) -> Window {
         let columns = u64::from(columns.max(1));
         let span_us = SPANS[self.span_number(now)] * 1_000_000;
         let column_us = span_us.div_ceil(columns);
@@ -178,7 +178,7 @@ impl TimeView {
     }
 
     /// Up to when the chart shows what happened: now, or where it is held.
-    pub fn seen_until(&self, now: Moment) -> Moment {
+    pub(crate) fn seen_until(&self, now: Moment) -> Moment {
         self.edge_at(now).min(now)
     }
 
@@ -224,7 +224,7 @@ fn fitting(seconds: u64, most: u64) -> usize {
 
 /// A stretch of time on a number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// Its beginning.
     pub from: Moment,
     /// Its end.
@@ -235,7 +235,7 @@ pub struct Window {
 
 impl Window {
     /// The column that an instant falls on, if it lies in the window.
-    pub fn column(&self, at: Moment) -> Option<u16> {
+    pub(crate) fn column(&self, at: Moment) -> Option<u16> {
         if at < self.from || at >= self.to {
             return None;
         }
@@ -244,7 +244,7 @@ impl Window {
     }
 
     /// The first column that shows what holds from an instant on.
-    pub fn first_column(&self, since: Moment) -> u16 {
+    pub(crate) fn first_column(&self, since: Moment) -> u16 {
         match self.column(since) {
             Some(column) => column,
             None if since < self.from => 0,
@@ -253,17 +253,17 @@ impl Window {
     }
 
     /// How long a column is, in microseconds.
-    pub fn column_us(&self) -> u64 {
+    pub(crate) fn column_us(&self) -> u64 {
         (self.to.0 - self.from.0) / u64::from(self.columns.max(1))
     }
 
     /// When a column begins.
-    pub fn begin_of(&self, column: u16) -> Moment {
+    pub(crate) fn begin_of(&self, column: u16) -> Moment {
         Moment(self.from.0 + self.column_us() * u64::from(column))
     }
 
     /// The part of it that has begun by `now`, in whole columns.
-    pub fn until(&self, now: Moment) -> Window {
+    pub(crate) fn until(&self, now: Moment) -> Window {
         let columns = match self.column(now) {
             Some(column) => column + 1,
             None if now < self.from => 0,
@@ -277,7 +277,7 @@ impl Window {
     }
 
     /// How long it is.
-    pub fn span(&self) -> Duration {
+    pub(crate) fn span(&self) -> Duration {
         self.to.since(self.from)
     }
 }

@@ -9,13 +9,13 @@ const MOST: usize = 4_096;
 
 /// Answers that have not been sent yet.
 #[derive(Default)]
-pub struct TerminalAnswers {
+pub(super) struct TerminalAnswers {
     pending: Vec<u8>,
 }
 
 impl TerminalAnswers {
     /// Takes them.
-    pub fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 

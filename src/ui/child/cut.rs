@@ -43,13 +43,13 @@ enum CutState {
 
 /// Watches a stream for strings without end.
 #[derive(Debug, Default)]
-pub struct Cutter {
+pub(super) struct Cutter {
     place: CutState,
 }
 
 impl Cutter {
     /// Hands the bytes on in pieces, without the rest of strings that were too long.
-    pub fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
+    pub(super) fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.place == CutState::Text {

@@ -11,7 +11,7 @@ use vt100::{Callbacks, Parser};
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputSearch {
+pub(super) struct OutputSearch {
     /// The text.
     pub needle: String,
     /// The row that was found, by its distance.
@@ -23,7 +23,7 @@ pub struct OutputSearch {
 
 /// Rows that are selected, by their distances: where it began, and where it has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Selection {
+pub(super) struct Selection {
     /// Where it began.
     pub anchor: usize,
     /// Where it has come to.
@@ -32,14 +32,14 @@ pub struct Selection {
 
 impl Selection {
     /// The rows, by their distances.
-    pub fn rows(self) -> RangeInclusive<usize> {
+    pub(super) fn rows(self) -> RangeInclusive<usize> {
         self.anchor.min(self.head)..=self.anchor.max(self.head)
     }
 }
 
 /// A row's text, and whether its line goes on in the next row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputRow {
+pub(super) struct OutputRow {
     /// What stands in it, without the blanks at its end.
     pub text: String,
     /// The terminal was too narrow for the line.
@@ -47,7 +47,7 @@ pub struct OutputRow {
 }
 
 /// All rows, the oldest first.
-pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
+pub(super) fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
     each(parser, |screen| {
         let texts = (0..).zip(screen.rows(0, screen.size().1.get()));
         let rows = texts.map(|(row, text)| OutputRow {
@@ -60,7 +60,7 @@ pub fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
 
 /// What a function of the view makes of every row, the oldest first. The view is put back to where
 /// it was.
-pub fn each<C: Callbacks, T>(
+pub(super) fn each<C: Callbacks, T>(
     parser: &mut Parser<C>,
     in_view: impl Fn(&vt100::Screen) -> Vec<T>,
 ) -> Vec<T> {
@@ -80,7 +80,7 @@ pub fn each<C: Callbacks, T>(
 
 /// Whether the needle begins in the first of these rows; it may end in the rows that its line goes on
 /// in. Small letters stand for capitals too, as in less and vi.
-pub fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
+pub(super) fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
     let Some((first, more)) = rows.split_first() else {
         return false;
     };
@@ -98,7 +98,7 @@ pub fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
 }
 
 /// Where a text has the needle, in bytes.
-pub fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
+pub(super) fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
     if needle.is_empty() {
         return Vec::new();
     }
@@ -123,7 +123,7 @@ pub fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
 }
 
 /// The columns of a row of the view in which the needle stands, or the part of it that is in this row.
-pub fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
+pub(super) fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
     let (_, width) = screen.size();
     let mut text = String::new();
     // The bytes of this row, and the column of each.
@@ -171,7 +171,7 @@ pub fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> 
 
 /// So far the view is scrolled back that a row stands in its middle, or where it is if it is in
 /// view already; at least by one row, where there are rows to scroll to.
-pub fn view_of(distance: usize, scrolled: usize, height: NonZeroU16, kept: usize) -> usize {
+pub(super) fn view_of(distance: usize, scrolled: usize, height: NonZeroU16, kept: usize) -> usize {
     let height = usize::from(height.get());
     let in_view = (scrolled..scrolled + height).contains(&distance);
     let wanted = if in_view {

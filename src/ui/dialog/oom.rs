@@ -9,7 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// How much of the diagnosis is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Details {
+pub(crate) enum Details {
     /// The cause and what holds the most.
     Brief,
     /// All numbers, lines and the stack, from this line on.
@@ -21,7 +21,7 @@ pub enum Details {
 
 /// The dialog's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OomDialog {
+pub(crate) struct OomDialog {
     /// The run that it is about.
     pub run: RunNumber,
     /// The selected remedy's place in the list.
@@ -41,7 +41,7 @@ fn is_offered(remedy: &Remedy) -> bool {
 
 impl OomDialog {
     /// With the best remedy selected: the first that is expected to fit, or else the first at all.
-    pub fn of(run: RunNumber, remedies: &[Remedy]) -> OomDialog {
+    pub(crate) fn of(run: RunNumber, remedies: &[Remedy]) -> OomDialog {
         let offered = |fits: &dyn Fn(Option<bool>) -> bool| {
             remedies
                 .iter()
@@ -59,7 +59,7 @@ impl OomDialog {
     }
 
     /// The remedies that Enter applies: those chosen together, or the selected one.
-    pub fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+    pub(crate) fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         if self.chosen.is_empty() {
             let selected = remedies.get(self.selected).filter(|r| is_offered(r));
             selected.map(|remedy| remedy.id).into_iter().collect()
@@ -70,7 +70,7 @@ impl OomDialog {
 
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
     /// that is not offered here but has edits, to be made elsewhere (a run that is part of a job).
-    pub fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
+    pub(crate) fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         let apply = self.to_apply(remedies);
         match remedies.get(self.selected) {
             Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
@@ -79,7 +79,7 @@ impl OomDialog {
     }
 
     /// Takes these remedies as chosen.
-    pub fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
+    pub(crate) fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
         if let [one] = chosen {
             let at = remedies.iter().position(|remedy| remedy.id == *one);
             self.selected = at.unwrap_or(self.selected);
@@ -89,7 +89,7 @@ impl OomDialog {
     }
 
     /// Takes the selected remedy into the combination, or out of it.
-    pub fn combine(&mut self, remedies: &[Remedy]) {
+    pub(crate) fn combine(&mut self, remedies: &[Remedy]) {
         let Some(remedy) = remedies.get(self.selected).filter(|r| is_offered(r)) else {
             return;
         };
@@ -102,7 +102,7 @@ impl OomDialog {
     }
 
     /// A row moves the selection, a page the details.
-    pub fn scroll(&mut self, scroll: Scroll, remedies: &[Remedy]) {
+    pub(crate) fn scroll(&mut self, scroll: Scroll, remedies: &[Remedy]) {
         let last = remedies.len().saturating_sub(1);
         match (scroll, &mut self.details) {
             (Scroll::Up(1), _) => self.selected = self.selected.saturating_sub(1),
@@ -115,7 +115,7 @@ impl OomDialog {
     }
 
     /// A remedy's own key: relaunch with it, and with what is chosen already.
-    pub fn remedy_key(&self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+    pub(crate) fn remedy_key(&self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
         let KeyCode::Char(c) = key.code else {
             return None;
         };

@@ -13,7 +13,7 @@ use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthChar;
 
 /// Draws the editor; returns where its cursor stands.
-pub fn draw(
+pub(super) fn draw(
     buf: &mut Buffer,
     area: Rect,
     theme: &Theme,

@@ -21,7 +21,7 @@ const WIDTH: u16 = 72;
 const HALF: u16 = 57;
 
 /// Draws the help.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
     let theme = &view.theme;
     let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
         .filter(|binding| is_listed(view, binding.action, scene))

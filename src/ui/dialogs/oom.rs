@@ -16,7 +16,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Diagnosis and next command as text, to be copied.
-pub fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
+pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
     let mut text = String::new();
     text.push_str(&title::of(scene, dialog.run, ", "));
     text.push('\n');
@@ -34,7 +34,7 @@ pub fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
 }
 
 /// Draws the dialog.
-pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
     let body = body::compose(area, theme, dialog, scene);
     let title = title::of(scene, dialog.run, theme.glyphs.separator);
     let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
@@ -44,7 +44,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, sce
 }
 
 /// Which remedy lies under a place of the screen.
-pub fn remedy_at(
+pub(crate) fn remedy_at(
     area: Rect,
     theme: &Theme,
     dialog: &OomDialog,

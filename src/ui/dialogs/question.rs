@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// The answers are the mode's keys.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, title: &str) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, title: &str) {
     let theme = &view.theme;
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
         keymap::bindings(view.mode())

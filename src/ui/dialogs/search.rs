@@ -9,7 +9,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws the line over the footer; returns where its cursor stands.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, searched: &LineEdit) -> Option<Position> {
+pub(super) fn draw(
+    buf: &mut Buffer,
+    area: Rect,
+    view: &View,
+    searched: &LineEdit,
+) -> Option<Position> {
     let theme = &view.theme;
     let line = Rect {
         y: area.bottom().saturating_sub(1),

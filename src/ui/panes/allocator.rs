@@ -15,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Rows without the title.
-pub const HEIGHT: u16 = 9;
+pub(super) const HEIGHT: u16 = 9;
 
 /// Columns of the words that say what a row is.
 const WORDS: u16 = 34;
@@ -67,7 +67,7 @@ fn rank_on<'a>(state: &'a State, device: &'a DeviceState) -> Option<&'a RankStat
 }
 
 /// Whose allocator is shown, where there are several.
-pub fn rank_name(view: &View, state: &State) -> Option<String> {
+pub(super) fn rank_name(view: &View, state: &State) -> Option<String> {
     let rank = rank_on(state, view.device(state)?)?;
     Some(match rank.hello.rank {
         Some(number) => format!("rank {number}"),
@@ -109,7 +109,7 @@ const ROWS: [PoolRow; 5] = [
 ];
 
 /// Draws the two pools, and the rest of what is known below or beside them.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
     let rank = view.device(state).and_then(|device| rank_on(state, device));
     let Some((rank, (_, sample))) = rank.and_then(|rank| Some((rank, rank.sample.as_ref()?)))

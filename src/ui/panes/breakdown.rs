@@ -3,7 +3,7 @@
 
 mod bar;
 
-pub use bar::draw as draw_bar;
+pub(crate) use bar::draw as draw_bar;
 
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::chart::RECENT;
@@ -18,11 +18,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Rows of bar, list and sum, without the title.
-pub const HEIGHT: u16 = 10;
+pub(crate) const HEIGHT: u16 = 10;
 
 /// One part.
 #[derive(Clone, Copy)]
-pub struct BreakdownPart {
+pub(crate) struct BreakdownPart {
     /// Its name.
     pub name: &'static str,
     /// Its name where there is little room.
@@ -42,7 +42,7 @@ pub struct BreakdownPart {
 /// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
 /// then what is not PyTorch's, then what is free.
 #[rustfmt::skip]
-pub fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
+pub(crate) fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
@@ -67,7 +67,7 @@ pub fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
 
 /// The moment that a breakdown is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BreakdownMoment {
+pub(crate) enum BreakdownMoment {
     /// The latest peak.
     RecentPeak,
     /// The out-of-memory that ended the run.
@@ -75,7 +75,7 @@ pub enum BreakdownMoment {
 }
 
 /// The breakdown that is shown of a device, and its moment.
-pub fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
+pub(crate) fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
@@ -109,7 +109,7 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
 }
 
 /// The moment of the breakdown that is shown, in words.
-pub fn moment_words(view: &View, state: &State) -> (String, Tone) {
+pub(crate) fn moment_words(view: &View, state: &State) -> (String, Tone) {
     let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
         Some(BreakdownMoment::OutOfMemory) => ("when memory ran out", Tone::Wrong),
@@ -137,7 +137,7 @@ const ROOM_FOR_BAR: u16 = 8;
 const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
 
 /// Draws bar, list and sum. Where there is not room for all, the bar gives way, then the sum.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
     let Some(device) = view.device(state) else {
         return;

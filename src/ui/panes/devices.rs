@@ -52,7 +52,7 @@ fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
 }
 
 /// How many rows there are.
-pub fn length(state: &State) -> usize {
+pub(super) fn length(state: &State) -> usize {
     rows(state).count()
 }
 
@@ -63,7 +63,7 @@ const ROOM_FOR_USED: u16 = 96;
 const SPARK: (u16, u16) = (32, 8);
 
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
     let table = DeviceTable {
         view,

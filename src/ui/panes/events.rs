@@ -153,12 +153,12 @@ impl LoggedEvent<'_> {
 }
 
 /// How many lines there are.
-pub fn length(scene: &Scene) -> usize {
+pub(super) fn length(scene: &Scene) -> usize {
     entries(scene).count()
 }
 
 /// Draws the list.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
     let theme = &view.theme;
     let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);

@@ -11,7 +11,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 /// Draws the program's screen; where it is higher than the area, the part around its cursor.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, child) = (&view.theme, &view.output);
     if scene.replay.is_some() {
         let words = "the output is not in the recording: see output.log beside it";
@@ -57,7 +57,7 @@ fn first_row(area: Rect, child: &ChildScreen) -> u16 {
 }
 
 /// Where the program's cursor stands, if it shows one and it is in view.
-pub fn cursor(buf: &Buffer, area: Rect, child: &ChildScreen) -> Option<Position> {
+pub(super) fn cursor(buf: &Buffer, area: Rect, child: &ChildScreen) -> Option<Position> {
     let area = area.intersection(buf.area);
     let first = first_row(area, child);
     let screen = child.screen();

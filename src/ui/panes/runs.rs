@@ -52,12 +52,12 @@ impl RunsShape {
 }
 
 /// How many of them fit into so many rows and columns.
-pub fn shown(area: Rect) -> usize {
+pub(super) fn shown(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(1) / RunsShape::of(area.width).rows()).max(1)
 }
 
 /// Draws the list, its heads first.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
     let (theme, state) = (&view.theme, scene.state);
     let shape = RunsShape::of(area.width);
     let mut heads = Pen::new(buf, theme, area, 0);

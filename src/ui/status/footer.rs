@@ -31,7 +31,7 @@ fn held(view: &View, mode: InputMode) -> String {
 }
 
 /// Draws the footer.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let mode = view.mode();
     let entry = |binding: &Binding| (binding.keys[0].name(theme.glyphs), binding.short);

@@ -31,7 +31,7 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
 const COMMAND_AT_LEAST: u16 = 20;
 
 /// Draws the header.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let mut pieces = pieces(theme, scene);
     let total = |pieces: &[HeaderItem]| -> u16 {

@@ -23,7 +23,7 @@ const LITTLE: f64 = 0.05;
 const WORTH_CUTTING: u16 = 24;
 
 /// Draws the line.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
     let theme = &view.theme;
     let mut pen = Pen::new(buf, theme, area, 0);
     pen.skip(1);

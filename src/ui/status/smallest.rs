@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Draws the line: used of capacity, how the run stands, at which step.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
     let mut pen = Pen::new(buf, theme, area, 0);
     if let Some(device) = view.device(state) {

@@ -29,7 +29,7 @@ pub(super) struct Raw;
 
 impl Raw {
     /// Takes it.
-    pub fn enter(tty: File) -> io::Result<Raw> {
+    pub(super) fn enter(tty: File) -> io::Result<Raw> {
         let before = tcgetattr(&tty)?;
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
@@ -47,7 +47,7 @@ impl Raw {
     }
 
     /// Gives it back.
-    pub fn leave(self) {
+    pub(super) fn leave(self) {
         leave_from_anywhere();
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Hue {
 
 impl Hue {
     /// The colour to send, where there are colours.
-    pub fn colour(&self, theme: &Theme) -> Option<Color> {
+    pub(super) fn colour(&self, theme: &Theme) -> Option<Color> {
         let ground = theme.ground as usize;
         let values = match theme.contrast {
             Contrast::Usual => self.usual,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The gate's durations; tests run them scaled.
 #[derive(Debug, Clone, Copy)]
-pub struct GateTiming {
+pub(crate) struct GateTiming {
     /// How long to wait for the memory.
     pub deadline: Duration,
     /// Without NVML: how long after the tree is gone.
@@ -22,7 +22,7 @@ impl Default for GateTiming {
 
 impl GateTiming {
     /// Everything `divisor` times shorter.
-    pub fn scaled(divisor: u32) -> GateTiming {
+    pub(crate) fn scaled(divisor: u32) -> GateTiming {
         let whole = GateTiming::default();
         GateTiming {
             deadline: whole.deadline / divisor.max(1),

@@ -16,11 +16,11 @@ use crate::state::RunOutcome;
 use std::time::Duration;
 
 /// A run that has gone on for so long is not started again from its beginning unasked.
-pub const FAR: Duration = Duration::from_secs(600);
+pub(super) const FAR: Duration = Duration::from_secs(600);
 
 /// Where a session stands when a run has ended.
 #[derive(Debug, Clone)]
-pub struct AutoSituation<'a> {
+pub(super) struct AutoSituation<'a> {
     /// How it ended.
     pub outcome: RunOutcome,
     /// Whether the user, or a signal from outside, asked for an end at any time.
@@ -43,7 +43,7 @@ pub struct AutoSituation<'a> {
 
 /// One remedy, or several together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// The remedies.
     pub remedies: Vec<RemedyId>,
     /// The command that they make.
@@ -60,7 +60,7 @@ pub struct Candidate {
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AutoDecision {
+pub(super) enum AutoDecision {
     /// Start this candidate.
     Relaunch(usize),
     /// Start nothing, and why not.
@@ -69,7 +69,7 @@ pub enum AutoDecision {
 
 /// Why nothing is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AutoVeto {
+pub(super) enum AutoVeto {
     /// The run did not end by running out of memory.
     NotOutOfMemory,
     /// The user, or a signal from outside, stopped it.
@@ -93,7 +93,7 @@ pub enum AutoVeto {
 }
 
 /// Decides.
-pub fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
+pub(super) fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
     match veto(situation, options) {
         Some(refusal) => AutoDecision::Refuse(refusal),
         None => choose(situation, options),

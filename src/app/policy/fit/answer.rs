@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Prints what was found on standard output; a reason for finding nothing goes to standard error.
 /// The exit status: 0 where something was found.
-pub fn say(fit: &Fit) -> i32 {
+pub(super) fn say(fit: &Fit) -> i32 {
     let found = match fit.answer {
         Some(SearchAnswer::Proven(value)) => Some((value, true)),
         Some(SearchAnswer::Expected(value)) => Some((value, false)),

@@ -16,7 +16,7 @@ use crate::measured::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY
 use crate::units::Bytes;
 
 /// Runs at most.
-pub const RUNS: usize = 3;
+pub(crate) const RUNS: usize = 3;
 
 /// Shares within this of each other are the same.
 const SAME: f64 = 0.02;
@@ -53,7 +53,7 @@ const EVEN_FROM: u64 = 64;
 
 /// What one run showed.
 #[derive(Debug, Clone)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// The value tried.
     pub value: u64,
     /// What was seen of its memory; its batch is the value.
@@ -70,7 +70,7 @@ pub struct Trial {
 
 /// The search so far.
 #[derive(Debug, Clone)]
-pub struct SizeSearch {
+pub(crate) struct SizeSearch {
     /// The value in the command.
     pub start: u64,
     /// What is left free.
@@ -89,7 +89,7 @@ pub struct SizeSearch {
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SearchStep {
+pub(crate) enum SearchStep {
     /// A run with this value.
     Run(u64),
     /// The search is over.
@@ -98,7 +98,7 @@ pub enum SearchStep {
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SearchAnswer {
+pub(crate) enum SearchAnswer {
     /// This one ran.
     Proven(u64),
     /// This one is expected to; the largest that ran is smaller.
@@ -120,7 +120,7 @@ enum IntervalEnd {
 
 impl SizeSearch {
     /// What follows the runs so far.
-    pub fn next(&self) -> SearchStep {
+    pub(crate) fn next(&self) -> SearchStep {
         match self.trials.as_slice() {
             [] => SearchStep::Run((self.start / 4).max(1).min(self.start)),
             [only] => self.second(only),

@@ -11,25 +11,25 @@ use crate::units::Bytes;
 const NEW: f64 = 1.01;
 
 /// So many times the steps asked for at most.
-pub const AT_MOST: u64 = 4;
+pub(crate) const AT_MOST: u64 = 4;
 
 /// What the run that goes on has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RunShown {
+pub(super) struct RunShown {
     most: Bytes,
     step: u64,
 }
 
 impl RunShown {
     /// After this many steps so much was held at the most, unallocated cache included.
-    pub fn take(&mut self, step: u64, held: Bytes) {
+    pub(super) fn take(&mut self, step: u64, held: Bytes) {
         if held > self.most.scale(NEW) {
             *self = RunShown { most: held, step };
         }
     }
 
     /// Whether that is enough, where so many steps were asked for.
-    pub fn is_enough(&self, step: u64, asked: u64) -> bool {
+    pub(super) fn is_enough(&self, step: u64, asked: u64) -> bool {
         let quiet = step >= self.step * 2;
         step >= asked && quiet || step >= asked.saturating_mul(AT_MOST)
     }

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use std::ops::Range;
 
 /// The dialog laid out.
-pub struct Body {
+pub(super) struct Body {
     /// Where its box is.
     pub rect: Rect,
     /// What stands in it.
@@ -36,7 +36,7 @@ const REMEDIES: usize = 3;
 const WIDEST: u16 = 118;
 
 /// Lays the dialog out.
-pub fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
+pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
     let width = width_within(area, WIDEST);
     let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);

@@ -15,7 +15,7 @@ const NAME: u16 = 26;
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
 /// The cause, what follows, and what holds the most.
-pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
+pub(super) fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let mut lines = cause(scene, width);
     let holding = record_lines(scene);
     if let Some(most) = holding.first() {
@@ -25,7 +25,7 @@ pub fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
 }
 
 /// Everything.
-pub fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
+pub(super) fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let mut lines = cause(scene, width);
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {

@@ -17,7 +17,12 @@ const WIDTH_FOR_WHOLE: u16 = 60;
 const EXPECTED: usize = 3;
 
 /// The lines, the one that could be left out first at the end.
-pub fn lines(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
+pub(super) fn lines(
+    theme: &Theme,
+    dialog: &OomDialog,
+    scene: &Scene,
+    width: u16,
+) -> Vec<StyledLine> {
     let mut lines = expected(theme, dialog, scene, width);
     lines.extend(command(theme, dialog, scene, width));
     lines.extend(meanwhile(scene, width));

@@ -12,7 +12,12 @@ use crate::units::Bytes;
 const LEAD: u16 = 6;
 
 /// One line for each remedy.
-pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Vec<StyledLine> {
+pub(super) fn lines(
+    theme: &Theme,
+    scene: &Scene,
+    dialog: &OomDialog,
+    width: u16,
+) -> Vec<StyledLine> {
     if scene.remedies.is_empty() {
         return vec![StyledLine::of(
             "No known remedy for this command: press v to edit it.",
@@ -29,7 +34,7 @@ pub fn lines(theme: &Theme, scene: &Scene, dialog: &OomDialog, width: u16) -> Ve
 }
 
 /// Whether the table has too little room for a remedy's title.
-pub fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
+pub(super) fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
     columns(&remedy.title) >= Widths::of(remedies, width).title
 }
 
@@ -153,7 +158,7 @@ impl VerdictForm {
 }
 
 /// Whether it fits, in the words of the table.
-pub fn verdict(expectation: &Expectation) -> (String, Tone) {
+pub(super) fn verdict(expectation: &Expectation) -> (String, Tone) {
     expected(expectation, VerdictForm::Full)
 }
 

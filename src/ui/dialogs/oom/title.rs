@@ -7,7 +7,7 @@ use crate::ui::scene::Scene;
 use crate::units::RunNumber;
 
 /// The dialog's title.
-pub fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
+pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     let state = scene.state;
     let run = state.run_numbered(number);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));

@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Draws the bar: each part as wide as its share, with its name and figure in it where they fit.
-pub fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
+pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let theme = &view.theme;
     let Some(device) = view.device(state) else {
         return;
