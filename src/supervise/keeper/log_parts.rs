@@ -46,7 +46,7 @@ impl LogParts {
 
     /// The same with something that is open already.
     #[cfg(test)]
-    pub fn on(file: File, path: PathBuf, limit: u64) -> LogParts {
+    pub(super) fn on(file: File, path: PathBuf, limit: u64) -> LogParts {
         LogParts {
             open: Some((file, 0)),
             ..LogParts::new(path, limit)

@@ -3,7 +3,7 @@
 
 /// Whose eyes.
 #[derive(Debug, Clone, Copy)]
-pub enum Eye {
+pub(super) enum Eye {
     Usual,
     Protanopia,
     Deuteranopia,
@@ -14,7 +14,7 @@ impl Eye {
     /// A colour (sRGB) as these eyes see it, in linear light. The matrices are those of Machado,
     /// Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision
     /// Deficiency" (2009), for a severity of 1.
-    pub fn sees(self, rgb: [u8; 3]) -> [f64; 3] {
+    pub(super) fn sees(self, rgb: [u8; 3]) -> [f64; 3] {
         let light = rgb.map(linear);
         let rows = match self {
             Eye::Usual => return light,
@@ -40,14 +40,14 @@ impl Eye {
 
 /// How far apart two colours in linear light are to the eye: Euclid's distance in Oklab
 /// (<https://bottosson.github.io/posts/oklab/>).
-pub fn distance(one: [f64; 3], other: [f64; 3]) -> f64 {
+pub(super) fn distance(one: [f64; 3], other: [f64; 3]) -> f64 {
     let [one, other] = [one, other].map(oklab);
     let squares = one.iter().zip(other).map(|(a, b)| (a - b).powi(2));
     squares.sum::<f64>().sqrt()
 }
 
 /// WCAG's contrast ratio of two colours, from 1 to 21.
-pub fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
+pub(super) fn contrast(one: [u8; 3], other: [u8; 3]) -> f64 {
     let luminance = |rgb: [u8; 3]| dot([0.2126, 0.7152, 0.0722], rgb.map(linear)) + 0.05;
     let [one, other] = [one, other].map(luminance);
     one.max(other) / one.min(other)

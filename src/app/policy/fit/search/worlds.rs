@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// One of them; what its fields are stands above the table.
 #[derive(Debug, Deserialize)]
-pub struct MeasuredLimit {
+pub(super) struct MeasuredLimit {
     pub name: String,
     #[serde(default)]
     pub held_out: bool,
@@ -18,7 +18,7 @@ pub struct MeasuredLimit {
 }
 
 /// All of them.
-pub fn worlds() -> Vec<MeasuredLimit> {
+pub(super) fn worlds() -> Vec<MeasuredLimit> {
     #[derive(Deserialize)]
     struct Table {
         limit: Vec<MeasuredLimit>,
