@@ -7,6 +7,7 @@
 
 mod ledger;
 mod staging;
+mod yardstick;
 
 mod death;
 mod disk;

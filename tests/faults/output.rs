@@ -141,9 +141,10 @@ fn fault_08_a_full_screen_program_is_shown_and_leaves_nothing() {
 
 #[test]
 fn fault_09_questions_without_end_from_who_never_reads() {
-    let mut training = Scene::new().screen(&["raw", "soup:where:100000", "shout", "until:go"]);
-    training.terminal().wait_for("<<HERE>>", PATIENCE);
+    let mut training = Scene::new().screen(&["raw", "nag:enough", "shout", "until:go"]);
     training.wait_note("bytes of key input were dropped");
+    training.make("enough");
+    training.terminal().wait_for("<<HERE>>", PATIENCE);
     training.go();
     training.finish(SUCCESS);
     let said = training.notes().matches("were dropped").count();

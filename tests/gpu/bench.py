@@ -3,8 +3,8 @@
 
     python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...]
 
-GPU-bound: whole processes in turn, bare and under oomph. Launch-bound: inside one process, the probe
-off, on and recording lines in shuffled blocks. Watching: the front's and the keeper's own cost, screen up.
+GPU-bound: whole processes in turn, bare and under oomph. Inside: each part of the probe in shuffled
+blocks of one process. Watching: the front's and the keeper's own cost, screen up.
 """
 import argparse
 import json
@@ -49,21 +49,22 @@ def gpu_bound(oomph):
     )
 
 
-def launch_bound(oomph):
-    program = ["python3", str(PROGRAMS / "launch_bound.py")]
-    said = json.loads(output_of([oomph, "--headless", "--no-record", *program]).splitlines()[-1])
-    took = said["milliseconds"]
-
-    def ratio(of):
-        low, high = said[of]["quartiles"]
-        return f"{said[of]['median']:.4f} (quartiles {low:.4f}–{high:.4f})"
-
-    lines = "recorded" if said["lines_while_on"] else "not recorded"
-    return (
-        f"off {took['off']:.3f} ms, on {took['on']:.3f} ms (lines {lines}), recording lines "
-        f"{took['recording']:.3f} ms; on/off {ratio('on')} (≤ 1.01), recording/off "
-        f"{ratio('recording')}, {said['rounds']} rounds, {said['allocations_a_step']} allocations a step"
-    )
+def inside(oomph):
+    """Each part of the probe against none, within one process (`programs/probe_cost.py`)."""
+    said = []
+    for kind in ("launches", "autocast", "gpu"):
+        program = ["python3", str(PROGRAMS / "probe_cost.py"), kind]
+        found = json.loads(output_of([oomph, "--headless", "--no-record", *program]).splitlines()[-1])
+        ratios = ", ".join(
+            f"{name} {of['ratio']:.4f} ({of['low']:.4f}–{of['high']:.4f})"
+            for name, of in found["ratios"].items()
+        )
+        said.append(
+            f"{kind}: bare {found['milliseconds']['off']:.3f} ms, "
+            f"{found['allocations_a_step']} allocations a step; {ratios}; lines recorded in "
+            f"{found['lines_while_on']:.0%} of its blocks"
+        )
+    return "; ".join(said) + " (on ≤ 1.005)"
 
 
 def ticks(pid):
@@ -131,7 +132,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=[])
     args = parser.parse_args()
     oomph = str(pathlib.Path(args.oomph).resolve())
-    for function in (gpu_bound, launch_bound, watching):
+    for function in (gpu_bound, inside, watching):
         if not args.only or any(word in function.__name__ for word in args.only):
             print(f"{function.__name__}: {function(oomph)}", flush=True)
 

@@ -12,6 +12,7 @@
 //! | `lines:N` | N numbered lines of 80 bytes |
 //! | `bars:N` | N updates of two nested progress bars, with `\r` and `ESC[A` |
 //! | `soup:KIND[:N]` | bytes that are no text: see `soup.rs` |
+//! | `nag:FILE` | asks its terminal where the cursor is, a hundred times a turn, until FILE is there |
 //! | `until:FILE` | turns (of 1 ms) until FILE is there |
 //! | `chatter:FILE` | the same, with a numbered line each turn |
 //! | `turns:N` | N turns |
@@ -78,6 +79,13 @@ impl Trainer {
             "lines" => (0..number()).for_each(|_| self.line()),
             "bars" => self.bars(number()),
             "soup" => self.soup(rest),
+            "nag" => {
+                let hundred = soup::of("where").repeat(100);
+                self.turn_while(|_| {
+                    say(1, &hundred);
+                    !Path::new(rest).exists()
+                });
+            }
             "until" => self.turn_while(|_| !Path::new(rest).exists()),
             "chatter" => {
                 while !Path::new(rest).exists() {
