@@ -16,6 +16,7 @@ mod launchers;
 mod namespaces;
 mod nvml;
 mod output;
+mod people;
 mod relaunch;
 mod signals;
 mod table;

@@ -190,7 +190,7 @@ fn quitting_asks_and_can_stop_the_training() {
         question.contains("leave") || question.contains("running"),
         "{question}"
     );
-    terminal.press("s");
+    terminal.press(Key::Ctrl('x'));
     let exit = terminal.exit(A_RUN);
     assert!(!exit.is_success(), "{exit:?}");
     terminal.marker().wait_gone(A_RUN);

@@ -1,6 +1,7 @@
 //! What is displayed: the screen or plain output, what is typed, and the words that wait for the
 //! end. Whatever terminal there was may be gone at any time.
 
+mod burst;
 pub(super) mod keyboard;
 pub(super) mod mode;
 mod prompt;
@@ -12,6 +13,7 @@ use super::session::Session;
 use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Theme};
 use crate::units::{Moment, Pid};
+use burst::{Burst, Stroke};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use keyboard::Typed;
 use mode::Mode;
@@ -20,12 +22,16 @@ use screen::{Due, Screen, terminal_size};
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use type_ahead::TypeAhead;
 
 /// Recent output begins in the middle of a line, and perhaps of an escape sequence: where there is
 /// this much of it, that line is left out.
 const WHOLE_LINES_FROM: usize = 32 << 10;
+
+/// How long after `l` a further letter shows that it was none: as in `qlogin`.
+const LEAVE_AFTER: Duration = Duration::from_millis(400);
 
 /// The terminal of one front.
 pub(super) struct Display {
@@ -41,6 +47,9 @@ pub(super) struct Display {
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
+    burst: Burst,
+    /// To leave the training running: carried out once no further letter shows that `ql` began a word.
+    leaving: Option<Moment>,
     prompt: Prompt,
     /// What is being waited for, in words.
     waiting: Option<String>,
@@ -61,6 +70,8 @@ impl Display {
             is_plain: false,
             typed: None,
             type_ahead: TypeAhead::default(),
+            burst: Burst::default(),
+            leaving: None,
             prompt: Prompt::default(),
             waiting: None,
             last_byte: b'\n',
@@ -149,15 +160,58 @@ impl Display {
             }
         }
         let view = &mut self.screen.as_mut()?.view;
+        let (burst, leaving) = (&mut self.burst, &mut self.leaving);
+        let now = session.clock.now();
         session.with_scene(self.waiting.as_deref(), |scene| match event {
-            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => view.key(key, scene),
-            TerminalEvent::Paste(text) => view.paste(&text),
+            TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
+                *leaving = None;
+                let stroke = match scene.is_running() && view.mode().takes_commands() {
+                    true => burst.pressed(&key, now),
+                    false => {
+                        burst.end();
+                        Stroke::Key
+                    }
+                };
+                match stroke {
+                    Stroke::Key => {}
+                    Stroke::Text => {
+                        view.took_text(scene);
+                        return None;
+                    }
+                    Stroke::Abort => {
+                        view.held_interrupt(scene);
+                        return None;
+                    }
+                }
+                let effect = view.key(key, scene);
+                if matches!(
+                    effect,
+                    Some(Effect::Quit {
+                        stop_training: false
+                    })
+                ) {
+                    *leaving = Some(now + LEAVE_AFTER);
+                    return None;
+                }
+                effect
+            }
+            TerminalEvent::Paste(text) => view.paste(&text, scene),
             TerminalEvent::Mouse(mouse) => view.mouse(mouse, scene),
             TerminalEvent::Key(_)
             | TerminalEvent::Resize(..)
             | TerminalEvent::FocusGained
             | TerminalEvent::FocusLost => None,
         })
+    }
+
+    /// When a wish to leave is to be carried out.
+    pub(super) fn leave_due(&self) -> Option<Moment> {
+        self.leaving
+    }
+
+    /// Whether it is to be carried out now.
+    pub(super) fn takes_leave(&mut self, now: Moment) -> bool {
+        self.leaving.take_if(|due| now >= *due).is_some()
     }
 
     /// Opens the dialog though no memory ran out: the last run rejected a change.

@@ -81,8 +81,10 @@ pub enum Action {
     Slower,
     /// Takes the selected remedy into the combination, or out of it.
     Combine,
-    /// Starts the next run.
+    /// Starts the next run, where none runs.
     Relaunch,
+    /// Stops the training that runs, and starts the next run.
+    StopAndRelaunch,
     /// More of the diagnosis, or less.
     Details,
     /// Leaves a dialog.

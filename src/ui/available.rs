@@ -56,7 +56,9 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
             live && view.output.search().is_some()
         }
-        Action::EditCommand | Action::Relaunch => live && run.is_some() && scene.waiting.is_none(),
+        Action::EditCommand => can_relaunch(scene),
+        Action::Relaunch => can_relaunch(scene) && !scene.is_running(),
+        Action::StopAndRelaunch => can_relaunch(scene) && scene.is_running(),
         Action::Combine => {
             let mut remedies = scene.remedies.iter();
             live && remedies.any(|r| matches!(r.availability, Availability::Offered))
@@ -68,6 +70,10 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::PlayOrPause | Action::Faster | Action::Slower => !live,
     }
+}
+
+fn can_relaunch(scene: &Scene) -> bool {
+    scene.replay.is_none() && scene.state.run().is_some() && scene.waiting.is_none()
 }
 
 /// Whether footer and help name an action: where it is available and its words are true. Ctrl-C

@@ -33,6 +33,21 @@ pub enum InputMode {
     Typing,
 }
 
+impl InputMode {
+    /// Whether letters are commands here, not letters of a field or the training's.
+    pub(crate) fn takes_commands(self) -> bool {
+        match self {
+            InputMode::Watching
+            | InputMode::Oom
+            | InputMode::Quitting
+            | InputMode::Stopping
+            | InputMode::Helping
+            | InputMode::Selecting => true,
+            InputMode::Editing | InputMode::Searching | InputMode::Typing => false,
+        }
+    }
+}
+
 /// A key of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {

@@ -13,8 +13,9 @@ use super::dialogs;
 use super::keymap::{self, InputMode};
 use super::layout;
 use super::scene::Scene;
+use super::theme::UNICODE;
 use super::typing;
-use super::view::{Keyboard, View};
+use super::view::{Keyboard, Notice, View};
 use crate::recognize::{LaunchEnvironment, batch_of, recognise};
 use crate::state::{RunOutcome, State};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
@@ -81,10 +82,18 @@ impl View {
         let mode = self.mode();
         let mut means = keymap::actions(mode, &key).peekable();
         if means.peek().is_some() {
-            let action = means.find(|action| is_available(self, *action, scene))?;
-            return actions::act(self, action, scene);
+            let action = means.find(|action| is_available(self, *action, scene));
+            let must_stop = is_available(self, Action::StopAndRelaunch, scene);
+            return match (action, &mut self.dialog) {
+                (Some(action), _) => actions::act(self, action, scene),
+                (None, Some(Dialog::Edit(editor))) if must_stop => {
+                    editor.error = Some(must_stop_first());
+                    None
+                }
+                (None, _) => None,
+            };
         }
-        let may_relaunch = is_available(self, Action::Relaunch, scene);
+        let may_relaunch = is_available(self, Action::EditCommand, scene);
         match (mode, &mut self.dialog) {
             (InputMode::Typing, _) => {
                 let application = self.output.screen().application_cursor();
@@ -104,8 +113,24 @@ impl View {
         None
     }
 
+    /// Takes it that the last keys were a line of text which somebody meant for another window.
+    pub fn took_text(&mut self, scene: &Scene) {
+        if matches!(
+            self.dialog,
+            Some(Dialog::Quit | Dialog::Stop | Dialog::Help(_))
+        ) {
+            self.dialog = None;
+        }
+        self.notice = Some((Notice::Text, scene.state.now));
+    }
+
+    /// Takes it that Ctrl-C ended such a line.
+    pub fn held_interrupt(&mut self, scene: &Scene) {
+        self.notice = Some((Notice::HeldInterrupt, scene.state.now));
+    }
+
     /// Takes pasted text.
-    pub fn paste(&mut self, text: &str) -> Option<Effect> {
+    pub fn paste(&mut self, text: &str, scene: &Scene) -> Option<Effect> {
         match (self.mode(), &mut self.dialog) {
             (InputMode::Typing, _) => {
                 let bracketed = self.output.screen().bracketed_paste();
@@ -119,6 +144,7 @@ impl View {
                 let first = text.lines().next().unwrap_or_default();
                 output::edit_search(self, |line| line.paste(first));
             }
+            (_, _) if scene.is_running() => self.took_text(scene),
             (_, _) => {}
         }
         None
@@ -157,6 +183,14 @@ impl View {
             .then(|| actions::act(self, action, scene))
             .flatten()
     }
+}
+
+/// Why Enter in the editor starts nothing.
+fn must_stop_first() -> String {
+    let mut bindings = keymap::bindings(InputMode::Editing);
+    let stops = bindings.find(|binding| binding.action == Action::StopAndRelaunch);
+    let key = stops.map_or(String::new(), |stops| keymap::names(stops.keys, &UNICODE));
+    format!("the training is still running: {key} stops it and starts this command")
 }
 
 fn read_batches(view: &mut View, state: &State) {

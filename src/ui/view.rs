@@ -54,6 +54,10 @@ pub(super) enum Notice {
     Copied,
     /// Another theme was put on.
     Theme,
+    /// A line of text was typed, which goes nowhere.
+    Text,
+    /// Ctrl-C at the end of such a line was not sent.
+    HeldInterrupt,
 }
 
 /// How long a notice stands.

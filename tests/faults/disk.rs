@@ -1,7 +1,7 @@
 //! D: the disk, limits, descriptors, time.
 
 use crate::faults::staging::{Scene, View, trainer};
-use crate::harness::{PATIENCE, wait_until};
+use crate::harness::{Key, PATIENCE, wait_until};
 use oomph::event::Exit;
 use std::process::Command;
 
@@ -193,7 +193,7 @@ fn fault_58_a_clock_on_the_wall_that_jumps() {
     training.terminal().press('K');
     training.terminal().wait_for("kill now", PATIENCE);
     let began = std::time::Instant::now();
-    training.terminal().press('s');
+    training.terminal().press(Key::Ctrl('x'));
     training.terminal().wait_for("stopping", PATIENCE);
     training.put("offset", "86400");
     training.finish(Exit::Signal(9));

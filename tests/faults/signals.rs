@@ -224,7 +224,7 @@ fn fault_25_ten_terms_are_one() {
 fn stop_on_screen(training: &mut Training) {
     training.terminal().press('K');
     training.terminal().wait_for("kill now", PATIENCE);
-    training.terminal().press('s');
+    training.terminal().press(Key::Ctrl('x'));
 }
 
 #[test]

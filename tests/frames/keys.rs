@@ -116,12 +116,15 @@ fn keys_that_ask_for_something_ask_for_that() {
         ),
         ("oom-capacity", &[Char('q')], quit(true)),
         ("steady", &[Char('q')], None),
-        ("steady", &[Char('q'), Char('s')], quit(true)),
+        ("steady", &[Char('q'), Char('s')], None),
+        ("steady", &[Char('q'), Enter], None),
         ("steady", &[Char('q'), Char('l')], quit(false)),
         ("steady", &[Char('q'), Char('q')], None),
-        ("steady", &[Char('K'), Char('s')], Some(Effect::Stop)),
-        ("steady", &[Char('K'), Char('k')], Some(Effect::Kill)),
-        ("steady", &[Char('r'), Enter], relaunch(&[])),
+        ("steady", &[Char('K'), Enter], None),
+        ("steady", &[Char('K'), Char('k')], None),
+        ("steady", &[Char('r'), Enter], None),
+        ("hanging", &[Enter], None),
+        ("hanging", &[Char('b')], None),
         (
             "steady",
             &[Char('i'), Char('x')],
@@ -149,6 +152,40 @@ fn keys_that_ask_for_something_ask_for_that() {
         }
         assert_eq!(effect, expected, "{name}: {keys:?}");
     }
+}
+
+#[test]
+fn what_ends_a_running_training_takes_a_key_that_is_in_no_text() {
+    let ends = |name, keys: &[KeyCode], last| {
+        let (story, mut view) = staged(name);
+        for key in keys {
+            press(&story, &mut view, *key);
+        }
+        control(&story, &mut view, last)
+    };
+    let quit = Effect::Quit {
+        stop_training: true,
+    };
+    assert_eq!(ends("quit", &[], 'x'), Some(quit));
+    assert_eq!(ends("stop", &[], 'x'), Some(Effect::Stop));
+    assert_eq!(ends("stop", &[], 'k'), Some(Effect::Kill));
+    let again = ends("steady", &[KeyCode::Char('r')], 'x');
+    assert!(matches!(again, Some(Effect::Relaunch { .. })), "{again:?}");
+    let chosen = ends("hanging", &[KeyCode::Char('e')], 'x');
+    let Some(Effect::Relaunch { remedies, .. }) = chosen else {
+        panic!("{chosen:?}");
+    };
+    assert_eq!(remedies, [RemedyId::ExpandableSegments]);
+    assert_eq!(ends("oom-capacity", &[], 'x'), None, "nothing runs");
+}
+
+#[test]
+fn enter_in_the_editor_says_how_a_running_training_is_relaunched() {
+    let (story, mut view) = staged("steady");
+    press(&story, &mut view, KeyCode::Char('r'));
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(text.contains("Ctrl-X stops it and starts this"), "{text}");
 }
 
 #[test]

@@ -42,6 +42,44 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    fn no_line_of_text_ends_or_restarts_a_training(
+        lines in prop::collection::vec("[ -~]{0,40}[\n\t]", 200),
+        case in prop::sample::select(vec!["steady", "hanging", "eight-ranks", "edit", "quit", "stop"]),
+        pasted in any::<bool>(),
+    ) {
+        let case = CASES.iter().find(|other| other.name == case).unwrap();
+        let mut story = case.told();
+        story.remedies = crate::frames::offers::remedies();
+        let mut view = case.show(&story, Theme::full(), 100, 30);
+        prop_assume!(story.scene(|scene| scene.is_running()));
+        for line in lines {
+            if pasted {
+                let effect = story.scene(|scene| view.paste(&line, scene));
+                prop_assert!(matches!(effect, None | Some(Effect::Input(_))), "{:?}", effect);
+            }
+            for c in line.chars() {
+                let code = match c {
+                    '\n' => KeyCode::Enter,
+                    '\t' => KeyCode::Tab,
+                    c => KeyCode::Char(c),
+                };
+                let key = KeyEvent::new(code, KeyModifiers::NONE);
+                let effect = story.scene(|scene| view.key(key, scene));
+                let is_harmless = match &effect {
+                    Some(Effect::Relaunch { .. } | Effect::Interrupt | Effect::Stop | Effect::Kill) => false,
+                    Some(Effect::Quit { stop_training }) => !stop_training,
+                    Some(_) | None => true,
+                };
+                prop_assert!(is_harmless, "{:?} of {:?}", effect, line);
+                if view.mode() == InputMode::Typing {
+                    let back = KeyEvent::new(KeyCode::Char(']'), KeyModifiers::CONTROL);
+                    story.scene(|scene| view.key(back, scene));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_keys_on_any_screen_do_no_harm(
         case in 0..CASES.len(),
         presses in prop::collection::vec((keys(), 1u16..160, 1u16..50), 1..40),

@@ -18,9 +18,10 @@ const LISTENS: &str = "trap ': > \"$0.interrupted\"' INT\n\
 
 /// Runs out of memory above a batch of 32.
 const RUNS_OUT: &str = "import sys\n\
+    def end(words):\n    if '--hang' not in sys.argv: sys.exit(words)\n    print(words)\n    sys.stdin.read()\n\
     batch = int(sys.argv[sys.argv.index('--batch-size') + 1])\n\
     if batch <= 32:\n    print('this fits')\n    sys.stdin.read()\n\
-    sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a '\n\
+    end('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a '\n\
     'total capacity of 23.60 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this '\n\
     'process has 22.40 GiB memory in use. Of the allocated memory 21.50 GiB is allocated by '\n\
     'PyTorch, and 310.00 MiB is reserved by PyTorch but unallocated.')\n";
@@ -32,6 +33,8 @@ pub enum Stage {
     Live,
     /// A dialog about a run that has ended.
     Oom,
+    /// A program that has run out of memory and hangs.
+    Hanging,
     /// A recording being played.
     Replay,
     /// A recording of two runs, played to its end.
@@ -67,11 +70,18 @@ impl Session {
                 let argv = vec!["--no-record".into(), "sh".into(), path("listens.sh")];
                 (argv, ["row-120", "GPU 0"])
             }
-            Stage::Oom => {
+            Stage::Oom | Stage::Hanging => {
                 fs::write(path("train.py"), RUNS_OUT).expect("a program");
                 let argv = ["--no-record", "--no-nvml", "python3"].map(String::from);
                 let train = [path("train.py"), "--batch-size".into(), "64".into()];
-                (argv.into_iter().chain(train).collect(), [DIALOG, "q quit"])
+                let argv = argv.into_iter().chain(train);
+                match stage {
+                    Stage::Hanging => {
+                        let argv = argv.chain(["--hang".into()]);
+                        (argv.collect(), ["o why and what to do", "q quit"])
+                    }
+                    _ => (argv.collect(), [DIALOG, "q quit"]),
+                }
             }
             Stage::TwoRuns => {
                 fs::write(path("two.jsonl"), two_runs()).expect("a recording");

@@ -321,6 +321,14 @@ fn detailed(after: Seen) -> Trial {
 fn out_of_memory(action: Action) -> Trial {
     match action {
         Action::Relaunch => oom(vec![], Text("this fits")),
+        Action::StopAndRelaunch => trial(
+            Stage::Hanging,
+            typed(vec![
+                ("o", Text("b smaller batch")),
+                ("b", Screen(|screen| points_at(screen, "smaller batch"))),
+            ]),
+            Text("this fits"),
+        ),
         Action::Combine => oom(vec![], Screen(|screen| points_at(screen, "● b"))),
         Action::EditCommand => oom(vec![], Text("Relaunch with this command")),
         Action::Details => oom(vec![], Changed(|before, now| boxed(before) < boxed(now))),
@@ -349,6 +357,15 @@ fn editing(action: Action) -> Trial {
     let edit = |after| oom(vec![("v", Text("Relaunch with this command"))], after);
     match action {
         Action::Relaunch => edit(Text("this fits")),
+        Action::StopAndRelaunch => live(
+            vec![("r", Text("(stops run 1 first)"))],
+            Screen(|screen| {
+                screen
+                    .lines()
+                    .next()
+                    .is_some_and(|header| header.contains("run 2"))
+            }),
+        ),
         Action::Back => edit(Text(DIALOG)),
         action => without(InputMode::Editing, action),
     }

@@ -79,7 +79,7 @@ impl Front {
         }
     }
 
-    fn quit(&mut self, stop_training: bool) {
+    pub(super) fn quit(&mut self, stop_training: bool) {
         match self.link.phase() {
             SessionPhase::Running { .. } if stop_training => {
                 self.link.end_with_run();

@@ -39,6 +39,7 @@ impl Front {
             soonest,
             self.display.next_frame(),
             self.display.prompt_due(),
+            self.display.leave_due(),
         ]
         .into_iter()
         .flatten()
@@ -59,6 +60,9 @@ impl Front {
         self.decide_when_known(now);
         self.pass_gate(now);
         self.unpark();
+        if self.display.takes_leave(now) {
+            self.quit(false);
+        }
         let trainer = self.session.state.run().map(|run| run.pid);
         self.display.look_for_prompt(now, trainer);
         let is_stopping = self.display.waiting().is_some();

@@ -114,18 +114,22 @@ impl OomDialog {
         }
     }
 
-    /// A remedy's own key: relaunch with it, and with what is chosen already.
-    pub(crate) fn remedy_key(&self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
+    /// A remedy's own key: relaunch with it, and with what is chosen already. While a training runs
+    /// it is only selected.
+    pub(crate) fn remedy_key(&mut self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
         let KeyCode::Char(c) = key.code else {
             return None;
         };
         if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
             return None;
         }
-        let remedy = scene
-            .remedies
-            .iter()
-            .find(|r| r.key == c && is_offered(r))?;
+        let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
+        let at = scene.remedies.iter().position(of_key)?;
+        if scene.is_running() {
+            self.selected = at;
+            return None;
+        }
+        let remedy = &scene.remedies[at];
         let mut remedies = self.chosen.clone();
         if !remedies.contains(&remedy.id) {
             remedies.push(remedy.id);

@@ -22,7 +22,7 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, tit
     };
     let width = |answers: &[(String, &str)]| {
         let widest = answers.iter().map(|(_, words)| columns(words)).max();
-        (widest.unwrap_or(0) + 12).max(columns(title) + 8)
+        (widest.unwrap_or(0) + 14).max(columns(title) + 8)
     };
     let answers = [
         answers(|binding| binding.help),
@@ -41,7 +41,7 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, tit
     let first = u16::from(inside.height > answers.len() as u16);
     for (row, (key, words)) in (first..).zip(answers.iter()) {
         let mut pen = Pen::new(buf, theme, inside, row);
-        pen.text(key, Tone::Accent).to(inside.x + 6);
+        pen.text(key, Tone::Accent).to(inside.x + 8);
         pen.rest(words, Tone::Text);
     }
 }

@@ -9,6 +9,9 @@ const UP: &[Key] = &[Key::code(KeyCode::Up), Key::plain('k')];
 const DOWN: &[Key] = &[Key::code(KeyCode::Down), Key::plain('j')];
 const BACK: &[Key] = &[Key::code(KeyCode::Esc)];
 const INTERRUPT: &[Key] = &[Key::control('c')];
+/// What ends or restarts a training that runs: a key that no text contains, so that a line meant for
+/// a shell cannot do it.
+const END: &[Key] = &[Key::control('x')];
 
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
@@ -57,6 +60,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('q')], Action::Quit, "quit", "quit (asks while the training runs)"),
 
     bind(InputMode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies (or press a remedy's key)"),
+    bind(InputMode::Oom, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, relaunch with the selected remedies"),
     bind(InputMode::Oom, &[Key::plain(' ')], Action::Combine, "combine", "combine the selected remedy with others"),
     bind(InputMode::Oom, &[Key::plain('v')], Action::EditCommand, "edit", "edit the command first"),
     bind(InputMode::Oom, &[Key::plain('d')], Action::Details, "details", "the numbers, the lines with the most live memory, the stack"),
@@ -72,17 +76,18 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Oom, &[Key::plain('q')], Action::Quit, "quit", "quit"),
     bind(InputMode::Oom, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
 
-    bind(InputMode::Editing, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "start this command (stops a running training first)"),
+    bind(InputMode::Editing, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "start this command"),
+    bind(InputMode::Editing, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, start this command"),
     bind(InputMode::Editing, BACK, Action::Back, "back", "back without changes"),
     bind(InputMode::Editing, INTERRUPT, Action::Back, "", "back without changes"),
 
-    bind(InputMode::Quitting, &[Key::plain('s'), Key::code(KeyCode::Enter)], Action::QuitAndStop, "stop the training", "quit and stop the training"),
+    bind(InputMode::Quitting, END, Action::QuitAndStop, "stop the training", "quit and stop the training"),
     bind(InputMode::Quitting, &[Key::plain('l')], Action::QuitAndLeave, "leave it running", "quit and leave the training running"),
     bind(InputMode::Quitting, &[Key::code(KeyCode::Esc), Key::plain('q'), Key::plain('c')], Action::Back, "cancel", "keep watching"),
     bind(InputMode::Quitting, INTERRUPT, Action::Interrupt, "", "send SIGINT to the training"),
 
-    bind(InputMode::Stopping, &[Key::plain('s'), Key::code(KeyCode::Enter)], Action::Stop, "stop", "SIGTERM, then SIGKILL"),
-    bind(InputMode::Stopping, &[Key::plain('k')], Action::Kill, "kill now", "SIGKILL now"),
+    bind(InputMode::Stopping, END, Action::Stop, "stop", "SIGTERM, then SIGKILL"),
+    bind(InputMode::Stopping, &[Key::control('k')], Action::Kill, "kill now", "SIGKILL now"),
     bind(InputMode::Stopping, &[Key::code(KeyCode::Esc), Key::plain('q'), Key::plain('c')], Action::Back, "cancel", "let it run"),
     bind(InputMode::Stopping, INTERRUPT, Action::Interrupt, "", "send SIGINT to the training"),
 

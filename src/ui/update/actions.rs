@@ -101,7 +101,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
                 };
             }
         }
-        Action::Relaunch => return relaunch(view, scene),
+        Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
         Action::Back => back(view, scene),
         Action::QuitAndStop => return Some(QUIT),
         Action::QuitAndLeave => {
