@@ -8,6 +8,8 @@ mod amp;
 mod batch;
 mod checkpointing;
 mod device;
+mod draft;
+mod edit;
 mod effect;
 mod expandable_segments;
 mod expectation;
@@ -31,7 +33,7 @@ mod verify;
 mod wait;
 mod workers;
 
-pub use crate::recognize::Edit;
+pub use edit::{Edit, FileEdit};
 pub use effect::{NeedFrom, RemedyAction, RemedyEffect};
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::RemedyInputs;

@@ -30,7 +30,13 @@ pub(crate) struct Token<'a> {
     pub from: usize,
 }
 
-impl Token<'_> {
+impl<'a> Token<'a> {
+    /// The whole of it as a value.
+    pub(crate) fn value(&self) -> Value<'a> {
+        let Token { text, at, from } = *self;
+        Value { text, at, from }
+    }
+
     /// Whether a parser would take it for an option: a dash, then no number, and no space in its
     /// name (argparse takes `--a 1 --b 2` in one word for a value).
     pub(crate) fn is_option(&self) -> bool {
@@ -90,6 +96,22 @@ impl Hit<'_> {
             _ => self.token + 1,
         }
     }
+}
+
+/// A place where words can be put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InsertPoint {
+    /// Before the word at this place.
+    Before(usize),
+    /// Inside a word that holds arguments.
+    Inside {
+        /// The word.
+        at: usize,
+        /// Its byte before which they go.
+        from: usize,
+        /// What stands before each of them.
+        separator: char,
+    },
 }
 
 /// A name to look for, as the data files write it.

@@ -1,28 +1,98 @@
-//! A smaller batch, the effective batch kept where the program can accumulate gradients.
+//! Where a command says its batch, and what goes with it: how it accumulates gradients, what a new
+//! value must keep to, how each number is written back. Nothing is edited here.
 //!
 //! A known program's entry says which argument counts and how accumulation is counted (`known`);
 //! for any other the families of spelling are asked (`unknown`), and where two readings are possible
-//! nothing is edited.
+//! there is none.
 
-mod accumulation;
 mod deepspeed;
-mod demands;
-mod edit;
-mod in_file;
 mod known;
+mod steps;
 mod unknown;
 
-use super::argument::Arguments;
-use super::argument::{Hit, Name};
-use super::environment::LaunchEnvironment;
+use super::argument::{Arguments, Hit, InsertPoint, Name, Value};
+use super::environment::{ConfigFile, LaunchEnvironment};
 use super::family;
+use super::file::FoundValue;
 use super::program::{ProgramEntry, Scope};
 use super::recognition::{Recognised, arguments_of, opened};
 use super::spellings::BatchArgument;
 use crate::command::CommandLine;
-pub(crate) use edit::{BatchEdit, Kept};
 
-/// The batch of a command.
+/// The batch of a command and all that a smaller one depends on.
+#[derive(Debug)]
+pub(crate) struct BatchSource<'a> {
+    /// The numbers that say what a device takes at once, the one that counts first. None where the
+    /// program divides a batch by its steps.
+    pub sizes: Vec<Knob<'a>>,
+    /// The numbers that count the micro-batches of an optimizer step.
+    pub steps: Vec<Knob<'a>>,
+    /// What a device takes at once.
+    pub at_once: u64,
+    /// What becomes of the batch of an optimizer step.
+    pub whole: WholeBatch,
+    /// Among how many devices a size is split, where the parts must be equal.
+    pub split_among: u64,
+    /// What is counted, if not samples.
+    pub unit: Option<&'a str>,
+    /// The file that says the batch, where the command does not.
+    pub file: Option<&'a ConfigFile>,
+}
+
+/// A number, and how another is written in its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Knob<'a> {
+    /// Its name, as typed.
+    pub name: String,
+    /// What it is.
+    pub value: u64,
+    /// Where it stands.
+    pub place: Place<'a>,
+    /// An argument below which it must not fall, and its value.
+    pub least: Option<(&'a str, u64)>,
+}
+
+/// Where a number stands.
+#[derive(Debug, Clone)]
+pub(crate) enum Place<'a> {
+    /// In a word of the command.
+    Word(Value<'a>),
+    /// In a variable that was typed before the command.
+    Variable(&'a str),
+    /// In a file that the command names.
+    File(&'a ConfigFile, FoundValue),
+    /// Nowhere that is edited: words are added that say it.
+    Added(Addition),
+}
+
+/// Words to be added, with a number at their end.
+#[derive(Debug, Clone)]
+pub(crate) struct Addition {
+    /// The words; the number continues the last.
+    pub words: Vec<String>,
+    /// Where they go.
+    pub gap: InsertPoint,
+}
+
+/// The batch of an optimizer step.
+#[derive(Debug)]
+pub(crate) enum WholeBatch {
+    /// What a device takes at once times the steps.
+    Follows,
+    /// It is said beside them and stays: the parts must fill it.
+    Fixed {
+        /// What says it.
+        name: String,
+        /// What it is.
+        value: u64,
+        /// What a device's parts of it must fill, where no steps are counted.
+        parts_of: u64,
+    },
+    /// The program keeps it, as these words say.
+    Kept(String),
+}
+
+/// The batch of a command, for the eye.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// What it is.
@@ -36,91 +106,146 @@ pub struct Batch {
 /// The batch that a command says, if one can be read.
 pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Batch> {
     let arguments = arguments_of(command, &recognised.anatomy);
-    let read = |hit: Hit<'_>, scope| {
-        Some(Batch {
-            value: count(&hit).ok()?,
-            scope,
-            argument: hit.name.to_string(),
-        })
+    let arguments = opened(arguments, recognised.known).ok()?;
+    let (level, hit) = *candidates(&arguments, recognised.known).first()?;
+    let scope = match level {
+        BatchArgument::Micro | BatchArgument::Plain | BatchArgument::Divided => Scope::Micro,
+        BatchArgument::Total => Scope::Global,
+        BatchArgument::Unsure => return None,
     };
+    let knob = Knob::of(&hit).ok()?;
+    Some(Batch {
+        value: knob.value,
+        scope,
+        argument: knob.name,
+    })
+}
+
+/// Every argument that may say the batch, the one that counts first.
+pub(crate) fn candidates<'a>(
+    arguments: &Arguments<'a>,
+    known: Option<&ProgramEntry>,
+) -> Vec<(BatchArgument, Hit<'a>)> {
+    let Some(entry) = known else {
+        let mut found = family::batches(arguments);
+        found.reverse();
+        found.sort_by_key(|(level, _)| *level);
+        return found;
+    };
+    let level = match entry.batch.scope {
+        Scope::Micro => BatchArgument::Micro,
+        Scope::Global => BatchArgument::Total,
+    };
+    let names = entry.batch.names.iter();
+    names
+        .flat_map(|name| hits(arguments, name, entry).into_iter().rev())
+        .map(|hit| (level, hit))
+        .collect()
+}
+
+/// Where the batch of a command stands, or why none can be changed.
+pub(crate) fn source<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'a>,
+    launch: &LaunchEnvironment<'a>,
+) -> Result<BatchSource<'a>, String> {
+    if let Some(reason) = &recognised.closed {
+        return Err(reason.clone());
+    }
+    let arguments = arguments_of(command, &recognised.anatomy);
+    let arguments = opened(arguments, recognised.known)?;
     match recognised.known {
-        Some(entry) => {
-            let arguments = opened(arguments, entry).ok()?;
-            let hit = entry
-                .batch
-                .names
-                .iter()
-                .find_map(|n| last(&arguments, n, entry))?;
-            read(hit, entry.batch.scope)
+        Some(entry) => known::source(arguments, entry, recognised, launch),
+        None => unknown::source(command, recognised, &arguments, launch),
+    }
+}
+
+impl<'a> BatchSource<'a> {
+    /// Sizes that are there, and nothing that goes with them.
+    fn of(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
+        BatchSource {
+            at_once: sizes.first().map_or(1, |knob| knob.value),
+            sizes,
+            steps: Vec::new(),
+            whole: WholeBatch::Follows,
+            split_among: 1,
+            unit: None,
+            file: None,
         }
-        None => {
-            let found = family::batches(&arguments);
-            let of = |level| {
-                found
-                    .iter()
-                    .rev()
-                    .find(|(l, _)| *l == level)
-                    .map(|(_, h)| *h)
-            };
-            if let Some(hit) = of(BatchArgument::Micro)
-                .or(of(BatchArgument::Plain))
-                .or(of(BatchArgument::Divided))
-            {
-                return read(hit, Scope::Micro);
-            }
-            read(of(BatchArgument::Total)?, Scope::Global)
+    }
+
+    /// The micro-batches of a step; 1 where they change from epoch to epoch.
+    pub(crate) fn accumulation(&self) -> u64 {
+        match self.steps.as_slice() {
+            [first, rest @ ..] if rest.iter().all(|k| k.value == first.value) => first.value,
+            _ => 1,
         }
     }
 }
 
-/// A batch of `scale` times the one that is, or why there is none.
-pub(crate) fn smaller(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    launch: &LaunchEnvironment<'_>,
-    scale: f64,
-) -> Result<BatchEdit, String> {
-    if let Some(reason) = &recognised.closed {
-        return Err(reason.clone());
+impl<'a> Knob<'a> {
+    fn new(name: &str, text: &str, place: Place<'a>) -> Result<Knob<'a>, String> {
+        Ok(Knob {
+            name: name.into(),
+            value: parsed(text, name)?,
+            place,
+            least: None,
+        })
     }
-    if !(scale > 0.0 && scale < 1.0) {
-        return Err(format!(
-            "{scale} isn't a valid scale: it must be between 0 and 1"
-        ));
+
+    fn of(hit: &Hit<'a>) -> Result<Knob<'a>, String> {
+        let value = hit
+            .value
+            .ok_or_else(|| format!("{} has no value", hit.name))?;
+        Knob::new(hit.name, value.text, Place::Word(value))
     }
-    let arguments = arguments_of(command, &recognised.anatomy);
-    match recognised.known {
-        Some(entry) => known::smaller(opened(arguments, entry)?, entry, recognised, launch, scale),
-        None => unknown::smaller(command, recognised, &arguments, launch, scale),
+}
+
+impl Addition {
+    /// An argument as the data files write it: `--x`, `x=`, `--x=`, `A.B`.
+    fn of(spec: &str, gap: InsertPoint) -> Addition {
+        let mut words = vec![spec.to_string()];
+        if !spec.ends_with('=') {
+            words.push(String::new());
+        }
+        Addition { words, gap }
     }
+
+    /// The words with their number.
+    pub(crate) fn saying(&self, number: u64) -> Vec<String> {
+        let mut words = self.words.clone();
+        if let Some(last) = words.last_mut() {
+            *last += &number.to_string();
+        }
+        words
+    }
+}
+
+/// Every place of an argument of a known program, abbreviated or not.
+pub(crate) fn hits<'a>(
+    arguments: &Arguments<'a>,
+    name: &str,
+    entry: &ProgramEntry,
+) -> Vec<Hit<'a>> {
+    let wanted = Name::new(name);
+    if !entry.abbreviates {
+        return arguments.find(wanted);
+    }
+    let look_alikes = entry.look_alikes.iter();
+    let others: Vec<Name<'_>> = look_alikes
+        .chain(&entry.batch.names)
+        .chain(&entry.accumulation.names)
+        .map(|other| Name::new(other))
+        .collect();
+    arguments.find_abbreviated(wanted, &others)
 }
 
 /// The argument that counts: of several of one name the last.
 fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &ProgramEntry) -> Option<Hit<'a>> {
-    let wanted = Name::new(name);
-    let hits = if entry.abbreviates {
-        let others: Vec<Name<'_>> = entry
-            .look_alikes
-            .iter()
-            .chain(&entry.batch.names)
-            .chain(&entry.accumulation.names)
-            .map(|other| Name::new(other))
-            .collect();
-        arguments.find_abbreviated(wanted, &others)
-    } else {
-        arguments.find(wanted)
-    };
-    hits.last().copied()
+    hits(arguments, name, entry).pop()
 }
 
-/// An argument's value as a number of samples.
-fn count(hit: &Hit<'_>) -> Result<u64, String> {
-    match hit.value {
-        Some(value) => parsed(value.text, hit.name),
-        None => Err(format!("{} has no value", hit.name)),
-    }
-}
-
+/// A text as a number of samples.
 fn parsed(text: &str, name: &str) -> Result<u64, String> {
     // Signs, spaces and leading zeros would not come back as they went.
     let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
@@ -138,21 +263,4 @@ fn parsed(text: &str, name: &str) -> Result<u64, String> {
         )),
         _ => Err(format!("{name} is {text}, which isn't a number of samples")),
     }
-}
-
-/// `scale` times the value, at least 1.
-fn reduced(old: u64, scale: f64, name: &str) -> Result<u64, String> {
-    let new = ((old as f64 * scale).floor() as u64).max(1);
-    if old == 1 {
-        Err(format!("{} is already 1", name.trim_start_matches('+')))
-    } else if new >= old {
-        Err(format!("{old} × {scale} isn't smaller"))
-    } else {
-        Ok(new)
-    }
-}
-
-/// How many accumulation steps make up for a batch of `scale` times.
-fn times(steps: u64, scale: f64) -> u64 {
-    ((steps as f64 / scale).round() as u64).max(steps)
 }

@@ -2,11 +2,12 @@
 //! gradients are kept through a forward, and everything else as one text, by which two commands are
 //! known as the same program with another batch.
 
-use super::argument::{Arguments, Hit, Name};
+use super::argument::{Arguments, Hit};
 use super::batch;
 use super::environment::LaunchEnvironment;
 use super::family;
-use super::recognition::{Recognised, arguments_of, opened, recognise};
+use super::program::ProgramEntry;
+use super::recognition::{arguments_of, opened, recognise};
 use crate::command::{CommandLine, Word};
 
 /// A command as the memory model sees it.
@@ -28,24 +29,27 @@ impl Reading {
     /// tell the allocator how to hold what it holds.
     pub fn of(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Reading {
         let recognised = recognise(command, launch);
-        let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
         // What a device takes at once may be the batch divided by something.
-        let at_once = batch::smaller(command, &recognised, launch, 0.5).map(|smaller| smaller.from);
-        let arguments = arguments_of(command, &recognised.anatomy);
-        let arguments = match recognised.known {
-            Some(entry) => opened(arguments, entry).ok(),
-            None => Some(arguments),
+        let source = batch::source(command, &recognised, launch).ok();
+        let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
+        let at_once = source.as_ref().map(|source| source.at_once).or(said);
+        let arguments = opened(arguments_of(command, &recognised.anatomy), recognised.known).ok();
+        let steps = match (&arguments, recognised.known) {
+            (None, _) => Vec::new(),
+            (Some(arguments), None) => family::accumulations(arguments),
+            (Some(arguments), Some(entry)) => {
+                let names = entry.accumulation.names.iter();
+                names
+                    .flat_map(|name| batch::hits(arguments, name, entry))
+                    .collect()
+            }
         };
-        let (batches, steps) = arguments
-            .as_ref()
-            .map(|arguments| hits(arguments, &recognised))
-            .unwrap_or_default();
         let number = |hit: &Hit<'_>| hit.value.and_then(|value| value.text.parse::<u64>().ok());
         Reading {
-            at_once: at_once.ok().or(said).unwrap_or(1).max(1),
+            at_once: at_once.unwrap_or(1).max(1),
             accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
             says_batch: said.is_some(),
-            likeness: likeness(command, arguments.as_ref(), &batches, &steps),
+            likeness: likeness(command, arguments.as_ref(), recognised.known, &steps),
         }
     }
 
@@ -55,35 +59,12 @@ impl Reading {
     }
 }
 
-/// Where the batch and the accumulation stand.
-fn hits<'a>(
-    arguments: &Arguments<'a>,
-    recognised: &Recognised<'_>,
-) -> (Vec<Hit<'a>>, Vec<Hit<'a>>) {
-    let named = |names: &[String]| -> Vec<Hit<'a>> {
-        names
-            .iter()
-            .flat_map(|name| arguments.find(Name::new(name)))
-            .collect()
-    };
-    match recognised.known {
-        Some(entry) => (named(&entry.batch.names), named(&entry.accumulation.names)),
-        None => (
-            family::batches(arguments)
-                .into_iter()
-                .map(|(_, hit)| hit)
-                .collect(),
-            family::accumulations(arguments),
-        ),
-    }
-}
-
 /// The command with its batch's value blotted out and its accumulation left out (a remedy may have
 /// added it).
 fn likeness(
     command: &CommandLine,
     arguments: Option<&Arguments<'_>>,
-    batches: &[Hit<'_>],
+    known: Option<&ProgramEntry>,
     steps: &[Hit<'_>],
 ) -> String {
     let mut words: Vec<Option<String>> = command
@@ -92,7 +73,7 @@ fn likeness(
         .map(|word| Some(word.to_string_lossy()))
         .collect();
     if let Some(arguments) = arguments {
-        for hit in batches {
+        for (_, hit) in batch::candidates(arguments, known) {
             if let Some(value) = hit.value
                 && let Some(Some(word)) = words.get_mut(value.at)
                 && word.get(value.from..value.from + value.text.len()) == Some(value.text)
@@ -100,7 +81,7 @@ fn likeness(
                 word.replace_range(value.from..value.from + value.text.len(), "#");
             }
         }
-        for hit in steps.iter().filter(|_| !arguments.nested) {
+        for hit in steps.iter().filter(|_| arguments.nested.is_none()) {
             for token in &arguments.tokens[hit.token..hit.end().min(arguments.tokens.len())] {
                 words[token.at] = None;
             }

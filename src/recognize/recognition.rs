@@ -103,11 +103,11 @@ pub(crate) fn arguments_of<'a>(command: &'a CommandLine, anatomy: &Anatomy) -> A
 /// of them. An error says why they cannot be read.
 pub(crate) fn opened<'a>(
     arguments: Arguments<'a>,
-    entry: &ProgramEntry,
+    known: Option<&ProgramEntry>,
 ) -> Result<Arguments<'a>, String> {
-    if entry.nested.is_empty() {
+    let Some(entry) = known.filter(|entry| !entry.nested.is_empty()) else {
         return Ok(arguments);
-    }
+    };
     let hits: Vec<_> = entry
         .nested
         .iter()

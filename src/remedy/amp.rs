@@ -1,13 +1,13 @@
 //! Automatic mixed precision by argument: bf16 where the device has it, fp16 where not and the
 //! program scales its loss itself.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::patch;
 use super::proposal::{Offering, Proposal, or_patched};
 use super::switch::{Switch, shown, turn_on};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Name};
-use crate::recognize::draft::Draft;
 use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::program::ProgramEntry;
 use crate::recognize::recognition::{Recognised, arguments_of};

@@ -1,11 +1,15 @@
 //! A smaller batch: the largest that is predicted to fit, else a half. By an argument or a setting,
 //! and where the program has none, in its DataLoaders at runtime.
 
+mod edit;
+
+pub(super) use edit::{BatchEdit, Kept, check_scale, reduced};
+
 use super::patch;
 use super::plan::{Alteration, BatchChange};
 use super::proposal::{Offering, Proposal, or_patched};
 use crate::forecast::{Division, divided, rounded};
-use crate::recognize::batch::{self, BatchEdit};
+use crate::recognize::batch;
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
@@ -35,7 +39,8 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
 
 fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
     let launch = &offering.inputs.launch;
-    batch::smaller(offering.command, offering.recognised, launch, scale)
+    let source = batch::source(offering.command, offering.recognised, launch)?;
+    BatchEdit::smaller(&source, scale, launch.copies)
 }
 
 /// The largest batch that is predicted to fit; a half where nothing is known or nothing fits.

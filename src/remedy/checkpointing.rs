@@ -1,12 +1,12 @@
 //! Activation checkpointing by argument: activations are computed again in backward instead of being
 //! kept. The same numbers for more time.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::patch;
 use super::proposal::{Offering, Proposal, or_patched, unknown};
 use super::switch::{Switch, shown, turn_on};
 use crate::command::CommandLine;
-use crate::recognize::draft::Draft;
 use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_no;

@@ -4,6 +4,7 @@
 //! CUDA counts devices by its own order unless `CUDA_DEVICE_ORDER` says the bus's, so an index is
 //! written only where what the program saw shows that both orders are one.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal, unknown};
 use crate::command::{CommandLine, Word};
@@ -11,7 +12,6 @@ use crate::diagnosis::Cause;
 use crate::event::Hello;
 use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name, Value, text};
-use crate::recognize::draft::Draft;
 use crate::recognize::launcher::Passage;
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::state::{DeviceState, RankState};

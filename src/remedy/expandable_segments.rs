@@ -1,14 +1,14 @@
 //! Expandable segments, and how a setting gets into the allocator's variable.
 
+use super::draft::Draft;
+use super::edit::edited;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal};
 use crate::command::{CommandLine, Word};
 use crate::event::Hello;
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
-use crate::recognize::argument::{Arguments, Name, Value, text};
-use crate::recognize::draft::Draft;
-use crate::recognize::edit::edited;
+use crate::recognize::argument::{Arguments, InsertPoint, Name, Value, text};
 use crate::recognize::launcher::{Passage, ProgramKind};
 use crate::recognize::recognition::{Recognised, recognise};
 use crate::units::Uuid;
@@ -230,8 +230,8 @@ fn place(
                 ));
             }
             Passage::Option(option) => {
-                draft.insert_at(
-                    launcher.options,
+                draft.insert(
+                    InsertPoint::Before(launcher.options),
                     &[option.to_string(), format!("{name}={new}")],
                 );
                 return Ok(());

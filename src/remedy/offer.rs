@@ -1,6 +1,7 @@
 //! All remedies for one command, each offered or not and why, in the order in which they promise
 //! to help.
 
+use super::draft::Draft;
 use super::effect::RemedyAction;
 use super::expectation::Outlook;
 use super::inputs::RemedyInputs;
@@ -8,7 +9,6 @@ use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use super::proposal::{Offering, Proposal};
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Help};
-use crate::recognize::draft::Draft;
 use crate::recognize::recognition::recognise;
 
 /// The remedies for a command. One that is not offered says why; the most promising is first. What

@@ -3,12 +3,12 @@
 //! A patch is an edit of one variable of the command, so it stays from run to run and is seen
 //! wherever the command is.
 
+use super::batch::{BatchEdit, Kept, check_scale, reduced};
+use super::draft::Draft;
+use super::edit::Edit;
 use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
 use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
-use crate::recognize::Edit;
-use crate::recognize::batch::{BatchEdit, Kept};
-use crate::recognize::draft::Draft;
 use crate::state::RankState;
 use crate::units::Bytes;
 
@@ -116,17 +116,9 @@ pub(super) fn batch(
     };
     let asked = found.batch_asked.unwrap_or(batch);
     let scale = inputs.batch_scale;
-    if !(scale > 0.0 && scale < 1.0) {
-        return Err(format!(
-            "{scale} isn't a valid scale: it must be between 0 and 1"
-        ));
-    }
-    let smaller = ((batch as f64 * scale).floor() as u64).max(1);
-    if smaller >= batch {
-        return Err(format!(
-            "its DataLoaders already use a batch size of {batch}"
-        ));
-    }
+    check_scale(scale)?;
+    let smaller = reduced(batch, scale)
+        .ok_or_else(|| format!("its DataLoaders already use a batch size of {batch}"))?;
     let patch = Patch::Batch {
         from: asked,
         to: smaller,

@@ -1,8 +1,8 @@
 //! Remedies, the edits they are made of, and several of them chosen together.
 
+use super::edit::{Edit, FileEdit, edited};
 use crate::command::CommandLine;
 use crate::forecast::Estimate;
-use crate::recognize::edit::{Edit, FileEdit, edited};
 use crate::units::Bytes;
 use serde::Serialize;
 use std::path::PathBuf;

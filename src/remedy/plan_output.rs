@@ -2,11 +2,11 @@
 //!
 //! The words are the caller's own and come back unmasked: they are there to be run.
 
+use super::edit::Edit;
 use super::inputs::RemedyInputs;
 use super::offer::remedies;
 use super::plan::{Availability, Plan, Remedy};
 use crate::command::{CommandLine, Word};
-use crate::recognize::Edit;
 use crate::recognize::batch::batch_of;
 use crate::recognize::recognition::recognise;
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
 //! What a remedy's own file is given, and what it answers.
 
+use super::draft::Draft;
 use super::expectation::Outlook;
 use super::inputs::RemedyInputs;
 use super::patch;
@@ -7,7 +8,6 @@ use super::plan::{Alteration, BatchChange, Expectation};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::Patchable;
-use crate::recognize::draft::Draft;
 use crate::recognize::recognition::Recognised;
 
 /// A command for which remedies are looked for.

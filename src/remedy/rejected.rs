@@ -4,9 +4,9 @@
 //! The wordings are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
 //! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
+use super::edit::Edit;
 use super::plan::{Availability, Expectation, Remedy, RemedyId};
 use crate::event::Exit;
-use crate::recognize::Edit;
 use std::time::Duration;
 
 /// How a relaunched run ended.

@@ -1,13 +1,13 @@
 //! Resuming the run that ended instead of starting again: the words that make a known program begin
 //! from its newest checkpoint.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::plan::Expectation;
 use super::proposal::{Offering, Proposal, unknown};
 use super::switch::mostly_equals;
 use crate::command::CommandLine;
-use crate::recognize::argument::{Hit, Name};
-use crate::recognize::draft::Draft;
+use crate::recognize::argument::{Hit, InsertPoint, Name};
 use crate::recognize::program::{InsertPlace, Resumes};
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::{Checkpoint, directory};
@@ -126,10 +126,10 @@ fn resume(
         InsertPlace::Start => recognised.anatomy.arguments.start,
         InsertPlace::End | InsertPlace::Launcher => recognised.anatomy.arguments.end,
     };
-    if arguments.nested {
+    if arguments.nested.is_some() {
         return Err("its arguments are inside one word".into());
     }
-    draft.insert_at(place, &words);
+    draft.insert(InsertPoint::Before(place), &words);
     Ok(draft)
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Remedies make a batch smaller and keep what goes with it; a trial of another size does neither.
 
+use super::draft::Draft;
+use super::edit::{Edit, edited};
 use crate::command::{CommandLine, Word};
 use crate::recognize::LaunchEnvironment;
-use crate::recognize::argument::{Arguments, Hit, Value, same};
-use crate::recognize::draft::Draft;
-use crate::recognize::edit::{Edit, edited};
-use crate::recognize::family;
+use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
+use crate::recognize::batch;
 use crate::recognize::program::AccumulationRule;
 use crate::recognize::recognition::{arguments_of, opened, recognise};
 
@@ -46,29 +46,20 @@ impl Setting {
                 if let Some(reason) = recognised.closed {
                     return Err(reason);
                 }
-                let hits = match recognised.known {
-                    Some(entry) => match entry.accumulation.rule {
-                        AccumulationRule::MicroSize | AccumulationRule::Divides => {
-                            return Err(format!(
-                                "{} splits its batch with another argument; name it with --arg",
-                                entry.name
-                            ));
-                        }
-                        AccumulationRule::Flag
-                        | AccumulationRule::Implicit
-                        | AccumulationRule::None => {
-                            let arguments = opened(arguments, entry)?;
-                            let hits = entry.batch.names.iter();
-                            hits.flat_map(|name| named(&arguments, name)).collect()
-                        }
-                    },
-                    None => {
-                        let batches = family::batches(&arguments).into_iter();
-                        batches.map(|(_, hit)| hit).collect::<Vec<_>>()
-                    }
-                };
+                if let Some(entry) = recognised.known
+                    && let AccumulationRule::MicroSize | AccumulationRule::Divides =
+                        entry.accumulation.rule
+                {
+                    return Err(format!(
+                        "{} splits its batch with another argument; name it with --arg",
+                        entry.name
+                    ));
+                }
+                let arguments = opened(arguments, recognised.known)?;
+                let candidates = batch::candidates(&arguments, recognised.known);
+                let hits = candidates.into_iter().map(|(_, hit)| hit).rev();
                 let missing = "no batch size in the command; write it there, or name another argument with --arg";
-                (hits, missing.to_string())
+                (hits.collect(), missing.to_string())
             }
         };
         let Some(last) = hits.last() else {
@@ -127,7 +118,7 @@ pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandL
                 false => format!("--{name}"),
             };
             let end = recognised.anatomy.arguments.end;
-            draft.insert_at(end, &[spelled, value.to_string()]);
+            draft.insert(InsertPoint::Before(end), &[spelled, value.to_string()]);
         }
     }
     let edits: Vec<&Edit> = draft.edits.iter().collect();

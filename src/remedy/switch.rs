@@ -4,10 +4,10 @@
 //!
 //! Which words switch what is the entry's business; which device has what, the remedy's.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use crate::command::CommandLine;
-use crate::recognize::argument::{ArgumentForm, Arguments, Hit, Name, same};
-use crate::recognize::draft::Draft;
+use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::file::{self, Lookup};
 use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault};
 use crate::recognize::recognition::{Recognised, opened};
@@ -59,7 +59,7 @@ pub(super) fn turn_on<'a>(
         recognised,
         entry,
         switch,
-        arguments: opened(arguments, entry)?,
+        arguments: opened(arguments, Some(entry))?,
     }
     .draft()
 }
@@ -183,7 +183,7 @@ impl<'a> SwitchReader<'a> {
 
     fn add(&self, draft: &mut Draft, words: &[String]) -> Result<(), String> {
         let words = self.written(words);
-        let place = if self.switch.place == InsertPlace::Launcher {
+        let gap = if self.switch.place == InsertPlace::Launcher {
             let launcher = self
                 .recognised
                 .launchers()
@@ -200,22 +200,18 @@ impl<'a> SwitchReader<'a> {
                 draft.set(hit.name, value, new);
                 return Ok(());
             }
-            launcher.options
-        } else if self.arguments.nested {
-            draft.insert(
-                &self.arguments,
-                self.arguments.tokens.len(),
-                &words,
-                self.entry.separator,
-            );
-            return Ok(());
+            InsertPoint::Before(launcher.options)
+        } else if self.arguments.nested.is_some() {
+            let end = self.arguments.gap(self.arguments.tokens.len());
+            end.ok_or("there is nothing beside which it could be put")?
         } else {
-            match self.switch.place {
-                InsertPlace::Start => self.recognised.anatomy.arguments.start,
-                InsertPlace::End | InsertPlace::Launcher => self.recognised.anatomy.arguments.end,
-            }
+            let range = &self.recognised.anatomy.arguments;
+            InsertPoint::Before(match self.switch.place {
+                InsertPlace::Start => range.start,
+                InsertPlace::End | InsertPlace::Launcher => range.end,
+            })
         };
-        draft.insert_at(place, &words);
+        draft.insert(gap, &words);
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! Fewer processes that load data: where the host's memory ran out, not the device's. Each of them
 //! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
 
+use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal, unknown};
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::recognize::argument::{Hit, Name};
-use crate::recognize::draft::Draft;
 use crate::recognize::family;
 use crate::recognize::recognition::{Recognised, arguments_of};
 

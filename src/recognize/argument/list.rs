@@ -1,6 +1,6 @@
 //! The arguments of a program in order, and what is found among them.
 
-use super::{ArgumentForm, Hit, Name, OPAQUE, Token, Value, same, text};
+use super::{ArgumentForm, Hit, InsertPoint, Name, OPAQUE, Token, Value, same, text};
 use crate::command::Word;
 use crate::recognize::spellings::{is_one, spellings};
 
@@ -9,8 +9,9 @@ use crate::recognize::spellings::{is_one, spellings};
 pub(crate) struct Arguments<'a> {
     /// The tokens.
     pub tokens: Vec<Token<'a>>,
-    /// Whether they lie in one word together (then nothing can be put between them as a word).
-    pub nested: bool,
+    /// What separates them where they lie in one word together (then nothing can be put between
+    /// them as a word).
+    pub nested: Option<char>,
 }
 
 impl<'a> Arguments<'a> {
@@ -26,7 +27,7 @@ impl<'a> Arguments<'a> {
                     from: 0,
                 })
                 .collect(),
-            nested: false,
+            nested: None,
         }
     }
 
@@ -50,7 +51,21 @@ impl<'a> Arguments<'a> {
         }
         Some(Arguments {
             tokens,
-            nested: true,
+            nested: Some(separator),
+        })
+    }
+
+    /// The place before token `k`, or after the last; none where there are no tokens.
+    pub(crate) fn gap(&self, k: usize) -> Option<InsertPoint> {
+        let before = k.checked_sub(1).and_then(|b| self.tokens.get(b));
+        Some(match (self.nested, self.tokens.get(k)) {
+            (Some(separator), _) => InsertPoint::Inside {
+                at: before?.at,
+                from: before?.from + before?.text.len(),
+                separator,
+            },
+            (None, Some(token)) => InsertPoint::Before(token.at),
+            (None, None) => InsertPoint::Before(self.tokens.last()?.at + 1),
         })
     }
 
@@ -146,18 +161,9 @@ impl<'a> Arguments<'a> {
         match name {
             Name::Option { dashes, body } => {
                 if let ([letter], 1) = (body.as_bytes(), dashes)
-                    && let Some(digits) = glued(token.text, *letter)
+                    && is_glued(token.text, *letter)
                 {
-                    return Some(Hit {
-                        name: &token.text[..2],
-                        form: ArgumentForm::Glued,
-                        token: k,
-                        value: Some(Value {
-                            text: digits,
-                            at: token.at,
-                            from: token.from + 2,
-                        }),
-                    });
+                    return Some(inside(token, k, ArgumentForm::Glued, 2, 2));
                 }
                 let (typed, _) = option_parts(token.text)?;
                 let bare = typed.trim_start_matches('-');
@@ -166,7 +172,7 @@ impl<'a> Arguments<'a> {
                     .flatten()
             }
             Name::Key { suffix, body } => {
-                let (key, value) = token.text.split_once('=')?;
+                let (key, _) = token.text.split_once('=')?;
                 let bare = key.trim_start_matches('+');
                 let named = bare == body
                     || suffix
@@ -174,29 +180,13 @@ impl<'a> Arguments<'a> {
                             .strip_suffix(body)
                             .is_some_and(|front| front.ends_with('.'));
                 // A dotted key is hardly ever the value of an option.
-                (named && (body.contains('.') || self.is_positional(k))).then(|| Hit {
-                    name: key,
-                    form: ArgumentForm::KeyValue,
-                    token: k,
-                    value: Some(Value {
-                        text: value,
-                        at: token.at,
-                        from: token.from + key.len() + 1,
-                    }),
-                })
+                (named && (body.contains('.') || self.is_positional(k)))
+                    .then(|| inside(token, k, ArgumentForm::KeyValue, key.len(), key.len() + 1))
             }
             Name::Colon(body) => {
-                let (key, value) = token.text.split_once(':')?;
-                (key == body).then(|| Hit {
-                    name: key,
-                    form: ArgumentForm::Colon,
-                    token: k,
-                    value: Some(Value {
-                        text: value,
-                        at: token.at,
-                        from: token.from + key.len() + 1,
-                    }),
-                })
+                let (key, _) = token.text.split_once(':')?;
+                (key == body)
+                    .then(|| inside(token, k, ArgumentForm::Colon, key.len(), key.len() + 1))
             }
             Name::Pair(body) => (token.text == body).then(|| Hit {
                 name: token.text,
@@ -210,16 +200,7 @@ impl<'a> Arguments<'a> {
     fn option_hit(&self, token: &Token<'a>, k: usize) -> Option<Hit<'a>> {
         let (name, value) = option_parts(token.text)?;
         Some(match value {
-            Some(value) => Hit {
-                name,
-                form: ArgumentForm::Equals,
-                token: k,
-                value: Some(Value {
-                    text: value,
-                    at: token.at,
-                    from: token.from + name.len() + 1,
-                }),
-            },
+            Some(_) => inside(token, k, ArgumentForm::Equals, name.len(), name.len() + 1),
             None => Hit {
                 name,
                 form: ArgumentForm::Space,
@@ -231,11 +212,7 @@ impl<'a> Arguments<'a> {
 
     fn following(&self, k: usize) -> Option<Value<'a>> {
         let next = self.tokens.get(k + 1)?;
-        (!next.is_option()).then_some(Value {
-            text: next.text,
-            at: next.at,
-            from: next.from,
-        })
+        (!next.is_option()).then(|| next.value())
     }
 
     /// Whether the token cannot be the value of an option in front of it.
@@ -247,14 +224,30 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// `-b64` as `64`.
-fn glued(text: &str, letter: u8) -> Option<&str> {
-    let bytes = text.as_bytes();
-    (bytes.len() > 2
-        && bytes[0] == b'-'
-        && bytes[1] == letter
-        && bytes[2..].iter().all(u8::is_ascii_digit))
-    .then(|| &text[2..])
+/// An argument that lies in one token with its value, which begins at byte `value`.
+fn inside<'a>(
+    token: &Token<'a>,
+    k: usize,
+    form: ArgumentForm,
+    name: usize,
+    value: usize,
+) -> Hit<'a> {
+    Hit {
+        name: &token.text[..name],
+        form,
+        token: k,
+        value: Some(Value {
+            text: &token.text[value..],
+            at: token.at,
+            from: token.from + value,
+        }),
+    }
+}
+
+/// `-b64`.
+fn is_glued(text: &str, letter: u8) -> bool {
+    let digits = text.as_bytes().strip_prefix(&[b'-', letter]);
+    digits.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
 /// An option word as its name and, where it has `=`, its value.

@@ -1,30 +1,28 @@
-//! A smaller batch in the file of DeepSpeed's engine, which splits batches itself: the total is the
+//! The batch in the file of DeepSpeed's engine, which splits batches itself: the total is the
 //! micro-batch times the accumulation times the processes, and of the three any two may be said.
 
-use super::super::argument::Arguments;
-use super::super::draft::Draft;
-use super::super::environment::{ConfigFile, LaunchEnvironment};
-use super::super::file::{self, FoundValue, Lookup};
-use super::{BatchEdit, Kept, parsed, reduced, times};
+use super::{BatchSource, Knob, Place, WholeBatch};
+use crate::recognize::environment::ConfigFile;
+use crate::recognize::file::Lookup;
 
 const MICRO: &str = "train_micro_batch_size_per_gpu";
 const STEPS: &str = "gradient_accumulation_steps";
 const TOTAL: &str = "train_batch_size";
 
 /// What the file says of each; `auto` is what the program around it says.
-struct Said {
-    micro: Option<(FoundValue, u64)>,
-    steps: Option<(FoundValue, u64)>,
-    total: Option<(FoundValue, u64)>,
+struct Said<'a> {
+    micro: Option<Knob<'a>>,
+    steps: Option<Knob<'a>>,
+    total: Option<Knob<'a>>,
 }
 
-impl Said {
-    fn by(file: &ConfigFile) -> Result<Said, String> {
+impl<'a> Said<'a> {
+    fn by(file: &'a ConfigFile) -> Result<Said<'a>, String> {
         let number = |name: &str| match file.scalar(name) {
             Lookup::Found(value) if value.text == "auto" => Ok(None),
             Lookup::Found(value) => {
-                let number = parsed(&value.text, name)?;
-                Ok(Some((value, number)))
+                let text = value.text.clone();
+                Knob::new(name, &text, Place::File(file, value)).map(Some)
             }
             Lookup::Absent => Ok(None),
             Lookup::Unclear(why) => Err(why),
@@ -37,126 +35,57 @@ impl Said {
     }
 }
 
-/// A smaller batch for a command that says none itself; nothing where no file was read.
-pub(super) fn smaller(
-    arguments: &Arguments<'_>,
-    launch: &LaunchEnvironment<'_>,
-    scale: f64,
-) -> Option<Result<BatchEdit, String>> {
-    let file = file::of_deepspeed(arguments, launch)?;
-    Some(in_copy(file, launch, scale))
-}
-
-fn in_copy(
-    file: &ConfigFile,
-    launch: &LaunchEnvironment<'_>,
-    scale: f64,
-) -> Result<BatchEdit, String> {
+/// The batch of a command that says none itself.
+pub(super) fn source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
     let said = Said::by(file)?;
-    let name = file.shown();
-    let Some(copies) = launch.copies else {
-        return Err(format!(
-            "its batch size is in {name}: a relaunch by key edits a copy of it"
-        ));
-    };
-    let mut draft = Draft::default();
-    let mut set = |value: &FoundValue, new: u64| {
-        draft.set_in_copy(file, value, &new.to_string(), copies);
-    };
-    let (from, to, kept) = match (&said.micro, &said.steps, &said.total) {
-        (Some((value, old)), steps, total) => {
-            let new = reduced(*old, scale, MICRO)?;
-            let exact = old.is_multiple_of(new);
-            if total.is_some() && !exact {
-                return Err(format!(
-                    "{TOTAL} in {name} would no longer be {MICRO} × {STEPS}"
-                ));
-            }
-            set(value, new);
-            let kept = match (steps, total) {
-                (Some((value, steps)), _) => {
-                    let more = times(*steps, scale);
-                    if total.is_some() && steps * old != more * new {
-                        return Err(format!(
-                            "{TOTAL} in {name} cannot be split into micro-batches of {new}"
-                        ));
-                    }
-                    set(value, more);
-                    Kept::By(*steps, more)
-                }
-                // The engine works it out from the total.
-                (None, Some(_)) => Kept::By(1, old / new),
-                (None, None) => Kept::None,
-            };
-            (*old, new, kept)
-        }
-        (None, Some((value, steps)), Some((_, total))) => {
-            let more = times(*steps, scale);
-            if !total.is_multiple_of(more) {
-                return Err(format!(
-                    "{TOTAL} {total} in {name} cannot be split into {more} micro-batches"
-                ));
-            }
-            set(value, more);
-            (
-                *total / steps.max(&1),
-                *total / more,
-                Kept::By(*steps, more),
-            )
-        }
+    let mut source = BatchSource::of(said.micro.into_iter().collect());
+    source.steps.extend(said.steps);
+    let at_once = match (source.sizes.first(), source.steps.first(), &said.total) {
+        (Some(micro), _, _) => micro.value,
+        (None, Some(steps), Some(total)) => total.value / steps.value,
         (None, _, _) => {
-            return Err(format!("{name} does not set the micro-batch size"));
-        }
-    };
-    let kept = match &said.total {
-        Some((_, total)) => Kept::Whole(format!("effective batch {total}, in more micro-batches")),
-        None => kept,
-    };
-    Ok(BatchEdit::of(draft, (from, to), kept, None))
-}
-
-/// Makes DeepSpeed's file agree with a command whose batch goes from `old` to `new`: frameworks refuse
-/// figures that differ. Nothing is to be done where no file was read or it leaves them open.
-pub(super) fn agree(
-    draft: &mut Draft,
-    arguments: &Arguments<'_>,
-    launch: &LaunchEnvironment<'_>,
-    (old, new): (u64, u64),
-    kept: &Kept,
-) -> Result<(), String> {
-    let Some(file) = file::of_deepspeed(arguments, launch) else {
-        return Ok(());
-    };
-    let said = Said::by(file)?;
-    let name = file.shown();
-    let (before, after) = match kept {
-        Kept::By(before, after) => (*before, *after),
-        Kept::None | Kept::Whole(_) => (1, 1),
-    };
-    if said.total.is_some() && old * before != new * after {
-        return Err(format!(
-            "{TOTAL} in {name} is fixed, and the micro-batches would not add up to it"
-        ));
-    }
-    for (value, is, was, becomes) in [
-        (&said.micro, MICRO, old, new),
-        (&said.steps, STEPS, before, after),
-    ] {
-        let Some((value, number)) = value else {
-            continue;
-        };
-        if *number != was {
             return Err(format!(
-                "{is} is {number} in {name}, but {was} in the command"
+                "{} does not set the micro-batch size",
+                file.shown()
             ));
         }
-        if was == becomes {
-            continue;
+    };
+    source.at_once = at_once;
+    if let Some(total) = said.total {
+        source.whole = fixed(&total, at_once, file);
+    }
+    Ok(source)
+}
+
+/// Makes the file agree with a command that says its batch itself: frameworks refuse figures that
+/// differ. Nothing is to be done where the file leaves them open.
+pub(super) fn agree<'a>(source: &mut BatchSource<'a>, file: &'a ConfigFile) -> Result<(), String> {
+    let said = Said::by(file)?;
+    let steps = source.accumulation();
+    for (knob, is) in [(&said.micro, source.at_once), (&said.steps, steps)] {
+        if let Some(knob) = knob.as_ref().filter(|knob| knob.value != is) {
+            return Err(format!(
+                "{} is {} in {}, but {is} in the command",
+                knob.name,
+                knob.value,
+                file.shown()
+            ));
         }
-        let copies = launch.copies.ok_or_else(|| {
-            format!("{is} is in {name} too: a relaunch by key edits a copy of it")
-        })?;
-        draft.set_in_copy(file, value, &becomes.to_string(), copies);
+    }
+    if let Some(total) = &said.total {
+        source.whole = fixed(total, source.at_once, file);
+    }
+    source.sizes.extend(said.micro);
+    if !source.steps.is_empty() {
+        source.steps.extend(said.steps);
     }
     Ok(())
+}
+
+fn fixed(total: &Knob<'_>, at_once: u64, file: &ConfigFile) -> WholeBatch {
+    WholeBatch::Fixed {
+        name: format!("{TOTAL} in {}", file.shown()),
+        value: total.value,
+        parts_of: at_once,
+    }
 }

@@ -1,212 +1,320 @@
-//! A smaller batch for a program that an entry knows.
+//! The batch of a program that an entry knows: among its arguments, else in the config file that it
+//! names.
 
-use super::super::argument::{Arguments, Hit, Name};
-use super::super::draft::Draft;
-use super::super::environment::LaunchEnvironment;
-use super::super::program::{AccumulationRule, ProgramEntry};
-use super::super::recognition::Recognised;
-use super::accumulation::{accumulate, addition};
-use super::deepspeed;
-use super::demands::check;
-use super::in_file;
-use super::{BatchEdit, Kept, count, last, reduced, times};
+use super::steps::{addition, numbers};
+use super::{Addition, BatchSource, Knob, Place, WholeBatch, deepspeed, last, parsed};
+use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name};
+use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
+use crate::recognize::file::{self, FoundValue, Lookup};
+use crate::recognize::program::{AccumulationRule, InsertPlace, ProgramEntry};
+use crate::recognize::recognition::Recognised;
 
-pub(super) fn smaller(
-    arguments: Arguments<'_>,
-    entry: &ProgramEntry,
+pub(super) fn source<'a>(
+    arguments: Arguments<'a>,
+    entry: &'a ProgramEntry,
     recognised: &Recognised<'_>,
-    launch: &LaunchEnvironment<'_>,
-    scale: f64,
-) -> Result<BatchEdit, String> {
-    if let Some(reason) = &entry.batch.none {
-        return Err(reason.clone());
+    launch: &LaunchEnvironment<'a>,
+) -> Result<BatchSource<'a>, String> {
+    let file = file::of_command(&arguments, entry, launch);
+    let deepspeed = file::of_deepspeed(&arguments, launch);
+    KnownProgram {
+        arguments,
+        entry,
+        recognised,
+        file,
+        deepspeed,
     }
-    let refused = entry
-        .batch
-        .refused_with
-        .iter()
-        .find(|(option, _)| arguments.has(Name::new(option)));
-    if let Some((option, reason)) = refused {
-        // The file after the option counts: where it was read, it is edited.
-        let is_file = entry.file.named.contains(option);
-        let by_file =
-            is_file.then(|| in_file::smaller(&arguments, entry, recognised, launch, scale));
-        return by_file.flatten().unwrap_or_else(|| Err(reason.clone()));
+    .source()
+}
+
+struct KnownProgram<'a, 'r> {
+    arguments: Arguments<'a>,
+    entry: &'a ProgramEntry,
+    recognised: &'r Recognised<'r>,
+    /// Its config file, where it was read.
+    file: Option<&'a ConfigFile>,
+    deepspeed: Option<&'a ConfigFile>,
+}
+
+impl<'a> KnownProgram<'a, '_> {
+    fn source(&self) -> Result<BatchSource<'a>, String> {
+        let (entry, batch) = (self.entry, &self.entry.batch);
+        if let Some(reason) = &batch.none {
+            return Err(reason.clone());
+        }
+        let mut refusals = batch.refused_with.iter();
+        if let Some((option, reason)) = refusals.find(|(option, _)| self.has(option)) {
+            // The file after the option counts: where it was read, it says the batch.
+            let by_file = match entry.file.named.contains(option) {
+                true => self.in_file()?,
+                false => None,
+            };
+            return by_file.ok_or_else(|| reason.clone());
+        }
+        let mut hits: Vec<Hit<'a>> = batch
+            .names
+            .iter()
+            .filter_map(|name| last(&self.arguments, name, entry))
+            .collect();
+        if !batch.together {
+            hits.truncate(1);
+        }
+        let Some(first) = hits.first() else {
+            return self.in_file()?.ok_or_else(|| self.nowhere());
+        };
+        let mut source = match entry.accumulation.rule {
+            AccumulationRule::MicroSize => return self.by_micro_size(first),
+            AccumulationRule::Divides => return self.by_dividing(first),
+            AccumulationRule::Flag | AccumulationRule::Implicit | AccumulationRule::None => {
+                BatchSource::of(hits.iter().map(Knob::of).collect::<Result<_, _>>()?)
+            }
+        };
+        self.complete(&mut source, Some(first))?;
+        Ok(source)
     }
-    let mut hits: Vec<Hit<'_>> = Vec::new();
-    for name in &entry.batch.names {
-        if let Some(hit) = last(&arguments, name, entry)
-            && (entry.batch.together || hits.is_empty())
+
+    fn nowhere(&self) -> String {
+        let name = &self.entry.name;
+        match self.entry.is_configured(&self.arguments) {
+            true => {
+                format!("the batch size is not in the command but in {name}'s configuration")
+            }
+            false => format!("no batch size in the command ({name} has its default)"),
+        }
+    }
+
+    /// The batch by the file; nothing where no file was read or it does not say the batch.
+    fn in_file(&self) -> Result<Option<BatchSource<'a>>, String> {
+        let in_file = &self.entry.file;
+        let Some(file) = self.file else {
+            return Ok(None);
+        };
+        let Some(found) = one_of(file, &in_file.batch)? else {
+            return Ok(None);
+        };
+        if let AccumulationRule::Divides | AccumulationRule::MicroSize =
+            self.entry.accumulation.rule
         {
-            hits.push(hit);
+            return Err(format!("the batch size is in {}", file.shown()));
         }
+        let place = match &in_file.batch_override {
+            Some(spec) => self.overriding(spec)?,
+            None => Place::File(file, found.clone()),
+        };
+        let mut source = BatchSource::of(vec![Knob::new(&found.name, &found.text, place)?]);
+        source.file = Some(file);
+        self.complete(&mut source, None)?;
+        Ok(Some(source))
     }
-    let Some(first) = hits.first().copied() else {
-        if let Some(smaller) = in_file::smaller(&arguments, entry, recognised, launch, scale) {
-            return smaller;
-        }
-        return Err(if entry.is_configured(&arguments) {
-            format!(
-                "the batch size is not in the command but in {}'s configuration",
-                entry.name
-            )
-        } else {
-            format!(
-                "no batch size in the command ({} has its default)",
-                entry.name
-            )
+
+    /// What goes with the sizes; `batch` is the argument that says them, if one does.
+    fn complete(
+        &self,
+        source: &mut BatchSource<'a>,
+        batch: Option<&Hit<'a>>,
+    ) -> Result<(), String> {
+        let entry = self.entry;
+        source.unit = entry.batch.unit.as_deref();
+        source.split_among = self.devices().unwrap_or(1);
+        let floor = entry.batch.floor.as_deref().and_then(|floor| {
+            let least = self.arguments.value_of(floor)?.parse().ok()?;
+            Some((floor, least))
         });
-    };
-    let accumulation = &entry.accumulation;
-    match accumulation.rule {
-        AccumulationRule::MicroSize => return by_micro_size(&arguments, &first, entry, scale),
-        AccumulationRule::Divides => return by_dividing(&arguments, &first, entry, scale),
-        AccumulationRule::Flag | AccumulationRule::Implicit | AccumulationRule::None => {}
-    }
-    let mut draft = Draft::default();
-    let mut ends: Vec<(Hit<'_>, u64, u64)> = Vec::new();
-    let mut refusal = None;
-    for hit in hits {
-        match count(&hit).and_then(|old| Ok((old, reduced(old, scale, hit.name)?))) {
-            Ok((old, new)) => {
-                check(&arguments, entry, recognised, hit.name, new)?;
-                ends.push((hit, old, new));
+        for knob in &mut source.sizes {
+            knob.least = floor.filter(|_| knob.name.contains("tokens"));
+        }
+        match entry.accumulation.rule {
+            AccumulationRule::Flag => {
+                source.steps = self.steps(batch)?;
+                if let Some(file) = self.deepspeed {
+                    deepspeed::agree(source, file)?;
+                }
             }
-            // Of several limits one that is at its least already does not speak against the rest;
-            // one that cannot be read does.
-            Err(reason) if count(&hit) == Ok(1) => refusal = Some(reason),
-            Err(reason) => return Err(reason),
-        }
-    }
-    let Some(&(first, old, new)) = ends.first() else {
-        return Err(refusal.unwrap_or_else(|| "the batch size is already 1".into()));
-    };
-    // One accumulation serves all limits, so all must have shrunk by as much.
-    for (hit, _, new) in &ends {
-        if let Some(value) = hit.value {
-            draft.set(hit.name, value, &new.to_string());
-        }
-    }
-    let kept = match accumulation.rule {
-        AccumulationRule::Flag => {
-            let kept = accumulate(&mut draft, &arguments, entry, &first, old, new, scale)?;
-            deepspeed::agree(&mut draft, &arguments, launch, (old, new), &kept)?;
-            kept
-        }
-        AccumulationRule::Implicit => Kept::Whole(match partner(&arguments, entry) {
-            Some(total) => format!(
-                "same effective batch: {} stays, with more micro-batches",
-                total.name
-            ),
-            None if accumulation.names.is_empty() => {
-                "the program accumulates up to its nominal batch by itself".into()
+            AccumulationRule::Implicit => {
+                source.whole = WholeBatch::Kept(match self.partner() {
+                    Some(total) => format!(
+                        "same effective batch: {} stays, with more micro-batches",
+                        total.name
+                    ),
+                    None if batch.is_none() => "same effective batch, in more micro-batches".into(),
+                    None if entry.accumulation.names.is_empty() => {
+                        "the program accumulates up to its nominal batch by itself".into()
+                    }
+                    None => {
+                        "the total batch comes from the program's default or configuration".into()
+                    }
+                });
             }
-            None => "the total batch comes from the program's default or configuration".into(),
-        }),
-        AccumulationRule::None | AccumulationRule::MicroSize | AccumulationRule::Divides => {
-            Kept::None
+            AccumulationRule::None | AccumulationRule::MicroSize | AccumulationRule::Divides => {}
         }
-    };
-    let unit = entry.batch.unit.as_deref();
-    Ok(BatchEdit::of(draft, (old, new), kept, unit))
+        Ok(())
+    }
+
+    /// The accumulation of a [`AccumulationRule::Flag`] program: as the command says it, as its file
+    /// does, or its default where nothing else can set it.
+    fn steps(&self, batch: Option<&Hit<'a>>) -> Result<Vec<Knob<'a>>, String> {
+        let (entry, accumulation) = (self.entry, &self.entry.accumulation);
+        let typed: Vec<Hit<'a>> = accumulation
+            .names
+            .iter()
+            .filter_map(|name| last(&self.arguments, name, entry))
+            .collect();
+        match typed.as_slice() {
+            [hit] => return numbers(&self.arguments, hit),
+            [one, two, ..] => return Err(format!("{} and {} are both set", one.name, two.name)),
+            [] => {}
+        }
+        let may_be_set = accumulation.in_config && entry.is_configured(&self.arguments);
+        let is_refused = accumulation.refused_with.iter().any(|o| self.has(o));
+        if is_refused || may_be_set && self.file.is_none() {
+            return Ok(Vec::new());
+        }
+        let found = match self.file {
+            Some(file) => one_of(file, &entry.file.accumulation)?.map(|found| (file, found)),
+            None => None,
+        };
+        let of_file = self.file.and(entry.file.accumulation_default);
+        let (name, value) = match (&found, of_file.or(accumulation.default)) {
+            (Some((_, found)), _) => (found.name.clone(), parsed(&found.text, &found.name)?),
+            (None, Some(default)) => (String::new(), default),
+            (None, None) => return Ok(Vec::new()),
+        };
+        let beside = batch.and_then(|batch| addition(&self.arguments, entry, batch));
+        let place = match (beside, &entry.file.accumulation_override, found) {
+            (Some(addition), _, _) => Place::Added(addition),
+            (None, Some(spec), _) if batch.is_none() => self.overriding(spec)?,
+            (None, _, Some((file, found))) => Place::File(file, found),
+            (None, _, None) => return Ok(Vec::new()),
+        };
+        let knob = Knob {
+            name,
+            value,
+            place,
+            least: None,
+        };
+        Ok(vec![knob])
+    }
+
+    /// Where an argument goes that the program takes over its file's.
+    fn overriding(&self, spec: &str) -> Result<Place<'a>, String> {
+        if self.arguments.nested.is_some() {
+            return Err("its arguments are inside one word".into());
+        }
+        let range = &self.recognised.anatomy.arguments;
+        let at = match self.entry.file.place {
+            InsertPlace::Start => range.start,
+            InsertPlace::End | InsertPlace::Launcher => range.end,
+        };
+        Ok(Place::Added(Addition::of(spec, InsertPoint::Before(at))))
+    }
+
+    /// A program whose batch is split by an argument that gives the part's size.
+    fn by_micro_size(&self, batch: &Hit<'a>) -> Result<BatchSource<'a>, String> {
+        let accumulation = &self.entry.accumulation;
+        let whole = Knob::of(batch)?;
+        let shared: u64 = match &accumulation.shared_among {
+            None => 1,
+            Some(name) => self.arguments.value_of(name).map_or(Ok(1), |text| {
+                text.parse()
+                    .map_err(|_| format!("{name} is {text}, which isn't a number"))
+            })?,
+        };
+        let parts_of = whole.value / shared.max(1);
+        // -1 is "off": the part is the whole.
+        let is_off = |hit: &Hit<'_>| hit.value.is_some_and(|value| value.text == "-1");
+        let mut size = self.partner_of(batch, parts_of, is_off)?;
+        size.least = accumulation.floor.as_ref().map(|(name, default)| {
+            let said = self.arguments.value_of(name).and_then(|v| v.parse().ok());
+            (name.as_str(), said.unwrap_or(*default))
+        });
+        let mut source = BatchSource::of(vec![size]);
+        source.whole = WholeBatch::Fixed {
+            name: whole.name,
+            value: whole.value,
+            parts_of,
+        };
+        Ok(source)
+    }
+
+    /// A program that divides its batch by the accumulation steps.
+    fn by_dividing(&self, batch: &Hit<'a>) -> Result<BatchSource<'a>, String> {
+        let whole = Knob::of(batch)?.value;
+        let default = self.entry.accumulation.default.unwrap_or(1);
+        let steps = self.partner_of(batch, default, |_| false)?;
+        let mut source = BatchSource::of(Vec::new());
+        source.at_once = whole / steps.value;
+        source.steps = vec![steps];
+        Ok(source)
+    }
+
+    /// The argument that counts micro-batches, gives their size or the total, as the entry's rule says.
+    fn partner(&self) -> Option<Hit<'a>> {
+        let mut names = self.entry.accumulation.names.iter();
+        names.find_map(|name| last(&self.arguments, name, self.entry))
+    }
+
+    /// The same as a number, which is `value` where the command does not say it or it `is_off`.
+    fn partner_of(
+        &self,
+        batch: &Hit<'a>,
+        value: u64,
+        is_off: impl Fn(&Hit<'a>) -> bool,
+    ) -> Result<Knob<'a>, String> {
+        let (name, place) = match self.partner() {
+            Some(hit) if !is_off(&hit) => return Knob::of(&hit),
+            Some(hit) => (hit.name, hit.value.map(Place::Word)),
+            None => {
+                let added = addition(&self.arguments, self.entry, batch);
+                (batch.name, added.map(Place::Added))
+            }
+        };
+        let cannot = || format!("{name} is written in a way that cannot be extended");
+        Ok(Knob {
+            name: name.into(),
+            value,
+            place: place.ok_or_else(cannot)?,
+            least: None,
+        })
+    }
+
+    /// Among how many devices the batch is split, where the program insists on equal parts.
+    fn devices(&self) -> Option<u64> {
+        let batch = &self.entry.batch;
+        if batch.devices.is_none() && batch.device_list.is_empty() {
+            return None;
+        }
+        let said = |names: &'a [String]| names.iter().find_map(|n| self.arguments.value_of(n));
+        let counts = batch.devices.iter().flatten();
+        counts
+            .filter_map(|name| self.arguments.value_of(name)?.parse().ok())
+            .next()
+            .or_else(|| {
+                let parts = said(&batch.device_list)?.split(',');
+                Some(parts.filter(|part| !part.is_empty()).count() as u64)
+            })
+            .or_else(|| self.recognised.processes().map(u64::from))
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.arguments.has(Name::new(option))
+    }
 }
 
-/// The argument that counts micro-batches, gives their size or the total, as the entry's rule says.
-fn partner<'a>(arguments: &Arguments<'a>, entry: &ProgramEntry) -> Option<Hit<'a>> {
-    let mut names = entry.accumulation.names.iter();
-    names.find_map(|name| last(arguments, name, entry))
-}
-
-/// Gives the batch's partner the value `new` where it stands, or adds it beside the batch.
-fn set_partner(
-    arguments: &Arguments<'_>,
-    batch: &Hit<'_>,
-    entry: &ProgramEntry,
-    new: u64,
-) -> Result<Draft, String> {
-    let mut draft = Draft::default();
-    match partner(arguments, entry).and_then(|hit| Some((hit, hit.value?))) {
-        Some((hit, value)) => draft.set(hit.name, value, &new.to_string()),
-        None => {
-            let words = addition(&entry.accumulation, entry, batch, new).ok_or_else(|| {
-                format!("{} is written in a way that cannot be extended", batch.name)
-            })?;
-            draft.insert(arguments, batch.end(), &words, entry.separator);
+/// The one of several settings that a file has; nothing where it has none of them.
+fn one_of(file: &ConfigFile, names: &[String]) -> Result<Option<FoundValue>, String> {
+    let mut found = None;
+    for name in names {
+        match file.scalar(name) {
+            Lookup::Found(_) if found.is_some() => {
+                return Err(format!(
+                    "{} sets the batch size in more than one place",
+                    file.shown()
+                ));
+            }
+            Lookup::Found(value) => found = Some(value),
+            Lookup::Unclear(why) => return Err(why),
+            Lookup::Absent => {}
         }
     }
-    Ok(draft)
-}
-
-/// A program whose batch is split by an argument that gives the part's size.
-fn by_micro_size(
-    arguments: &Arguments<'_>,
-    batch: &Hit<'_>,
-    entry: &ProgramEntry,
-    scale: f64,
-) -> Result<BatchEdit, String> {
-    let accumulation = &entry.accumulation;
-    let whole = count(batch)?;
-    let there = partner(arguments, entry);
-    let shared = match &accumulation.shared_among {
-        None => 1,
-        Some(name) => arguments.value_of(name).map_or(Ok(1), |text| {
-            text.parse::<u64>()
-                .map_err(|_| format!("{name} is {text}, which isn't a number"))
-        })?,
-    };
-    // -1 is "off": the part is the whole.
-    let old = match &there {
-        Some(hit) if hit.value.is_none_or(|value| value.text != "-1") => count(hit)?,
-        Some(_) | None => whole / shared.max(1),
-    };
-    let new = reduced(old, scale, batch.name)?;
-    if let Some((name, default)) = &accumulation.floor {
-        let floor = arguments
-            .value_of(name)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(*default);
-        if new < floor {
-            return Err(format!(
-                "{new} on each device would be less than {name}, {floor}"
-            ));
-        }
-    }
-    if !whole.is_multiple_of(new.saturating_mul(shared.max(1))) {
-        return Err(format!(
-            "{} {whole} cannot be split into micro-batches of {new}",
-            batch.name
-        ));
-    }
-    let kept = Kept::Whole(format!(
-        "effective batch {whole}, in micro-batches of {new}"
-    ));
-    let draft = set_partner(arguments, batch, entry, new)?;
-    Ok(BatchEdit::of(draft, (old, new), kept, None))
-}
-
-/// A program that divides its batch by the accumulation steps: those alone are raised.
-fn by_dividing(
-    arguments: &Arguments<'_>,
-    batch: &Hit<'_>,
-    entry: &ProgramEntry,
-    scale: f64,
-) -> Result<BatchEdit, String> {
-    let accumulation = &entry.accumulation;
-    let whole = count(batch)?;
-    let there = partner(arguments, entry);
-    let steps = match &there {
-        Some(hit) => count(hit)?,
-        None => accumulation.default.unwrap_or(1),
-    };
-    let old = whole / steps.max(1);
-    reduced(old, scale, batch.name)?;
-    let more = times(steps, scale);
-    if more <= steps {
-        return Err(
-            "accumulation works in whole steps; such a small reduction is not possible".into(),
-        );
-    }
-    let kept = Kept::Whole(format!("effective batch {whole}, in {more} micro-batches"));
-    let draft = set_partner(arguments, batch, entry, more)?;
-    Ok(BatchEdit::of(draft, (old, whole / more), kept, None))
+    Ok(found)
 }

@@ -1,147 +1,146 @@
-//! A smaller batch for a program that no entry knows: by the families of spelling, or by variables
-//! in front of the command, and only where there is one reading.
+//! The batch of a program that no entry knows: by the families of spelling, or by variables in front
+//! of the command, and only where there is one reading.
 
-use super::super::argument::{Arguments, Hit, Name, Value, same, text};
-use super::super::draft::Draft;
-use super::super::environment::LaunchEnvironment;
-use super::super::family;
-use super::super::launcher::{ProgramKind, file_name};
-use super::super::recognition::Recognised;
-use super::super::spellings::BatchArgument;
-use super::accumulation::set_accumulation;
-use super::deepspeed;
-use super::{BatchEdit, Kept, count, parsed, reduced, times};
+use super::steps::numbers;
+use super::{BatchSource, Knob, Place, WholeBatch, deepspeed};
 use crate::command::CommandLine;
+use crate::recognize::argument::{Arguments, Hit, Name, Value, same, text};
+use crate::recognize::environment::LaunchEnvironment;
+use crate::recognize::launcher::{ProgramKind, file_name};
+use crate::recognize::recognition::Recognised;
+use crate::recognize::spellings::BatchArgument;
+use crate::recognize::{family, file};
 
-pub(super) fn smaller(
-    command: &CommandLine,
+pub(super) fn source<'a>(
+    command: &'a CommandLine,
     recognised: &Recognised<'_>,
-    arguments: &Arguments<'_>,
-    launch: &LaunchEnvironment<'_>,
-    scale: f64,
-) -> Result<BatchEdit, String> {
+    arguments: &Arguments<'a>,
+    launch: &LaunchEnvironment<'a>,
+) -> Result<BatchSource<'a>, String> {
     let found = family::batches(arguments);
-    let assigned = assigned_batches(command, recognised);
-    if found.is_empty()
-        && assigned.is_empty()
-        && let Some(smaller) = deepspeed::smaller(arguments, launch, scale)
-    {
-        return smaller;
+    let assigned = assigned(command, recognised, is_size);
+    match (found.first(), assigned.as_slice()) {
+        (None, []) => match file::of_deepspeed(arguments, launch) {
+            Some(file) => deepspeed::source(file),
+            None => Err(nowhere(command, recognised)),
+        },
+        (None, [batch]) => by_environment(command, recognised, batch),
+        (None, [one, two, ..]) => Err(look_alike(one.name, two.name, "the batch size")),
+        (Some((_, hit)), [batch, ..]) => {
+            Err(format!("{} and {} are both set", batch.name, hit.name))
+        }
+        (Some(_), []) => by_arguments(command, recognised, arguments, launch, &found),
     }
-    if found.is_empty() {
-        return by_environment(command, recognised, assigned, scale);
+}
+
+fn look_alike(one: &str, two: &str, what: &str) -> String {
+    format!("{one} and {two} both look like {what}")
+}
+
+fn program<'c>(command: &'c CommandLine, recognised: &Recognised<'_>) -> &'c str {
+    let word = command.argv.get(recognised.anatomy.program);
+    word.map_or("", text)
+}
+
+fn nowhere(command: &CommandLine, recognised: &Recognised<'_>) -> String {
+    let script = file_name(program(command, recognised));
+    match recognised.anatomy.kind {
+        ProgramKind::ShellScript => format!("the batch size is inside {script}"),
+        _ => "no batch size in the command".into(),
     }
-    if !assigned.is_empty() {
-        return Err(format!(
-            "{} and {} are both set",
-            assigned[0].name, found[0].1.name
-        ));
+}
+
+/// The last of several hits, if all have one name.
+fn only<'a>(hits: &[Hit<'a>], what: &str) -> Result<Option<Hit<'a>>, String> {
+    let Some(last) = hits.last() else {
+        return Ok(None);
+    };
+    match hits.iter().find(|other| !same(other.name, last.name)) {
+        Some(other) => Err(look_alike(other.name, last.name, what)),
+        None => Ok(Some(*last)),
     }
-    if let Some((_, part)) = found
-        .iter()
-        .find(|(level, _)| *level == BatchArgument::Unsure)
-    {
+}
+
+fn by_arguments<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+    arguments: &Arguments<'a>,
+    launch: &LaunchEnvironment<'a>,
+    found: &[(BatchArgument, Hit<'a>)],
+) -> Result<BatchSource<'a>, String> {
+    use BatchArgument::{Divided, Micro, Plain, Total, Unsure};
+    let of = |levels: &[BatchArgument]| -> Vec<Hit<'a>> {
+        let is_of =
+            |(level, hit): &(BatchArgument, Hit<'a>)| levels.contains(level).then_some(*hit);
+        found.iter().filter_map(is_of).collect()
+    };
+    if let Some(part) = of(&[Unsure]).first() {
         return Err(format!(
             "whether {} is the micro-batch or the whole batch is not known",
             part.name
         ));
     }
-    let program = command
-        .argv
-        .get(recognised.anatomy.program)
-        .map_or("", text);
-    let at_level = |levels: &[BatchArgument]| -> Result<Option<Hit<'_>>, String> {
-        let of: Vec<&Hit<'_>> = found
-            .iter()
-            .filter(|(level, _)| levels.contains(level))
-            .map(|(_, hit)| hit)
-            .collect();
-        match of.last() {
-            None => Ok(None),
-            Some(hit) => match of.iter().find(|other| !same(other.name, hit.name)) {
-                Some(other) => Err(format!(
-                    "{} and {} both look like the batch size",
-                    other.name, hit.name
-                )),
-                None => Ok(Some(**hit)),
-            },
+    let micro = only(&of(&[Micro]), "the batch size")?;
+    let steps = only(&family::accumulations(arguments), "accumulation")?;
+    let whole = of(&[Plain, Divided, Total]).first().copied();
+    let hit = match (micro, of(&[Total]).first(), of(&[Divided]).first(), steps) {
+        (Some(micro), ..) => micro,
+        (None, Some(total), ..) => {
+            return Err(format!(
+                "{} is a total; the command does not set the micro-batch size",
+                total.name
+            ));
+        }
+        (None, None, Some(divided), Some(steps)) => {
+            return Err(format!(
+                "whether {} divides {} by {} is not known",
+                program(command, recognised),
+                divided.name,
+                steps.name
+            ));
+        }
+        (None, None, _, _) => {
+            only(&of(&[Plain, Divided]), "the batch size")?.ok_or("no batch size in the command")?
         }
     };
-    let steps = family::accumulations(arguments);
-    if let Some((one, two)) = steps
-        .first()
-        .zip(steps.iter().find(|s| !same(s.name, steps[0].name)))
-    {
-        return Err(format!(
-            "{} and {} both look like accumulation",
-            one.name, two.name
-        ));
+    let mut source = BatchSource::of(vec![Knob::of(&hit)?]);
+    match (steps, micro.and(whole)) {
+        (Some(steps), _) => source.steps = numbers(arguments, &steps)?,
+        (None, Some(total)) => {
+            source.whole = WholeBatch::Kept(format!(
+                "{} stays; most programs then take more micro-batches",
+                total.name
+            ));
+        }
+        (None, None) => {}
     }
-    let (hit, total) = match at_level(&[BatchArgument::Micro])? {
-        Some(hit) => (
-            hit,
-            found
-                .iter()
-                .find(|(level, _)| *level != BatchArgument::Micro),
-        ),
+    let mut options = file::DEEPSPEED.iter();
+    match file::of_deepspeed(arguments, launch) {
+        Some(file) => deepspeed::agree(&mut source, file)?,
         None => {
-            if let Some((_, total)) = found
-                .iter()
-                .find(|(level, _)| *level == BatchArgument::Total)
+            if let Some(option) =
+                options.find(|o| o.ends_with("config") && arguments.has(Name::new(o)))
             {
                 return Err(format!(
-                    "{} is a total; the command does not set the micro-batch size",
-                    total.name
+                    "the file given with {option} may set the batch size too, and they must agree"
                 ));
             }
-            let Some(hit) = at_level(&[BatchArgument::Plain, BatchArgument::Divided])? else {
-                return Err("no batch size in the command".into());
-            };
-            let is_divided = found
-                .iter()
-                .any(|(level, _)| *level == BatchArgument::Divided);
-            if is_divided && let Some(steps) = steps.last() {
-                return Err(format!(
-                    "whether {program} divides {} by {} is not known",
-                    hit.name, steps.name
-                ));
-            }
-            (hit, None)
         }
-    };
-    if let Some(option) = ["--deepspeed_config", "--deepspeed-config"]
-        .iter()
-        .find(|option| arguments.has(Name::new(option)))
-    {
-        return Err(format!(
-            "the file given with {option} may set the batch size too, and they must agree"
-        ));
     }
-    let old = count(&hit)?;
-    let new = reduced(old, scale, hit.name)?;
-    let mut draft = Draft::default();
-    if let Some(value) = hit.value {
-        draft.set(hit.name, value, &new.to_string());
-    }
-    let kept = match (steps.last(), total) {
-        (Some(steps), _) => set_accumulation(&mut draft, arguments, steps, scale)?,
-        (None, Some((_, total))) => Kept::Whole(format!(
-            "{} stays; most programs then take more micro-batches",
-            total.name
-        )),
-        (None, None) => Kept::None,
-    };
-    let mut edit = BatchEdit::of(draft, (old, new), kept, None);
-    edit.accumulates |= total.is_some();
-    Ok(edit)
+    Ok(source)
 }
 
-/// A variable in front of the command that says a batch or an accumulation.
+/// A variable in front of the command.
 struct Assigned<'a> {
     name: &'a str,
     value: &'a str,
-    /// The word, or nothing where it was typed before oomph's command began.
-    at: Option<usize>,
+    place: Place<'a>,
+}
+
+impl<'a> Assigned<'a> {
+    fn knob(&self) -> Result<Knob<'a>, String> {
+        Knob::new(self.name, self.value, self.place.clone())
+    }
 }
 
 fn assigned<'a>(
@@ -150,10 +149,11 @@ fn assigned<'a>(
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<Assigned<'a>> {
     let typed = command.env.iter().filter_map(|change| {
+        let value = change.value.as_ref()?.as_str()?;
         Some(Assigned {
             name: change.name.as_str()?,
-            value: change.value.as_ref()?.as_str()?,
-            at: None,
+            value,
+            place: Place::Variable(value),
         })
     });
     let words = recognised.anatomy.assignments.iter().filter_map(|at| {
@@ -161,77 +161,32 @@ fn assigned<'a>(
         Some(Assigned {
             name,
             value,
-            at: Some(*at),
+            place: Place::Word(Value {
+                text: value,
+                at: *at,
+                from: name.len() + 1,
+            }),
         })
     });
     typed.chain(words).filter(|a| wanted(a.name)).collect()
 }
 
-fn assigned_batches<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
-) -> Vec<Assigned<'a>> {
-    assigned(command, recognised, |name| {
-        matches!(
-            family::batch_level(name),
-            Some(BatchArgument::Micro | BatchArgument::Plain | BatchArgument::Divided)
-        )
-    })
+fn is_size(name: &str) -> bool {
+    use BatchArgument::{Divided, Micro, Plain};
+    matches!(family::batch_level(name), Some(Micro | Plain | Divided))
 }
 
 /// Programs that read their settings from the environment (`BATCH_SIZE=32 python train.py`).
-fn by_environment(
-    command: &CommandLine,
+fn by_environment<'a>(
+    command: &'a CommandLine,
     recognised: &Recognised<'_>,
-    batches: Vec<Assigned<'_>>,
-    scale: f64,
-) -> Result<BatchEdit, String> {
-    let [batch] = batches.as_slice() else {
-        return Err(match batches.as_slice() {
-            [one, two, ..] => format!(
-                "{} and {} both look like the batch size",
-                one.name, two.name
-            ),
-            _ => match recognised.anatomy.kind {
-                ProgramKind::ShellScript => {
-                    let script = command
-                        .argv
-                        .get(recognised.anatomy.program)
-                        .map_or("", text);
-                    format!("the batch size is inside {}", file_name(script))
-                }
-                _ => "no batch size in the command".into(),
-            },
-        });
-    };
-    let old = parsed(batch.value, batch.name)?;
-    let new = reduced(old, scale, batch.name)?;
-    let mut draft = Draft::default();
-    assign(&mut draft, batch, new);
-    let steps = assigned(command, recognised, family::is_accumulation);
-    let kept = match steps.as_slice() {
-        [] => Kept::None,
-        [steps] => {
-            let number = parsed(steps.value, steps.name)?;
-            assign(&mut draft, steps, times(number, scale));
-            Kept::By(number, times(number, scale))
-        }
+    batch: &Assigned<'a>,
+) -> Result<BatchSource<'a>, String> {
+    let mut source = BatchSource::of(vec![batch.knob()?]);
+    match assigned(command, recognised, family::is_accumulation).as_slice() {
+        [] => {}
+        [steps] => source.steps = vec![steps.knob()?],
         [one, two, ..] => return Err(format!("{} and {} are both set", one.name, two.name)),
-    };
-    Ok(BatchEdit::of(draft, (old, new), kept, None))
-}
-
-fn assign(draft: &mut Draft, assigned: &Assigned<'_>, new: u64) {
-    match assigned.at {
-        Some(at) => draft.set(
-            assigned.name,
-            Value {
-                text: assigned.value,
-                at,
-                from: assigned.name.len() + 1,
-            },
-            &new.to_string(),
-        ),
-        None => draft.set_env(assigned.name, Some(assigned.value), &new.to_string()),
     }
+    Ok(source)
 }

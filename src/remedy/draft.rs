@@ -1,15 +1,16 @@
 //! Edits while they are being made: places in, `Edit`s out, and the words that show them.
 
-use super::argument::{ArgumentForm, Arguments, Hit, Value};
 use super::edit::{Edit, FileEdit};
-use super::environment::ConfigFile;
-use super::file::FoundValue;
 use crate::command::Word;
+use crate::recognize::ConfigFile;
+use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
+use crate::recognize::batch::{Knob, Place};
+use crate::recognize::file::FoundValue;
 use std::path::Path;
 
 /// Edits of one remedy so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Draft {
+pub(super) struct Draft {
     /// The edits.
     pub edits: Vec<Edit>,
     /// Edits of copies of files that the command names.
@@ -20,7 +21,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Gives the argument `name` the value `new` in the bytes where its value stands.
-    pub(crate) fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
+    pub(super) fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
         self.edits.push(Edit::Splice {
             at: value.at,
             from: value.from,
@@ -30,47 +31,60 @@ impl Draft {
         self.shown.push(format!("{name} {}→{new}", value.text));
     }
 
-    /// Puts `words` behind token `after` (or before the first where there is none).
-    pub(crate) fn insert(
+    /// Gives a number another value, in whatever way it is written back. `copies` is where copies of
+    /// files go, and for which run.
+    pub(super) fn write(
         &mut self,
-        arguments: &Arguments<'_>,
-        end: usize,
-        words: &[String],
-        separator: char,
-    ) {
-        if arguments.nested {
-            let Some(last) = end.checked_sub(1).and_then(|k| arguments.tokens.get(k)) else {
-                return;
-            };
-            let to = last.from + last.text.len();
-            let mut with = String::new();
-            for word in words {
-                with.push(separator);
-                with.push_str(word);
+        knob: &Knob<'_>,
+        new: u64,
+        copies: Option<(&Path, u32)>,
+    ) -> Result<(), String> {
+        match &knob.place {
+            Place::Word(value) => self.set(&knob.name, *value, &new.to_string()),
+            Place::Variable(old) => self.set_env(&knob.name, Some(old), &new.to_string()),
+            Place::Added(addition) => self.insert(addition.gap, &addition.saying(new)),
+            Place::File(file, found) => {
+                let copies = copies.ok_or_else(|| {
+                    format!(
+                        "{} is {} in {}: a relaunch by key uses a copy with {new}",
+                        knob.name,
+                        knob.value,
+                        file.shown()
+                    )
+                })?;
+                self.set_in_copy(file, found, &new.to_string(), copies);
             }
-            self.edits.push(Edit::Splice {
-                at: last.at,
-                from: to,
-                to,
-                with: with.into(),
-            });
-            self.shown.push(format!("+{}", words.join(" ")));
-        } else if let Some(at) = place_before(arguments, end) {
-            self.insert_at(at, words);
         }
+        Ok(())
     }
 
-    /// Puts whole words before the word at `at`.
-    pub(crate) fn insert_at(&mut self, at: usize, words: &[String]) {
-        self.edits.push(Edit::Insert {
-            at,
-            words: words.iter().map(Word::from).collect(),
+    /// Puts words where there is room for them.
+    pub(super) fn insert(&mut self, gap: InsertPoint, words: &[String]) {
+        self.edits.push(match gap {
+            InsertPoint::Before(at) => Edit::Insert {
+                at,
+                words: words.iter().map(Word::from).collect(),
+            },
+            InsertPoint::Inside {
+                at,
+                from,
+                separator,
+            } => Edit::Splice {
+                at,
+                from,
+                to: from,
+                with: words
+                    .iter()
+                    .map(|word| format!("{separator}{word}"))
+                    .collect::<String>()
+                    .into(),
+            },
         });
         self.shown.push(format!("+{}", words.join(" ")));
     }
 
     /// Takes out an argument with its value.
-    pub(crate) fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
+    pub(super) fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
         let at = arguments.tokens[hit.token].at;
         let count = if with_value && hit.form == ArgumentForm::Space {
             hit.end() - hit.token
@@ -81,9 +95,8 @@ impl Draft {
         self.shown.push(format!("−{}", hit.name));
     }
 
-    /// Gives a setting of a file the value `new`, in a copy that the command is pointed at. `copies` is
-    /// where copies go, and for which run.
-    pub(crate) fn set_in_copy(
+    /// Gives a setting of a file the value `new`, in a copy that the command is pointed at.
+    fn set_in_copy(
         &mut self,
         file: &ConfigFile,
         value: &FoundValue,
@@ -117,7 +130,7 @@ impl Draft {
     }
 
     /// Sets a variable of the environment.
-    pub(crate) fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
+    pub(super) fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
         self.edits.push(Edit::Env {
             name: name.into(),
             value: Some(Word::from(new)),
@@ -126,13 +139,5 @@ impl Draft {
             Some(old) => format!("{name} {old}→{new}"),
             None => format!("{name}={new}"),
         });
-    }
-}
-
-/// The word before which something stands that goes in front of token `k`.
-fn place_before(arguments: &Arguments<'_>, k: usize) -> Option<usize> {
-    match arguments.tokens.get(k) {
-        Some(token) => Some(token.at),
-        None => arguments.tokens.last().map(|token| token.at + 1),
     }
 }
