@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Theme};
 use crate::units::{Moment, Pid};
-use burst::{Burst, Stroke};
+use burst::{Burst, Typing};
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use keyboard::Typed;
 use mode::Mode;
@@ -169,16 +169,16 @@ impl Display {
                     true => burst.pressed(&key, now),
                     false => {
                         burst.end();
-                        Stroke::Key
+                        Typing::Key
                     }
                 };
                 match stroke {
-                    Stroke::Key => {}
-                    Stroke::Text => {
+                    Typing::Key => {}
+                    Typing::Text => {
                         view.took_text(scene);
                         return None;
                     }
-                    Stroke::Abort => {
+                    Typing::Abort => {
                         view.held_interrupt(scene);
                         return None;
                     }

@@ -18,7 +18,7 @@ const DIFFERENT: usize = 4;
 
 /// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stroke {
+pub(super) enum Typing {
     /// A key by itself.
     Key,
     /// A letter of a text.
@@ -38,7 +38,7 @@ pub(super) struct Burst {
 
 impl Burst {
     /// A key was pressed that is a command to oomph, not a letter of a field.
-    pub(super) fn pressed(&mut self, key: &KeyEvent, now: Moment) -> Stroke {
+    pub(super) fn pressed(&mut self, key: &KeyEvent, now: Moment) -> Typing {
         let within = if self.is_text { PAUSE } else { GAP };
         if self.last.is_none_or(|last| now.since(last) >= within) {
             self.end();
@@ -55,21 +55,21 @@ impl Burst {
                 self.is_text |= self.letters >= LONG && self.different.len() >= DIFFERENT;
                 // In a word it does not hand the keyboard over (`pip install`).
                 match self.is_text || (c == 'i' && !first) {
-                    true => Stroke::Text,
-                    false => Stroke::Key,
+                    true => Typing::Text,
+                    false => Typing::Key,
                 }
             }
             KeyCode::Enter | KeyCode::Tab | KeyCode::Backspace if self.is_text => {
                 self.last = Some(now);
-                Stroke::Text
+                Typing::Text
             }
             KeyCode::Char('c') if self.letters > 1 => {
                 self.end();
-                Stroke::Abort
+                Typing::Abort
             }
             _ => {
                 self.end();
-                Stroke::Key
+                Typing::Key
             }
         }
     }
@@ -84,7 +84,7 @@ impl Burst {
 mod tests {
     use super::*;
 
-    fn typed(burst: &mut Burst, text: &str, gap: f64) -> Vec<Stroke> {
+    fn typed(burst: &mut Burst, text: &str, gap: f64) -> Vec<Typing> {
         let keys = text.chars().enumerate().map(|(n, c)| {
             let code = match c {
                 '\n' => KeyCode::Enter,
@@ -100,8 +100,8 @@ mod tests {
     fn a_line_is_text_from_its_fifth_letter_on_however_it_is_typed() {
         for gap in [0.0, 0.02, 0.28] {
             let readings = typed(&mut Burst::default(), "squeue -u me\nls\n", gap);
-            assert_eq!(readings[..4], [Stroke::Key; 4], "{gap}");
-            assert!(readings[4..].iter().all(|r| *r == Stroke::Text), "{gap}");
+            assert_eq!(readings[..4], [Typing::Key; 4], "{gap}");
+            assert!(readings[4..].iter().all(|r| *r == Typing::Text), "{gap}");
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
             ("fmzcq", 0.4),
         ] {
             let readings = typed(&mut Burst::default(), text, gap);
-            assert!(readings.iter().all(|r| *r == Stroke::Key), "{text}");
+            assert!(readings.iter().all(|r| *r == Typing::Key), "{text}");
         }
     }
 
@@ -122,15 +122,15 @@ mod tests {
         let mut burst = Burst::default();
         typed(&mut burst, "squeue\n", 0.1);
         let q = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-        assert_eq!(burst.pressed(&q, Moment::from_secs_f64(11.2)), Stroke::Text);
-        assert_eq!(burst.pressed(&q, Moment::from_secs_f64(12.0)), Stroke::Key);
+        assert_eq!(burst.pressed(&q, Moment::from_secs_f64(11.2)), Typing::Text);
+        assert_eq!(burst.pressed(&q, Moment::from_secs_f64(12.0)), Typing::Key);
     }
 
     #[test]
     fn the_keyboard_is_not_handed_over_within_a_word() {
         let readings = typed(&mut Burst::default(), "pip", 0.1);
-        assert_eq!(readings[1], Stroke::Text);
-        assert_eq!(typed(&mut Burst::default(), "i", 0.1), [Stroke::Key]);
+        assert_eq!(readings[1], Typing::Text);
+        assert_eq!(typed(&mut Burst::default(), "i", 0.1), [Typing::Key]);
     }
 
     #[test]
@@ -139,9 +139,9 @@ mod tests {
         let mut burst = Burst::default();
         typed(&mut burst, "ls", 0.1);
         let at = Moment::from_secs_f64(10.3);
-        assert_eq!(burst.pressed(&control_c, at), Stroke::Abort);
-        assert_eq!(burst.pressed(&control_c, at), Stroke::Key);
+        assert_eq!(burst.pressed(&control_c, at), Typing::Abort);
+        assert_eq!(burst.pressed(&control_c, at), Typing::Key);
         typed(&mut burst, "q", 0.1);
-        assert_eq!(burst.pressed(&control_c, at), Stroke::Key);
+        assert_eq!(burst.pressed(&control_c, at), Typing::Key);
     }
 }
