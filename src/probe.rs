@@ -64,6 +64,17 @@ const FILES: &[(&str, &str)] = embedded![
 /// Names the directory for PyTorch's own snapshots; without it none is saved.
 pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
 
+/// What the probe of a run does.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeOptions {
+    /// Between two samples.
+    pub interval: Duration,
+    /// Records which lines allocate.
+    pub lines: bool,
+    /// Rehearses the step that memory runs out in, which delays the error by up to seconds.
+    pub rehearses: bool,
+}
+
 /// The probe's files on disk, for one session.
 #[derive(Debug, Clone)]
 pub struct Installed {
@@ -110,14 +121,12 @@ impl Installed {
     }
 
     /// The variables by which the command's processes find the probe, and the probe finds `socket`.
-    /// `inherited` is the PYTHONPATH that the command would have without us; `lines` is whether to
-    /// record which lines allocate.
+    /// `inherited` is the PYTHONPATH that the command would have without us.
     pub fn environment(
         &self,
         socket: &Path,
         run: RunNumber,
-        interval: Duration,
-        lines: bool,
+        options: ProbeOptions,
         inherited: Option<&OsStr>,
     ) -> Vec<EnvChange> {
         let mut python_path = OsString::from(&self.directory);
@@ -126,18 +135,17 @@ impl Installed {
             python_path.push(":");
             python_path.push(inherited);
         }
+        let switch = |is_on| Word::from(if is_on { "1" } else { "0" });
         [
             ("PYTHONPATH", Word::from(python_path)),
             ("OOMPH_PROBE_SOCKET", Word::from(socket)),
             ("OOMPH_PROBE_RUN", Word::from(run.to_string())),
             (
                 "OOMPH_PROBE_INTERVAL_MS",
-                Word::from(interval.as_millis().to_string()),
+                Word::from(options.interval.as_millis().to_string()),
             ),
-            (
-                "OOMPH_PROBE_LINES",
-                Word::from(if lines { "1" } else { "0" }),
-            ),
+            ("OOMPH_PROBE_LINES", switch(options.lines)),
+            ("OOMPH_PROBE_REHEARSE", switch(options.rehearses)),
         ]
         .into_iter()
         .map(|(name, value)| EnvChange {
@@ -229,8 +237,11 @@ mod tests {
             let changes = installed.environment(
                 Path::new("/run/s"),
                 RunNumber(3),
-                Duration::from_millis(250),
-                false,
+                ProbeOptions {
+                    interval: Duration::from_millis(250),
+                    lines: false,
+                    rehearses: true,
+                },
                 inherited.map(OsStr::new),
             );
             assert_eq!(*value_of(&changes, "PYTHONPATH"), *expected);
@@ -238,6 +249,7 @@ mod tests {
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_RUN"), *"3");
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_INTERVAL_MS"), *"250");
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_LINES"), *"0");
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_REHEARSE"), *"1");
         }
     }
 

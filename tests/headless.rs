@@ -72,6 +72,16 @@ fn epochs_that_the_output_names_are_recorded() {
     assert_eq!(recorded, [1, 2]);
 }
 
+/// A rehearsal delays the error: nobody waits for one where nothing follows.
+#[test]
+fn only_where_a_relaunch_may_follow_is_the_failed_step_rehearsed() {
+    for (on_oom, rehearses) in [("exit", "0"), ("auto", "1"), ("ask", "1")] {
+        let script = "printf %s \"$OOMPH_PROBE_REHEARSE\"";
+        let done = run(&["--no-nvml", "--on-oom", on_oom, "sh", "-c", script]);
+        assert_eq!(text(&done.stdout), rehearses, "{on_oom}");
+    }
+}
+
 #[test]
 fn exit_statuses_are_the_commands() {
     for code in [0, 1, 3, 125, 126, 127, 255] {

@@ -251,9 +251,15 @@ impl Link {
         std::mem::take(&mut self.refused)
     }
 
-    /// Starts the session's command as run `run`.
-    pub(super) fn launch(&mut self, session: &Session, run: RunNumber, size: Option<Size>) {
-        let command = self.environment.around(session.command(), run);
+    /// Starts the session's command as run `run`; `rehearses`: another may follow where memory runs out.
+    pub(super) fn launch(
+        &mut self,
+        session: &Session,
+        rehearses: bool,
+        run: RunNumber,
+        size: Option<Size>,
+    ) {
+        let command = (self.environment).around(session.command(), run, rehearses);
         self.enter(SessionPhase::Starting);
         self.order(KeeperOrder::Launch(Launch { run, command, size }));
     }

@@ -61,6 +61,11 @@ pub(super) trait Policy {
         FollowUp::Wait
     }
 
+    /// Whether another run may follow one that ran out of memory.
+    fn may_relaunch(&self) -> bool {
+        true
+    }
+
     /// Whether it decides by what earlier sessions showed, so that those are read first.
     fn needs_earlier_sessions(&self) -> bool {
         false

@@ -2,7 +2,7 @@
 
 use oomph::collect::probe_socket;
 use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, Structure, What};
-use oomph::probe::{Installed, install};
+use oomph::probe::{Installed, ProbeOptions, install};
 use oomph::units::RunNumber;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -47,9 +47,13 @@ impl Place {
 
     /// What oomph adds to the environment of a command that has `inherited` as its PYTHONPATH.
     pub fn environment(&self, inherited: &OsStr, lines: bool) -> Vec<(OsString, OsString)> {
-        let interval = Duration::from_millis(20);
+        let options = ProbeOptions {
+            interval: Duration::from_millis(20),
+            lines,
+            rehearses: true,
+        };
         self.installed
-            .environment(&self.socket(), RUN, interval, lines, Some(inherited))
+            .environment(&self.socket(), RUN, options, Some(inherited))
             .into_iter()
             .map(|change| (change.name.0, change.value.unwrap().0))
             .collect()

@@ -207,7 +207,8 @@ impl Front {
         self.session.begin_run(next);
         self.link.hand_over(&self.session.handover);
         let size = self.display.begin_run();
-        self.link.launch(&self.session, run, size);
+        let rehearses = self.policy.may_relaunch();
+        self.link.launch(&self.session, rehearses, run, size);
     }
 }
 

@@ -69,9 +69,14 @@ pub(super) fn start(
         forwarding: options.forward,
     })
     .context("the keeper process could not be started")?;
+    let policy = policy.unwrap_or_else(|| {
+        let has_person = mode == Mode::Screen;
+        policy::chosen(options.on_oom, has_person, &options.auto)
+    });
+    let first = RunNumber::FIRST;
     keeper.send(KeeperOrder::Launch(Launch {
-        run: RunNumber::FIRST,
-        command: environment.around(&command, RunNumber::FIRST),
+        run: first,
+        command: environment.around(&command, first, policy.may_relaunch()),
         size: match mode {
             Mode::Screen => first_child_size(),
             Mode::Headless(_) => terminal_size(),
@@ -126,10 +131,6 @@ pub(super) fn start(
     let nvml = options
         .nvml
         .then(|| setup::watch_nvml(options.interval, clock, events_in));
-    let policy = policy.unwrap_or_else(|| {
-        let has_person = mode == Mode::Screen;
-        policy::chosen(options.on_oom, has_person, &options.auto)
-    });
     let mut front = Front {
         display: Display::new(mode, theme),
         link: Link::new(Role::First, keeper, environment, &handover),

@@ -5,7 +5,7 @@
 use crate::app::session::HandoverState;
 use crate::app::{RunOptions, SESSION_VARIABLE};
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::probe::{self, Installed};
+use crate::probe::{self, Installed, ProbeOptions};
 use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,13 @@ impl ProbeSetup {
     }
 
     /// The command as it is really started: `shown` with the probe's words in its environment.
-    pub(crate) fn around(&self, shown: &CommandLine, run: RunNumber) -> CommandLine {
+    /// `rehearses`: what it would need otherwise is to be found out once memory runs out.
+    pub(crate) fn around(
+        &self,
+        shown: &CommandLine,
+        run: RunNumber,
+        rehearses: bool,
+    ) -> CommandLine {
         let mut command = shown.clone();
         if let Some(probe) = &self.probe {
             let inherited = shown
@@ -106,8 +112,11 @@ impl ProbeSetup {
             let changes = probe.installed.environment(
                 &probe.socket,
                 run,
-                self.interval,
-                self.lines,
+                ProbeOptions {
+                    interval: self.interval,
+                    lines: self.lines,
+                    rehearses,
+                },
                 inherited.as_deref(),
             );
             for EnvChange { name, value } in changes {

@@ -8,4 +8,8 @@ impl Policy for ExitAtOnce {
     fn after_run(&mut self, _run: &RunSummary<'_>) -> FollowUp {
         FollowUp::Leave(None)
     }
+
+    fn may_relaunch(&self) -> bool {
+        false
+    }
 }
