@@ -1,10 +1,12 @@
 """A rehearsal's parts that need no torch: sizes as functions of the batch, what an optimizer keeps, what is noted of
-a call, and what a rehearsal is stopped before. Whole rehearsals need torch: tests/gpu/rehearsal.py."""
+a call, when a rehearsal goes on, and what it is stopped before. Whole ones need torch: tests/torch, tests/gpu."""
 import os
+import sys
 import tempfile
 import threading
 import types
 import unittest
+from unittest import mock
 
 import fake_torch
 import support  # noqa: F401
@@ -97,6 +99,84 @@ class Effects(unittest.TestCase):
                 thread.start()
                 thread.join()
         self.assertEqual(written, [1])
+
+
+class Work(rehearsals.Work):
+    """One whose variants take `SECONDS` each, by a clock of their own."""
+
+    SECONDS, now = 0.0, 0.0
+
+    def one(self, variant, batch, prime, end):
+        Work.now += self.SECONDS
+        said = {"checkpointing": variant[0], "amp": variant[1]}
+        said["trace" if Work.now < end else "why_not"] = "x"
+        return said
+
+    def beginning(self, batch):
+        return {"batch": batch}
+
+
+class TheEnd(unittest.TestCase):
+    def setUp(self):
+        self.lines = []
+        wire = types.SimpleNamespace(put=lambda line, keep: self.lines.append(line), flush=lambda seconds: None)
+        steps = types.SimpleNamespace(count=0)
+        self.process = types.SimpleNamespace(torch=None, live=True, steps=steps, wire=wire, pid=7)
+        self.rehearsals = rehearsals.Rehearsals(self.process)
+        self.printed = []
+        device = types.SimpleNamespace(index=0)
+        self.call = types.SimpleNamespace(
+            key=lambda: "key", autocast=(False,), device=device, module=lambda: self, args=[self.shape()], kwargs={}
+        )
+        for patched in (
+            mock.patch.object(sys, "excepthook", lambda *error: self.printed.append(error)),
+            mock.patch.object(rehearsals, "Work", Work),
+            mock.patch.object(rehearsals, "SLOW_TO_IMPORT", "os"),
+            mock.patch.object(rehearsals, "time", types.SimpleNamespace(monotonic=lambda: Work.now)),
+            mock.patch.object(rehearsal, "on_own_thread", lambda work, patience: (work(), None)),
+            mock.patch.object(effects, "Guard", mock.MagicMock()),
+        ):
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def shape(self):
+        made = roots.Shape.__new__(roots.Shape)
+        made.shape = (4, 3)
+        return made
+
+    def variants(self):
+        return [len(line["variants"]) for line in self.lines]
+
+    def test_all_of_them_at_once_where_there_is_time(self):
+        hook = sys.excepthook
+        self.rehearsals.ran_out(self.call, "forward")
+        self.assertEqual(self.variants(), [4])
+        self.assertIs(sys.excepthook, hook)
+
+    def test_what_is_left_is_rehearsed_where_nobody_catches_the_error(self):
+        with mock.patch.object(Work, "SECONDS", 0.9):
+            self.rehearsals.ran_out(self.call, "forward")
+            self.assertEqual(self.variants(), [1])
+            sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
+        self.assertEqual(self.variants(), [1, 4])
+        self.assertEqual(len(self.printed), 1)
+
+    def test_nothing_more_is_where_the_program_went_on_or_was_interrupted(self):
+        with mock.patch.object(Work, "SECONDS", 0.9):
+            self.rehearsals.ran_out(self.call, "forward")
+            sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+            self.process.steps.count = 1
+            sys.excepthook(RuntimeError, RuntimeError("another"), None)
+        self.assertEqual(self.variants(), [1])
+        self.assertEqual(len(self.printed), 2)
+
+    def test_nothing_is_imported_for_a_program_that_may_go_on(self):
+        with mock.patch.object(rehearsals, "SLOW_TO_IMPORT", "wave"), mock.patch.dict(sys.modules):
+            sys.modules.pop("wave", None)
+            self.rehearsals.ran_out(self.call, "forward")
+            self.assertEqual((self.lines, "wave" in sys.modules), ([], False))
+            sys.excepthook(RuntimeError, RuntimeError("out of memory"), None)
+        self.assertEqual(self.variants(), [4])
 
 
 class OwnThread(unittest.TestCase):

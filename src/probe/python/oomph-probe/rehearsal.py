@@ -4,14 +4,14 @@ and free, without a kernel, a byte of device memory or a change to the program.
 torch's FakeTensorMode runs the model's own code; every new storage on the GPU is an allocation, its end a
 free. It runs on a thread of its own, so that nothing of the failed one (excluded dispatch keys, autocast,
 grad mode) reaches it, and ends at a deadline that is looked at in every operation. Before anything that could
-be seen outside (effects.py) and before a collective it stops.
+be seen outside (effects.py, which the caller enters) and before a collective it stops.
 """
 import ctypes
 import threading
 import time
 import weakref
 
-from . import blocks, effects, fakes, roots
+from . import blocks, fakes, roots
 from .effects import Stopped
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
@@ -88,15 +88,15 @@ class Rehearsal:
             self.checkpoint(module)
         # What was there before the call is no allocation of it, nor is a view of it.
         for each in leaves(torch, [args, kwargs]) + copier.tensors:
-            self.known.add(each.untyped_storage()._cdata)
+            self.is_new(each.untyped_storage())
         try:
-            with effects.Guard(), mode, self.recorder(), self.autocast():
+            with mode, self.recorder(), self.autocast():
                 outputs = torch.nn.Module._call_impl(module, *args, **kwargs)
                 del args, kwargs
                 self.trace.mark("forward")
                 loss = self.loss(outputs)
             del outputs
-            with effects.Guard(), mode, self.recorder():
+            with mode, self.recorder():
                 self.trace.mark("loss")
                 loss.backward()
                 del loss
@@ -174,7 +174,7 @@ class Rehearsal:
     def recorder(self):
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        rehearsal, trace, known, device = self, self.trace, self.known, self.call.device
+        rehearsal, trace, device = self, self.trace, self.call.device
         torch = self.torch
 
         class Recorder(TorchDispatchMode):
@@ -189,14 +189,20 @@ class Rehearsal:
                     if tensor.device != device:
                         continue
                     storage = tensor.untyped_storage()
-                    key = storage._cdata
-                    if key not in known:
-                        known.add(key)
-                        weakref.finalize(storage, known.discard, key)
+                    if rehearsal.is_new(storage):
                         trace.allocate(storage)
                 return made
 
         return Recorder()
+
+    def is_new(self, storage):
+        """Whether it was not seen before; the next one at its address will not have been."""
+        key = storage._cdata
+        if key in self.known:
+            return False
+        self.known.add(key)
+        weakref.finalize(storage, self.known.discard, key)
+        return True
 
     def look_at_clock(self):
         if time.monotonic() > self.until:

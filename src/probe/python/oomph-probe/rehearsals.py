@@ -2,14 +2,22 @@
 
 Each variant of the step (as it was, with activation checkpointing, in bf16, both) is rehearsed once, at a prime
 batch size: sizes that are multiples of it grow with the batch. Each model call and its shapes are rehearsed
-once, within a time budget for each OOM and for the process.
+once, within a time budget for each OOM and for the process. An OOM may be caught, so it is not delayed for long;
+what there was no time for is made up for when nobody has caught it and the process is about to end.
 """
+import sys
 import time
 
-from . import optimizers, rehearsal, roots
+from . import effects, optimizers, rehearsal, roots
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
+# Seconds that the end of a process is delayed.
+LAST = 3.0
+# What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
+LATER = 0.8
+# Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
+SLOW_TO_IMPORT = "torch._dynamo"
 # Batch sizes that no other size is a multiple of by chance; the first above the program's own is taken.
 PRIMES = (1009, 4099, 16411, 65537, 1000003)
 VARIANTS = ((False, False), (True, False), (False, True), (True, True))
@@ -23,6 +31,8 @@ class Rehearsals:
         self.torch = process.torch
         self.done = set()
         self.spent = 0.0
+        self.work = None
+        self.is_watching = False
 
     def ran_out(self, call, phase):
         """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it."""
@@ -32,59 +42,129 @@ class Rehearsals:
         if key in self.done or self.spent >= IN_ALL:
             return
         self.done.add(key)
+        self.work = Work(self.torch, call, phase, self.process.steps.count)
+        if SLOW_TO_IMPORT in sys.modules:
+            self.go_on(PATIENCE)
+        if not self.work.is_done():
+            self.watch_for_the_end()
+
+    def go_on(self, patience):
         began = time.monotonic()
-        lines, error = rehearsal.on_own_thread(lambda: self.rehearse(call, began), PATIENCE + 0.2)
-        self.spent += time.monotonic() - began
-        if lines is None:
-            lines = {"why_not": words_of(error)}
-        lines.update(
-            event="rehearsal", pid=self.process.pid, device=call.device.index, phase=phase,
-            micros=int((time.monotonic() - began) * 1e6),
-        )
-        self.process.wire.put(lines, keep=True)
+        work = self.work
+        error = rehearsal.on_own_thread(lambda: work.until(began + patience), patience + 0.2)[1]
+        taken = time.monotonic() - began
+        self.spent += taken
+        work.micros += int(taken * 1e6)
+        self.process.wire.put(work.said(error, self.process.pid), keep=True)
         self.process.wire.flush(0.2)
 
-    def rehearse(self, call, began):
-        """The line, but for where and when; what there was no time for is not in it."""
+    def watch_for_the_end(self):
+        """An exception that nobody catches comes to `sys.excepthook`."""
+        if self.is_watching:
+            return
+        self.is_watching = True
+        original = sys.excepthook
+
+        def excepthook(kind, error, traceback):
+            try:
+                if issubclass(kind, Exception):
+                    self.ends()
+            except Exception:
+                pass
+            original(kind, error, traceback)
+
+        sys.excepthook = excepthook
+
+    def ends(self):
+        """The process is about to end: nobody waits for it to go on."""
+        work = self.work
+        if not self.process.live or work.is_done() or self.process.steps.count != work.steps:
+            return
+        # Not on a thread that may be ended in the middle of it.
+        __import__(SLOW_TO_IMPORT)
+        self.go_on(LAST)
+
+
+class Work:
+    """The variants of one call, and what came of those that were rehearsed."""
+
+    def __init__(self, torch, call, phase, steps):
+        self.torch = torch
+        self.call = call
+        self.phase = phase
+        # Those that had ended when memory ran out.
+        self.steps = steps
+        self.micros = 0
+        self.first_took = 0.0
+        self.line = {}
+        self.variants = []
+        self.left = [each for each in VARIANTS if not (each[1] and call.autocast[0])]
+
+    def is_done(self):
+        return not self.left
+
+    def said(self, error, pid):
+        """The line; with the error that ended it, if one did."""
+        line = dict(self.line, variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
+        if error is not None and not self.variants:
+            line["why_not"] = words_of(error)
+        line.update(event="rehearsal", device=self.call.device.index)
+        return line
+
+    def until(self, end):
+        """As many as there is time for. Nothing is tried again, and no others where the first fails."""
+        call = self.call
         module = call.module()
         if module is None:
-            return {"why_not": "the model is gone"}
-        until = began + PATIENCE
+            raise effects.Stopped("the model is gone")
         batch = batch_of(call)
         if batch is None:
-            return {"why_not": "none of its tensor arguments has the batch size as a dimension"}
+            raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
         prime = next((each for each in PRIMES if each > batch), None)
         if prime is None:
-            return {"why_not": "the batch dimension is not distinguishable from other sizes"}
+            raise effects.Stopped("the batch dimension is not distinguishable from other sizes")
+        if not self.line:
+            self.line = self.beginning(batch)
+        with effects.Guard():
+            while self.left and time.monotonic() + LATER * self.first_took < end:
+                variant = self.left[0]
+                began = time.monotonic()
+                said = self.one(variant, batch, prime, end)
+                if "why_not" in said and time.monotonic() >= end:
+                    # There may be more time for it later.
+                    raise effects.Stopped("it took too long")
+                self.left.pop(0)
+                self.variants.append(said)
+                if len(self.variants) == 1:
+                    self.first_took = time.monotonic() - began
+                    if "trace" not in said:
+                        self.left = []
+
+    def beginning(self, batch):
+        call = self.call
         line = {"batch": batch, "before": call.before, "arguments": bytes_of(self.torch, [call.args, call.kwargs])}
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
             line["optimizer"] = optimizer
-        variants, took = [], 0.0
-        for checkpointing, amp in VARIANTS:
-            if time.monotonic() + took > until:
-                break
-            started = time.monotonic()
-            variant = rehearsal.Variant((batch, prime), amp and not call.autocast[0], checkpointing)
-            if amp and call.autocast[0]:
-                continue
-            said = {"checkpointing": checkpointing, "amp": amp}
-            try:
-                one = rehearsal.Rehearsal(self.torch, call, variant, until)
-                trace = one.run()
-                said["trace"] = template(trace.words, prime, one.sizes)
-                said["forward"] = trace.marks["forward"]
-                line["own_loss"] = "own loss" in trace.marks
-                line["weights"], line["trained"] = one.weights, one.trained
-                line["convolutions"] = one.has_convolutions
-            except BaseException as error:
-                said["why_not"] = words_of(error)
-            variants.append(said)
-            took = time.monotonic() - started
-            if not variants[0].get("trace"):
-                break
-        line["variants"] = variants
         return line
+
+    def one(self, variant, batch, prime, end):
+        checkpointing, amp = variant
+        said = {"checkpointing": checkpointing, "amp": amp}
+        one = rehearsal.Rehearsal(
+            self.torch, self.call, rehearsal.Variant((batch, prime), amp, checkpointing), end
+        )
+        try:
+            trace = one.run()
+            said["trace"] = template(trace.words, prime, one.sizes)
+            said["forward"] = trace.marks["forward"]
+            self.line.update(
+                own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
+                convolutions=one.has_convolutions,
+            )
+        except BaseException as error:
+            said["why_not"] = words_of(error)
+        return said
 
 
 def bytes_of(torch, value):

@@ -1,0 +1,76 @@
+"""Rehearsals of whole steps on a machine without a GPU: the models lie on the CPU, and so do their fakes."""
+import pathlib
+import sys
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe/units"))
+
+import support  # noqa: E402,F401
+import torch  # noqa: E402
+from _oomph_probe import fakes, rehearsal, rehearsals, roots  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+# Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
+FakeTensorMode.avoid_device_init = False
+# A busy machine is no reason.
+PATIENCE = 120
+
+
+class Wire:
+    def put(self, line, keep):
+        self.line = line
+
+    def flush(self, seconds):
+        pass
+
+
+def said(model, *args, autocast=False, **kwargs):
+    """The line of an out-of-memory in this call."""
+    process = types.SimpleNamespace(
+        torch=torch, live=True, pid=1, wire=Wire(), steps=types.SimpleNamespace(count=0)
+    )
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+    rehearsals.PATIENCE = PATIENCE
+    with torch.autocast("cpu", torch.bfloat16, autocast):
+        call = roots.Call(torch, model, args, kwargs, 0)
+    rehearsals.Rehearsals(process).ran_out(call, "forward")
+    return process.wire.line
+
+
+def why_not(line):
+    """Why the step as it was could not be rehearsed; None where it was."""
+    variants = line["variants"]
+    return variants[0].get("why_not") if variants else line["why_not"]
+
+
+def peak(line, batch, variant=0):
+    """The most that is alive at once for a batch; None where there is no such trace."""
+    trace = line["variants"][variant].get("trace")
+    if trace is None:
+        return None
+    sizes, alive, now, most = [], {}, 0, 0
+    for word in trace.split():
+        if word.startswith("-"):
+            now -= sizes[len(sizes) - int(word[1:])]
+            continue
+        sizes.append(fakes.blocks(int(word[1:]) * batch if word.startswith("x") else int(word)))
+        now += sizes[-1]
+        most = max(most, now)
+    return most
+
+
+def real_peak(model, *args, loss=None):
+    """The same of a real step on the CPU."""
+    call = roots.Call(torch, model, args, {}, 0)
+    one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), float("inf"))
+    trace = one.trace
+    for each in list(model.parameters()) + list(model.buffers()) + list(args):
+        one.is_new(each.untyped_storage())
+    with one.recorder():
+        outputs = model(*args)
+        value = one.loss(outputs)
+    del outputs
+    with one.recorder():
+        value.backward()
+    model.zero_grad()
+    return trace.peak
