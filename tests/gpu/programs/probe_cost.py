@@ -1,8 +1,8 @@
-"""What each part of the probe costs a training, inside one process: its parts are switched in blocks
-of a fraction of a second, in random order, each held against the bare block beside it. Between
-processes the launch path alone varies by several per cent; inside one process 0.3 % can be seen.
+"""What each part of the probe costs a training, inside one process: its parts are switched every few
+steps, in random order, and each is held against the bare steps beside it. Between processes the launch
+path alone varies by several per cent, and within one it drifts from second to second.
 
-    python3 probe_cost.py {launches,autocast,gpu} [ROUNDS]
+    python3 probe_cost.py {launches,autocast,gpu} [SECONDS]
 
     launches   24 small linears: the GPU waits for the processor at every operation
     autocast   12 transformer layers under bf16 autocast: now the one, now the other waits
@@ -10,7 +10,8 @@ processes the launch path alone varies by several per cent; inside one process 0
 
     off        no probe: no sampling, no hooks, nothing recorded
     on         the probe as it is by itself, once it has settled
-    samples    sampling and hooks only
+    hooks      what is read at optimizer steps only
+    samples    hooks, and the sampling thread
     idle       the recording left on, without stacks (as the probe once did)
     lines      the stacks of all allocations recorded, nothing else
 
@@ -26,14 +27,15 @@ import time
 
 import torch
 
-BLOCK = 0.35
 SETTLE = 12.0
-ROUNDS = 40
-MODES = ("off", "on", "samples", "idle", "lines")
+SECONDS = 60.0
+# Steps of one turn: some tens of milliseconds.
+TURN = {"launches": 8, "autocast": 2, "gpu": 1}
+MODES = ("off", "on", "hooks", "samples", "idle", "lines")
 
 KIND = sys.argv[1] if len(sys.argv) > 1 else "launches"
 if len(sys.argv) > 2:
-    ROUNDS = int(sys.argv[2])
+    SECONDS = float(sys.argv[2])
 torch.manual_seed(0)
 
 
@@ -66,12 +68,16 @@ def step():
 
 
 def steps_for(seconds):
-    times, until = [], time.perf_counter() + seconds
+    until = time.perf_counter() + seconds
     while time.perf_counter() < until:
-        began = time.perf_counter()
         step()
-        times.append(time.perf_counter() - began)
-    return times
+
+
+def turn():
+    began = time.perf_counter()
+    for _ in range(TURN[KIND]):
+        step()
+    return (time.perf_counter() - began) / TURN[KIND] * 1e3
 
 
 def allocations():
@@ -102,10 +108,10 @@ was = {"live": process.live, "resting": process.resting, "is_ours": recording.is
 
 
 def switch(to):
-    process.live = to in ("on", "samples")
-    process.resting = None if process.live else "switched off by the benchmark"
+    process.live = to in ("on", "hooks", "samples")
+    process.resting = None if to in ("on", "samples") else "switched off by the benchmark"
     recording.is_ours = to == "on" and was["is_ours"]
-    if to in ("off", "samples"):
+    if to in ("off", "hooks", "samples"):
         record(None, None)
     elif to == "idle":
         record("state", None)
@@ -126,31 +132,35 @@ def restore():
 settled = "state" if torch._C._cuda_isHistoryEnabled() else None
 random.seed(1)
 times = {mode: [] for mode in MODES}
-for _ in range(ROUNDS):
+until = time.perf_counter() + SECONDS
+while time.perf_counter() < until:
     for mode in random.sample(MODES, len(MODES)):
         switch(mode)
-        for _ in range(3):
-            step()
-        took = steps_for(BLOCK)
-        # The slowest twentieth is the machine's more often than ours; the same is left out everywhere.
-        took.sort()
-        times[mode].append(statistics.fmean(took[: max(1, len(took) * 19 // 20)]) * 1e3)
+        step()
+        times[mode].append(turn())
         if mode == "on":
             lines_while_on.append(bool(recording.with_stacks))
 
 
+def ratio(of, rounds):
+    """Of the sums, without the rounds that the machine disturbed most."""
+    bare = times["off"]
+    held = sorted(rounds, key=lambda n: max(times[of][n], bare[n]))[: max(1, len(rounds) * 9 // 10)]
+    return sum(times[of][n] for n in held) / sum(bare[n] for n in held)
+
+
 def interval(of):
-    """The median ratio to the bare block of the same round, and its 95 % bootstrap interval."""
-    pairs = [one / bare for one, bare in zip(times[of], times["off"])]
-    draws = sorted(statistics.median(random.choices(pairs, k=len(pairs))) for _ in range(2000))
-    return {"ratio": statistics.median(pairs), "low": draws[50], "high": draws[1949]}
+    """The ratio to the bare turns of the same rounds, and its 95 % bootstrap interval."""
+    rounds = range(len(times["off"]))
+    draws = sorted(ratio(of, random.choices(rounds, k=len(rounds))) for _ in range(1000))
+    return {"ratio": ratio(of, rounds), "low": draws[25], "high": draws[974]}
 
 
 switch("off")
 made = allocations()
 step()
 print(json.dumps({
-    "kind": KIND, "rounds": ROUNDS, "allocations_a_step": allocations() - made,
+    "kind": KIND, "rounds": len(times["off"]), "allocations_a_step": allocations() - made,
     "milliseconds": {mode: statistics.median(of) for mode, of in times.items()},
     "ratios": {mode: interval(mode) for mode in MODES if mode != "off"},
     "history_on": settled is not None, "lines_while_on": sum(lines_while_on) / len(lines_while_on),

@@ -1,5 +1,6 @@
 """Which lines of the program hold more memory from step to step: the live bytes of each line are
-summed after certain steps, ever more rarely as the training goes on, and two sums are compared.
+summed after certain steps, ever more rarely as a stretch of recorded steps goes on, and two sums are
+compared.
 
 Taken on the training's thread at the end of a step, when activations are freed. Skipped where stacks
 are not recorded, and where there are so many blocks that the training would slow down.
@@ -8,7 +9,7 @@ import time
 
 from . import snapshot
 
-# After step 4, 8, 16 and so on; so the comparison spans at least half of the training so far.
+# After step 4, 8, 16 and so on of a stretch; so the comparison spans at least half of it so far.
 FIRST = 4
 # With more live blocks than this a snapshot takes tens of milliseconds.
 MOST_BLOCKS = 20000
@@ -26,22 +27,26 @@ class Growth:
     def __init__(self, process, owners):
         self.process = process
         self.owners = owners
+        # The step before the stretch that is recorded, and the next one whose sum is taken.
+        self.origin = 0
         self.next_step = FIRST
         self.next_at = 0.0
         self.sums = {}
 
     def step_ended(self, device, count, blocks):
         """`blocks` is the number of live blocks on the device of the optimizer's parameters."""
-        if count < self.next_step:
-            return
         recording = self.process.recording
         if recording is None or not recording.with_stacks or recording.keeps_history:
+            # Of what is allocated meanwhile no line is known: the next sums are compared with each other.
+            self.origin, self.next_step = count, count + FIRST
+            return
+        if count < self.next_step:
             return
         now = time.monotonic()
         sums = self.sums.setdefault(device, [])
         if blocks > MOST_BLOCKS or (len(sums) >= AT_FIRST and now < self.next_at):
             return
-        self.next_step = count * 2
+        self.next_step = count + (count - self.origin)
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         sums.append((count, snapshot.by_line(segments, self.owners)))

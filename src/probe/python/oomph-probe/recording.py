@@ -1,5 +1,5 @@
 """Makes torch's allocator record, for each live block, the Python stack that allocated it, while
-stack_policy.py says so; never touches a recording of the program's own.
+stack_policy.py says so, and else nothing; never touches a recording of the program's own.
 
 torch cannot say who started a recording. So the entry points in `torch._C` that every Python caller
 uses are wrapped to notice calls that are not ours; after one of those the probe stops recording.
@@ -16,6 +16,8 @@ ENTRY = "_cuda_record_memory_history"
 PATIENCE = 1.0
 # History entries kept for a snapshot: reading back 100,000 took 0.2 s.
 HISTORY = 100000
+# Seconds without stacks after which the recording ends altogether.
+QUIET = 1.0
 
 
 class Recording:
@@ -29,6 +31,9 @@ class Recording:
         self.is_ours = False
         self.is_others = False
         self.with_stacks = False
+        # The thread that began the recording that is on; and since when it has been on without stacks.
+        self.began_on = None
+        self.quiet_since = None
         # If a snapshot is requested, also keep the history of events, which memory_viz draws over time.
         self.keeps_history = bool(os.environ.get("OOMPH_PROBE_SNAPSHOT"))
         self.can_notice = self.wrap_entries()
@@ -74,42 +79,68 @@ class Recording:
         self.is_ours = True
         return True
 
-    def update(self, steps, usages):
+    def may_change(self):
+        return self.is_ours and self.can_notice and not (self.keeps_history or self.is_others)
+
+    def update(self, steps, usages, after):
         """Starts or stops recording stacks as needed; on the sampler's thread."""
-        if self.keeps_history or not self.is_ours or self.is_others or not self.can_notice:
+        if not self.may_change():
             return
         try:
-            wanted = self.policy.update(time.monotonic(), steps, usages)
+            wanted = self.policy.update(time.monotonic(), steps, usages, after)
             if wanted != self.with_stacks:
                 self.record(wanted)
+            self.rest()
         except BaseException:
             # Leave the recording as it is: another attempt would fail as well.
             self.is_ours = False
 
+    def rest(self):
+        """Ends a recording that has been on without stacks for a while: an event without a stack still
+        costs a third of a microsecond. Called on every thread that may have begun it, often.
+
+        torch prints a warning where a recording ends on another thread than it began on.
+        """
+        if self.quiet_since is None or self.began_on != get_ident() or not self.may_change():
+            return
+        if time.monotonic() - self.quiet_since >= QUIET:
+            self.call(None, None)
+            self.quiet_since = self.began_on = None
+
     def record(self, with_stacks):
         """Blocks keep the stacks that they have.
 
-        Without stacks the recording itself stays on, with a history of one entry. Stopping it would clear
-        the allocator's pointer to the stack walker while a thread without the GIL may be about to call it
-        (CUDACachingAllocator.cpp, `recordHistory` against `maybeGatherContext`), and prints a warning on
-        stderr when it is stopped on another thread than it was started on.
-
-        It is not stopped later either, when no thread can be about to call the walker: it may have to
-        start again, and then the level is written, not atomically, after the walker's pointer. On arm64
-        another thread may see the level before the pointer, and call a null pointer.
+        A recording begins and ends without stacks, and ends only a while after the last one was taken.
+        Its end clears the allocator's pointer to the stack walker, which a thread without the GIL may be
+        about to call (CUDACachingAllocator.cpp, `recordHistory` against `maybeGatherContext`); without
+        stacks no thread looks at that pointer. At the beginning a second call turns stacks on: the pointer
+        and the level are two stores, which arm64 may show to another thread in the other order, unless the
+        allocator's lock was taken in between.
         """
         with self.lock:
             if self.is_others:
                 return
-            self.caller = get_ident()
-            context = "all" if self.keeps_history else "state" if with_stacks else None
-            try:
-                self.torch.cuda.memory._record_memory_history(
-                    enabled="all" if self.keeps_history else "state",
-                    context=context,
-                    stacks="python",
-                    max_entries=HISTORY if self.keeps_history else 1,
-                )
-                self.with_stacks = with_stacks
-            finally:
-                self.caller = None
+            if self.began_on is None:
+                self.call_entry("state", None)
+                self.began_on = get_ident()
+            self.call_entry("state", "state" if with_stacks else None)
+            self.with_stacks = with_stacks
+            self.quiet_since = None if with_stacks else time.monotonic()
+
+    def call(self, enabled, context):
+        with self.lock:
+            if not self.is_others:
+                self.call_entry(enabled, context)
+
+    def call_entry(self, enabled, context):
+        """torch's entry, with the lock held, in our own name."""
+        self.caller = get_ident()
+        try:
+            self.torch.cuda.memory._record_memory_history(
+                enabled="all" if self.keeps_history else enabled,
+                context="all" if self.keeps_history else context,
+                stacks="python",
+                max_entries=HISTORY if self.keeps_history else 1,
+            )
+        finally:
+            self.caller = None

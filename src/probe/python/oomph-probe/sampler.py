@@ -114,7 +114,8 @@ class Sampler:
         for device in range(len(self.process.allocator.devices())):
             self.gather_device(wire, device, now)
         if self.process.recording is not None and not self.stopping:
-            self.process.recording.update(self.process.steps.count, self.usages)
+            steps = self.process.steps
+            self.process.recording.update(steps.count, self.usages, steps.after)
 
     def gather_patches(self, wire):
         if self.process.patches is not None:

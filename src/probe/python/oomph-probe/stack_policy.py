@@ -1,21 +1,31 @@
-"""Whether recording the stacks of new allocations is worth its overhead. Pure: time and figures are
-passed in.
+"""Whether the stacks of new allocations are recorded. Pure: time and figures are passed in.
 
-At an OOM the probe wants to know which lines allocated the live blocks. Recording a stack takes a
-microsecond or two per allocation: negligible in most trainings, some per cent where steps are short
-and tensors small. So stacks are recorded from the start, no longer once a training with many
-allocations is steady and far below the available memory, and again as soon as that changes. A block
-allocated in between has no stack; an earlier one keeps its own.
+At an OOM the probe wants to know which lines allocated the live blocks. Recording a stack takes some
+microseconds per allocation, on the thread that launches the GPU's work: nothing where the GPU is the
+bottleneck, up to a tenth of the step where launching is. So stacks are recorded
+
+    in the first steps, where parameters, gradients and optimizer state are allocated,
+    for some steps after memory has grown, and as long as it goes on growing,
+    in evaluation, where memory is allocated and no step ends,
+    near the end of the memory, and for good after an OOM,
+    and always where there are so few allocations that it costs nothing.
+
+A block allocated in between has no stack; an earlier one keeps its own.
 """
 
-# A training is steady after this many steps and seconds without a change.
-STEPS, SECONDS = 20, 5.0
+# Steps after which the first stretch, or one after a change, may end.
+STEPS = 3
+# Seconds over which the number of allocations is judged.
+SECONDS = 2.0
 # Upper bound for recording one allocation, in seconds, and the share of the time that is too much.
-COST, WORTH = 2e-6, 0.005
+COST, WORTH = 4e-6, 0.003
 # Above this share of the device, or of the cap, an OOM is near.
-NEAR = 0.5
+NEAR = 0.85
 # Reserved memory above its previous peak by this factor is a change.
 GROWTH = 1.25
+# More memory alive after a step than before, by this share of the bound: since recording ended it is a
+# change; within a stretch it is growth that goes on.
+CHANGED, STEADY = 0.02, 0.002
 # After this many seconds without a step it is not training: evaluation, or generation.
 IDLE = 2.0
 
@@ -36,6 +46,14 @@ class Usage:
         return self.largest >= NEAR * self.bound
 
 
+class Stretch:
+    """Steps in a row that are recorded."""
+
+    def __init__(self, steps, after):
+        self.steps = steps
+        self.after = dict(after)
+
+
 class StackPolicy:
     """Updated several times a second; starts with stacks recorded."""
 
@@ -45,56 +63,78 @@ class StackPolicy:
         self.always = False
         self.steps = 0
         self.stepped_at = 0.0
-        # The least allocated since the last step, and the most reserved when recording stopped.
+        # The least allocated since the last step.
         self.floor = {}
-        self.base = {}
-        # Start of the stretch that is judged: time, steps, allocations.
+        # The most reserved, and what was alive after a step, when recording ended.
+        self.largest = {}
+        self.after = {}
         self.stretch = None
+        # Where the current count of allocations began: time and number; and whether the last was costly.
+        self.counted = None
+        self.is_costly = True
 
     def record_always(self):
         """Called after an OOM: record from now on, whatever it costs."""
         self.always = True
 
-    def update(self, now, steps, usages):
-        """Whether to record from now on; `usages` by device."""
+    def update(self, now, steps, usages, after):
+        """Whether to record from now on: `usages` by device, and the bytes alive after the last step."""
         if steps != self.steps:
             self.steps, self.stepped_at = steps, now
             self.floor = {}
         for device, usage in usages.items():
             self.floor[device] = min(usage.allocated, self.floor.get(device, usage.allocated))
-        if self.records:
-            if self.is_steady_and_costly(now, steps, usages):
-                self.records = False
-                self.base = {device: usage.largest for device, usage in usages.items()}
-        elif self.always or self.has_changed(now, usages):
-            self.records = True
-            self.stretch = None
+        self.count(now, usages)
+        if self.must_record(now, usages) or self.has_grown(usages, after):
+            self.records, self.stretch = True, None
+        elif self.records and self.is_settled(steps, usages, after):
+            self.records, self.stretch = False, None
+            self.largest = {device: usage.largest for device, usage in usages.items()}
+            self.after = dict(after)
         return self.records
 
-    def is_steady_and_costly(self, now, steps, usages):
-        near = self.always or any(usage.is_near() for usage in usages.values())
-        if near or steps == 0 or self.is_idle(now):
-            self.stretch = None
-            return False
-        allocations = sum(usage.allocations for usage in usages.values())
-        if self.stretch is None:
-            self.stretch = (now, steps, allocations)
-            return False
-        began, steps_before, allocations_before = self.stretch
-        took = now - began
-        if took < self.seconds or steps - steps_before < STEPS:
-            return False
-        self.stretch = (now, steps, allocations)
-        return (allocations - allocations_before) * COST >= WORTH * took
+    def count(self, now, usages):
+        """Judges the number of allocations, every few seconds."""
+        made = sum(usage.allocations for usage in usages.values())
+        if self.counted is None:
+            self.counted = now, made
+        began, before = self.counted
+        if now - began >= self.seconds:
+            self.is_costly = (made - before) * COST >= WORTH * (now - began)
+            self.counted = now, made
 
-    def has_changed(self, now, usages):
-        idle = self.is_idle(now)
+    def must_record(self, now, usages):
+        idle = now - self.stepped_at >= IDLE
+        return (
+            self.always
+            or self.steps == 0
+            or not self.is_costly
+            or any(
+                usage.is_near() or (idle and usage.allocated > self.floor[device])
+                for device, usage in usages.items()
+            )
+        )
+
+    def has_grown(self, usages, after):
+        """Whether there is more than when recording ended."""
+        if self.records:
+            return False
         return any(
-            usage.is_near()
-            or usage.largest > GROWTH * self.base.get(device, 0)
-            or (idle and usage.allocated > self.floor[device])
+            usage.largest > GROWTH * self.largest.get(device, 0)
+            or after.get(device, 0) > self.after.get(device, 0) + CHANGED * usage.bound
             for device, usage in usages.items()
         )
 
-    def is_idle(self, now):
-        return now - self.stepped_at >= IDLE
+    def is_settled(self, steps, usages, after):
+        """Whether some steps in a row have left nothing behind."""
+        if self.stretch is None or self.is_growing(usages, after):
+            self.stretch = Stretch(steps, after)
+        return steps - self.stretch.steps >= STEPS
+
+    def is_growing(self, usages, after):
+        before = self.stretch.after
+        return any(
+            alive > before.get(device, 0) + STEADY * usages[device].bound
+            for device, alive in after.items()
+            if device in usages
+        )

@@ -1,7 +1,8 @@
 """Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them).
 
 Every step is counted. Readings and lines are thinned out: of steps that follow each other faster than
-THIN_NS only some are read, so that a training with short steps pays almost nothing. No reference to a
+THIN_NS, or faster than a reading is worth on this machine, only some are read, so that a training with
+short steps pays almost nothing. No reference to a
 step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
 """
 import collections
@@ -11,6 +12,10 @@ import weakref
 from _thread import get_ident
 
 THIN_NS = 20_000_000
+# A reading may take one part in so many of the time. Of the first steps each is read.
+WORTH = 1000
+LONGEST_PAUSE_NS = 500_000_000
+FIRST = 20
 # A step that raised never ends; one that is older than this is assumed to have raised.
 STALE_NS = 600_000_000_000
 # A finished but unsent step is sent after this long without another one.
@@ -31,6 +36,10 @@ class Steps:
         self.sent = 0
         self.lines = collections.deque(maxlen=256)
         self.devices = {}
+        # The bytes alive after the last step that was read, by device.
+        self.after = {}
+        self.spent_ns = 0
+        self.pause_ns = THIN_NS
 
     def register(self):
         if self.process.version < (2, 0):
@@ -72,10 +81,11 @@ class Steps:
         while self.running and now - self.running[0][1] > STALE_NS:
             del self.running[0]
         device = edge = None
-        if not self.running and now - self.read_at >= THIN_NS:
+        if not self.running and self.is_due(now):
             self.read_at = now
             device = self.device_of(optimizer)
             edge = self.process.allocator.read(device).edge()
+            self.spent_ns = time.monotonic_ns() - now
         self.running.append((identity, now, device, edge))
 
     def end(self, optimizer, now):
@@ -87,11 +97,14 @@ class Steps:
         self.ended_at = now
         if self.process.roots is not None:
             self.process.roots.step_ended(self.count)
+        if self.process.recording is not None:
+            self.process.recording.rest()
         if step is None or step[3] is None:
             return
         _, began, device, before = step
         reading = self.process.allocator.read(device)
         after = reading.edge()
+        self.after[device] = reading.allocated
         self.latest = {
             "event": "step",
             "pid": self.process.pid,
@@ -102,8 +115,14 @@ class Steps:
             "after": after,
         }
         self.lines.append((now, self.latest))
+        spent = self.spent_ns + time.monotonic_ns() - now
+        self.pause_ns = min(max(THIN_NS, WORTH * spent), LONGEST_PAUSE_NS)
+        # These two count what they cost themselves.
         self.process.structure.step_ended(optimizer, self.count)
         self.process.growth.step_ended(device, self.count, reading.blocks)
+
+    def is_due(self, now):
+        return now - self.read_at >= (THIN_NS if self.count < FIRST else self.pause_ns)
 
     def leave(self, identity):
         """Removes this optimizer's step, and those still open inside it, from the running ones."""
