@@ -19,7 +19,8 @@
 //! * Every byte goes where it would have gone without oomph, unchanged.
 //! * A run's [`KeeperReport::Exited`] comes after all of its output.
 //! * If the front dies the trainer lives on and the user's terminal is put in order.
-//! * If the keeper dies the kernel hangs up the trainer's terminal.
+//! * If the keeper dies the kernel hangs up the trainer's terminal; a trainer without one lives on,
+//!   and the front stands in.
 //!
 //! This module knows nothing of memory, devices or remedies: it runs a command and says what
 //! became of it. The relaunch gate is the app's.
@@ -32,10 +33,12 @@ mod inherited;
 pub mod keeper;
 mod missing;
 mod order;
+mod orphan;
 mod report;
 mod resolve;
 mod slurm;
 mod status;
+mod streams;
 mod terminal;
 mod wire;
 
@@ -46,10 +49,12 @@ pub use front::{Keeper, Reports};
 pub use inherited::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};
 pub use missing::Missing;
 pub use order::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, Setup, Size};
-pub use report::{KeeperReport, OutputStream, Rung};
+pub use orphan::HeldRun;
+pub use report::{KeeperReport, Rung};
 pub use resolve::resolve;
 pub use slurm::step_is_signalled;
 pub use status::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
+pub use streams::{OutputStream, TrainerStreams};
 pub use terminal::{LineSettings, RESET};
 
 /// The word that makes this binary a keeper instead of a front.

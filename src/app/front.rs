@@ -65,7 +65,12 @@ impl Front {
             }
             let wake = self.next_wake();
             tokio::select! {
-                report = sources.reports.next() => self.reported(report),
+                report = sources.reports.next() => match report {
+                    Some(report) => self.reported(report),
+                    None => if let Some(reports) = self.keeper_lost() {
+                        sources.reports = reports;
+                    },
+                },
                 event = sources.events.recv() => {
                     let mut next = event;
                     let mut taken = 0;

@@ -15,7 +15,10 @@ use super::OnHup;
 use super::session::{Activity, HandoverState, NextRun, Session, Summary};
 use super::signals::SignalRules;
 use crate::event::{Exited, What};
-use crate::supervise::{Keeper, KeeperOrder, Launch, OutputStream, Size};
+use crate::supervise::{
+    HeldRun, Keeper, KeeperOrder, KeeperTimeouts, Launch, OutputStream, Reports, Size,
+    TrainerStreams,
+};
 use crate::units::{Moment, Pid, RunNumber};
 use gate::Gate;
 use nix::errno::Errno;
@@ -66,6 +69,10 @@ pub(super) struct Link {
     environment: ProbeSetup,
     scanners: OutputScanners,
     phase: SessionPhase,
+    /// The run that goes on, held against the keeper's death.
+    held: Option<HeldRun>,
+    /// The keeper has died, the run goes on without it.
+    orphaned: bool,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
     /// What others were told of the session, and when.
@@ -98,6 +105,8 @@ impl Link {
             environment,
             scanners: OutputScanners::default(),
             phase: SessionPhase::Starting,
+            held: None,
+            orphaned: false,
             speaking: BTreeSet::new(),
             described: None,
             refused: Vec::new(),
@@ -237,6 +246,32 @@ impl Link {
 
     pub(super) fn keeper_pid(&self) -> Pid {
         self.keeper.pid()
+    }
+
+    /// Holds a run, so that it outlives the keeper. Who has attached leaves that to who started it.
+    pub(super) fn hold(
+        &mut self,
+        run: RunNumber,
+        trainer: Pid,
+        start_time: u64,
+        streams: &TrainerStreams,
+    ) {
+        self.held = (self.role != Role::Attached)
+            .then(|| HeldRun::hold(self.keeper.pid(), run, trainer, start_time, streams));
+    }
+
+    /// Stands in for a keeper that has died, where the run goes on.
+    pub(super) fn stand_in(&mut self, scaled: u32) -> Option<Reports> {
+        let held = self.held.take().filter(|_| self.phase.has_run())?;
+        let (keeper, reports) = held.follow(KeeperTimeouts::scaled(scaled))?;
+        self.keeper = keeper;
+        self.orphaned = true;
+        Some(reports)
+    }
+
+    /// Whether the run goes on without its keeper.
+    pub(super) fn is_orphaned(&self) -> bool {
+        self.orphaned
     }
 
     /// Orders something; what the keeper does not take is said at the loop's next turn.

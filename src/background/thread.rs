@@ -15,6 +15,8 @@ pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
         let reason = state.failed.as_ref().map(|(_, reason)| reason.clone());
         let taken = state.queue.take(&destination, reason.as_ref(), &mut piece);
         state.in_hand = true;
+        // A write that began before the end was in sight is not the last attempt.
+        let is_last = state.closing;
         drop(state);
         // The loop may be waiting for room.
         shared.less.notify_all();
@@ -41,7 +43,7 @@ pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
                     state.news.failed = Some(failure.error);
                 }
                 shared.less.notify_all();
-                if state.closing {
+                if is_last {
                     break;
                 }
             }

@@ -121,7 +121,7 @@ impl Keeper {
     }
 
     /// The two ends of a connection that is there. Must be called inside a tokio runtime.
-    fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
+    pub(super) fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
         socket.set_nonblocking(true)?;
         let link = Arc::new(KeeperLink {
             socket: UnixStream::from_std(socket).context("cannot watch the keeper's socket")?,

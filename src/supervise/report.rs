@@ -1,22 +1,11 @@
 //! What the keeper tells the front.
 
 use super::status::SessionStatus;
+use super::streams::{OutputStream, TrainerStreams};
 use crate::event::Exit;
 use crate::units::{Bytes, Pid, RunNumber};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// Where a byte of output came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputStream {
-    /// The trainer's terminal, stdout and stderr in the order in which they were written.
-    Terminal,
-    /// Its stdout, where that is a pipe or file; stderr too where both are the same one.
-    Out,
-    /// Its stderr, where that is a pipe or file of its own.
-    Err,
-}
 
 /// How far a stop has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +33,9 @@ pub enum KeeperReport {
         /// When the kernel says that it began, in clock ticks since boot; with the pid it names
         /// the process for good.
         start_time: u64,
+        /// What its streams are.
+        #[serde(default)]
+        streams: TrainerStreams,
     },
     /// A run's program could not be started.
     SpawnFailed {

@@ -4,6 +4,7 @@
 //! was killed in the middle of a line) the keeper is right.
 
 use super::order::Io;
+use super::streams::TrainerStreams;
 use crate::event::Exit;
 use crate::units::{Pid, RunNumber};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ pub enum RunStage {
         pid: Pid,
         /// When it began, in clock ticks since boot.
         start_time: u64,
+        /// What its streams are.
+        #[serde(default)]
+        streams: TrainerStreams,
     },
     /// It is over.
     Ended {

@@ -6,8 +6,9 @@
 
 use super::inherited::InheritedSignals;
 use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts};
-use super::report::{KeeperReport, OutputStream};
+use super::report::KeeperReport;
 use super::status::Call;
+use super::streams::OutputStream;
 use super::terminal::LineSettings;
 use crate::command::Word;
 use crate::units::Pid;

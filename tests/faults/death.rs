@@ -91,21 +91,70 @@ fn fault_40_a_killed_front_leaves_training_and_terminal_as_they_should_be() {
 fn fault_41_a_killed_keeper_leaves_nobody_behind() {
     let rank = "setsid:catch:HUP:ignore,catch:TERM:ignore,touch:rank,until:never";
     let steps = [rank, "until:rank", "shout", "until:never"];
-    for screen in [true, false] {
-        let mut training = match screen {
-            true => Scene::new().screen(&steps),
-            false => Scene::new().headless(&steps),
-        };
-        training.file("rank");
-        if screen {
-            training.terminal().wait_for("<<HERE>>", PATIENCE);
-        }
-        processes::signal(training.keeper(), SIGKILL);
-        training.finish(Exit::Code(125));
-        let (out, err) = training.output();
-        let said = String::from_utf8_lossy(if screen { &out } else { &err }).into_owned();
-        assert!(said.contains("the keeper process is gone"), "{said}");
-    }
+    let mut training = Scene::new().screen(&steps);
+    training.file("rank");
+    training.terminal().wait_for("<<HERE>>", PATIENCE);
+    processes::signal(training.keeper(), SIGKILL);
+    training.finish(Exit::Code(125));
+    let said = String::from_utf8_lossy(&training.output().0).into_owned();
+    assert!(said.contains("the keeper process is gone"), "{said}");
+}
+
+/// Without a terminal nothing hangs up: output, status and signals are the training's own.
+#[test]
+fn fault_84_a_training_without_a_terminal_outlives_its_keeper() {
+    let steps = [
+        "catch:USR1:count",
+        "say:before",
+        "touch:ready",
+        "until:go",
+        "say:after",
+        "exit:7",
+    ];
+    let mut training = Scene::new().headless(&steps);
+    training.file("ready");
+    processes::signal(training.keeper(), SIGKILL);
+    training.wait_note("the training continues");
+    training.rests(training.front());
+    training.signal_front(SIGUSR1);
+    training.wait_count(SIGUSR1, 1);
+    wait_for_beats(&training, 100_000);
+    training.make("go");
+    assert_eq!(training.exit(), Exit::Code(7));
+    let (out, err) = training.output();
+    assert_eq!(out, b"before\nafter\n");
+    let said = String::from_utf8_lossy(&err).into_owned();
+    assert!(said.contains("the keeper process is gone"), "{said}");
+    training.marker().wait_gone(PATIENCE);
+}
+
+#[test]
+fn fault_84_a_request_to_end_reaches_it_still() {
+    let steps = ["shout", "touch:ready", "chatter:never"];
+    let mut training = Scene::new().headless(&steps);
+    training.file("ready");
+    processes::signal(training.keeper(), SIGKILL);
+    training.wait_note("the training continues");
+    training.signal_front(SIGTERM);
+    assert_eq!(training.exit(), Exit::Signal(15));
+    training.marker().wait_gone(PATIENCE);
+}
+
+/// A front that is not the trainer's parent follows it too, and does not make its status up.
+#[test]
+fn fault_84_whoever_cannot_know_the_status_says_so() {
+    let training = Scene::new().headless(&["touch:ready", "until:go", "touch:end", "exit:7"]);
+    training.file("ready");
+    let keeper = training.keeper();
+    training.signal_front(SIGKILL);
+    training.wait_note("continues without a screen");
+    processes::signal(keeper, SIGKILL);
+    training.wait_note("the training continues");
+    wait_for_beats(&training, 100_000);
+    training.make("go");
+    training.file("end");
+    training.wait_note("its exit status is not known");
+    training.marker().wait_gone(PATIENCE);
 }
 
 #[test]

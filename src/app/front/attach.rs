@@ -278,7 +278,14 @@ impl Front {
         };
         match &run.stage {
             RunStage::Starting => {}
-            RunStage::Running { .. } => self.link.enter_running(),
+            RunStage::Running {
+                pid,
+                start_time,
+                streams,
+            } => {
+                self.link.hold(run.run, *pid, *start_time, streams);
+                self.link.enter_running();
+            }
             RunStage::Failed { status } => self.link.leave(Ending::Code(*status)),
             RunStage::Ended { exit, left } => {
                 let now = self.session.clock.now();

@@ -86,37 +86,48 @@ impl Front {
 }
 
 /// Waits for the end of a session that another front follows, passing signals on to it; how to end.
-pub(super) async fn wait_behind(front: Front, mut reports: Reports, signals: Signals) -> Ending {
+pub(super) async fn wait_behind(
+    mut front: Front,
+    mut reports: Reports,
+    signals: Signals,
+) -> Ending {
     let socket = front.session.handover.directories().keeper_socket();
     let mut ending = Ending::Code(OWN_FAILURE);
     let mut training = front.session.state.run().map(|run| run.pid);
     loop {
         tokio::select! {
             report = reports.next() => match report {
-                Some(KeeperReport::Started { pid, .. }) => training = Some(pid),
+                Some(KeeperReport::Started { run, pid, start_time, streams }) => {
+                    front.link.hold(run, pid, start_time, &streams);
+                    training = Some(pid);
+                }
                 Some(KeeperReport::Exited { exit, .. }) => ending = Ending::Like(exit),
                 Some(KeeperReport::SpawnFailed { status, .. }) => ending = Ending::Code(status),
                 Some(KeeperReport::Finished) => return ending,
                 Some(_) => {}
-                None => {
-                    eprintln!("oomph: the keeper process is gone; the kernel hangs up the training's terminal");
-                    return Ending::Code(OWN_FAILURE);
-                }
+                None => match front.keeper_lost() {
+                    Some(standing_in) => reports = standing_in,
+                    None => return Ending::Code(OWN_FAILURE),
+                },
             },
             Ok(received) = signals.next() => {
                 let from_training = received
                     .sender
                     .zip(training)
                     .is_some_and(|(sender, training)| descends_from(sender, &[training]));
-                match (front.link.rules.action(received.signal, from_training), &socket) {
+                let socket = socket.as_deref().filter(|_| !front.link.is_orphaned());
+                match (front.link.rules.action(received.signal, from_training), socket) {
                     (SignalAction::Forward, Some(socket)) => {
                         let _ = supervise::pass_on(socket, Call::Forward(received.signal as i32));
                     }
                     (SignalAction::Stop, Some(socket)) => {
                         let _ = supervise::pass_on(socket, Call::Stop);
                     }
-                    (SignalAction::Forward | SignalAction::Stop, None)
-                    | (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}
+                    (SignalAction::Forward, None) => {
+                        front.link.order(KeeperOrder::Forward(received.signal as i32));
+                    }
+                    (SignalAction::Stop, None) => front.link.order(KeeperOrder::Stop),
+                    (SignalAction::DropScreen | SignalAction::Resize | SignalAction::Ignore, _) => {}
                 }
             }
         }

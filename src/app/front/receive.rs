@@ -4,18 +4,21 @@ use super::Front;
 use crate::app::link::SessionPhase;
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::{Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, What};
-use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Rung};
+use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
 use crate::units::{Pid, RunNumber};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
 impl Front {
-    pub(super) fn reported(&mut self, report: Option<KeeperReport>) {
-        let Some(report) = report else {
-            return self.keeper_lost();
-        };
+    pub(super) fn reported(&mut self, report: KeeperReport) {
         match report {
-            KeeperReport::Started { run, pid, .. } => {
+            KeeperReport::Started {
+                run,
+                pid,
+                start_time,
+                streams,
+            } => {
+                self.link.hold(run, pid, start_time, &streams);
                 self.link.enter_running();
                 self.record_started(run, pid);
                 self.enter_screen();
@@ -107,7 +110,21 @@ impl Front {
         self.link.enter_settling(exited, at);
     }
 
-    fn keeper_lost(&mut self) {
+    /// The keeper is gone, or has ended the connection. Where the run lives on without it, what
+    /// stands in for it reports from now on.
+    pub(super) fn keeper_lost(&mut self) -> Option<Reports> {
+        if self.link.is_orphaned() {
+            self.session.note(Level::Warning, UNKNOWN_END);
+            self.display.say(UNKNOWN_END.into());
+            self.link.leave(Ending::Code(OWN_FAILURE));
+            return None;
+        }
+        if let Some(reports) = self.link.stand_in(self.session.handover.scaled) {
+            self.session.note(Level::Warning, ORPHANED);
+            self.display.say(ORPHANED.into());
+            self.link.end_with_run();
+            return Some(reports);
+        }
         let words = "the keeper process is gone, so the kernel hangs up the training's terminal, \
                      which ends most programs; what is left after 45 s is ended";
         self.display.say_last(words);
@@ -115,8 +132,16 @@ impl Front {
         self.session.note(Level::Warning, words);
         self.link
             .enter(SessionPhase::Leaving(Ending::Code(OWN_FAILURE)));
+        None
     }
 }
+
+/// A run that outlives its keeper.
+pub(super) const ORPHANED: &str = "the keeper process is gone; the training continues and this process follows it to its end, but `oomph attach`, `oomph stop` and `oomph logs` do not reach it any more";
+
+/// The end of such a run that is nobody's child here.
+pub(super) const UNKNOWN_END: &str =
+    "the training has ended; its exit status is not known, for the keeper process was gone by then";
 
 /// A stop that takes its time says how far it has come.
 fn stopping(rung: Rung, within: Duration) -> String {

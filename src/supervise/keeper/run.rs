@@ -345,6 +345,7 @@ impl TrainerRun {
             (None, Some((pid, start_time))) => RunStage::Running {
                 pid: Pid(pid),
                 start_time,
+                streams: self.streams(),
             },
             (None, None) => RunStage::Starting,
         };

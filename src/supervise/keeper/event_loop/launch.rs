@@ -2,6 +2,7 @@
 
 use super::KeeperLoop;
 use crate::supervise::Missing;
+use crate::supervise::TrainerStreams;
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::{Begun, Failed, Stage, TrainerRun};
 use crate::supervise::keeper::spawn::{self, SpawnStep};
@@ -9,6 +10,7 @@ use crate::supervise::keeper::tree::Process;
 use crate::supervise::{KeeperReport, Launch, RunStage};
 use crate::units::{Pid, RunNumber};
 use nix::libc;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::Instant;
 
@@ -89,6 +91,7 @@ impl KeeperLoop {
                     run: run.number,
                     pid: Pid(pid),
                     start_time: start,
+                    streams: run.streams(),
                 });
                 // Orders may have come before there was anything to carry them out on.
                 let stop = run.stop.take();
@@ -138,6 +141,19 @@ impl KeeperLoop {
             });
             let number = run.number;
             self.fail(number, failed);
+        }
+    }
+}
+
+impl TrainerRun {
+    /// What the trainer's streams are, as far as they are ours.
+    pub(in crate::supervise::keeper) fn streams(&self) -> TrainerStreams {
+        let pipes = self.pipes.iter();
+        TrainerStreams {
+            terminal: self.terminal.is_some(),
+            pipes: pipes
+                .map(|pipe| (pipe.stream, pipe.fd.as_raw_fd()))
+                .collect(),
         }
     }
 }

@@ -46,6 +46,10 @@ fn a_log_that_cannot_be_written_is_counted_and_taken_up_again() {
     }
     assert_eq!((lost, error.unwrap().kind()), (5, io::ErrorKind::NotFound));
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // What is pushed into a try that fails yet is missing like the first.
+    while log.news().recovered.is_none() {
+        std::thread::yield_now();
+    }
     log.push(b"second");
     log.close(Duration::from_secs(10));
     assert_eq!(
