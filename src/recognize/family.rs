@@ -17,12 +17,27 @@ pub(crate) fn plain(name: &str) -> String {
         .collect()
 }
 
-/// The last part of an argument's name, where all parts in front belong to training.
+/// The last part of an argument's name, where no part in front is about something else than training.
 fn leaf(name: &str) -> Option<String> {
-    let mut parts: Vec<String> = name.split('.').map(plain).collect();
-    let leaf = parts.pop()?;
-    let belongs = |part: &String| is_one(&spellings().training_parts, part);
-    parts.iter().all(belongs).then_some(leaf)
+    let (front, leaf) = name.rsplit_once('.').unwrap_or(("", name));
+    let is_other = |word: &String| is_one(&spellings().not_of_training, word);
+    (!words(front).iter().any(is_other)).then(|| plain(leaf))
+}
+
+/// The words of a name, in lower case: `val_ds` and `valDs` have the same.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || c.is_uppercase() && was_lower {
+            words.push(String::new());
+        }
+        was_lower = c.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
 }
 
 /// How a name is to be read as a batch, if it is one.
@@ -178,6 +193,8 @@ mod tests {
             "data.batch_size",
             "SOLVER.IMS_PER_BATCH",
             "+train.batch_size",
+            "trainer_config.batch_size",
+            "my.own.thing.batch_size",
         ] {
             assert_eq!(batch_level(name), Some(BatchArgument::Plain), "{name}");
         }
@@ -236,6 +253,8 @@ mod tests {
             "eval.batch_size",
             "--sample_batch_size",
             "rollout.batch_size",
+            "model.validationDs.batch_size",
+            "replay_buffer.batch_size",
         ] {
             assert_eq!(batch_level(name), None, "{name}");
         }

@@ -65,7 +65,7 @@ pub(crate) enum Lookup {
 pub(crate) struct FoundValue {
     /// Its dotted name.
     pub name: String,
-    /// Its text.
+    /// What it is, as text.
     pub text: String,
     /// Its first byte.
     pub from: usize,
@@ -94,6 +94,13 @@ impl ConfigFile {
         }
     }
 
+    /// A value as a program reads it: Python computes `5 * 8`.
+    fn value(&self, written: &str) -> String {
+        let is_python = self.name.extension().is_some_and(|e| e == "py");
+        let number = python::number(written).filter(|_| is_python);
+        number.map_or_else(|| written.to_string(), |number| number.to_string())
+    }
+
     /// Looks a setting up by its dotted name, in which `*` stands for anything.
     pub(crate) fn scalar(&self, name: &str) -> Lookup {
         let unclear = |why: String| Lookup::Unclear(format!("{} in {}: {why}", name, self.shown()));
@@ -112,7 +119,7 @@ impl ConfigFile {
             [one] if one.is_plain => match self.text.get(one.from..one.to) {
                 Some(text) => Lookup::Found(FoundValue {
                     name: one.name.clone(),
-                    text: text.to_string(),
+                    text: self.value(text),
                     from: one.from,
                     to: one.to,
                 }),

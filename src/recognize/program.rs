@@ -26,6 +26,9 @@ use std::sync::OnceLock;
 pub struct ProgramEntry {
     /// Its name, for the eye.
     pub name: String,
+    /// The entry that says what this one leaves out of how its program works.
+    #[serde(default)]
+    like: Option<String>,
     #[serde(default, alias = "sure_scripts")]
     unique_scripts: Vec<String>,
     #[serde(default)]
@@ -133,6 +136,29 @@ impl ProgramEntry {
         self.alone || names.iter().any(|names| !names.is_empty())
     }
 
+    /// Takes over what this entry leaves out; how a command is recognised is its own.
+    fn fill_from(&mut self, other: &ProgramEntry) {
+        fn fill<T: Clone + Default + PartialEq>(mine: &mut T, theirs: &T) {
+            if *mine == T::default() {
+                *mine = theirs.clone();
+            }
+        }
+        fill(&mut self.trains_with, &other.trains_with);
+        fill(&mut self.evaluates_with, &other.evaluates_with);
+        fill(&mut self.config, &other.config);
+        fill(&mut self.look_alikes, &other.look_alikes);
+        fill(&mut self.nested, &other.nested);
+        fill(&mut self.batch, &other.batch);
+        fill(&mut self.accumulation, &other.accumulation);
+        fill(&mut self.precision, &other.precision);
+        fill(&mut self.recompute, &other.recompute);
+        fill(&mut self.resume, &other.resume);
+        fill(&mut self.file, &other.file);
+        fill(&mut self.workers, &other.workers);
+        fill(&mut self.devices, &other.devices);
+        self.abbreviates &= other.abbreviates;
+    }
+
     /// Whether the command names a config file that may say more.
     pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
         self.config.iter().any(|spec| {
@@ -160,9 +186,33 @@ impl Catalogue {
     pub fn built_in() -> &'static Catalogue {
         static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
         CATALOGUE.get_or_init(|| {
-            Catalogue::read(include_str!("programs.toml"))
-                .expect("programs.toml is part of the binary and read by a test")
+            let mut catalogue = Catalogue::read(include_str!("programs.toml"))
+                .expect("programs.toml is part of the binary and read by a test");
+            catalogue
+                .resolve(&Catalogue::default())
+                .expect("what is like another in programs.toml is so by a name that is there");
+            catalogue
         })
+    }
+
+    /// Fills the entries that are like another one, of this catalogue or of `others`. The error names
+    /// one that there is not.
+    fn resolve(&mut self, others: &Catalogue) -> Result<(), String> {
+        for k in 0..self.programs.len() {
+            let Some(like) = self.programs[k].like.clone() else {
+                continue;
+            };
+            let all = self.programs.iter().chain(&others.programs);
+            let other = all.clone().find(|e| e.name == like && e.like.is_none());
+            let Some(other) = other.cloned() else {
+                let name = &self.programs[k].name;
+                return Err(format!(
+                    "the program \"{name}\" is like \"{like}\", and no entry of its own has that name"
+                ));
+            };
+            self.programs[k].fill_from(&other);
+        }
+        Ok(())
     }
 
     /// Entries from text, in the words of `programs.toml`; the error says line and key.
@@ -190,6 +240,9 @@ impl Catalogue {
             }
             entry.source = Some(source.to_string());
         }
+        catalogue
+            .resolve(Catalogue::built_in())
+            .map_err(|why| format!("{source}: {why}; ignoring this file's programs"))?;
         Ok(catalogue)
     }
 
@@ -285,6 +338,21 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_is_like_another_says_only_what_differs() {
+        let own = "[[program]]\nname = \"mine\"\nlike = \"timm\"\nscripts = [\"fit.py\"]\n\
+                   [program.batch]\nnames = [\"--n\"]\n";
+        let mine = &Catalogue::of_user(own, "oomph.toml").unwrap().programs[0];
+        let all = &Catalogue::built_in().programs;
+        let timm = all.iter().find(|entry| entry.name == "timm").unwrap();
+        assert_eq!(mine.batch.names, ["--n"]);
+        assert_eq!(mine.accumulation, timm.accumulation);
+        assert_eq!(
+            mine.strong_hints, [""; 0],
+            "it is recognised by its own script alone"
+        );
+    }
+
+    #[test]
     fn an_entry_of_a_user_has_the_same_words_and_mistakes_are_named() {
         let own = "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nany = [\"--n\"]\n[program.batch]\nnames = [\"--n\"]\n";
         assert_eq!(
@@ -300,6 +368,10 @@ mod tests {
                 "oomph.toml:4: unknown field `script`",
             ),
             ("[[program]]\nname = \"mine\"\n", "\"mine\" is recognised"),
+            (
+                "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nlike = \"their\"\n",
+                "\"mine\" is like \"their\"",
+            ),
         ] {
             let wrong = Catalogue::of_user(text, "oomph.toml").unwrap_err();
             assert!(wrong.contains(said) && !wrong.contains('\n'), "{wrong}");

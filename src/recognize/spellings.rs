@@ -10,7 +10,7 @@ type Meanings<M> = BTreeMap<M, Vec<String>>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spellings {
-    pub training_parts: Vec<String>,
+    pub not_of_training: Vec<String>,
     pub accumulation: Vec<String>,
     pub workers: Vec<String>,
     pub groups: Vec<String>,

@@ -1,5 +1,5 @@
 //! FileSettings of a Python file that is nothing but assignments (nanoGPT's config files). What is
-//! computed, assigned twice or inside a block is unclear.
+//! computed from other names, assigned twice or inside a block is unclear.
 
 use super::{FileSetting, FileSettings};
 
@@ -35,8 +35,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
         let value = rest.split('#').next().unwrap_or(rest);
         let trimmed = value.trim();
         let at = from + content.len() - rest.len() + (value.len() - value.trim_start().len());
-        let is_literal = !trimmed.is_empty()
-            && (trimmed.bytes().all(|b| b.is_ascii_digit()) || matches!(trimmed, "True" | "False"));
+        let is_literal = matches!(trimmed, "True" | "False") || number(trimmed).is_some();
         let quoted = ['\'', '"'].iter().find_map(|quote| {
             let inner = trimmed.strip_prefix(*quote)?.strip_suffix(*quote)?;
             (!inner.contains(['\'', '"', '\\'])).then_some(inner)
@@ -53,4 +52,67 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
         });
     }
     Ok(settings)
+}
+
+/// What arithmetic with whole numbers comes to (`5 * 8`); nothing for anything else.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    // Longer ones are nobody's constant, and brackets without end would exhaust the stack.
+    if rest.len() > 100 {
+        return None;
+    }
+    let sum = sum(&mut rest)?;
+    rest.is_empty().then_some(sum)
+}
+
+fn take(rest: &mut &str, operator: &str) -> bool {
+    let found = rest.strip_prefix(operator);
+    *rest = found.unwrap_or(rest).trim_start();
+    found.is_some()
+}
+
+fn sum(rest: &mut &str) -> Option<u64> {
+    let mut sum = product(rest)?;
+    loop {
+        sum = if take(rest, "+") {
+            sum.checked_add(product(rest)?)?
+        } else if take(rest, "-") {
+            sum.checked_sub(product(rest)?)?
+        } else {
+            return Some(sum);
+        };
+    }
+}
+
+fn product(rest: &mut &str) -> Option<u64> {
+    let mut product = power(rest)?;
+    loop {
+        product = if take(rest, "*") {
+            product.checked_mul(power(rest)?)?
+        } else if take(rest, "//") {
+            product.checked_div(power(rest)?)?
+        } else {
+            return Some(product);
+        };
+    }
+}
+
+fn power(rest: &mut &str) -> Option<u64> {
+    let base = operand(rest)?;
+    match take(rest, "**") {
+        true => base.checked_pow(power(rest)?.try_into().ok()?),
+        false => Some(base),
+    }
+}
+
+fn operand(rest: &mut &str) -> Option<u64> {
+    if take(rest, "(") {
+        let inner = sum(rest)?;
+        return take(rest, ")").then_some(inner);
+    }
+    let is_digit = |c: char| c.is_ascii_digit() || c == '_';
+    let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
+    let (digits, after) = rest.split_at(end);
+    *rest = after.trim_start();
+    digits.replace('_', "").parse().ok()
 }

@@ -14,7 +14,7 @@ fn file(name: &str, text: &str) -> ConfigFile {
 fn found(file: &ConfigFile, name: &str) -> Option<String> {
     match file.scalar(name) {
         Lookup::Found(value) => {
-            assert_eq!(&file.text[value.from..value.to], value.text);
+            assert_eq!(file.value(&file.text[value.from..value.to]), value.text);
             Some(value.text)
         }
         Lookup::Absent => None,
@@ -109,12 +109,31 @@ fn json_toml_and_assignments_are_read_too() {
     }
     let python = file(
         "train.py",
-        "# c\nbatch_size = 12 # n\nsteps = 5 * 8\nname = 'a'\nif x:\n    lr = 1\nbatch == 3\n",
+        "# c\nbatch_size = 12 # n\nsteps = 5 * 8\nhalf = 5 * n\nname = 'a'\nif x:\n    lr = 1\nbatch == 3\n",
     );
     assert_eq!(found(&python, "batch_size").as_deref(), Some("12"));
     assert_eq!(found(&python, "name").as_deref(), Some("a"));
-    for name in ["steps", "lr"] {
+    assert_eq!(found(&python, "steps").as_deref(), Some("40"));
+    for name in ["half", "lr"] {
         assert!(found(&python, name).unwrap().starts_with('?'), "{name}");
     }
     assert_eq!(found(&python, "batch"), None);
+}
+
+#[test]
+fn only_whole_constants_are_computed() {
+    for (text, number) in [
+        ("12", Some(12)),
+        ("5 * 8", Some(40)),
+        ("2 ** 3 ** 2 - (7 + 1) // 4 * 6", Some(500)),
+        ("1_000", Some(1000)),
+        ("1 - 2", None),
+        ("1 // 0", None),
+        ("8.0 * 2", None),
+        ("(1", None),
+        ("", None),
+    ] {
+        assert_eq!(python::number(text), number, "{text}");
+    }
+    assert_eq!(python::number(&"(".repeat(100_000)), None);
 }
