@@ -11,13 +11,15 @@
 //! update.rs available.rs keymap.rs        what keys mean, what they change, what follows
 //! layout.rs status/ panes/ dialogs/       who gets which part of the screen, and what is in it
 //! chart/                                  memory over time
-//! theme.rs pen.rs paragraph.rs figures.rs colours and glyphs, text, numbers that keep their width
+//! canvas.rs pen.rs paragraph.rs           a part of the screen, and text on it
+//! theme.rs figures.rs                     colours and glyphs, numbers that keep their width
 //! child.rs editor.rs typing.rs            the program's terminal, a command being edited, keys as bytes
 //! terminal.rs                             the user's terminal: entered, drawn on, left whole
 //! ```
 
 pub mod action;
 mod available;
+mod canvas;
 mod chart;
 mod child;
 mod dialog;
@@ -51,6 +53,7 @@ pub use scene::{Pace, Replay, Scene};
 pub use theme::Theme;
 pub use view::{Keyboard, Maximized, View};
 
+use canvas::Canvas;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -67,29 +70,31 @@ pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
     let layout = layout::arrange(area, view.maximized, scene.state);
+    let theme = &view.theme;
+    let mut screen = Canvas { buf, area, theme };
     if let Some(area) = layout.line {
-        status::smallest::draw(buf, area, view, scene.state);
+        status::smallest::draw(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.header {
-        status::header::draw(buf, area, view, scene);
+        status::header::draw(&mut screen.at(area), scene);
     }
     for (pane, area) in &layout.placed {
-        panes::draw_placed(buf, *area, *pane, view, scene);
+        panes::draw_placed(&mut screen.at(*area), *pane, view, scene);
     }
     if let Some(area) = layout.bar {
-        panes::breakdown::draw_bar(buf, area, view, scene.state);
+        panes::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
     }
     if let Some(area) = layout.headroom {
-        status::headroom::draw(buf, area, view, scene);
+        status::headroom::draw(&mut screen.at(area), view, scene);
     }
     let child_cursor = layout
         .pane
-        .and_then(|area| panes::draw_chosen(buf, area, view, scene, &layout.tabs()));
+        .and_then(|area| panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs()));
     if let Some(area) = layout.footer {
-        status::footer::draw(buf, area, view, scene);
+        status::footer::draw(&mut screen.at(area), view, scene);
     }
     match &view.dialog {
-        Some(dialog) => dialogs::draw(buf, area, view, scene, dialog),
+        Some(dialog) => dialogs::draw(&mut screen, view, scene, dialog),
         None => child_cursor.filter(|_| view.keyboard == Keyboard::Training),
     }
 }

@@ -23,13 +23,12 @@ pub(super) use epochs::round_numbers;
 pub use window::Move;
 pub(super) use window::{TimeView, Window};
 
+use super::canvas::Canvas;
 use super::figures::Figures;
-use super::pen::{Pen, columns};
 use super::theme::{Theme, Tone};
 use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
 use crate::units::{Bytes, Moment, Uuid};
 use plot::{Plot, Stroke};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use scale::Scale;
 use std::time::Duration;
@@ -164,14 +163,8 @@ fn legend_width(area: Rect) -> u16 {
 }
 
 /// Draws the chart of a device.
-pub(super) fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    theme: &Theme,
-    state: &State,
-    device: &DeviceState,
-    choice: &Choice,
-) {
+pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, choice: &Choice) {
+    let (area, theme) = (canvas.area, canvas.theme);
     let plot = plot_of(area);
     if plot.width < 4 || plot.height < 1 {
         return;
@@ -194,9 +187,7 @@ pub(super) fn draw(
     let top = top_of(device, &curves, choice.height);
     let scale = Scale::with_top(top, plot.height);
     let mut drawn = Plot {
-        buf,
-        area: plot,
-        theme,
+        canvas: canvas.at(plot),
         scale,
     };
     draw_curves(&mut drawn, &curves);
@@ -209,32 +200,26 @@ pub(super) fn draw(
         drawn.rule(from, rule.at, rule.tone(), rule.glyph(theme));
     }
     let epochs = epochs::shown(state, &known);
-    epochs::draw_names(buf, plot, theme, &epochs, &known);
-    marks::draw(buf, plot, theme, state, device, &known);
+    epochs::draw_names(&mut drawn.canvas, &epochs, &known);
+    marks::draw(&mut drawn.canvas, state, device, &known);
     if let Some(column) = cursor {
-        let area = plot;
-        Plot {
-            buf,
-            area,
-            theme,
-            scale,
-        }
-        .cursor(column);
+        drawn.cursor(column);
     }
     let beside = Rect {
         width: axis::BYTES_WIDTH,
         height: plot.height,
         ..area
     };
-    axis::draw_bytes(buf, beside, theme, &scale);
+    axis::draw_bytes(&mut canvas.at(beside), &scale);
     let below = Rect {
         y: plot.bottom(),
         height: 1,
         width: area.width - legend_width(area),
         ..area
     };
-    axis::draw_time(buf, below, theme, &window);
-    epochs::draw_ticks(buf, below, theme, &epochs, &known);
+    let mut below = canvas.at(below);
+    axis::draw_time(&mut below, &window);
+    epochs::draw_ticks(&mut below, &epochs, &known);
     if legend_width(area) > 0 {
         let gutter = Rect {
             x: plot.right(),
@@ -243,15 +228,8 @@ pub(super) fn draw(
         };
         let figures = Figures::of(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
-        legend::draw(
-            buf,
-            gutter,
-            theme,
-            (&scale, figures),
-            &curves,
-            &rules,
-            overlay,
-        );
+        let labels = legend::labels(&curves.latest, &rules, overlay);
+        legend::draw(&mut canvas.at(gutter), labels, &scale, figures);
     }
 }
 
@@ -353,16 +331,5 @@ fn draw_curves(plot: &mut Plot, curves: &Curves) {
     } else {
         // Without the allocator's figures the device's own are what there is to see.
         plot.fill_below(&curves.used, Tone::NonPytorch, Tone::Free);
-    }
-}
-
-/// Says in the middle of the chart's place why there is none.
-pub(super) fn draw_nothing(buf: &mut Buffer, area: Rect, theme: &Theme, lines: &[&str]) {
-    let first = area.height.saturating_sub(lines.len() as u16) / 2;
-    for (row, line) in (first..).zip(lines) {
-        let indent = area.width.saturating_sub(columns(line)) / 2;
-        Pen::new(buf, theme, area, row)
-            .skip(indent)
-            .rest(line, Tone::Dim);
     }
 }

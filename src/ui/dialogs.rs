@@ -6,30 +6,29 @@ pub(super) mod oom;
 mod question;
 mod search;
 
+use super::canvas::Canvas;
 use super::dialog::Dialog;
 use super::scene::Scene;
 use super::view::View;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws a dialog over the screen; returns where a text cursor belongs.
 pub(super) fn draw(
-    buf: &mut Buffer,
-    area: Rect,
+    canvas: &mut Canvas,
     view: &View,
     scene: &Scene,
     dialog: &Dialog,
 ) -> Option<Position> {
     match dialog {
-        Dialog::Edit(editor) => return edit::draw(buf, area, &view.theme, editor, scene),
-        Dialog::Search(line) => return search::draw(buf, area, view, line),
-        Dialog::Oom(dialog) => oom::draw(buf, area, &view.theme, dialog, scene),
+        Dialog::Edit(editor) => return edit::draw(canvas, editor, scene),
+        Dialog::Search(line) => return search::draw(canvas, view, line),
+        Dialog::Oom(dialog) => oom::draw(canvas, dialog, scene),
         Dialog::Quit => {
             let title = "Quit? The training is still running";
-            question::draw(buf, area, view, scene, title);
+            question::draw(canvas, view, scene, title);
         }
-        Dialog::Stop => question::draw(buf, area, view, scene, "Stop the training?"),
-        Dialog::Help(help) => help::draw(buf, area, view, scene, help),
+        Dialog::Stop => question::draw(canvas, view, scene, "Stop the training?"),
+        Dialog::Help(help) => help::draw(canvas, view, scene, help),
     }
     None
 }

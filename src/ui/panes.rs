@@ -9,14 +9,14 @@ mod memory;
 mod output;
 mod runs;
 
+use super::canvas::Canvas;
 use super::list::ListScroll;
 use super::pane::Pane;
-use super::pen::{columns, head};
+use super::pen::columns;
 use super::scene::Scene;
 use super::theme::Tone;
 use super::view::{Keyboard, View};
 use crate::state::State;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// What there is to know of a pane beside what is in it.
@@ -59,7 +59,7 @@ const HEIGHT_FOR_DEVICES: u16 = 32;
 /// From this height on the allocator stands between memory and runs.
 const HEIGHT_FOR_ALLOCATOR: u16 = 36;
 
-type Draw = fn(&mut Buffer, Rect, &View, &Scene, ListScroll);
+type Draw = fn(&mut Canvas, &View, &Scene, ListScroll);
 
 impl PaneSpec {
     /// A pane with nothing but a title and what is in it, below the chart.
@@ -132,34 +132,32 @@ impl Pane {
 }
 
 /// Draws a pane in a place of its own, where it follows what is new.
-pub(super) fn draw_placed(buf: &mut Buffer, area: Rect, pane: Pane, view: &View, scene: &Scene) {
+pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &Scene) {
     let spec = pane.spec();
-    let mut inside = area;
+    let list = ListScroll::default();
     // The chart's title is the device, which it draws itself.
-    if pane != Pane::Memory {
-        let mut title = vec![(spec.title, Tone::Strong)];
-        let subtitle = (spec.subtitle)(view, scene.state);
-        if let Some((words, tone)) = &subtitle {
-            title.extend([(view.theme.glyphs.separator, Tone::Dim), (words, *tone)]);
-        }
-        inside = head(buf, area, &view.theme, &title);
+    if pane == Pane::Memory {
+        return (spec.draw)(canvas, view, scene, list);
     }
-    (spec.draw)(buf, inside, view, scene, ListScroll::default());
+    let mut title = vec![(spec.title, Tone::Strong)];
+    let subtitle = (spec.subtitle)(view, scene.state);
+    if let Some((words, tone)) = &subtitle {
+        title.extend([(canvas.theme.glyphs.separator, Tone::Dim), (words, *tone)]);
+    }
+    (spec.draw)(&mut canvas.below_head(&title), view, scene, list);
 }
 
 /// Draws the pane that the user has chosen, the others' names beside its own. Returns where the
 /// program's cursor stands.
 pub(super) fn draw_chosen(
-    buf: &mut Buffer,
-    area: Rect,
+    canvas: &mut Canvas,
     view: &View,
     scene: &Scene,
     tabs: &[Pane],
 ) -> Option<Position> {
-    let theme = &view.theme;
-    let mut title = tab_titles(tabs, view, area.width);
+    let mut title = tab_titles(tabs, view, canvas.area.width);
     let up = view.output.scrolled();
-    let scrolled = format!(" {} {up} rows up", theme.glyphs.paused);
+    let scrolled = format!(" {} {up} rows up", canvas.theme.glyphs.paused);
     match (view.pane, view.keyboard) {
         (Pane::Output, Keyboard::Training) => {
             title.push(("  your keys go to the training", Tone::Accent));
@@ -167,10 +165,10 @@ pub(super) fn draw_chosen(
         (Pane::Output, _) if up > 0 => title.push((&scrolled, Tone::Accent)),
         (_, _) => {}
     }
-    let inside = head(buf, area, theme, &title);
-    (view.pane.spec().draw)(buf, inside, view, scene, view.list);
+    let mut inside = canvas.below_head(&title);
+    (view.pane.spec().draw)(&mut inside, view, scene, view.list);
     let is_output = view.pane == Pane::Output && scene.replay.is_none();
-    is_output.then(|| output::cursor(buf, inside, &view.output))?
+    is_output.then(|| output::cursor(&inside, &view.output))?
 }
 
 /// The names of the panes that Tab goes through; where there is no room for all, those from the

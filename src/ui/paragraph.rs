@@ -1,55 +1,51 @@
 //! Lines of several tones, and text wrapped into them.
 
+use crate::ui::canvas::Canvas;
 use crate::ui::difference::DiffWord;
-use crate::ui::pen::{Pen, columns};
+use crate::ui::pen::columns;
 use crate::ui::theme::{Theme, Tone};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
-/// A line of a dialog: pieces of text, each in its tone.
+/// A line of a dialog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct StyledLine(Vec<(String, Tone)>);
+pub(super) struct StyledLine(Vec<Piece>);
+
+/// A piece of text of one tone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    text: String,
+    tone: Tone,
+    /// How many columns it takes; `None` for as many as its text has.
+    width: Option<u16>,
+}
 
 impl StyledLine {
     /// A line of one tone.
     pub(super) fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
-        StyledLine(vec![(text.into(), tone)])
+        let mut line = StyledLine::default();
+        line.push(text, tone);
+        line
     }
 
     /// Adds a piece.
     pub(super) fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
-        self.0.push((text.into(), tone));
-        self
+        self.piece(text.into(), tone, None)
     }
 
     /// Adds a piece cut or filled up to so many columns.
-    pub(super) fn column(
-        &mut self,
-        theme: &Theme,
-        text: &str,
-        width: u16,
-        tone: Tone,
-    ) -> &mut StyledLine {
-        let have = columns(text);
-        let mut text = text.to_string();
-        if have > width {
-            let ellipsis = theme.glyphs.ellipsis;
-            let keep = width.saturating_sub(columns(ellipsis));
-            text = first_columns(&text, keep).to_string();
-            if width > 0 {
-                text.push_str(ellipsis);
-            }
-        }
-        let pad = usize::from(width.saturating_sub(columns(&text)));
-        text.extend(std::iter::repeat_n(' ', pad));
-        self.push(text, tone)
+    pub(super) fn column(&mut self, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
+        self.piece(text.to_string(), tone, Some(width))
+    }
+
+    fn piece(&mut self, text: String, tone: Tone, width: Option<u16>) -> &mut StyledLine {
+        self.0.push(Piece { text, tone, width });
+        self
     }
 
     /// Ends it with an ellipsis within so many columns: what follows has no room.
     fn break_off(&mut self, theme: &Theme, width: u16) {
         let ellipsis = theme.glyphs.ellipsis;
         let mut room = width.saturating_sub(columns(ellipsis) + 1);
-        for (text, _) in &mut self.0 {
+        for Piece { text, width, .. } in &mut self.0 {
             let kept = first_columns(text, room);
             if kept.len() < text.len() {
                 // Whole words only, and nothing after them.
@@ -60,20 +56,22 @@ impl StyledLine {
                 };
                 *text = words.to_string();
             }
-            room = room.saturating_sub(columns(text));
+            room = room.saturating_sub(width.unwrap_or(columns(text)));
         }
-        let written = |(text, _): &(String, Tone)| !text.trim().is_empty();
+        let written = |piece: &Piece| !piece.text.trim().is_empty();
         let last = self.0.iter().rposition(written).map_or(0, |last| last + 1);
         self.0.truncate(last);
-        let tone = self.0.last().map_or(Tone::Text, |(_, tone)| *tone);
+        let tone = self.0.last().map_or(Tone::Text, |piece| piece.tone);
         self.push(format!(" {ellipsis}"), tone);
     }
 
     /// Draws it on a row.
-    pub(super) fn draw(&self, buf: &mut Buffer, area: Rect, row: u16, theme: &Theme) {
-        let mut pen = Pen::new(buf, theme, area, row);
-        for (text, tone) in &self.0 {
-            pen.rest(text, *tone);
+    pub(super) fn draw(&self, canvas: &mut Canvas, row: u16) {
+        let mut pen = canvas.pen(row);
+        for Piece { text, tone, width } in &self.0 {
+            let end = width.map(|width| pen.column() + width);
+            pen.cut(text, width.unwrap_or(u16::MAX), *tone)
+                .to(end.unwrap_or(0));
         }
     }
 }
@@ -169,6 +167,8 @@ fn unbroken<'t>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
 
     #[test]
     fn what_is_left_out_is_said() {
@@ -176,14 +176,13 @@ mod tests {
         let mut lines = text("one two three four", 7, Tone::Text);
         shorten(&mut lines, 1, &theme, 7);
         assert_eq!(lines.len(), 1);
-        let said: String = lines[0].0.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(said, "one …");
+        assert_eq!(said(&lines), ["one …"]);
         shorten(&mut lines, 0, &theme, 7);
         assert_eq!(lines, []);
     }
 
-    fn said(lines: Vec<StyledLine>) -> Vec<String> {
-        let text = |line: &StyledLine| line.0.iter().map(|(text, _)| text.as_str()).collect();
+    fn said(lines: &[StyledLine]) -> Vec<String> {
+        let text = |line: &StyledLine| line.0.iter().map(|piece| piece.text.as_str()).collect();
         lines.iter().map(text).collect()
     }
 
@@ -197,7 +196,7 @@ mod tests {
             ("日本語", 4, &["日本", "語"]),
             ("日", 1, &["日"]),
         ] {
-            assert_eq!(said(text(words, width, Tone::Text)), lines);
+            assert_eq!(said(&text(words, width, Tone::Text)), lines);
         }
     }
 
@@ -208,26 +207,35 @@ mod tests {
             ("three".to_string(), Tone::Good),
         ];
         assert_eq!(
-            said(labelled("x  ", &parts, 11)),
+            said(&labelled("x  ", &parts, 11)),
             ["x  one two ", "   three"]
         );
-        assert_eq!(said(labelled("x  ", &parts, 80)), ["x  one two three"]);
-        let narrow = said(labelled("label  ", &parts, 3));
+        assert_eq!(said(&labelled("x  ", &parts, 80)), ["x  one two three"]);
+        let narrow = said(&labelled("label  ", &parts, 3));
         assert_eq!(narrow, ["label  one ", "       two ", "       three"]);
     }
 
     #[test]
     fn columns_are_as_wide_as_they_are_to_be() {
-        let theme = Theme::full();
         for (text, width, expected) in [
-            ("ab", 4, "ab  "),
-            ("abcdef", 4, "abc…"),
-            ("日本語", 4, "日… "),
-            ("abc", 0, ""),
+            ("ab", 4, "ab  !"),
+            ("abcdef", 4, "abc…!"),
+            ("日本語", 4, "日… !"),
+            ("abc", 0, "!    "),
         ] {
+            let mut buf = Buffer::empty(Rect::new(0, 0, 5, 1));
+            let (area, theme) = (buf.area, &Theme::full());
             let mut line = StyledLine::default();
-            line.column(&theme, text, width, Tone::Text);
-            assert_eq!(line, StyledLine::of(expected, Tone::Text));
+            line.column(text, width, Tone::Text).push("!", Tone::Text);
+            line.draw(
+                &mut Canvas {
+                    buf: &mut buf,
+                    area,
+                    theme,
+                },
+                0,
+            );
+            assert_eq!(buf, Buffer::with_lines([expected]));
         }
     }
 }

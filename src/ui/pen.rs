@@ -1,18 +1,16 @@
-//! Text put on the screen from left to right, never past its end; and rules, boxes and cuts.
-//! Everything here clips: a screen of any size, and a rectangle outside it, is no error.
+//! Text put on a row from left to right, cut at its end.
 
 use super::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::symbols::border;
-use ratatui::widgets::{Block, Clear, Widget};
 use unicode_width::UnicodeWidthStr;
 
-/// A place on a row that moves on with what is written.
+/// A place on a row, moved on by what is written.
 pub(super) struct Pen<'b> {
     buf: &'b mut Buffer,
-    theme: Theme,
+    theme: &'b Theme,
+    left: u16,
     x: u16,
     y: u16,
     end: u16,
@@ -20,7 +18,7 @@ pub(super) struct Pen<'b> {
 
 impl<'b> Pen<'b> {
     /// At the left end of row `row` of `area`.
-    pub(super) fn new(buf: &'b mut Buffer, theme: &Theme, area: Rect, row: u16) -> Pen<'b> {
+    pub(super) fn new(buf: &'b mut Buffer, theme: &'b Theme, area: Rect, row: u16) -> Pen<'b> {
         let area = Rect {
             y: area.y.saturating_add(row),
             height: u16::from(row < area.height),
@@ -33,7 +31,8 @@ impl<'b> Pen<'b> {
         };
         Pen {
             buf,
-            theme: *theme,
+            theme,
+            left: area.x,
             x: area.x,
             y: area.y,
             end,
@@ -45,9 +44,9 @@ impl<'b> Pen<'b> {
         self.end.saturating_sub(self.x)
     }
 
-    /// The column that is written next.
-    pub(super) fn x(&self) -> u16 {
-        self.x
+    /// The column of the row that is written next.
+    pub(super) fn column(&self) -> u16 {
+        self.x - self.left
     }
 
     /// Writes; what does not fit is left out.
@@ -86,15 +85,14 @@ impl<'b> Pen<'b> {
         self.cut(text, self.room(), tone)
     }
 
-    /// Goes to `columns` from the left end of what is left.
+    /// Leaves so many columns as they are.
     pub(super) fn skip(&mut self, columns: u16) -> &mut Self {
-        self.x = (self.x + columns).min(self.end);
-        self
+        self.to(self.column() + columns)
     }
 
-    /// Goes to column `x`, if that is further on.
-    pub(super) fn to(&mut self, x: u16) -> &mut Self {
-        self.x = self.x.max(x.min(self.end));
+    /// Goes to a column of the row, if that is further on.
+    pub(super) fn to(&mut self, column: u16) -> &mut Self {
+        self.x = self.x.max(self.left.saturating_add(column).min(self.end));
         self
     }
 
@@ -112,60 +110,10 @@ pub(super) fn columns(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
 }
 
-/// A pane's head: `─ title ─────────`, drawn on the first row; the rest is the pane.
-pub(super) fn head(buf: &mut Buffer, area: Rect, theme: &Theme, title: &[(&str, Tone)]) -> Rect {
-    let mut pen = Pen::new(buf, theme, area, 0);
-    pen.text(theme.glyphs.line, Tone::Faint).skip(1);
-    for (text, tone) in title {
-        pen.text(text, *tone);
-    }
-    pen.skip(1).fill(theme.glyphs.line, Tone::Faint);
-    Rect {
-        y: area.y.saturating_add(1),
-        height: area.height.saturating_sub(1),
-        ..area
-    }
-}
-
-/// A box with a title over whatever was there; what is inside it.
-pub(super) fn boxed(buf: &mut Buffer, area: Rect, theme: &Theme, title: &str, tone: Tone) -> Rect {
-    let area = area.intersection(buf.area);
-    Clear.render(area, buf);
-    if area.width < 2 || area.height < 2 {
-        return area;
-    }
-    let [top_left, top_right, bottom_left, bottom_right, across, down] = theme.glyphs.frame;
-    let border = border::Set {
-        top_left,
-        top_right,
-        bottom_left,
-        bottom_right,
-        vertical_left: down,
-        vertical_right: down,
-        horizontal_top: across,
-        horizontal_bottom: across,
-    };
-    Block::bordered()
-        .border_set(border)
-        .border_style(theme.style(tone))
-        .render(area, buf);
-    Pen::new(buf, theme, area, 0)
-        .skip(2)
-        .text(" ", tone)
-        .cut(title, area.width.saturating_sub(6), tone)
-        .text(" ", tone);
-    let side = if area.width > 8 { 2 } else { 1 };
-    Rect {
-        x: area.x + side,
-        y: area.y + 1,
-        width: area.width - 2 * side,
-        height: area.height - 2,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::canvas::Canvas;
 
     #[test]
     fn nothing_is_written_outside() {
@@ -177,13 +125,18 @@ mod tests {
             Rect::new(0, 0, 0, 0),
         ] {
             for row in [0, 1, 8] {
-                let theme = Theme::full();
-                Pen::new(&mut buf, &theme, area, row)
+                let mut canvas = Canvas {
+                    buf: &mut buf,
+                    area,
+                    theme: &Theme::full(),
+                };
+                canvas
+                    .pen(row)
                     .cut("some long text", 3, Tone::Text)
                     .text("日本", Tone::Text)
                     .fill("x", Tone::Text);
-                boxed(&mut buf, area, &theme, "title", Tone::Text);
-                head(&mut buf, area, &theme, &[("title", Tone::Text)]);
+                canvas.boxed(area, "title", Tone::Text);
+                canvas.below_head(&[("title", Tone::Text)]);
             }
         }
     }

@@ -2,11 +2,10 @@
 
 use super::scale::{Scale, tick_label};
 use super::window::{DAY, HOUR, MIN, Window};
-use crate::ui::pen::{Pen, columns};
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::canvas::Canvas;
+use crate::ui::pen::columns;
+use crate::ui::theme::Tone;
 use crate::units::{Moment, clock_face};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use std::time::Duration;
 
 /// How wide the axis of bytes is, its line included: `1000 ┤`.
@@ -41,50 +40,51 @@ const STEPS: [u64; 22] = [
 /// A number of the time axis has at least this many columns to itself.
 const COLUMNS_PER_TICK: u64 = 12;
 
-/// Draws the axis of bytes; `area` is its columns beside the plot's rows.
-pub(super) fn draw_bytes(buf: &mut Buffer, area: Rect, theme: &Theme, scale: &Scale) {
-    let rule = Tone::Faint;
+/// Draws the axis of bytes in its columns beside the plot's rows.
+pub(super) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
+    let (area, glyphs) = (canvas.area, canvas.theme.glyphs);
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {
-        Pen::new(buf, theme, area, row)
-            .skip(last)
-            .text(theme.glyphs.axis, rule);
+        canvas.pen(row).skip(last).text(glyphs.axis, Tone::Faint);
     }
     for (at, row) in scale.ticks() {
         let label = tick_label(at);
         let pad = last.saturating_sub(columns(&label) + 1);
-        let mut pen = Pen::new(buf, theme, area, row);
-        pen.skip(pad)
+        canvas
+            .pen(row)
+            .skip(pad)
             .text(&label, Tone::Dim)
-            .to(area.x + last)
-            .text(theme.glyphs.axis_tick, rule);
+            .to(last)
+            .text(glyphs.axis_tick, Tone::Faint);
     }
 }
 
 /// Draws the time axis on one row: `└── 1:00 ────── 2:00 ──`, each number centred on its instant.
-/// `area` begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
-pub(super) fn draw_time(buf: &mut Buffer, area: Rect, theme: &Theme, window: &Window) {
-    let rule = Tone::Faint;
-    let origin = BYTES_WIDTH - 1;
-    Pen::new(buf, theme, area, 0)
-        .skip(origin)
-        .text(theme.glyphs.origin, rule)
-        .fill(theme.glyphs.line, rule);
-    let plot = area.x + BYTES_WIDTH;
-    let end = (plot + window.columns).min(area.right());
-    let mut free_from = plot;
+/// The row begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
+pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
+    let (rule, glyphs) = (Tone::Faint, canvas.theme.glyphs);
+    canvas
+        .pen(0)
+        .skip(BYTES_WIDTH - 1)
+        .text(glyphs.origin, rule)
+        .fill(glyphs.line, rule);
+    let end = (BYTES_WIDTH + window.columns).min(canvas.area.width);
+    let mut free_from = BYTES_WIDTH;
     for (at, step) in ticks(window) {
         let Some(column) = window.column(at) else {
             continue;
         };
         let label = time_label(at.since(Moment::ZERO), step);
         let width = columns(&label) + 2;
-        let x = (plot + column).saturating_sub(width / 2).max(plot);
+        let x = (BYTES_WIDTH + column)
+            .saturating_sub(width / 2)
+            .max(BYTES_WIDTH);
         if x < free_from || x + width > end {
             continue;
         }
         free_from = x + width + 1;
-        Pen::new(buf, theme, area, 0)
+        canvas
+            .pen(0)
             .to(x)
             .text(" ", rule)
             .text(&label, Tone::Dim)
@@ -127,6 +127,9 @@ fn time_label(since_start: Duration, step: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::theme::Theme;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
 
     fn labels(from: u64, to: u64, columns: u16) -> String {
         let window = Window {
@@ -157,7 +160,6 @@ mod tests {
 
     #[test]
     fn axes_of_any_size_stay_inside() {
-        let theme = Theme::full();
         for width in 0..40 {
             let area = Rect::new(0, 0, width, 3);
             let mut buf = Buffer::empty(area);
@@ -166,9 +168,14 @@ mod tests {
                 to: Moment(60_000_000),
                 columns: width.saturating_sub(BYTES_WIDTH).max(1),
             };
-            draw_time(&mut buf, area, &theme, &window);
+            let mut canvas = Canvas {
+                buf: &mut buf,
+                area,
+                theme: &Theme::full(),
+            };
+            draw_time(&mut canvas, &window);
             let scale = Scale::with_top(crate::units::Bytes::gib(24), 3);
-            draw_bytes(&mut buf, Rect::new(0, 0, width.min(5), 3), &theme, &scale);
+            draw_bytes(&mut canvas.at(Rect::new(0, 0, width.min(5), 3)), &scale);
         }
     }
 }

@@ -4,10 +4,9 @@
 use super::axis::BYTES_WIDTH;
 use super::window::Window;
 use crate::state::{EpochMark, State};
-use crate::ui::pen::{Pen, columns};
-use crate::ui::theme::{Theme, Tone};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use crate::ui::canvas::Canvas;
+use crate::ui::pen::columns;
+use crate::ui::theme::Tone;
 
 /// A mark has at least so many columns to itself, so that the row is not full of them.
 const COLUMNS_PER_MARK: u64 = 8;
@@ -75,43 +74,25 @@ fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item 
 }
 
 /// Draws the names on the plot's first row, where nothing but a rule is.
-pub(super) fn draw_names(
-    buf: &mut Buffer,
-    plot: Rect,
-    theme: &Theme,
-    shown: &[EpochTick],
-    window: &Window,
-) {
+pub(super) fn draw_names(plot: &mut Canvas, shown: &[EpochTick], window: &Window) {
     // A row that is one of two belongs to the curves.
-    if plot.height < 4 {
+    if plot.area.height < 4 {
         return;
     }
     for (column, name) in in_window(shown, window) {
-        let from = plot.x + column;
-        let to = from + columns(name);
-        let is_free = |x: u16| {
-            let cell = buf.cell((x, plot.y));
-            cell.is_some_and(|cell| [" ", theme.glyphs.dots].contains(&cell.symbol()))
-        };
-        if to <= plot.right() && (from..to).all(is_free) {
-            Pen::new(buf, theme, plot, 0).to(from).text(name, Tone::Dim);
+        let to = column + columns(name);
+        if plot.is_free(column..to, 0, &[plot.theme.glyphs.dots]) {
+            plot.pen(0).to(column).text(name, Tone::Dim);
         }
     }
 }
 
 /// Draws the ticks on the axis of time, which is there already, beside its numbers.
-pub(super) fn draw_ticks(
-    buf: &mut Buffer,
-    axis: Rect,
-    theme: &Theme,
-    shown: &[EpochTick],
-    window: &Window,
-) {
+pub(super) fn draw_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &Window) {
+    let theme = axis.theme;
     for (column, _) in in_window(shown, window) {
-        let at = (axis.x + BYTES_WIDTH + column, axis.y);
-        if let Some(cell) = buf
-            .cell_mut(at)
-            .filter(|cell| cell.symbol() == theme.glyphs.line)
+        if let Some(cell) = axis.cell(BYTES_WIDTH + column, 0)
+            && cell.symbol() == theme.glyphs.line
         {
             cell.set_symbol(theme.glyphs.epoch)
                 .set_style(theme.style(Tone::Dim));
@@ -124,7 +105,10 @@ mod tests {
     use super::*;
     use crate::event::{Epoch, What};
     use crate::state::staged::StagedSession;
+    use crate::ui::theme::Theme;
     use crate::units::Moment;
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
 
     fn window(from: u64, columns: u16) -> Window {
         // A second a column.
@@ -185,14 +169,18 @@ mod tests {
     #[test]
     fn any_size_can_be_drawn() {
         let scene = scene(50, 3.0);
-        let theme = Theme::full();
         for (width, height) in (0..40).flat_map(|width| (0..6).map(move |height| (width, height))) {
             let area = Rect::new(0, 0, width, height);
             let mut buf = Buffer::empty(area);
             let window = window(20, width.max(1));
             let shown = shown(&scene.state, &window);
-            draw_names(&mut buf, area, &theme, &shown, &window);
-            draw_ticks(&mut buf, area, &theme, &shown, &window);
+            let mut canvas = Canvas {
+                buf: &mut buf,
+                area,
+                theme: &Theme::full(),
+            };
+            draw_names(&mut canvas, &shown, &window);
+            draw_ticks(&mut canvas, &shown, &window);
         }
     }
 }

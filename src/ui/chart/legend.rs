@@ -2,34 +2,28 @@
 //! or as near to it as the others allow.
 
 use super::scale::Scale;
-use super::{COMPARED, ChartRule, Curves};
+use super::{COMPARED, ChartRule, Latest};
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::Figures;
-use crate::ui::pen::Pen;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 use crate::units::Bytes;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use std::borrow::Cow;
 
 /// How wide it is: ` allocated 141.0`.
 pub(super) const WIDTH: u16 = 16;
 
-struct Label {
+pub(super) struct Label {
     at: Bytes,
     name: Cow<'static, str>,
     tone: Tone,
 }
 
-/// Draws the labels; `area` has the plot's rows.
-pub(super) fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    theme: &Theme,
-    (scale, figures): (&Scale, Figures),
-    curves: &Curves,
+/// The labels of rules and curves.
+pub(super) fn labels(
+    latest: &Latest,
     rules: &[ChartRule],
     compared: Option<(String, Bytes)>,
-) {
+) -> Vec<Label> {
     let mut labels: Vec<Label> = rules
         .iter()
         .map(|rule| Label {
@@ -38,7 +32,6 @@ pub(super) fn draw(
             tone: rule.tone(),
         })
         .collect();
-    let latest = &curves.latest;
     for (at, name, tone) in [
         (latest.used, "device", Tone::Used),
         (latest.reserved, "reserved", Tone::Reserved),
@@ -53,11 +46,17 @@ pub(super) fn draw(
         let (name, tone) = (name.into(), COMPARED);
         labels.push(Label { at, name, tone });
     }
+    labels
+}
+
+/// Draws the labels beside the plot's rows.
+pub(super) fn draw(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
     // Stable: of two on one height the one named first stands above.
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
-    for (label, row) in labels.iter().zip(apart(&wished, area.height)) {
-        Pen::new(buf, theme, area, row)
+    for (label, row) in labels.iter().zip(apart(&wished, canvas.area.height)) {
+        canvas
+            .pen(row)
             .skip(1)
             .text(&format!("{:<9}", label.name), label.tone)
             .text(" ", Tone::Dim)

@@ -6,10 +6,9 @@
 
 use super::scale::Scale;
 use crate::state::SeriesBucket;
+use crate::ui::canvas::Canvas;
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::units::Bytes;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 /// How a line is drawn.
@@ -23,12 +22,8 @@ pub(super) enum Stroke {
 
 /// Where the curves are drawn.
 pub(super) struct Plot<'p> {
-    /// The screen.
-    pub buf: &'p mut Buffer,
-    /// The curves' part of it.
-    pub area: Rect,
-    /// Its looks.
-    pub theme: &'p Theme,
+    /// The curves' part of the screen.
+    pub canvas: Canvas<'p>,
     /// On which row an amount lies.
     pub scale: Scale,
 }
@@ -36,19 +31,18 @@ pub(super) struct Plot<'p> {
 impl Plot<'_> {
     /// Fills the area below a quantity.
     pub(super) fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
-        let look = AreaLook::of(self.theme, solid, band);
-        let scale = &self.scale;
-        for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
+        let look = AreaLook::of(self.canvas.theme, solid, band);
+        let (scale, height) = (self.scale, self.canvas.area.height);
+        for (column, bucket) in (0..).zip(columns) {
             let Some(bucket) = bucket else { continue };
             let (least, most) = (scale.eighths(bucket.min), scale.eighths(bucket.max));
-            for row in 0..self.area.height.min(scale.rows()) {
+            for row in 0..height.min(scale.rows()) {
                 let below = u32::from(row) * 8;
                 if below >= most {
                     break;
                 }
                 let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
-                let y = self.area.bottom() - 1 - row;
-                if let Some(cell) = self.buf.cell_mut((x, y)) {
+                if let Some(cell) = self.canvas.cell(column, height - 1 - row) {
                     let (glyph, style) = look.cell(of_row(least), of_row(most));
                     cell.set_symbol(glyph).set_style(style);
                 }
@@ -58,9 +52,9 @@ impl Plot<'_> {
 
     /// Draws a quantity as a line through the most of each column.
     pub(super) fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
-        let glyphs = self.theme.glyphs;
+        let glyphs = self.canvas.theme.glyphs;
         let mut before: Option<u16> = None;
-        for (x, bucket) in (self.area.left()..self.area.right()).zip(columns) {
+        for (x, bucket) in (0..).zip(columns) {
             let row = bucket.map(|bucket| self.scale.row(bucket.max));
             match (stroke, before, row) {
                 (_, _, None) => {}
@@ -85,42 +79,39 @@ impl Plot<'_> {
 
     /// Draws a rule from a column on, behind everything that is there.
     pub(super) fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
-        let y = self.area.top() + self.scale.row(at);
-        if y >= self.area.bottom() {
-            return;
-        }
-        for x in self.area.left() + from.min(self.area.width)..self.area.right() {
-            if let Some(cell) = self.buf.cell_mut((x, y))
+        let style = self.canvas.theme.style(tone);
+        for column in from..self.canvas.area.width {
+            if let Some(cell) = self.canvas.cell(column, self.scale.row(at))
                 && cell.symbol() == " "
             {
-                cell.set_symbol(glyph).set_style(self.theme.style(tone));
+                cell.set_symbol(glyph).set_style(style);
             }
         }
     }
 
     /// The cursor: a line down the column.
     pub(super) fn cursor(&mut self, column: u16) {
-        for row in 0..self.area.height {
-            let riser = self.theme.glyphs.riser;
-            self.over(self.area.x + column, row, riser, Tone::Accent);
+        for row in 0..self.canvas.area.height {
+            let riser = self.canvas.theme.glyphs.riser;
+            self.over(column, row, riser, Tone::Accent);
         }
     }
 
     /// A line's cell over what is there: over a full cell of the area on the area's colour. A cell
     /// that is filled in part gives way: the line lies above what it is drawn over.
-    fn over(&mut self, x: u16, row: u16, glyph: &str, tone: Tone) {
-        let y = self.area.top() + row;
-        let Some(cell) = self.buf.cell_mut((x, y)).filter(|_| y < self.area.bottom()) else {
+    fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
+        let theme = self.canvas.theme;
+        let Some(cell) = self.canvas.cell(column, row) else {
             return;
         };
-        let mut eighths = self.theme.glyphs.eighths.iter();
+        let mut eighths = theme.glyphs.eighths.iter();
         let ground = match eighths.position(|eighth| *eighth == cell.symbol()) {
             Some(8) => cell.fg,
             Some(_) | None => cell.bg,
         };
         cell.reset();
         cell.set_symbol(glyph)
-            .set_style(self.theme.style(tone))
+            .set_style(theme.style(tone))
             .set_bg(ground);
     }
 }

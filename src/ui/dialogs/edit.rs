@@ -2,28 +2,23 @@
 
 use super::{place, width_within};
 use crate::state::RunOutcome;
+use crate::ui::canvas::Canvas;
 use crate::ui::difference;
 use crate::ui::editor::Editor;
 use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::{boxed, columns};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 use unicode_width::UnicodeWidthChar;
 
 /// Draws the editor; returns where its cursor stands.
-pub(super) fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    theme: &Theme,
-    editor: &Editor,
-    scene: &Scene,
-) -> Option<Position> {
+pub(super) fn draw(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Option<Position> {
+    let area = canvas.area;
     let width = width_within(area, 110);
     let inner = width.saturating_sub(4).max(1);
     let (lines, (row, col)) = broken(editor, inner);
-    let below = below(theme, editor, scene, inner);
+    let below = below(canvas.theme, editor, scene, inner);
     let height = (lines.len() + below.len() + 3) as u16;
     let run = scene.state.run();
     let title = match run.filter(|run| run.outcome() == RunOutcome::Running) {
@@ -34,15 +29,16 @@ pub(super) fn draw(
         None => "Relaunch with this command".to_string(),
     };
     let rect = place(area, width, height);
-    let inside = boxed(buf, rect, theme, &title, Tone::Accent);
+    let mut canvas = canvas.boxed(rect, &title, Tone::Accent);
+    let inside = canvas.area;
     // The cursor's line stays in view, whatever else does not.
     let text_rows = (lines.len() as u16).min(inside.height);
     let first = (row + 1).saturating_sub(text_rows);
     for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
-        StyledLine::of(line.as_str(), Tone::Strong).draw(buf, inside, y, theme);
+        StyledLine::of(line.as_str(), Tone::Strong).draw(&mut canvas, y);
     }
     for (y, line) in (text_rows + 1..inside.height).zip(&below) {
-        line.draw(buf, inside, y, theme);
+        line.draw(&mut canvas, y);
     }
     let at = Position::new(inside.x + col, (inside.y + row).saturating_sub(first));
     inside.contains(at).then_some(at)

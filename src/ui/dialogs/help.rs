@@ -2,13 +2,12 @@
 
 use super::{place, width_within};
 use crate::ui::available::is_listed;
+use crate::ui::canvas::Canvas;
 use crate::ui::dialog::HelpDialog;
 use crate::ui::keymap;
-use crate::ui::pen::{Pen, boxed};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Columns of the keys.
@@ -21,8 +20,8 @@ const WIDTH: u16 = 72;
 const HALF: u16 = 57;
 
 /// Draws the help.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, help: &HelpDialog) {
-    let theme = &view.theme;
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpDialog) {
+    let (area, theme) = (canvas.area, canvas.theme);
     let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
         .filter(|binding| is_listed(view, binding.action, scene))
         .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
@@ -34,8 +33,8 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, hel
     };
     let rows = lines.len().div_ceil(lists);
     let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
-    let inside = boxed(buf, rect, theme, "keys", Tone::Accent);
-    let height = usize::from(inside.height);
+    let mut inside = canvas.boxed(rect, "keys", Tone::Accent);
+    let height = usize::from(inside.area.height);
     // Where not all fit, the last row says so.
     let most = match rows > height {
         true => rows + 1 - height,
@@ -47,22 +46,24 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, hel
         let [up, down, ..] = theme.glyphs.arrow_keys;
         let below = rows.saturating_sub(first + shown);
         let more = format!("{up} {first} above  {down} {below} below");
-        Pen::new(buf, theme, inside, shown as u16).text(&more, Tone::Dim);
+        inside.pen(shown as u16).text(&more, Tone::Dim);
     }
     for (list, lines) in (0..).zip(lines.chunks(rows.max(1))) {
         let column = Rect {
-            x: inside.x + list * HALF,
-            width: inside.width.saturating_sub(list * HALF),
-            ..inside
+            x: inside.area.x + list * HALF,
+            width: inside.area.width.saturating_sub(list * HALF),
+            ..inside.area
         };
         for (row, (keys, words)) in (0..).zip(lines.iter().skip(first).take(shown)) {
             let words_room = match lists {
                 2 => HALF - KEYS - 2,
                 _ => column.width.saturating_sub(KEYS),
             };
-            Pen::new(buf, theme, column, row)
+            inside
+                .at(column)
+                .pen(row)
                 .cut(keys, KEYS - 1, Tone::Accent)
-                .to(column.x + KEYS)
+                .to(KEYS)
                 .cut(words, words_room, Tone::Text);
         }
     }

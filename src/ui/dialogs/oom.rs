@@ -8,12 +8,21 @@ mod next;
 mod offers;
 mod title;
 
+use crate::ui::canvas::Canvas;
 use crate::ui::dialog::OomDialog;
-use crate::ui::pen::boxed;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+
+/// What the dialog's lines are made from.
+#[derive(Clone, Copy)]
+struct Page<'a> {
+    theme: &'a Theme,
+    scene: &'a Scene<'a>,
+    dialog: &'a OomDialog,
+    /// Columns of a line.
+    width: u16,
+}
 
 /// Diagnosis and next command as text, to be copied.
 pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
@@ -34,12 +43,13 @@ pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
 }
 
 /// Draws the dialog.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) {
-    let body = body::compose(area, theme, dialog, scene);
+pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
+    let theme = canvas.theme;
+    let body = body::compose(canvas.area, theme, dialog, scene);
     let title = title::of(scene, dialog.run, theme.glyphs.separator);
-    let inside = boxed(buf, body.rect, theme, &title, Tone::Wrong);
-    for (row, line) in (0..inside.height).zip(&body.lines) {
-        line.draw(buf, inside, row, theme);
+    let mut inside = canvas.boxed(body.rect, &title, Tone::Wrong);
+    for (row, line) in (0..inside.area.height).zip(&body.lines) {
+        line.draw(&mut inside, row);
     }
 }
 

@@ -2,17 +2,16 @@
 
 use super::place;
 use crate::ui::available::is_available;
+use crate::ui::canvas::Canvas;
 use crate::ui::keymap::{self, Binding};
-use crate::ui::pen::{Pen, boxed, columns};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// The answers are the mode's keys.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, title: &str) {
-    let theme = &view.theme;
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, title: &str) {
+    let (area, theme) = (canvas.area, canvas.theme);
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
         keymap::bindings(view.mode())
             .filter(|binding| !binding.short.is_empty())
@@ -37,11 +36,11 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, tit
     };
     let width = width(answers);
     let rect = place(area, width, answers.len() as u16 + 4);
-    let inside = boxed(buf, rect, theme, title, Tone::Accent);
-    let first = u16::from(inside.height > answers.len() as u16);
+    let mut inside = canvas.boxed(rect, title, Tone::Accent);
+    let first = u16::from(inside.area.height > answers.len() as u16);
     for (row, (key, words)) in (first..).zip(answers.iter()) {
-        let mut pen = Pen::new(buf, theme, inside, row);
-        pen.text(key, Tone::Accent).to(inside.x + 8);
+        let mut pen = inside.pen(row);
+        pen.text(key, Tone::Accent).to(8);
         pen.rest(words, Tone::Text);
     }
 }

@@ -1,33 +1,28 @@
 //! The text that is looked for, on the last line of the screen, with what was found of it.
 
+use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
 use crate::ui::line_edit::LineEdit;
-use crate::ui::pen::Pen;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Draws the line over the footer; returns where its cursor stands.
-pub(super) fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    view: &View,
-    searched: &LineEdit,
-) -> Option<Position> {
-    let theme = &view.theme;
+pub(super) fn draw(canvas: &mut Canvas, view: &View, searched: &LineEdit) -> Option<Position> {
+    let area = canvas.area;
     let line = Rect {
         y: area.bottom().saturating_sub(1),
         height: area.height.min(1),
         ..area
     };
-    Pen::new(buf, theme, line, 0).fill(" ", Tone::Text);
-    let mut pen = Pen::new(buf, theme, line, 0);
+    let mut row = canvas.at(line);
+    row.pen(0).fill(" ", Tone::Text);
+    let mut pen = row.pen(0);
     let (before, after) = searched.halves();
     pen.skip(1)
         .text("/", Tone::Accent)
         .text(before, Tone::Strong);
-    let cursor = Position::new(pen.x(), line.y);
+    let cursor = Position::new(line.x + pen.column(), line.y);
     let (words, tone) = found(&view.output, searched.text());
     pen.text(after, Tone::Strong)
         .skip(2)

@@ -3,16 +3,15 @@
 
 use crate::event::Pool;
 use crate::state::{DeviceState, RankState, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::count;
 use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::ranks_on;
 use crate::units::Bytes;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Rows without the title.
 pub(super) const HEIGHT: u16 = 9;
@@ -109,12 +108,13 @@ const ROWS: [PoolRow; 5] = [
 ];
 
 /// Draws the two pools, and the rest of what is known below or beside them.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
-    let (theme, state) = (&view.theme, scene.state);
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    let state = scene.state;
     let rank = view.device(state).and_then(|device| rank_on(state, device));
     let Some((rank, (_, sample))) = rank.and_then(|rank| Some((rank, rank.sample.as_ref()?)))
     else {
-        Pen::new(buf, theme, area, 0)
+        canvas
+            .pen(0)
             .skip(1)
             .rest("unknown until the probe's first sample", Tone::Dim);
         return;
@@ -128,18 +128,18 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
     let small = sample
         .small_pool
         .map_or(PoolColumn::default(), PoolColumn::of);
-    let (pools, words): (&[PoolColumn], u16) = match area.width {
+    let (pools, words): (&[PoolColumn], u16) = match canvas.area.width {
         118.. => (&[small, all.without(small), all], WORDS),
         76.. => (&[small, all.without(small), all], 0),
         _ => (&[small, all.without(small)], 0),
     };
-    let mut pen = Pen::new(buf, theme, area, 0);
+    let mut pen = canvas.pen(0);
     pen.skip(NAME);
     for name in &["small", "large", "total"][..pools.len()] {
         pen.text(&format!("{name:>FIGURE$}"), Tone::Dim);
     }
     for (row, (name, tone, says, figure)) in (1..).zip(ROWS) {
-        let mut pen = named(buf, theme, area, row, name, tone);
+        let mut pen = named(canvas, row, name, tone);
         for pool in pools {
             let (text, tone) = match figure(*pool) {
                 Some(text) => (text, Tone::Text),
@@ -151,7 +151,7 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
             pen.skip(2).cut(says, words, Tone::Dim);
         }
     }
-    let mut beside = area;
+    let mut beside = canvas.area;
     let mut first = 1 + ROWS.len() as u16;
     if pools.len() > 2 {
         let width = NAME + 3 * FIGURE as u16 + 2 + words;
@@ -169,23 +169,16 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
         rounding.map(|lost| ("rounding", format!("{lost} lost"), Tone::Dim)),
     ];
     for (row, (name, text, tone)) in (first..).zip(facts.into_iter().flatten()) {
-        named(buf, theme, beside, row, name, Tone::Text)
+        named(&mut canvas.at(beside), row, name, Tone::Text)
             .skip(1)
             .rest(&text, tone);
     }
 }
 
 /// A row with its name.
-fn named<'b>(
-    buf: &'b mut Buffer,
-    theme: &Theme,
-    area: Rect,
-    row: u16,
-    name: &str,
-    tone: Tone,
-) -> Pen<'b> {
-    let mut pen = Pen::new(buf, theme, area, row);
-    pen.skip(1).text(name, tone).to(area.x + NAME);
+fn named<'c>(canvas: &'c mut Canvas, row: u16, name: &str, tone: Tone) -> Pen<'c> {
+    let mut pen = canvas.pen(row);
+    pen.skip(1).text(name, tone).to(NAME);
     pen
 }
 

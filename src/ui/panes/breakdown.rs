@@ -6,6 +6,7 @@ mod bar;
 pub(crate) use bar::draw as draw_bar;
 
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::chart::RECENT;
 use crate::ui::figures::Figures;
 use crate::ui::list::ListScroll;
@@ -14,7 +15,6 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::{Glyphs, Theme, Tone};
 use crate::ui::view::View;
 use crate::units::{Bytes, Moment};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// Rows of bar, list and sum, without the title.
@@ -137,15 +137,15 @@ const ROOM_FOR_BAR: u16 = 8;
 const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
 
 /// Draws bar, list and sum. Where there is not room for all, the bar gives way, then the sum.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
-    let (theme, state) = (&view.theme, scene.state);
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
         return;
     };
-    let mut area = area;
+    let mut area = canvas.area;
     if area.height >= HEIGHT {
         let bar = Rect { height: 1, ..area };
-        bar::draw(buf, bar, view, state);
+        bar::draw(&mut canvas.at(bar), view, state);
         area.y += 1;
         area.height -= 1;
     }
@@ -166,8 +166,9 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
             ..area
         }
         .intersection(area);
-        let mut pen = Pen::new(buf, theme, column, (n % rows) as u16);
-        draw_part(&mut pen, theme, part, figures, whole, column);
+        let mut part_of = canvas.at(column);
+        let mut pen = part_of.pen((n % rows) as u16);
+        draw_part(&mut pen, theme, part, figures, whole);
         if halved {
             continue;
         }
@@ -181,22 +182,17 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
     let row = rows as u16;
     if let Some(capacity) = device.capacity {
         let capacity = format!("{} GiB", figures.column(Some(capacity)));
-        Pen::new(buf, theme, area, row)
+        canvas
+            .at(area)
+            .pen(row)
             .skip(2)
             .text("capacity", Tone::Dim)
-            .to(area.x + NAME)
+            .to(NAME)
             .text(&capacity, Tone::Dim);
     }
 }
 
-fn draw_part(
-    pen: &mut Pen,
-    theme: &Theme,
-    part: &BreakdownPart,
-    figures: Figures,
-    whole: Bytes,
-    area: Rect,
-) {
+fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {
     let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
     let tone = if known { Tone::Text } else { Tone::Dim };
     let share = part.bytes.and_then(|bytes| bytes.fraction_of(whole));
@@ -206,9 +202,9 @@ fn draw_part(
     pen.text((part.fill)(theme.glyphs), part.tone)
         .skip(1)
         .cut(part.name, NAME - 3, tone)
-        .to(area.x + NAME)
+        .to(NAME)
         .text(&figures.column(part.bytes), tone)
-        .to(area.x + NAME + FIGURE - 1)
+        .to(NAME + FIGURE - 1)
         .text(&share, Tone::Dim)
         .skip(2);
 }

@@ -2,6 +2,7 @@
 //! marked, since a training is as large as its largest rank.
 
 use crate::state::{DeviceState, RankState, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::{Figures, count};
 use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
@@ -10,8 +11,6 @@ use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::ranks_on;
 use crate::units::Bytes;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Columns that the words at a row's end take.
 const WORDS: u16 = 14;
@@ -63,15 +62,15 @@ const ROOM_FOR_USED: u16 = 96;
 const SPARK: (u16, u16) = (32, 8);
 
 /// Draws the table, its heads first, scrolled so that the selected device is in sight.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
-    let (theme, state) = (&view.theme, scene.state);
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (canvas.theme, scene.state);
     let table = DeviceTable {
         view,
         state,
-        used: area.width >= ROOM_FOR_USED,
+        used: canvas.area.width >= ROOM_FOR_USED,
         median: median_peak(state),
     };
-    let mut pen = Pen::new(buf, theme, area, 0);
+    let mut pen = canvas.pen(0);
     pen.text("  GPU rank  alloc reserv   peak  ", Tone::Dim);
     if table.used {
         pen.text("  used ", Tone::Dim);
@@ -82,12 +81,12 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
     if table.spark(&pen).is_some() {
         pen.skip(2).text("allocated", Tone::Dim);
     }
-    let shown = usize::from(area.height.saturating_sub(1));
+    let shown = usize::from(canvas.area.height.saturating_sub(1));
     let selected = rows(state).position(|row| row.number == view.device);
     let most = length(state).saturating_sub(shown);
     let first = selected.unwrap_or(0).saturating_sub(shown / 2).min(most);
     for (place, row) in (1..).zip(rows(state).skip(first).take(shown)) {
-        table.draw_row(Pen::new(buf, theme, area, place), &row);
+        table.draw_row(canvas.pen(place), &row);
     }
 }
 
@@ -165,7 +164,7 @@ impl DeviceTable<'_> {
     /// probe, what was used on the device.
     fn draw_spark(&self, pen: &mut Pen, row: &DeviceRow, columns: u16) {
         let theme = &self.view.theme;
-        let end = pen.x() + columns;
+        let end = pen.column() + columns;
         let window = self.view.time.window(self.state.now, columns);
         let known = window.until(self.view.time.seen_until(self.state.now));
         let (series, tone) = match row.rank {

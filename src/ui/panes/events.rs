@@ -3,17 +3,15 @@
 
 use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::chart::round_numbers;
 use crate::ui::figures::count;
 use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use std::path::Path;
 
 /// Something that happened.
@@ -158,17 +156,17 @@ pub(super) fn length(scene: &Scene) -> usize {
 }
 
 /// Draws the list.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
-    let theme = &view.theme;
+pub(super) fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
+    let glyphs = canvas.theme.glyphs;
     let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();
     entries.sort_by_key(|(at, _)| *at);
-    let shown = usize::from(area.height);
+    let shown = usize::from(canvas.area.height);
     let first = list.first(entries.len(), shown);
     for (row, (at, entry)) in (0..).zip(entries.iter().skip(first).take(shown)) {
         let time = clock_face(at.since(Moment::ZERO));
         let (words, tone) = entry.words(scene.state);
-        let mut pen = Pen::new(buf, theme, area, row);
+        let mut pen = canvas.pen(row);
         pen.text(&format!("{time:>7}  "), Tone::Dim);
-        pen.rest(&theme.glyphs.spelled(&words), tone);
+        pen.rest(&glyphs.spelled(&words), tone);
     }
 }

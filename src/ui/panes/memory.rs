@@ -2,23 +2,21 @@
 
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::chart::{self, Choice};
 use crate::ui::figures::Figures;
 use crate::ui::list::ListScroll;
-use crate::ui::pen::head;
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Draws the chart of the selected device, under a title of its own.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
-    let theme = &view.theme;
-    let state = scene.state;
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
-        let inside = head(buf, area, theme, &[("GPU memory", Tone::Strong)]);
-        return draw_inside(buf, inside, view, scene);
+        let mut inside = canvas.below_head(&[("GPU memory", Tone::Strong)]);
+        return draw_reasons(&mut inside, &reasons(state));
     };
     let name = format!("GPU {}", device.index);
     // A simulated device says so, and how large it is, in the name that it gives itself.
@@ -56,28 +54,20 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
     if view.time.is_held() {
         title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
     }
-    let inside = head(buf, area, theme, &title);
-    draw_inside(buf, inside, view, scene);
+    let choice = Choice {
+        time: &view.time,
+        height: view.height,
+        compared: view.compared.and_then(|number| state.run_numbered(number)),
+    };
+    chart::draw(&mut canvas.below_head(&title), state, device, &choice);
 }
 
-/// Draws the chart, or why there is none.
-fn draw_inside(buf: &mut Buffer, inside: Rect, view: &View, scene: &Scene) {
-    let theme = &view.theme;
-    let state = scene.state;
-    match view.device(state) {
-        Some(device) => {
-            let choice = Choice {
-                time: &view.time,
-                height: view.height,
-                compared: view.compared.and_then(|number| state.run_numbered(number)),
-            };
-            chart::draw(buf, inside, theme, state, device, &choice);
-        }
-        None => {
-            let lines = reasons(state);
-            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            chart::draw_nothing(buf, inside, theme, &lines);
-        }
+/// Says in the middle of the chart's place why there is none.
+fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
+    let first = canvas.area.height.saturating_sub(lines.len() as u16) / 2;
+    for (row, line) in (first..).zip(lines) {
+        let indent = canvas.area.width.saturating_sub(columns(line)) / 2;
+        canvas.pen(row).skip(indent).rest(line, Tone::Dim);
     }
 }
 

@@ -1,28 +1,27 @@
 //! The program's own output, as its terminal shows it.
 
+use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
 use crate::ui::list::ListScroll;
-use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
 /// Draws the program's screen; where it is higher than the area, the part around its cursor.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: ListScroll) {
-    let (theme, child) = (&view.theme, &view.output);
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    let child = &view.output;
     if scene.replay.is_some() {
         let words = "the output is not in the recording: see output.log beside it";
-        Pen::new(buf, theme, area, 0).skip(1).rest(words, Tone::Dim);
+        canvas.pen(0).skip(1).rest(words, Tone::Dim);
         return;
     }
-    let area = area.intersection(buf.area);
     let screen = child.screen();
-    let first = first_row(area, child);
-    for y in 0..area.height {
-        for x in 0..area.width {
+    let Rect { width, height, .. } = canvas.area.intersection(canvas.buf.area);
+    let first = first_row(height, child);
+    for y in 0..height {
+        for x in 0..width {
             let Some(cell) = screen.cell(first + y, x) else {
                 break;
             };
@@ -30,11 +29,12 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
             if cell.is_wide_continuation() || is_blank(cell) {
                 continue;
             }
-            let Some(target) = buf.cell_mut((area.x + x, area.y + y)) else {
+            let theme = canvas.theme;
+            let Some(target) = canvas.cell(x, y) else {
                 continue;
             };
             // A wide character whose second half has no room would spill over the edge.
-            let spills = cell.is_wide() && x + 1 >= area.width;
+            let spills = cell.is_wide() && x + 1 >= width;
             if cell.has_contents() && !spills {
                 target.set_symbol(cell.contents());
             }
@@ -42,24 +42,24 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, _: 
         }
     }
     if child.search().is_some() || child.selected().is_some() {
-        draw_marks(buf, area, theme, child, first);
+        draw_marks(canvas, child, first);
     }
 }
 
 /// The first row of the program's screen that is shown.
-fn first_row(area: Rect, child: &ChildScreen) -> u16 {
+fn first_row(height: u16, child: &ChildScreen) -> u16 {
     let (rows, _) = child.size();
     let (cursor_row, _) = child.screen().cursor_position();
-    let hidden = rows.saturating_sub(area.height);
+    let hidden = rows.saturating_sub(height);
     cursor_row
-        .saturating_sub(area.height.saturating_sub(1))
+        .saturating_sub(height.saturating_sub(1))
         .min(hidden)
 }
 
 /// Where the program's cursor stands, if it shows one and it is in view.
-pub(super) fn cursor(buf: &Buffer, area: Rect, child: &ChildScreen) -> Option<Position> {
-    let area = area.intersection(buf.area);
-    let first = first_row(area, child);
+pub(super) fn cursor(canvas: &Canvas, child: &ChildScreen) -> Option<Position> {
+    let area = canvas.area.intersection(canvas.buf.area);
+    let first = first_row(area.height, child);
     let screen = child.screen();
     let (row, column) = screen.cursor_position();
     let at = Position::new(area.x + column, area.y + row.checked_sub(first)?);
@@ -69,7 +69,9 @@ pub(super) fn cursor(buf: &Buffer, area: Rect, child: &ChildScreen) -> Option<Po
 
 /// What is selected is reversed; what is looked for stands on a ground of its own, the one that was
 /// gone to on a stronger one.
-fn draw_marks(buf: &mut Buffer, area: Rect, theme: &Theme, child: &ChildScreen, first: u16) {
+fn draw_marks(canvas: &mut Canvas, child: &ChildScreen, first: u16) {
+    let Canvas { buf, area, theme } = canvas;
+    let area = area.intersection(buf.area);
     for y in 0..area.height {
         let marks = child.marks(first + y);
         let row = Rect {

@@ -2,6 +2,7 @@
 //! how fast it came, and what was different.
 
 use crate::state::{Run, RunOutcome, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::chart::COMPARED;
 use crate::ui::difference;
 use crate::ui::figures::{Figures, age, count, rate};
@@ -11,7 +12,6 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// How a run is shown, by the width that there is.
@@ -57,28 +57,28 @@ pub(super) fn shown(area: Rect) -> usize {
 }
 
 /// Draws the list, its heads first.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene, list: ListScroll) {
-    let (theme, state) = (&view.theme, scene.state);
-    let shape = RunsShape::of(area.width);
-    let mut heads = Pen::new(buf, theme, area, 0);
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
+    let (theme, state) = (canvas.theme, scene.state);
+    let shape = RunsShape::of(canvas.area.width);
+    let mut heads = canvas.pen(0);
     heads.text(shape.heads(), Tone::Dim);
     if shape == RunsShape::OneRow {
         heads.skip(2).text("changes", Tone::Dim);
     }
-    let shown = shown(area);
+    let shown = shown(canvas.area);
     let first = list.first(state.runs.len(), shown);
     let runs = state.runs.iter().enumerate().skip(first).take(shown);
     for (place, (n, run)) in (0..).zip(runs) {
         let before = n.checked_sub(1).and_then(|before| state.runs.get(before));
         let row = 1 + place * shape.rows();
-        let mut pen = Pen::new(buf, theme, area, row);
+        let mut pen = canvas.pen(row);
         draw_outcome(&mut pen, theme, run, view.compared == Some(run.number));
         draw_figures(&mut pen, view, state, run, shape);
         if shape == RunsShape::OneRow {
             pen.skip(2);
             draw_difference(&mut pen, theme, run, before);
         } else {
-            let mut pen = Pen::new(buf, theme, area, row + 1);
+            let mut pen = canvas.pen(row + 1);
             pen.skip(5);
             draw_difference(&mut pen, theme, run, before);
         }
@@ -107,7 +107,7 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     pen.text(&format!("{:>2} ", run.number.0), number)
         .text(mark, tone)
         .text(" ", tone);
-    let name = pen.x();
+    let name = pen.column();
     pen.cut(&words, 14, tone).to(name + 14);
 }
 

@@ -2,13 +2,12 @@
 
 use crate::ui::action::Action;
 use crate::ui::available::is_listed;
+use crate::ui::canvas::Canvas;
 use crate::ui::keymap::{self, Binding, InputMode};
-use crate::ui::pen::{Pen, columns};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::{Notice, View};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Whether a key stays where there is not room for all: the ways out, and the one to the training.
 /// A question says its answers in its own box.
@@ -31,8 +30,8 @@ fn held(view: &View, mode: InputMode) -> String {
 }
 
 /// Draws the footer.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    let theme = &view.theme;
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let theme = canvas.theme;
     let mode = view.mode();
     let entry = |binding: &Binding| (binding.keys[0].name(theme.glyphs), binding.short);
     let (last, first): (Vec<&Binding>, Vec<&Binding>) = keymap::bindings(mode)
@@ -48,10 +47,11 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),
         None => held(view, mode),
     };
-    let mut room = area
+    let mut room = canvas
+        .area
         .width
         .saturating_sub(1 + columns(&said) + last.iter().map(width).sum::<u16>());
-    let mut pen = Pen::new(buf, theme, area, 0);
+    let mut pen = canvas.pen(0);
     pen.skip(1).text(&said, Tone::Good);
     let fitting = first.iter().take_while(|entry| {
         let fits = width(entry) <= room;

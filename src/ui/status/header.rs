@@ -2,15 +2,13 @@
 
 use crate::event::NvmlState;
 use crate::state::{ProbeState, Run, RunOutcome, State};
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::{count, rate};
-use crate::ui::pen::{Pen, columns};
+use crate::ui::pen::columns;
 use crate::ui::scene::{Pace, Scene};
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::view::View;
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use crate::units::clock_face;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// A piece of the right half, and how much it matters: what matters least gives way first.
 struct HeaderItem {
@@ -31,13 +29,13 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
 const COMMAND_AT_LEAST: u16 = 20;
 
 /// Draws the header.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    let theme = &view.theme;
-    let mut pieces = pieces(theme, scene);
+pub(crate) fn draw(canvas: &mut Canvas, scene: &Scene) {
+    let width = canvas.area.width;
+    let mut pieces = pieces(canvas.theme, scene);
     let total = |pieces: &[HeaderItem]| -> u16 {
         pieces.iter().map(|piece| columns(&piece.text) + 2).sum()
     };
-    let most = area.width.saturating_sub(COMMAND_AT_LEAST + 8);
+    let most = width.saturating_sub(COMMAND_AT_LEAST + 8);
     while total(&pieces) > most {
         let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) else {
             break;
@@ -45,7 +43,7 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
         pieces.remove(least);
     }
     let right = total(&pieces);
-    let mut pen = Pen::new(buf, theme, area, 0);
+    let mut pen = canvas.pen(0);
     pen.text(" oomph ", Tone::Accent).skip(1);
     let room = pen.room().saturating_sub(right);
     let command = match scene.state.run() {
@@ -58,7 +56,7 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
             .unwrap_or_default(),
     };
     pen.cut(&command, room, Tone::Strong);
-    pen.to(area.right().saturating_sub(right));
+    pen.to(width.saturating_sub(right));
     for piece in &pieces {
         pen.skip(2).text(&piece.text, piece.tone);
     }

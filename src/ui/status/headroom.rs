@@ -4,16 +4,15 @@ use crate::diagnosis;
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::ui::available::layout_of;
+use crate::ui::canvas::Canvas;
 use crate::ui::chart::plot_of;
 use crate::ui::figures::{Figures, count};
-use crate::ui::pen::{Pen, columns};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::{Keyboard, View};
 use crate::ui::words::{outcome_words, ranks_on};
 use crate::units::{Bytes, Moment, clock_face};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use std::ops::RangeInclusive;
 
 /// Below this share of the capacity the room is said to be little.
@@ -23,9 +22,9 @@ const LITTLE: f64 = 0.05;
 const WORTH_CUTTING: u16 = 24;
 
 /// Draws the line.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) {
-    let theme = &view.theme;
-    let mut pen = Pen::new(buf, theme, area, 0);
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let theme = canvas.theme;
+    let mut pen = canvas.pen(0);
     pen.skip(1);
     if let Some(waiting) = scene.waiting {
         pen.text(waiting, Tone::Accent);

@@ -1,18 +1,15 @@
 //! One line of figures, for screens with room for nothing else.
 
 use crate::state::State;
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::{Figures, count};
-use crate::ui::pen::Pen;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::outcome_words;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Draws the line: used of capacity, how the run stands, at which step.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
-    let mut pen = Pen::new(buf, theme, area, 0);
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
+    let mut pen = canvas.pen(0);
     if let Some(device) = view.device(state) {
         let figures = Figures::of(device.capacity);
         let held = device.used.current().or(device.reserved.current());

@@ -2,7 +2,7 @@
 //! that there are. The remedies are what the dialog is for; what else there is gives way to them,
 //! and where even they are too many, they scroll with the selection.
 
-use super::{evidence, next, offers};
+use super::{Page, evidence, next, offers};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::dialogs::{place, width_within};
 use crate::ui::paragraph::{self, StyledLine};
@@ -41,17 +41,23 @@ pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Sce
     let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
 
-    let all = offers::lines(theme, scene, dialog, inner);
-    let mut next = next::lines(theme, dialog, scene, inner);
+    let page = Page {
+        theme,
+        scene,
+        dialog,
+        width: inner,
+    };
+    let all = offers::lines(page);
+    let mut next = next::lines(page);
     let most = room.saturating_sub(HEADLINE + next.len().min(NEXT));
     let window = window(all.len(), dialog.selected, most.max(REMEDIES));
     let (first, offers) = cut(all, window, theme);
 
     let left = room.saturating_sub(offers.len());
     let mut evidence = match dialog.details {
-        Details::Brief => evidence::brief(theme, scene, inner),
+        Details::Brief => evidence::brief(page),
         Details::Full { scrolled } => {
-            let all = evidence::full(theme, scene, inner);
+            let all = evidence::full(page);
             let shown = left.saturating_sub(next.len() + 1).max(1);
             part_of(all, scrolled, shown)
         }

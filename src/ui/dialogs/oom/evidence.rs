@@ -1,11 +1,12 @@
 //! The diagnosis as lines: briefly, or with all its evidence.
 
+use super::Page;
 use crate::event::{LineUsage, SourceLine};
 use crate::state::OomIncident;
 use crate::ui::figures::count;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 use std::path::Path;
 
 /// Columns of the names of numbers.
@@ -15,21 +16,27 @@ const NAME: u16 = 26;
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
 /// The cause, what follows, and what holds the most.
-pub(super) fn brief(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
-    let mut lines = cause(scene, width);
-    let holding = record_lines(scene);
+pub(super) fn brief(page: Page) -> Vec<StyledLine> {
+    let mut lines = cause(page);
+    let holding = record_lines(page.scene);
     if let Some(most) = holding.first() {
-        lines.push(held(theme, most, width));
+        lines.push(held(page, most));
     }
     lines
 }
 
 /// Everything.
-pub(super) fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> {
-    let mut lines = cause(scene, width);
+pub(super) fn full(page: Page) -> Vec<StyledLine> {
+    let Page {
+        theme,
+        scene,
+        width,
+        ..
+    } = page;
+    let mut lines = cause(page);
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {
-            lines.push(number(theme, &evidence.what, &evidence.bytes.to_string()));
+            lines.push(number(&evidence.what, &evidence.bytes.to_string()));
         }
         for advice in &finding.advice {
             let advice = format!("{} {advice}", theme.glyphs.arrow);
@@ -37,11 +44,7 @@ pub(super) fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> 
         }
     }
     if scene.findings.is_empty() {
-        lines.extend(
-            incident(scene)
-                .into_iter()
-                .flat_map(|oom| figures(theme, oom)),
-        );
+        lines.extend(incident(scene).into_iter().flat_map(figures));
     }
     for other in scene.findings.iter().skip(1) {
         lines.extend(paragraph::text(
@@ -56,7 +59,7 @@ pub(super) fn full(theme: &Theme, scene: &Scene, width: u16) -> Vec<StyledLine> 
             "lines with the most live memory",
             Tone::Strong,
         ));
-        lines.extend(holding.iter().map(|one| held(theme, one, width)));
+        lines.extend(holding.iter().map(|one| held(page, one)));
     }
     let stack = incident(scene)
         .and_then(|oom| oom.record.as_ref())
@@ -83,11 +86,15 @@ fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineUsage] {
         .map_or(&[], |record| &record.lines)
 }
 
-fn cause(scene: &Scene, width: u16) -> Vec<StyledLine> {
-    match scene.findings.first() {
+fn cause(page: Page) -> Vec<StyledLine> {
+    match page.scene.findings.first() {
         Some(finding) => {
-            let mut lines = paragraph::text(&finding.headline, width, Tone::Strong);
-            lines.extend(paragraph::text(&finding.explanation, width, Tone::Text));
+            let mut lines = paragraph::text(&finding.headline, page.width, Tone::Strong);
+            lines.extend(paragraph::text(
+                &finding.explanation,
+                page.width,
+                Tone::Text,
+            ));
             lines
         }
         None => vec![StyledLine::of(
@@ -98,7 +105,7 @@ fn cause(scene: &Scene, width: u16) -> Vec<StyledLine> {
 }
 
 /// The incident's own figures, where no finding has chosen among them.
-fn figures(theme: &Theme, oom: &OomIncident) -> Vec<StyledLine> {
+fn figures(oom: &OomIncident) -> Vec<StyledLine> {
     [
         ("requested", oom.requested()),
         ("allocated", oom.allocated()),
@@ -108,25 +115,25 @@ fn figures(theme: &Theme, oom: &OomIncident) -> Vec<StyledLine> {
         ("limit", oom.limit()),
     ]
     .into_iter()
-    .filter_map(|(name, bytes)| Some(number(theme, name, &bytes?.to_string())))
+    .filter_map(|(name, bytes)| Some(number(name, &bytes?.to_string())))
     .collect()
 }
 
-fn number(theme: &Theme, name: &str, figure: &str) -> StyledLine {
+fn number(name: &str, figure: &str) -> StyledLine {
     let mut line = StyledLine::of("  ", Tone::Text);
-    line.column(theme, name, NAME, Tone::Dim)
+    line.column(name, NAME, Tone::Dim)
         .push(format!("{figure:>10}"), Tone::Text);
     line
 }
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96 blocks)`.
-fn held(theme: &Theme, holding: &LineUsage, width: u16) -> StyledLine {
+fn held(page: Page, holding: &LineUsage) -> StyledLine {
     let mut line = StyledLine::default();
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),
     };
-    let held = match width < WIDTH_FOR_SENTENCE {
+    let held = match page.width < WIDTH_FOR_SENTENCE {
         true => format!("  {} live ({blocks})", holding.bytes),
         false => format!(
             "  allocated {} that is still live ({blocks})",
@@ -135,12 +142,12 @@ fn held(theme: &Theme, holding: &LineUsage, width: u16) -> StyledLine {
     };
     let mut place_of = format!("{} {}", place(&holding.line), holding.line.function);
     if let Some(inside) = &holding.inside {
-        let arrow = theme.glyphs.arrow;
+        let arrow = page.theme.glyphs.arrow;
         place_of.push_str(&format!(" {arrow} {} {}", place(inside), inside.function));
     }
-    let room = width.saturating_sub(held.chars().count() as u16);
+    let room = page.width.saturating_sub(held.chars().count() as u16);
     let fitting = room.min(crate::ui::pen::columns(&place_of));
-    line.column(theme, &place_of, fitting, Tone::Accent)
+    line.column(&place_of, fitting, Tone::Accent)
         .push(held, Tone::Text);
     line
 }

@@ -1,14 +1,14 @@
 //! What follows from the selection: what is expected of it and what it costs, the next command as a
 //! difference, and what happens as long as nothing is chosen.
 
+use super::Page;
 use super::offers::{self, verdict};
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
-use crate::ui::dialog::OomDialog;
 use crate::ui::difference;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 
 /// From this width on the next command is shown as a whole, below it what differs alone.
 const WIDTH_FOR_WHOLE: u16 = 60;
@@ -17,45 +17,38 @@ const WIDTH_FOR_WHOLE: u16 = 60;
 const EXPECTED: usize = 3;
 
 /// The lines, the one that could be left out first at the end.
-pub(super) fn lines(
-    theme: &Theme,
-    dialog: &OomDialog,
-    scene: &Scene,
-    width: u16,
-) -> Vec<StyledLine> {
-    let mut lines = expected(theme, dialog, scene, width);
-    lines.extend(command(theme, dialog, scene, width));
-    lines.extend(meanwhile(scene, width));
+pub(super) fn lines(page: Page) -> Vec<StyledLine> {
+    let mut lines = expected(page);
+    lines.extend(command(page));
+    lines.extend(meanwhile(page));
     lines
 }
 
 /// What is expected of the selected remedy, or of each of those taken together.
-fn expected(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
+fn expected(page: Page) -> Vec<StyledLine> {
+    let Page { scene, dialog, .. } = page;
     let chosen = dialog.chosen.iter();
     let together: Vec<&Remedy> = chosen
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
     let mut lines = match (&together[..], scene.remedies.get(dialog.selected)) {
-        ([_, _, ..], _) => each(theme, &together, width),
-        ([one], _) => of_one(theme, scene, one, width),
-        ([], Some(selected)) => of_one(theme, scene, selected, width),
+        ([_, _, ..], _) => each(page, &together),
+        ([one], _) => of_one(page, one),
+        ([], Some(selected)) => of_one(page, selected),
         ([], None) => Vec::new(),
     };
-    paragraph::shorten(&mut lines, EXPECTED, theme, width);
+    paragraph::shorten(&mut lines, EXPECTED, page.theme, page.width);
     lines
 }
 
-fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<StyledLine> {
+fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
+    let (glyphs, width) = (page.theme.glyphs, page.width);
     if let Availability::NotOffered(reason) = &remedy.availability {
-        return paragraph::labelled(
-            "why not   ",
-            &[(theme.glyphs.spelled(reason), Tone::Text)],
-            width,
-        );
+        return paragraph::labelled("why not   ", &[(glyphs.spelled(reason), Tone::Text)], width);
     }
     let (_, tone) = verdict(&remedy.expectation);
     let mut parts = Vec::new();
-    if offers::cuts_title(scene.remedies, remedy, width) {
+    if offers::cuts_title(page.scene.remedies, remedy, width) {
         parts.push((format!("{}: ", remedy.title), Tone::Strong));
     }
     let titled = parts.len();
@@ -67,9 +60,9 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Styl
             continue;
         }
         if parts.len() > titled {
-            parts.push((theme.glyphs.separator.to_string(), Tone::Dim));
+            parts.push((glyphs.separator.to_string(), Tone::Dim));
         }
-        parts.push((theme.glyphs.spelled(words), tone));
+        parts.push((glyphs.spelled(words), tone));
     }
     if parts.is_empty() {
         return Vec::new();
@@ -78,19 +71,25 @@ fn of_one(theme: &Theme, scene: &Scene, remedy: &Remedy, width: u16) -> Vec<Styl
 }
 
 /// Of several together nothing is computed here: each is said for itself, and that it is so said.
-fn each(theme: &Theme, together: &[&Remedy], width: u16) -> Vec<StyledLine> {
+fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
         let (words, tone) = verdict(&remedy.expectation);
         parts.push((format!("{} ", remedy.title), Tone::Text));
-        parts.push((theme.glyphs.spelled(&format!("{words}, ")), tone));
+        parts.push((page.theme.glyphs.spelled(&format!("{words}, ")), tone));
     }
     parts.push(("each on its own".into(), Tone::Dim));
-    paragraph::labelled("expected  ", &parts, width)
+    paragraph::labelled("expected  ", &parts, page.width)
 }
 
 /// The command that the selection makes.
-fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<StyledLine> {
+fn command(page: Page) -> Vec<StyledLine> {
+    let Page {
+        theme,
+        scene,
+        dialog,
+        width,
+    } = page;
     let show = dialog.to_show(scene.remedies);
     if show.is_empty() {
         return Vec::new();
@@ -117,7 +116,8 @@ fn command(theme: &Theme, dialog: &OomDialog, scene: &Scene, width: u16) -> Vec<
 }
 
 /// What happens while the dialog waits for a key.
-fn meanwhile(scene: &Scene, width: u16) -> Vec<StyledLine> {
+fn meanwhile(page: Page) -> Vec<StyledLine> {
+    let Page { scene, width, .. } = page;
     if let Some(waiting) = scene.waiting {
         return paragraph::labelled("waiting   ", &[(waiting.to_string(), Tone::Accent)], width);
     }

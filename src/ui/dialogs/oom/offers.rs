@@ -1,35 +1,27 @@
 //! The remedies as a table: key, name, what changes, what is expected, what it costs.
 
+use super::Page;
 use crate::remedy::{Availability, Expectation, Remedy};
-use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
-use crate::ui::scene::Scene;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
 /// Pointer, mark of the combination, key.
 const LEAD: u16 = 6;
 
 /// One line for each remedy.
-pub(super) fn lines(
-    theme: &Theme,
-    scene: &Scene,
-    dialog: &OomDialog,
-    width: u16,
-) -> Vec<StyledLine> {
-    if scene.remedies.is_empty() {
+pub(super) fn lines(page: Page) -> Vec<StyledLine> {
+    let remedies = page.scene.remedies;
+    if remedies.is_empty() {
         return vec![StyledLine::of(
             "No known remedy for this command: press v to edit it.",
             Tone::Dim,
         )];
     }
-    let widths = Widths::of(scene.remedies, width);
-    scene
-        .remedies
-        .iter()
-        .enumerate()
-        .map(|(n, remedy)| line(theme, dialog, remedy, n == dialog.selected, &widths))
+    let widths = Widths::of(remedies, page.width);
+    let each = remedies.iter().enumerate();
+    each.map(|(n, remedy)| line(page, remedy, n == page.dialog.selected, &widths))
         .collect()
 }
 
@@ -78,14 +70,8 @@ impl Widths {
     }
 }
 
-fn line(
-    theme: &Theme,
-    dialog: &OomDialog,
-    remedy: &Remedy,
-    selected: bool,
-    widths: &Widths,
-) -> StyledLine {
-    let glyphs = theme.glyphs;
+fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledLine {
+    let (glyphs, dialog) = (page.theme.glyphs, page.dialog);
     let pointer = if selected { glyphs.pointer } else { " " };
     let mut line = StyledLine::of(format!("{pointer} "), Tone::Accent);
     match &remedy.availability {
@@ -98,29 +84,33 @@ fn line(
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
             let (words, tone) = expected(&remedy.expectation, widths.form);
-            line.column(theme, mark, 2, mark_tone).column(
-                theme,
-                &remedy.key.to_string(),
-                2,
-                Tone::Accent,
-            );
-            field(&mut line, theme, &remedy.title, widths.title, title_tone);
+            line.column(mark, 2, mark_tone)
+                .column(&remedy.key.to_string(), 2, Tone::Accent);
             field(
                 &mut line,
-                theme,
-                &remedy.changes,
+                glyphs.spelled(&remedy.title),
+                widths.title,
+                title_tone,
+            );
+            field(
+                &mut line,
+                glyphs.spelled(&remedy.changes),
                 widths.changes,
                 Tone::Text,
             );
-            let words = theme.glyphs.spelled(&words);
-            line.column(theme, &words, widths.expected, tone);
+            line.column(&glyphs.spelled(&words), widths.expected, tone);
             if widths.cost >= columns(&remedy.cost) {
                 line.push(remedy.cost.as_str(), Tone::Dim);
             }
         }
         Availability::NotOffered(reason) => {
-            line.column(theme, "", 4, Tone::Dim);
-            field(&mut line, theme, &remedy.title, widths.title, Tone::Dim);
+            line.column("", 4, Tone::Dim);
+            field(
+                &mut line,
+                glyphs.spelled(&remedy.title),
+                widths.title,
+                Tone::Dim,
+            );
             line.push(format!("not offered: {reason}"), Tone::Dim);
         }
     }
@@ -128,14 +118,9 @@ fn line(
 }
 
 /// A column of the table: cut text keeps one column between itself and the next.
-fn field(line: &mut StyledLine, theme: &Theme, text: &str, width: u16, tone: Tone) {
-    let text = theme.glyphs.spelled(text);
-    if columns(&text) < width {
-        line.column(theme, &text, width, tone);
-    } else {
-        line.column(theme, &text, width.saturating_sub(1), tone);
-        line.push(if width > 0 { " " } else { "" }, tone);
-    }
+fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
+    line.column(&text, width.saturating_sub(1), tone)
+        .column("", width.min(1), tone);
 }
 
 /// How much is said of an expectation.

@@ -2,17 +2,16 @@
 
 use super::{BreakdownPart, parts, shown};
 use crate::state::State;
+use crate::ui::canvas::Canvas;
 use crate::ui::figures::Figures;
 use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use crate::units::Bytes;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 /// Draws the bar: each part as wide as its share, with its name and figure in it where they fit.
-pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
-    let theme = &view.theme;
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
+    let (theme, width) = (canvas.theme, canvas.area.width);
     let Some(device) = view.device(state) else {
         return;
     };
@@ -20,7 +19,7 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::of(device.capacity);
-    let mut pen = Pen::new(buf, theme, area, 0);
+    let mut pen = canvas.pen(0);
     let mut so_far = Bytes::ZERO;
     let unknown = BreakdownPart {
         name: "unknown",
@@ -39,22 +38,22 @@ pub(crate) fn draw(buf: &mut Buffer, area: Rect, view: &View, state: &State) {
         let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
             continue;
         };
-        let begin = edge(so_far, whole, area);
+        let begin = edge(so_far, whole, width);
         so_far += bytes;
         // Too little to be seen is still something, but for a rounding of what is not known.
-        let end = edge(so_far, whole, area).max(begin + u16::from(part.letter != "?"));
+        let end = edge(so_far, whole, width).max(begin + u16::from(part.letter != "?"));
         draw_part(&mut pen, theme, part, &figures.gib(bytes), end);
     }
     pen.fill(" ", Tone::Text);
 }
 
-fn edge(bytes: Bytes, whole: Bytes, area: Rect) -> u16 {
+fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
     let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
-    area.x + (share * f64::from(area.width)).round() as u16
+    (share * f64::from(width)).round() as u16
 }
 
 fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
-    let width = end.saturating_sub(pen.x());
+    let width = end.saturating_sub(pen.column());
     let long = format!(" {} {figure} ", part.short);
     let short = format!(" {figure} ");
     let words = [long, short]
@@ -75,7 +74,7 @@ fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, e
     if let Some(words) = words {
         pen.styled(&words, style);
     }
-    while pen.x() < end && pen.room() > 0 {
+    while pen.column() < end && pen.room() > 0 {
         pen.styled(filler, style);
     }
 }
