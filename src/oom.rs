@@ -34,8 +34,8 @@ mod transcript;
 mod wording;
 
 pub use kind::{OomKind, OomKindSpec, OomSource};
+pub(crate) use lines::{LineReader, LineSplitter, RawLine};
 pub(crate) use prefix::pieces;
 pub use report::{OomOutcome, OomReport, OtherProcess};
-pub(crate) use sanitize::strip_escapes;
 pub use scanner::Scanner;
 pub use transcript::{Transcript, read};

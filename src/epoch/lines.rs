@@ -1,14 +1,9 @@
-//! From chunks of a byte stream to the lines that name an epoch.
-//!
-//! All output goes through here, so chunks are searched raw for the few letters that every wording
-//! has, and only a line that has them is looked at. A redrawn bar is a line each time.
+//! From chunks of a byte stream to what its lines say of epochs. A redrawn bar is a line each time.
 
 use super::wording::{self, LineMeaning};
-use crate::oom::strip_escapes;
-use memchr::{memchr, memchr2, memrchr2};
+use crate::oom::{LineReader, LineSplitter, RawLine};
 
-/// An epoch stands at the beginning of its line, behind a logger's prefix at most: what is further
-/// on is not looked at. So an endless line costs no memory.
+/// An epoch stands at the beginning of its line, behind a logger's prefix at most.
 const LOOKED_AT: usize = 4096;
 
 /// What a line said.
@@ -24,112 +19,66 @@ pub struct EpochMention<'a> {
 }
 
 /// The state between two chunks of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct EpochLines {
-    /// The beginning of a line whose end has not come.
-    begun: Vec<u8>,
-    /// What the names beside it have shown to be of the training's progress.
-    proved: Option<LineMeaning>,
+    lines: LineSplitter,
     /// A table's head has come, and its first row says the epoch.
     awaits_row: bool,
-    /// Room for a line without its escapes.
-    stripped: Vec<u8>,
+}
+
+impl Default for EpochLines {
+    fn default() -> EpochLines {
+        EpochLines {
+            lines: LineSplitter::of(wording::hint()),
+            awaits_row: false,
+        }
+    }
 }
 
 impl EpochLines {
     /// Takes the stream's next chunk; `told` gets what its lines say, repetitions included.
-    pub fn feed(&mut self, mut chunk: &[u8], told: &mut dyn FnMut(EpochMention<'_>)) {
-        if !self.begun.is_empty() {
-            let end = memchr2(b'\n', b'\r', chunk);
-            self.begin(&chunk[..end.unwrap_or(chunk.len())]);
-            let Some(end) = end else { return };
-            self.finish(told);
-            chunk = &chunk[end + 1..];
-        }
-        let whole = memrchr2(b'\n', b'\r', chunk).map_or(0, |last| last + 1);
-        self.search(&chunk[..whole], told);
-        self.begin(&chunk[whole..]);
+    pub fn feed(&mut self, chunk: &[u8], told: &mut dyn FnMut(EpochMention<'_>)) {
+        let EpochLines { lines, awaits_row } = self;
+        lines.feed(chunk, &mut EpochReader { awaits_row, told });
     }
 
     /// The stream has ended, and with it its last line.
     pub fn finish(&mut self, told: &mut dyn FnMut(EpochMention<'_>)) {
-        let mut line = std::mem::take(&mut self.begun);
-        let hint = wording::hint(&line, 0);
-        if self.awaits_row || hint.is_some() {
-            self.read(&line, hint, told);
-        }
-        line.clear();
-        self.begun = line;
+        let EpochLines { lines, awaits_row } = self;
+        lines.finish(&mut EpochReader { awaits_row, told });
+    }
+}
+
+struct EpochReader<'a> {
+    awaits_row: &'a mut bool,
+    told: &'a mut dyn FnMut(EpochMention<'_>),
+}
+
+impl LineReader for EpochReader<'_> {
+    fn wants_every_line(&self) -> bool {
+        *self.awaits_row
     }
 
-    fn begin(&mut self, bytes: &[u8]) {
-        let room = LOOKED_AT.saturating_sub(self.begun.len());
-        self.begun
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-
-    fn search(&mut self, whole: &[u8], told: &mut dyn FnMut(EpochMention<'_>)) {
-        let mut at = 0;
-        while at < whole.len() {
-            let (start, hint) = match self.awaits_row {
-                true => (at, None),
-                false => {
-                    let Some(hint) = wording::hint(whole, at) else {
-                        return;
-                    };
-                    let end = memrchr2(b'\n', b'\r', &whole[at..hint]);
-                    let start = end.map_or(at, |end| at + end + 1);
-                    (start, Some(hint - start))
-                }
-            };
-            let end = memchr2(b'\n', b'\r', &whole[start..]).map_or(whole.len(), |end| start + end);
-            let end_looked_at = end.min(start + LOOKED_AT);
-            self.read(&whole[start..end_looked_at], hint, told);
-            at = end + 1;
+    fn read(&mut self, line: RawLine<'_>) {
+        let line = &line.bytes[..line.bytes.len().min(LOOKED_AT)];
+        if line.trim_ascii().is_empty() {
+            return;
         }
-    }
-
-    /// Reads one line; where its first hint stands, if that is known.
-    fn read(&mut self, line: &[u8], hint: Option<usize>, told: &mut dyn FnMut(EpochMention<'_>)) {
-        let mut stripped = std::mem::take(&mut self.stripped);
-        // A hint beyond what is looked at is none.
-        let hint = hint.filter(|at| at + wording::LONGEST_HINT <= line.len());
-        let (line, hint) = match memchr(0x1b, line) {
-            Some(_) => {
-                stripped.clear();
-                strip_escapes(line, &mut stripped);
-                (stripped.as_slice(), None)
-            }
-            None => (line, hint),
+        let of_table = std::mem::take(self.awaits_row).then(|| wording::row(line));
+        let Some((said, at)) = of_table.flatten().or_else(|| wording::read(line)) else {
+            return;
         };
-        let proved = &mut self.proved;
-        let mut read = || match hint {
-            Some(at) => wording::read_at(line, at, proved),
-            None => wording::read(line, proved),
+        let (number, ended) = match said {
+            LineMeaning::Head => return *self.awaits_row = true,
+            LineMeaning::Number(number) => (number, false),
+            LineMeaning::Ended(number) => (number, true),
         };
-        let said = match self.awaits_row {
-            true if line.iter().all(u8::is_ascii_whitespace) => None,
-            true => {
-                self.awaits_row = false;
-                wording::row(line).or_else(read)
-            }
-            false => read(),
-        };
-        match said {
-            Some((LineMeaning::Head, _)) => self.awaits_row = true,
-            Some((LineMeaning::Number(number), at)) => told(EpochMention {
-                number,
-                ended: false,
-                before: &line[..at],
-            }),
-            Some((LineMeaning::Ended(number), at)) => told(EpochMention {
-                number,
-                ended: true,
-                before: &line[..at],
-            }),
-            None => {}
-        }
-        self.stripped = stripped;
+        let before = &line[..at];
+        (self.told)(EpochMention {
+            number,
+            ended,
+            before,
+        });
     }
 }
 
@@ -172,12 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_looked_at_no_further_than_its_beginning() {
-        let mut lines = EpochLines::default();
-        for _ in 0..2_000 {
-            lines.feed(&[b'x'; 4096], &mut |_| panic!("nothing is told"));
-        }
-        assert!(lines.begun.capacity() <= 2 * LOOKED_AT);
+    fn a_long_line_is_looked_at_no_further_than_its_beginning() {
         let mut stream = b"Epoch 3 ".to_vec();
         stream.resize(3 * LOOKED_AT, b'.');
         stream.extend_from_slice(b" Epoch 9\nEpoch 4\n");

@@ -5,9 +5,9 @@
 //! escape sequence that may hide one, is assembled. Where lines begin and are cut depends on the
 //! stream alone, never on its chunks.
 
-use super::prefilter::WORDS;
 use super::sanitize::strip_escapes;
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
+use regex::bytes::Regex;
 
 /// A line that grows beyond this is read in parts: memory stays flat on an endless one.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -22,19 +22,19 @@ const LEAD: usize = 256;
 
 /// A line, or a part of a very long one, without its end and without escapes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RawLine<'a> {
+pub(crate) struct RawLine<'a> {
     /// The text.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Its number in the stream, from 1; a carriage return begins no new number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The end of the line before it that was not empty, as it stands in the stream.
-    pub(super) previous: &'a [u8],
+    pub(crate) previous: &'a [u8],
     /// Whether it has one of the words.
-    pub(super) promising: bool,
+    pub(crate) promising: bool,
 }
 
 /// Who reads the lines.
-pub(super) trait LineReader {
+pub(crate) trait LineReader {
     /// Whether lines without one of the words are wanted as well, for now.
     fn wants_every_line(&self) -> bool;
     /// Takes a line.
@@ -42,8 +42,10 @@ pub(super) trait LineReader {
 }
 
 /// The state between two chunks: never more than one line and the end of the one before.
-#[derive(Debug, Default)]
-pub(super) struct LineSplitter {
+#[derive(Debug)]
+pub(crate) struct LineSplitter {
+    /// What the stream is searched for.
+    words: &'static Regex,
     /// Line ends seen.
     ended: u64,
     /// The beginning of a line whose end has not come.
@@ -55,8 +57,19 @@ pub(super) struct LineSplitter {
 }
 
 impl LineSplitter {
+    /// At the start of a stream that is searched for `words`.
+    pub(crate) fn of(words: &'static Regex) -> LineSplitter {
+        LineSplitter {
+            words,
+            ended: 0,
+            begun: Vec::new(),
+            previous: Vec::new(),
+            stripped: Vec::new(),
+        }
+    }
+
     /// Takes the stream's next chunk.
-    pub(super) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn LineReader) {
+    pub(crate) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn LineReader) {
         if !self.begun.is_empty() {
             let Some(end) = line_end(chunk) else {
                 return self.begin(chunk, reader);
@@ -72,7 +85,7 @@ impl LineSplitter {
     }
 
     /// The stream has ended, and with it its last line.
-    pub(super) fn finish(&mut self, reader: &mut dyn LineReader) {
+    pub(crate) fn finish(&mut self, reader: &mut dyn LineReader) {
         let line = std::mem::take(&mut self.begun);
         let previous = std::mem::take(&mut self.previous);
         self.offer(&line, self.ended + 1, &previous, reader);
@@ -89,7 +102,7 @@ impl LineSplitter {
             self.begun.extend_from_slice(&bytes[..room]);
             bytes = &bytes[room..];
             if self.begun.len() == LONGEST_LINE {
-                let cut = cut(&self.begun);
+                let cut = self.cut(&self.begun);
                 let mut line = std::mem::take(&mut self.begun);
                 let previous = std::mem::take(&mut self.previous);
                 self.offer(&line[..cut], self.ended + 1, &previous, reader);
@@ -113,7 +126,8 @@ impl LineSplitter {
             } else {
                 let from = |position: usize| !looked || position < at;
                 if from(word) {
-                    word = WORDS
+                    word = self
+                        .words
                         .find_at(whole, at)
                         .map_or(whole.len(), |found| found.start());
                 }
@@ -151,7 +165,7 @@ impl LineSplitter {
             tail(before)
         };
         while line.len() >= LONGEST_LINE {
-            let cut = cut(&line[..LONGEST_LINE]);
+            let cut = self.cut(&line[..LONGEST_LINE]);
             self.offer(&line[..cut], self.ended + 1, previous, reader);
             previous = tail(&line[..cut]);
             line = &line[cut..];
@@ -169,7 +183,7 @@ impl LineSplitter {
         } else {
             raw
         };
-        let promising = WORDS.is_match(bytes);
+        let promising = self.words.is_match(bytes);
         if promising || reader.wants_every_line() {
             reader.read(RawLine {
                 bytes,
@@ -185,6 +199,14 @@ impl LineSplitter {
             self.previous.clear();
             self.previous.extend_from_slice(tail(line));
         }
+    }
+
+    /// Where a line of [`LONGEST_LINE`] bytes is cut, so that no message is: before one that begins
+    /// near its end. At least [`LEAD`] bytes stay for the next part.
+    fn cut(&self, line: &[u8]) -> usize {
+        let latest = line.len() - LEAD;
+        let late = self.words.find_at(line, line.len() - LONGEST_MESSAGE);
+        late.map_or(latest, |word| latest.min(word.start() - LEAD))
     }
 }
 
@@ -206,18 +228,10 @@ fn tail(line: &[u8]) -> &[u8] {
     &line[line.len().saturating_sub(LEAD)..]
 }
 
-/// Where a line of [`LONGEST_LINE`] bytes is cut, so that no message is: before one that begins
-/// near its end. At least [`LEAD`] bytes stay for the next part.
-fn cut(line: &[u8]) -> usize {
-    let latest = line.len() - LEAD;
-    WORDS
-        .find_at(line, line.len() - LONGEST_MESSAGE)
-        .map_or(latest, |word| latest.min(word.start() - LEAD))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oom::prefilter::WORDS;
 
     #[derive(Default)]
     struct CollectedLines {
@@ -241,7 +255,7 @@ mod tests {
             all,
             ..CollectedLines::default()
         };
-        let mut lines = LineSplitter::default();
+        let mut lines = LineSplitter::of(&WORDS);
         for chunk in stream.chunks(chunk) {
             lines.feed(chunk, &mut kept);
         }
@@ -306,7 +320,7 @@ mod tests {
     #[test]
     fn memory_stays_flat_on_an_endless_line() {
         let mut kept = CollectedLines::default();
-        let mut lines = LineSplitter::default();
+        let mut lines = LineSplitter::of(&WORDS);
         for _ in 0..2_000 {
             lines.feed(&[b'x'; 4096], &mut kept);
         }

@@ -19,7 +19,7 @@ const LONGEST_PARAMETERS: usize = 64;
 ///
 /// Moves of the cursor become a space, since consoles draw blanks with them. Of a control string
 /// that is not closed only the introducer is dropped: text is worth more than tidiness.
-pub(crate) fn strip_escapes(raw: &[u8], out: &mut Vec<u8>) {
+pub(super) fn strip_escapes(raw: &[u8], out: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(at) = memchr(ESC, rest) {
         out.extend_from_slice(&rest[..at]);

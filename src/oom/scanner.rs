@@ -3,6 +3,7 @@
 
 use super::lines::{LineReader, LineSplitter, RawLine};
 use super::messages::{MessageAssembler, MessageSink, OomMessage};
+use super::prefilter::WORDS;
 use super::report::OomReport;
 use super::wording::CompactLine;
 use crate::units::Rank;
@@ -14,16 +15,25 @@ use crate::units::Rank;
 /// of the one before, a few unfinished messages. Outcomes are as far as the message's own line
 /// says; whether a program went on is only known later, to those who see its exit status, or to
 /// [`explain`](super::explain).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scanner {
     lines: LineSplitter,
     messages: MessageAssembler,
 }
 
+impl Default for Scanner {
+    fn default() -> Scanner {
+        Scanner::new()
+    }
+}
+
 impl Scanner {
     /// A scanner at the start of a stream.
     pub fn new() -> Scanner {
-        Scanner::default()
+        Scanner {
+            lines: LineSplitter::of(&WORDS),
+            messages: MessageAssembler::default(),
+        }
     }
 
     /// Takes the next bytes of the stream.
