@@ -1,7 +1,8 @@
 //! Out-of-memory in text: a scanner over a byte stream.
 //!
 //! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes. What
-//! is recognised is one table, `wordings.toml`: a new wording is a row of it.
+//! is recognised is one table, `wordings.toml`: a new wording is a row of it. What stands around a
+//! message is in `phrases.toml`.
 //!
 //! ```text
 //! bytes ─ lines ──── sanitize ─ prefix ─ messages ─ dedup ─ reports
@@ -16,12 +17,12 @@ mod compact;
 mod dedup;
 #[cfg(test)]
 mod fixture;
-mod handled;
 mod kind;
 mod lines;
 mod messages;
 mod mps;
 mod nccl;
+mod phrases;
 mod prefilter;
 mod prefix;
 mod report;

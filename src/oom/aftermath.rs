@@ -1,6 +1,6 @@
 //! What lines after a message say about whether the program survived it.
 
-use super::handled::is_handled;
+use super::phrases::PHRASES;
 use super::wording::CompactLine;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -45,7 +45,8 @@ pub(super) fn read(text: &CompactLine) -> SurvivalSign {
             false => SurvivalSign::Nothing,
         };
     }
-    if is_handled(compact) {
+    let phrases = &PHRASES.aftermath;
+    if phrases.handled.is_in(compact) {
         return SurvivalSign::Handled;
     }
     if text.has_any(&["xit", "XIT"])
@@ -58,16 +59,10 @@ pub(super) fn read(text: &CompactLine) -> SurvivalSign {
             _ => SurvivalSign::EndedBadly,
         };
     }
-    if text.has_any(&["ChildFailedError", "CANCELLEDAT"]) {
+    if phrases.ended_badly.is_in(compact) {
         return SurvivalSign::EndedBadly;
     }
-    let chain = [
-        "Duringhandlingoftheaboveexception",
-        "Theaboveexceptionwasthedirectcause",
-    ]
-    .iter()
-    .any(|words| compact.starts_with(words));
-    if chain {
+    if phrases.chain.begins(compact) {
         return SurvivalSign::Chain;
     }
     if let Some(counter) = counter(&text.plain) {
@@ -80,39 +75,9 @@ pub(super) fn read(text: &CompactLine) -> SurvivalSign {
     }
 }
 
-/// What the raw output is searched for on behalf of this file.
-pub(super) const FIND: [&str; 8] = [
-    "exitcode",
-    "xit code",
-    "xit status",
-    "exited with",
-    "return code =",
-    "ChildFailedError",
-    "CANCELLED AT",
-    "Traceback (most",
-];
-
 /// The exit status that a launcher, a shell or an IDE reports; in lower case, compact.
 fn exit_status(line: &str) -> Option<i32> {
-    const WORDS: [&str; 11] = [
-        // torch/distributed/elastic: `failed (exitcode: 1) local_rank: 0`, `exitcode  : 1 (pid: …)`.
-        "(exitcode:",
-        "exitcode:",
-        // DeepSpeed's launcher.
-        "exitswithreturncode=",
-        // subprocess, accelerate.
-        "returnednon-zeroexitstatus",
-        // time(1).
-        "exitedwithnon-zerostatus",
-        // PyCharm, GitHub, GitLab, srun, Docker, make and shells' wrappers.
-        "finishedwithexitcode",
-        "completedwithexitcode",
-        "exitedwithexitcode",
-        "exitedwithcode",
-        "exitedwithstatus",
-        "exitstatus:",
-    ];
-    WORDS.iter().find_map(|words| {
+    PHRASES.aftermath.exit_status.iter().find_map(|words| {
         let status = &line[line.find(words)? + words.len()..];
         let end = status
             .char_indices()
@@ -170,45 +135,9 @@ fn is_exception(line: &str) -> bool {
 
 /// What a dying program prints beside its traceback.
 fn is_after_effect(line: &str, compact: &str) -> bool {
-    const BEGINNINGS: [&str; 22] = [
-        "Traceback(",
-        "[W",
-        "wandb:",
-        "Exceptionignored",
-        "sys:1:",
-        "Killingsubprocess",
-        "terminatecalled",
-        "what():",
-        "Aborted",
-        "srun:",
-        "slurmstepd",
-        "documentationforMemory",
-        "reservedmemoryis",
-        "resource_tracker:",
-        "Rootcause",
-        // What torch adds to an error of the runtime (CUDAException.cpp).
-        "Searchfor`",
-        "SettheenvironmentvariableHYDRA_FULL_ERROR",
-        "CUDAkernelerrors",
-        "HIPkernelerrors",
-        "Fordebuggingconsider",
-        "Compilewith`",
-        "[TheCUDAdriver",
-    ];
-    const ANYWHERE: [&str; 9] = [
-        "resource_tracker:",
-        "UserWarning:",
-        "warnings.warn(",
-        "processgrouphasNOTbeendestroyed",
-        "sigkill_handler",
-        "Sendingprocess",
-        "torch.distributed.elastic",
-        "PYTORCH_CUDA_ALLOC_CONF",
-        "MemoryManagement",
-    ];
     line.starts_with([' ', '\t', '=', '-', '*', '~', '^', '|', '╭', '│', '╰', '`'])
-        || BEGINNINGS.iter().any(|words| compact.starts_with(words))
-        || ANYWHERE.iter().any(|words| compact.contains(words))
+        || PHRASES.aftermath.after_effect_begins.begins(compact)
+        || PHRASES.aftermath.after_effect_has.is_in(compact)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::compact::{find, number_after, number_at_start, size_after, size_at_st
 use super::kind::OomKind;
 use super::report::{OomReport, OtherProcess};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
-use crate::units::{Bytes, Pid};
+use crate::units::Pid;
 
 /// The words that such a message begins with, compact, and whose message it then is.
 pub(super) type AllocatorHeads = [(String, OomKind)];
@@ -211,41 +211,11 @@ pub(super) fn read_async(text: &CompactLine) -> Option<OomReading> {
 
 /// Whether a message that nothing followed is one: a line that merely ends in the words is not.
 pub(super) fn stands_alone(found: &OomReading) -> bool {
-    found.form != MessageForm::Logged || figures(&found.report) > 0
-}
-
-fn figures(report: &OomReport) -> usize {
-    let OomReport {
-        kind: _,
-        outcome: _,
-        line: _,
-        rank: _,
-        device,
-        requested,
-        total,
-        free,
-        allocated,
-        reserved,
-        unallocated,
-        process_used,
-        limit,
-        private_pools,
-        others,
-    } = report;
-    let sizes: [&Option<Bytes>; 9] = [
-        requested,
-        total,
-        free,
-        allocated,
-        reserved,
-        unallocated,
-        process_used,
-        limit,
-        private_pools,
-    ];
-    sizes.iter().filter(|size| size.is_some()).count()
-        + usize::from(device.is_some())
-        + others.len()
+    let report = &found.report;
+    let has_figures = report.sizes().iter().any(Option::is_some)
+        || report.device.is_some()
+        || !report.others.is_empty();
+    found.form != MessageForm::Logged || has_figures
 }
 
 #[cfg(test)]

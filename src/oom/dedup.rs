@@ -39,18 +39,11 @@ fn is_part_of(report: &OomReport, known: &OomReport) -> bool {
     fn within<T: PartialEq>(part: &Option<T>, whole: &Option<T>) -> bool {
         part.is_none() || part == whole
     }
+    let mut sizes = report.sizes().into_iter().zip(known.sizes());
     report.kind == known.kind
         && (within(&report.rank, &known.rank) || known.rank.is_none())
         && within(&report.device, &known.device)
-        && within(&report.requested, &known.requested)
-        && within(&report.total, &known.total)
-        && within(&report.free, &known.free)
-        && within(&report.allocated, &known.allocated)
-        && within(&report.reserved, &known.reserved)
-        && within(&report.unallocated, &known.unallocated)
-        && within(&report.process_used, &known.process_used)
-        && within(&report.limit, &known.limit)
-        && within(&report.private_pools, &known.private_pools)
+        && sizes.all(|(part, whole)| within(&part, &whole))
         && (report.others.is_empty() || report.others == known.others)
 }
 

@@ -44,14 +44,20 @@ pub(crate) trait LineReader {
 /// The state between two chunks: never more than one line and the end of the one before.
 #[derive(Debug)]
 pub(crate) struct LineSplitter {
-    /// What the stream is searched for.
-    words: &'static Regex,
+    gate: LineGate,
     /// Line ends seen.
     ended: u64,
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
     /// The end of the last line that was not empty.
     previous: Vec<u8>,
+}
+
+/// Lets the lines through that are worth reading.
+#[derive(Debug)]
+struct LineGate {
+    /// What the stream is searched for.
+    words: &'static Regex,
     /// Room for a line without its escapes.
     stripped: Vec<u8>,
 }
@@ -60,11 +66,13 @@ impl LineSplitter {
     /// At the start of a stream that is searched for `words`.
     pub(crate) fn of(words: &'static Regex) -> LineSplitter {
         LineSplitter {
-            words,
+            gate: LineGate {
+                words,
+                stripped: Vec::new(),
+            },
             ended: 0,
             begun: Vec::new(),
             previous: Vec::new(),
-            stripped: Vec::new(),
         }
     }
 
@@ -86,13 +94,7 @@ impl LineSplitter {
 
     /// The stream has ended, and with it its last line.
     pub(crate) fn finish(&mut self, reader: &mut dyn LineReader) {
-        let line = std::mem::take(&mut self.begun);
-        let previous = std::mem::take(&mut self.previous);
-        self.offer(&line, self.ended + 1, &previous, reader);
-        self.previous = previous;
-        self.remember(&line);
-        self.begun = line;
-        self.begun.clear();
+        self.offer_begun(self.begun.len(), reader);
     }
 
     /// Keeps the beginning of a line; what is too long of it is read at once.
@@ -102,16 +104,18 @@ impl LineSplitter {
             self.begun.extend_from_slice(&bytes[..room]);
             bytes = &bytes[room..];
             if self.begun.len() == LONGEST_LINE {
-                let cut = self.cut(&self.begun);
-                let mut line = std::mem::take(&mut self.begun);
-                let previous = std::mem::take(&mut self.previous);
-                self.offer(&line[..cut], self.ended + 1, &previous, reader);
-                self.previous = previous;
-                self.remember(&line[..cut]);
-                line.drain(..cut);
-                self.begun = line;
+                self.offer_begun(self.gate.cut(&self.begun), reader);
             }
         }
+    }
+
+    /// Reads so much of what has begun, and keeps the rest.
+    fn offer_begun(&mut self, length: usize, reader: &mut dyn LineReader) {
+        let line = &self.begun[..length];
+        self.gate
+            .offer(line, self.ended + 1, &self.previous, reader);
+        remember(&mut self.previous, line);
+        self.begun.drain(..length);
     }
 
     /// Reads the promising lines among whole ones.
@@ -127,6 +131,7 @@ impl LineSplitter {
                 let from = |position: usize| !looked || position < at;
                 if from(word) {
                     word = self
+                        .gate
                         .words
                         .find_at(whole, at)
                         .map_or(whole.len(), |found| found.start());
@@ -150,30 +155,27 @@ impl LineSplitter {
             at = end + 1;
         }
         self.ended += memchr_iter(b'\n', &whole[counted..]).count() as u64;
-        let last = last_line(whole);
-        self.remember(last);
+        remember(&mut self.previous, last_line(whole));
     }
 
     /// Reads the line `whole[start..end]`, in parts where it is too long for one.
     fn read_whole(&mut self, whole: &[u8], start: usize, end: usize, reader: &mut dyn LineReader) {
         let mut line = &whole[start..end];
-        let kept = std::mem::take(&mut self.previous);
-        let before = last_line(&whole[..start]);
-        let mut previous = if before.is_empty() {
-            &kept
-        } else {
-            tail(before)
+        let mut previous = match last_line(&whole[..start]) {
+            [] => &self.previous,
+            before => tail(before),
         };
         while line.len() >= LONGEST_LINE {
-            let cut = self.cut(&line[..LONGEST_LINE]);
-            self.offer(&line[..cut], self.ended + 1, previous, reader);
-            previous = tail(&line[..cut]);
-            line = &line[cut..];
+            let (part, rest) = line.split_at(self.gate.cut(&line[..LONGEST_LINE]));
+            self.gate.offer(part, self.ended + 1, previous, reader);
+            previous = tail(part);
+            line = rest;
         }
-        self.offer(line, self.ended + 1, previous, reader);
-        self.previous = kept;
+        self.gate.offer(line, self.ended + 1, previous, reader);
     }
+}
 
+impl LineGate {
     /// Shows the reader a line if it is promising, or if the reader wants all.
     fn offer(&mut self, raw: &[u8], number: u64, previous: &[u8], reader: &mut dyn LineReader) {
         let bytes = if memchr(0x1b, raw).is_some() {
@@ -194,19 +196,19 @@ impl LineSplitter {
         }
     }
 
-    fn remember(&mut self, line: &[u8]) {
-        if !line.is_empty() {
-            self.previous.clear();
-            self.previous.extend_from_slice(tail(line));
-        }
-    }
-
     /// Where a line of [`LONGEST_LINE`] bytes is cut, so that no message is: before one that begins
     /// near its end. At least [`LEAD`] bytes stay for the next part.
     fn cut(&self, line: &[u8]) -> usize {
         let latest = line.len() - LEAD;
         let late = self.words.find_at(line, line.len() - LONGEST_MESSAGE);
         late.map_or(latest, |word| latest.min(word.start() - LEAD))
+    }
+}
+
+fn remember(previous: &mut Vec<u8>, line: &[u8]) {
+    if !line.is_empty() {
+        previous.clear();
+        previous.extend_from_slice(tail(line));
     }
 }
 

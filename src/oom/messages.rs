@@ -1,31 +1,19 @@
 //! From lines to messages: asks the families, joins what was wrapped, drops what was seen.
 
-use super::compact::find;
+mod unfinished;
+
 use super::dedup::RecentReports;
 use super::kind::OomKind;
 use super::lines::RawLine;
-use super::prefix::{behind_shared_prefix, pieces};
+use super::phrases::PHRASES;
+use super::prefix::pieces;
 use super::report::{OomOutcome, OomReport};
 use super::sanitize::{readable, strip_escapes};
 use super::table::{StreamContext, WordingTable};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading};
-use super::{allocator, handled, mps, nccl, tensor};
+use super::{allocator, nccl};
 use crate::units::Rank;
-
-/// Lines that a wrapped message can have; narrower than 40 columns nobody wraps.
-const MOST_LINES: u32 = 24;
-
-/// NCCL's two warnings stand side by side, with a blank or an INFO line between them.
-const MOST_LINES_NCCL: u32 = 6;
-
-/// Lines that any other message can be wrapped to.
-const MOST_LINES_OTHER: u32 = 4;
-
-/// Lines of others that may stand between two lines of a message.
-const MOST_BETWEEN: u32 = 8;
-
-/// Bytes of a message that is being joined.
-const LONGEST_JOINED: usize = 8 * 1024;
+use unfinished::{JoinedLines, MOST_LINES_OTHER, Unfinished, with_wrapped_head};
 
 /// Messages that are being joined at a time: one a rank of a large node.
 const MOST_UNFINISHED: usize = 64;
@@ -63,36 +51,13 @@ pub(super) trait MessageSink {
 #[derive(Debug, Default)]
 pub(super) struct MessageAssembler {
     unfinished: Vec<Unfinished>,
-    beginning: Option<PossibleStart>,
+    /// A line that has one of the words and is no message: it may be the first of a wrapped one.
+    beginning: Option<JoinedLines>,
     seen: RecentReports,
     notices: RecentReports,
     traceback: Option<u64>,
     device_ran_out: bool,
     nccl_failed_otherwise: Option<u64>,
-}
-
-/// A message whose end has not come.
-#[derive(Debug)]
-struct Unfinished {
-    rank: Option<Rank>,
-    number: u64,
-    plain: String,
-    previous: String,
-    found: OomReading,
-    more: Continuation,
-    lines: u32,
-    between: u32,
-    after_traceback: bool,
-}
-
-/// A line that has one of the words and is no message: it may be the first of a wrapped one.
-#[derive(Debug)]
-struct PossibleStart {
-    rank: Option<Rank>,
-    number: u64,
-    plain: String,
-    previous: String,
-    lines: u32,
 }
 
 impl MessageAssembler {
@@ -158,13 +123,7 @@ impl MessageAssembler {
             sink.line(rank, number, &text);
             let is_head_of_traceback = self.traceback == Some(number);
             if self.beginning.is_none() && !is_head_of_traceback {
-                self.beginning = Some(PossibleStart {
-                    rank,
-                    number,
-                    plain: text.plain.clone(),
-                    previous: text.previous.clone(),
-                    lines: 1,
-                });
+                self.beginning = Some(JoinedLines::of(rank, number, &text));
             }
         }
         let after_traceback = self.is_after_traceback(number);
@@ -194,13 +153,9 @@ impl MessageAssembler {
             self.close(oldest, sink);
         }
         self.unfinished.push(Unfinished {
-            rank,
-            number,
-            plain: text.plain,
-            previous: text.previous,
+            lines: JoinedLines::of(rank, number, &text),
             found: message,
             more,
-            lines: 1,
             between: 0,
             after_traceback,
         });
@@ -230,17 +185,10 @@ impl MessageAssembler {
         if is_refused || beginning.rank != rank && rank.is_some() {
             return false;
         }
-        let line = behind_shared_prefix(&beginning.plain, &text.plain);
-        beginning.plain.push('\n');
-        beginning.plain.push_str(line);
-        beginning.lines += 1;
-        let joined = CompactLine {
-            previous: beginning.previous.clone(),
-            ..CompactLine::new(beginning.plain.clone(), "")
-        };
+        beginning.append(text);
+        let joined = beginning.joined();
         let Some(message) = self.read_alone(&joined, number).pop() else {
-            let more = beginning.lines < MOST_LINES_OTHER && beginning.plain.len() < LONGEST_JOINED;
-            self.beginning = Some(beginning).filter(|_| more);
+            self.beginning = Some(beginning).filter(|start| start.may_grow(MOST_LINES_OTHER));
             return false;
         };
         let (rank, number) = (beginning.rank, beginning.number);
@@ -269,12 +217,12 @@ impl MessageAssembler {
         let blank = self
             .unfinished
             .iter()
-            .any(|unfinished| behind_shared_prefix(&unfinished.plain, &text.plain).is_empty());
+            .any(|unfinished| unfinished.lines.behind_prefix(text).is_empty());
         if blank {
             return true;
         }
         let next = self.unfinished.iter().position(|unfinished| {
-            (unfinished.rank == rank || rank.is_none()) && unfinished.more.takes(text)
+            (unfinished.lines.rank == rank || rank.is_none()) && unfinished.more.takes(text)
         });
         if let Some(at) = next {
             let mut unfinished = self.unfinished.remove(at);
@@ -285,40 +233,33 @@ impl MessageAssembler {
             }
             return true;
         }
-        let (mut waiting, mut ended) = (Vec::new(), Vec::new());
         for mut unfinished in std::mem::take(&mut self.unfinished) {
-            unfinished.between += 1;
-            let others = match unfinished.more {
-                Continuation::Allocator => {
-                    unfinished.rank != rank && unfinished.between <= MOST_BETWEEN
-                }
-                // NCCL prefixes its lines itself; the next one is there or there is none.
-                Continuation::Nccl | Continuation::Tensor => false,
-            };
-            if others { &mut waiting } else { &mut ended }.push(unfinished);
-        }
-        self.unfinished = waiting;
-        for unfinished in ended {
-            self.close(unfinished, sink);
+            match unfinished.waits_behind(rank) {
+                true => self.unfinished.push(unfinished),
+                false => self.close(unfinished, sink),
+            }
         }
         false
     }
 
     fn close(&mut self, unfinished: Unfinished, sink: &mut dyn MessageSink) {
         let Unfinished {
-            rank,
-            number,
+            lines,
             found,
+            more,
             after_traceback,
             ..
         } = unfinished;
-        if unfinished.more != Continuation::Allocator || allocator::stands_alone(&found) {
-            let text = CompactLine {
-                compact: super::compact::squeeze(&unfinished.plain),
-                plain: unfinished.plain,
-                previous: unfinished.previous,
-            };
-            self.report(rank, number, found, after_traceback, &text, sink);
+        if more != Continuation::Allocator || allocator::stands_alone(&found) {
+            let text = lines.joined();
+            self.report(
+                lines.rank,
+                lines.number,
+                found,
+                after_traceback,
+                &text,
+                sink,
+            );
         }
     }
 
@@ -337,7 +278,10 @@ impl MessageAssembler {
             ..found.report
         };
         let is_notice = report.outcome == OomOutcome::Caught;
-        if handled::is_handled(&text.compact) || handled::is_trial(&text.previous) {
+        // Inductor's autotuning logs `Runtime error during autotuning:`, the error on the next line,
+        // and goes on with another choice.
+        let is_trial = text.previous.ends_with("duringautotuning:");
+        if is_trial || PHRASES.aftermath.handled.is_in(&text.compact) {
             report.outcome = OomOutcome::Caught;
         }
         self.device_ran_out |= report.kind != OomKind::HostOom && !is_notice;
@@ -357,43 +301,5 @@ impl MessageAssembler {
     }
 }
 
-fn read_allocator(text: &CompactLine) -> Option<OomReading> {
-    allocator::read_any(text, WordingTable::get().allocator_heads())
-}
-
-/// The line, joined to the end of the one before where the message's head itself was wrapped:
-/// `… CUDA out` / `of memory. Tried to allocate …`.
-fn with_wrapped_head(text: CompactLine) -> CompactLine {
-    let goes_on =
-        find(&text.compact, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());
-    if goes_on && !text.previous.is_empty() && read_allocator(&text).is_none() {
-        CompactLine::new(format!("{}{}", text.previous, text.plain), "")
-    } else {
-        text
-    }
-}
-
-impl Unfinished {
-    /// Takes the message's next line; says whether more can come.
-    fn append(&mut self, text: &CompactLine) -> bool {
-        let line = behind_shared_prefix(&self.plain, &text.plain);
-        self.plain.push('\n');
-        self.plain.push_str(line);
-        self.lines += 1;
-        let joined = CompactLine::new(self.plain.clone(), "");
-        let read = match self.more {
-            Continuation::Allocator => read_allocator(&joined).or_else(|| mps::read(&joined)),
-            Continuation::Nccl => nccl::read(&joined),
-            Continuation::Tensor => tensor::read(&joined),
-        };
-        let most_lines = match self.more {
-            Continuation::Allocator => MOST_LINES,
-            Continuation::Nccl => MOST_LINES_NCCL,
-            Continuation::Tensor => MOST_LINES_OTHER,
-        };
-        if let Some(read) = read {
-            self.found = read;
-        }
-        self.found.more.is_some() && self.lines < most_lines && self.plain.len() < LONGEST_JOINED
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The words that the raw output is searched for: only a line with one of them is read.
 
-use super::aftermath;
+use super::phrases::PHRASES;
 use super::table::WordingTable;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ pub(super) fn words() -> Vec<&'static str> {
     let rows = WordingTable::get().wordings.iter();
     let mut words: Vec<&str> = rows
         .flat_map(|row| row.find.iter().map(String::as_str))
-        .chain(aftermath::FIND)
+        .chain(PHRASES.aftermath.find.iter().map(String::as_str))
         .collect();
     words.sort_by_key(|word| word.len());
     let mut fewest: Vec<&str> = Vec::new();

@@ -40,6 +40,23 @@ pub struct OomReport {
     pub others: Vec<OtherProcess>,
 }
 
+impl OomReport {
+    /// Its figures of memory.
+    pub(super) fn sizes(&self) -> [Option<Bytes>; 9] {
+        [
+            self.requested,
+            self.total,
+            self.free,
+            self.allocated,
+            self.reserved,
+            self.unallocated,
+            self.process_used,
+            self.limit,
+            self.private_pools,
+        ]
+    }
+}
+
 /// Another process that the text names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherProcess {

@@ -3,6 +3,7 @@
 
 use super::compact::squeeze;
 use super::kind::OomKind;
+use super::phrases::PHRASES;
 use super::report::OomReport;
 
 /// One line (or a wrapped message's lines together), ready to be read.
@@ -83,46 +84,16 @@ pub(super) enum Continuation {
 impl Continuation {
     /// Whether `line` can be the next line of such a message.
     pub(super) fn takes(self, line: &CompactLine) -> bool {
-        /// Words of the allocators' templates; a wrapped line of forty columns has one.
-        const CLAUSES: [&str; 24] = [
-            "GiB",
-            "MiB",
-            "KiB",
-            "bytes",
-            "GB",
-            "MB",
-            "allocate",
-            "GPU",
-            "capacity",
-            "capacty",
-            "free",
-            "Process",
-            "process",
-            "memory",
-            "inuse",
-            "allowed",
-            "reserved",
-            "PyTorch",
-            "cached",
-            "limit",
-            "Requested",
-            "PyTorch",
-            "pool",
-            "unallocated",
-        ];
-        /// How another message, or something that is none, begins.
-        const BEGINNINGS: [&str; 4] = ["Traceback(", "File\"", "Theabove", "During"];
-        /// Another message of an allocator.
-        const HEADS: [&str; 3] = ["CUDAoutof", "HIPoutof", "XPUoutof"];
-        let has = |words: &[&str]| words.iter().any(|word| line.compact.contains(word));
+        let compact = &line.compact;
+        let phrases = &PHRASES.continuation;
         match self {
             Continuation::Allocator => {
-                has(&CLAUSES)
-                    && !has(&HEADS)
-                    && !BEGINNINGS.iter().any(|b| line.compact.starts_with(b))
+                phrases.allocator.is_in(compact)
+                    && !phrases.not_allocator.is_in(compact)
+                    && !phrases.not_allocator_begins.begins(compact)
             }
-            Continuation::Nccl => has(&["NCCL", "bytes"]),
-            Continuation::Tensor => has(&["type", "job:", "task:", "device:", "allocator"]),
+            Continuation::Nccl => phrases.nccl.is_in(compact),
+            Continuation::Tensor => phrases.tensor.is_in(compact),
         }
     }
 }
@@ -200,41 +171,8 @@ fn ends_with_class(text: &str) -> bool {
 ///
 /// Asked only of messages without figures of the device: nobody writes those in prose.
 pub(super) fn is_prose(text: &CompactLine, at: usize, end: usize) -> bool {
-    /// What people write around the words in READMEs, hints and changelogs.
-    const BEFORE: [&str; 21] = [
-        "ifyou",
-        "youmay",
-        "youmight",
-        "youcan",
-        "youget",
-        "yousee",
-        "yougot",
-        "incase",
-        "suchas",
-        "e.g.",
-        "howto",
-        "toavoid",
-        "toprevent",
-        "mayresult",
-        "mightresult",
-        "cancause",
-        "maycause",
-        "couldcause",
-        "aregetting",
-        "toreduce",
-        "tofix",
-    ];
-    const AFTER: [&str; 6] = [
-        "error",
-        "issue",
-        "exception",
-        "problem",
-        "condition",
-        "situation",
-    ];
     let before = text.compact[..at].to_lowercase();
     let after = text.compact[end..].trim_start_matches(['"', '\'', '`', ')', '*']);
     let after = after.get(..12).unwrap_or(after).to_lowercase();
-    BEFORE.iter().any(|word| before.contains(word))
-        || AFTER.iter().any(|word| after.starts_with(word))
+    PHRASES.prose.before.is_in(&before) || PHRASES.prose.after.begins(&after)
 }

@@ -1,7 +1,8 @@
 //! How fast the scanner reads, and what reads the epochs beside it: `cargo bench --bench scanner`.
 //!
 //! Ordinary logs must pass at 1,000 MB/s and more, hostile ones at 100 MB/s, so that the scanner
-//! is never what a training's output waits for. The texts are generated, the same ones in every
+//! is never what a training's output waits for; 100 MB/s are enough for epochs, which only mark
+//! the chart. The texts are generated, the same ones in every
 //! run; each is read in chunks of 64 KiB, as they come from a pty or a pipe. MB are 10^6 bytes;
 //! seconds are the thread's own processor time, so that a busy machine does not blur them.
 
@@ -95,7 +96,11 @@ fn main() {
                 rates[0],
                 rates[rates.len() - 1],
             );
-            if median < text.required {
+            let required = match reader {
+                "" => text.required,
+                _ => 100.0,
+            };
+            if median < required {
                 missed.push(text.name);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::oom::fixture::{none, one, reports, size};
+use crate::units::Bytes;
 use crate::units::Rank;
 
 const ADVICE_OLD: &str = " If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF";
