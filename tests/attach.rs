@@ -1,7 +1,7 @@
 //! A session outlives its screen: fronts are killed, terminals closed, and the training goes on; who
 //! comes later finds all of it, and one front at a time has it.
 
-use crate::harness::{Marker, PATIENCE, Terminal, processes, wait_until};
+use crate::harness::{Key, Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
 use oomph::event::{Event, Exit, What};
 use serde_json::Value;
@@ -246,7 +246,7 @@ fn the_next_front_goes_on_counting_epochs() {
 
     let mut second = user.terminal(&["attach"]);
     second.wait_for("epoch 1", A_RUN);
-    first.exit(A_RUN);
+    first.wait_for("has taken over", A_RUN);
     say(2);
     second.wait_for("epoch 2", A_RUN);
     wait_until("the second is recorded", A_RUN, || epochs() == [1, 2]);
@@ -368,12 +368,15 @@ fn a_front_that_is_stopped_makes_way() {
         processes::state(first.pid()) == Some('T')
     });
     let mut second = user.terminal(&["attach"]);
-    assert_eq!(first.exit(A_RUN), Exit::Code(0), "{}", first.post_mortem());
     second.wait_for("allocated", A_RUN);
+    first.wait_for("ends when the training does", A_RUN);
+    assert_eq!(first.left_behind(), [""; 0]);
     second.press("q");
     second.wait_for("quit and stop", A_RUN);
-    second.press("s");
-    assert!(!second.exit(A_RUN).is_success());
+    second.press(Key::Ctrl('x'));
+    let exit = second.exit(A_RUN);
+    assert!(!exit.is_success());
+    assert_eq!(first.exit(A_RUN), exit, "{}", first.post_mortem());
     user.wait_for_none();
 }
 
@@ -418,6 +421,59 @@ fn a_script_gets_the_trainings_status_whoever_attaches() {
         let _ = std::fs::remove_file(&go);
         user.wait_for_none();
     }
+}
+
+/// Two turns of a loop on a terminal: the second begins when the training of the first has ended,
+/// whether somebody attaches elsewhere or leaves the screen.
+#[test]
+fn a_loop_on_a_terminal_goes_on_when_the_training_has_ended() {
+    let user = User::new();
+    let go = user.path("go");
+    let training = format!(
+        "echo ready; while [ ! -e {} ]; do sleep 0.05; done; exit 3",
+        go.display()
+    );
+    let script = format!(
+        "for turn in 1 2; do {OOMPH} --no-nvml sh -c '{training}'; echo turn $turn gave $?; done"
+    );
+    let environment = user.environment();
+    let environment: Vec<(&str, &str)> = (environment.iter())
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let mut looping = Terminal::spawn(&["sh", "-c", &script], &environment, 30, 120);
+    looping.wait_for("ready", A_RUN);
+    looping.press("q");
+    looping.wait_for("quit and leave", A_RUN);
+    looping.press("l");
+    looping.wait_for("ends when the training does", A_RUN);
+    user.wait_for("no screen", |session| session["attached"] == false);
+    let mut attached = user.terminal(&["attach"]);
+    attached.wait_for("ready", A_RUN);
+    assert!(!looping.screen().contains("gave"), "{}", looping.screen());
+    std::fs::write(&go, "").expect("a file");
+    looping.wait_for("turn 1 gave 3", A_RUN);
+    attached.exit(A_RUN);
+    std::fs::remove_file(&go).expect("a file");
+    looping.wait_for(
+        |screen: &str| screen.contains("ready") && !screen.contains("gave"),
+        A_RUN,
+    );
+    user.wait_for("a run", |session| session["state"] == "running");
+    let mut attached = user.terminal(&["attach"]);
+    attached.wait_for("ready", A_RUN);
+    looping.wait_for("has taken over", A_RUN);
+    // Ctrl-C ends the waiting, and with it the loop; not the training.
+    looping.press(Key::Ctrl('c'));
+    assert_eq!(
+        looping.exit(A_RUN),
+        Exit::Signal(2),
+        "{}",
+        looping.post_mortem()
+    );
+    user.wait_for("the training", |session| session["state"] == "running");
+    std::fs::write(&go, "").expect("a file");
+    assert_eq!(attached.exit(A_RUN), Exit::Code(3));
+    user.wait_for_none();
 }
 
 #[test]

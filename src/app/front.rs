@@ -59,6 +59,8 @@ struct Sources {
 
 impl Front {
     async fn follow(&mut self, sources: &mut Sources) -> Ending {
+        // A training may be silent for long: others are told at once how the session stands.
+        self.progress();
         loop {
             if let SessionPhase::Leaving(ending) = self.link.phase() {
                 return *ending;

@@ -6,7 +6,9 @@ use crate::app::display::mode::Mode;
 use crate::app::link::{Departure, Role, SessionPhase};
 use crate::app::signals::{SignalAction, Signals, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
+use crate::event::Exit;
 use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
+use nix::sys::signal::Signal;
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,36 +21,45 @@ impl Front {
         if matches!(self.link.phase(), SessionPhase::Leaving(_)) {
             return;
         }
+        let id = self.session.id();
         let log = match self.session.recording() {
             Some(_) => "; `oomph logs` shows its output",
             None => "",
         };
-        self.display.say_last(format!(
-            "detached; training continues: `oomph attach {}` comes back{log}",
-            self.session.id()
-        ));
+        let words = format!("detached; training continues: `oomph attach {id}` comes back{log}");
+        self.display.say_last(words);
         self.link.depart(Departure::Released);
+        self.say_that_we_wait();
     }
 
     /// Another front has come.
     pub(super) fn superseded(&mut self) {
-        if !self.waits_behind_another() {
-            self.display.say_last(format!(
-                "another `oomph attach` has taken over; `oomph attach {}` brings the session back here",
-                self.session.id()
-            ));
-        }
+        self.display.say_last(format!(
+            "another `oomph attach` has taken over; `oomph attach {}` brings the session back here",
+            self.session.id()
+        ));
         self.link.depart(Departure::Superseded);
+        self.say_that_we_wait();
     }
 
-    /// A script or a scheduler waits for this process, and would take its end for the training's.
-    fn waits_behind_another(&self) -> bool {
-        self.link.role == Role::First && matches!(self.display.mode, Mode::Headless(_))
+    fn say_that_we_wait(&mut self) {
+        if self.waits_behind() {
+            self.display.say_last(
+                "this command ends when the training does, with its exit status; Ctrl-C ends it now, not the training",
+            );
+        }
     }
 
-    /// Whether this process goes on behind the front that has taken over.
+    /// Whether this process goes on behind whatever follows the session now: who waits for it (a
+    /// script, a scheduler, the next turn of a loop) would take its end for the training's. A person
+    /// who leaves on purpose gets the prompt back, unless a script would.
     pub(super) fn waits_behind(&self) -> bool {
-        self.link.departure == Departure::Superseded && self.waits_behind_another()
+        self.link.role == Role::First
+            && match self.link.departure {
+                Departure::Superseded => true,
+                Departure::Released => is_run_by_script(),
+                Departure::Ended => false,
+            }
     }
 
     /// Gives the session out of our hands: the recording whole first, for the next front appends.
@@ -60,6 +71,20 @@ impl Front {
             false => KeeperOrder::Release,
         });
         self.link.flush(LAST_ORDER).await;
+    }
+
+    /// Leaves the screen, where there is one, and says what there is to say there.
+    fn give_terminal_back(&mut self) -> bool {
+        let Some(rows) = self.display.leave() else {
+            return false;
+        };
+        let mut text = rows;
+        for line in self.display.last_words() {
+            text.extend(format!("oomph: {line}\n").bytes());
+        }
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(&text).and_then(|()| out.flush());
+        true
     }
 
     /// Whether a dialog can wait: somebody sees it, or can attach to see it.
@@ -85,6 +110,12 @@ impl Front {
     }
 }
 
+/// Whether a script runs us. A shell at its prompt gives every command a process group of its own;
+/// a script's commands are in the script's.
+fn is_run_by_script() -> bool {
+    nix::unistd::getpgrp() != nix::unistd::getpid()
+}
+
 /// Waits for the end of a session that another front follows, passing signals on to it; how to end.
 pub(super) async fn wait_behind(
     mut front: Front,
@@ -94,6 +125,7 @@ pub(super) async fn wait_behind(
     let socket = front.session.handover.directories().keeper_socket();
     let mut ending = Ending::Code(OWN_FAILURE);
     let mut training = front.session.state.run().map(|run| run.pid);
+    let had_screen = front.give_terminal_back();
     loop {
         tokio::select! {
             report = reports.next() => match report {
@@ -111,6 +143,10 @@ pub(super) async fn wait_behind(
                 },
             },
             Ok(received) = signals.next() => {
+                let from_keyboard = received.sender.is_none();
+                if had_screen && from_keyboard && received.signal == Signal::SIGINT {
+                    return Ending::Like(Exit::Signal(Signal::SIGINT as i32));
+                }
                 let from_training = received
                     .sender
                     .zip(training)
