@@ -56,20 +56,18 @@ pub(crate) fn is_accumulation(name: &str) -> bool {
 
 /// The batch arguments of an unknown program, in order.
 pub(crate) fn batches<'a>(arguments: &Arguments<'a>) -> Vec<(BatchArgument, Hit<'a>)> {
-    all(arguments)
+    arguments
+        .all()
         .filter_map(|hit| Some((batch_level(hit.name)?, hit)))
         .collect()
 }
 
 /// The accumulation arguments of an unknown program, in order.
 pub(crate) fn accumulations<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
-    all(arguments)
+    arguments
+        .all()
         .filter(|hit| is_accumulation(hit.name))
         .collect()
-}
-
-fn all<'a>(arguments: &Arguments<'a>) -> impl Iterator<Item = Hit<'a>> {
-    (0..arguments.tokens.len()).filter_map(|k| arguments.argument_at(k))
 }
 
 /// Arguments that a program of any kind would take for "mixed precision off", with what turns it on.
@@ -98,7 +96,7 @@ pub(crate) enum SwitchReading<'a> {
 /// Reads an unknown program's precision; `bf16` says whether the device has it.
 pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> SwitchReading<'a> {
     let (mut off, mut unclear, mut fp16_off) = (None, None, None);
-    for hit in all(arguments) {
+    for hit in arguments.all() {
         let named = leaf(hit.name).and_then(|leaf| meaning(&spellings().precision, &leaf));
         let Some(argument) = named else { continue };
         let value = hit.value.map(|value| value.text);
@@ -139,7 +137,7 @@ pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> SwitchRead
 /// Reads what an unknown program's command says about recomputation.
 pub(crate) fn recomputation<'a>(arguments: &Arguments<'a>) -> SwitchReading<'a> {
     use CheckpointingArgument::*;
-    for hit in all(arguments).collect::<Vec<_>>().into_iter().rev() {
+    for hit in arguments.all().rev() {
         let named = leaf(hit.name).and_then(|leaf| meaning(&spellings().checkpointing, &leaf));
         let value = hit.value.map(|value| value.text);
         match (named, value) {
@@ -172,7 +170,8 @@ fn is_half(precision: &str) -> bool {
 
 /// The arguments of an unknown program that say how many processes load its data.
 pub(crate) fn workers<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
-    all(arguments)
+    arguments
+        .all()
         .filter(|hit| leaf(hit.name).is_some_and(|leaf| is_one(&spellings().workers, &leaf)))
         .collect()
 }

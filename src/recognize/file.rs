@@ -13,6 +13,7 @@ use super::argument::{Arguments, Name, is_like};
 use super::environment::{ConfigFile, LaunchEnvironment};
 use super::program::ProgramEntry;
 use super::recognition::arguments_of;
+use super::spellings::spellings;
 use crate::command::CommandLine;
 use std::path::PathBuf;
 
@@ -94,6 +95,19 @@ impl ConfigFile {
         }
     }
 
+    /// The dotted names of its settings; an error where they cannot be told.
+    pub(crate) fn names(&self) -> Result<Vec<String>, String> {
+        let settings = self
+            .settings()
+            .map_err(|why| format!("{}: {why}", self.shown()))?;
+        if settings.may_hide {
+            return Err(format!("{}: another file may say more", self.shown()));
+        }
+        let mut names: Vec<String> = settings.all.into_iter().map(|s| s.name).collect();
+        names.dedup();
+        Ok(names)
+    }
+
     /// A value as a program reads it: Python computes `5 * 8`.
     fn value(&self, written: &str) -> String {
         let is_python = self.name.extension().is_some_and(|e| e == "py");
@@ -137,7 +151,7 @@ pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec
     let arguments = arguments_of(command, &recognised.anatomy);
     let specs: Vec<&str> = match recognised.known {
         Some(entry) => entry.file.named.iter().map(String::as_str).collect(),
-        None => DEEPSPEED.to_vec(),
+        None => of_no_entry().collect(),
     };
     let with_deepspeed = specs.iter().chain(&DEEPSPEED);
     let mut files: Vec<NamedFile> = with_deepspeed
@@ -150,6 +164,11 @@ pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec
 
 /// How programs name the file of DeepSpeed's engine.
 pub(crate) const DEEPSPEED: [&str; 3] = ["--deepspeed_config", "--deepspeed", "--ds_config"];
+
+/// How programs that no entry knows name their config file.
+fn of_no_entry() -> impl Iterator<Item = &'static str> {
+    spellings().config_files.iter().map(String::as_str)
+}
 
 fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
     let file = |at: usize, from: usize, text: &str| NamedFile {
@@ -184,17 +203,29 @@ pub(crate) fn of_command<'c>(
     entry: &ProgramEntry,
     launch: &LaunchEnvironment<'c>,
 ) -> Option<&'c ConfigFile> {
-    let named: Vec<NamedFile> = entry
-        .file
-        .named
-        .iter()
-        .flat_map(|spec| named_by(arguments, spec))
-        .collect();
+    only_of(
+        arguments,
+        entry.file.named.iter().map(String::as_str),
+        launch,
+    )
+}
+
+/// The same of a program that no entry knows.
+pub(crate) fn of_unknown<'c>(
+    arguments: &Arguments<'_>,
+    launch: &LaunchEnvironment<'c>,
+) -> Option<&'c ConfigFile> {
+    only_of(arguments, of_no_entry(), launch)
+}
+
+fn only_of<'c, 's>(
+    arguments: &Arguments<'_>,
+    specs: impl Iterator<Item = &'s str>,
+    launch: &LaunchEnvironment<'c>,
+) -> Option<&'c ConfigFile> {
+    let named: Vec<NamedFile> = specs.flat_map(|spec| named_by(arguments, spec)).collect();
     let [one] = named.as_slice() else { return None };
-    launch
-        .files
-        .iter()
-        .find(|file| (file.at, file.from, &file.name) == (one.at, one.from, &one.name))
+    read(one, launch)
 }
 
 /// DeepSpeed's file, where the command names one and it was read.
@@ -202,13 +233,13 @@ pub(crate) fn of_deepspeed<'c>(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'c>,
 ) -> Option<&'c ConfigFile> {
-    DEEPSPEED
-        .iter()
-        .flat_map(|spec| named_by(arguments, spec))
-        .find_map(|named| {
-            let files = &mut launch.files.iter();
-            files.find(|file| (file.at, file.from) == (named.at, named.from))
-        })
+    let mut named = DEEPSPEED.iter().flat_map(|spec| named_by(arguments, spec));
+    named.find_map(|named| read(&named, launch))
+}
+
+fn read<'c>(named: &NamedFile, launch: &LaunchEnvironment<'c>) -> Option<&'c ConfigFile> {
+    let mut files = launch.files.iter();
+    files.find(|file| (file.at, file.from, &file.name) == (named.at, named.from, &named.name))
 }
 
 #[cfg(test)]

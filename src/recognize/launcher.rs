@@ -157,12 +157,13 @@ impl CommandReader<'_> {
         self.found
     }
 
-    /// The program is the word at `at`; its arguments follow, up to a bare `--`.
+    /// The program is the word at `at`; its arguments follow, up to a bare `--`, or behind one that
+    /// stands before all of them.
     fn program(&mut self, kind: ProgramKind, at: usize) {
         if at >= self.words.len() {
             return;
         }
-        let from = at + 1;
+        let from = at + 1 + usize::from(self.text(at + 1) == Some("--"));
         let to = (from..self.words.len())
             .find(|k| self.text(*k) == Some("--"))
             .unwrap_or(self.words.len());

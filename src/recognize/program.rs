@@ -125,6 +125,11 @@ fn space() -> char {
 }
 
 impl ProgramEntry {
+    /// Its name where it doesn't matter which of its entries it is.
+    pub(crate) fn shown(&self) -> &str {
+        self.name.split(" (").next().unwrap_or(&self.name)
+    }
+
     fn can_be_recognised(&self) -> bool {
         let names = [
             &self.unique_scripts,

@@ -163,7 +163,7 @@ fn closed(
         }
         let says = |word: &String| arguments.tokens.iter().any(|t| t.text == word);
         if !entry.trains_with.is_empty() && !entry.trains_with.iter().any(says) {
-            return Some(format!("{} does not train here", entry.name));
+            return Some(format!("{} does not train here", entry.shown()));
         }
         if let Some(option) = entry.evaluates_with.iter().find(|o| is_on(arguments, o)) {
             return Some(format!("{option}: it only evaluates"));

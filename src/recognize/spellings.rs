@@ -14,6 +14,8 @@ pub(crate) struct Spellings {
     pub accumulation: Vec<String>,
     pub workers: Vec<String>,
     pub groups: Vec<String>,
+    pub config_files: Vec<String>,
+    pub includes: Vec<String>,
     pub not_training: Vec<String>,
     pub only_evaluates: Vec<String>,
     pub batch: Meanings<BatchArgument>,

@@ -48,14 +48,17 @@ fn resume(
     match resume.rule {
         Resumes::Automatic => {
             return Err(resume.note.clone().unwrap_or_else(|| {
-                format!("{} resumes from its last checkpoint by itself", entry.name)
+                format!(
+                    "{} resumes from its last checkpoint by itself",
+                    entry.shown()
+                )
             }));
         }
         Resumes::Not => {
             let why = resume
                 .note
                 .clone()
-                .unwrap_or_else(|| format!("how {} resumes is not known", entry.name));
+                .unwrap_or_else(|| format!("how {} resumes is not known", entry.shown()));
             return Err(format!("{why}: {again}"));
         }
         Resumes::Told => {}

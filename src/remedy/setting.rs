@@ -52,7 +52,7 @@ impl Setting {
                 {
                     return Err(format!(
                         "{} splits its batch with another argument; name it with --arg",
-                        entry.name
+                        entry.shown()
                     ));
                 }
                 let arguments = opened(arguments, recognised.known)?;
@@ -162,8 +162,8 @@ fn named<'a>(arguments: &Arguments<'a>, name: &str) -> Vec<Hit<'a>> {
         name.trim_end_matches(['=', ':']).to_string()
     };
     let wanted = bare(name);
-    (0..arguments.tokens.len())
-        .filter_map(|k| arguments.argument_at(k))
+    arguments
+        .all()
         .filter(|hit| {
             let typed = bare(hit.name);
             same(&typed, &wanted)

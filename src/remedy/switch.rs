@@ -120,16 +120,16 @@ impl<'a> SwitchReader<'a> {
             None => switch.default,
         };
         match default {
-            SwitchDefault::On => return Err(format!("on by default in {}", self.entry.name)),
+            SwitchDefault::On => return Err(format!("on by default in {}", self.entry.shown())),
             SwitchDefault::Config => {
                 return Err(format!(
                     "it is set in {}'s configuration, not in the command",
-                    self.entry.name
+                    self.entry.shown()
                 ));
             }
             SwitchDefault::None => {
                 return Err(switch.note.map_or_else(
-                    || format!("{} has no option for {}", self.entry.name, switch.what),
+                    || format!("{} has no option for {}", self.entry.shown(), switch.what),
                     str::to_string,
                 ));
             }

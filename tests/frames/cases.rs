@@ -326,7 +326,7 @@ fn oom_foreign() -> Story {
         })
         .find(
             Cause::OtherProcess,
-            "Another process holds 11.5 GiB of this card: ollama (977, bob).",
+            "Another process holds 11.5 GiB of this GPU: ollama (977, bob).",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );
     story

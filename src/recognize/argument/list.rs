@@ -111,6 +111,11 @@ impl<'a> Arguments<'a> {
         self.find(Name::new(spec)).last()?.value.map(|v| v.text)
     }
 
+    /// Every argument, whatever its name, in order.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Hit<'a>> {
+        (0..self.tokens.len()).filter_map(|k| self.argument_at(k))
+    }
+
     /// The argument that token `k` begins, whatever its name; none for other words.
     pub(crate) fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
         let token = self.tokens.get(k)?;
@@ -139,12 +144,12 @@ impl<'a> Arguments<'a> {
                 k,
             );
         }
-        let is_yacs = token.text.contains('.')
-            && token
-                .text
-                .bytes()
-                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"._".contains(&b));
-        is_yacs
+        let is_yacs = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b"._".contains(&b);
+        let is_name = token.text.contains('.')
+            && (token.text.bytes().all(is_yacs) || self.is_in_pairs(k))
+            && !token.text.contains('/')
+            && token.text.parse::<f64>().is_err();
+        is_name
             .then(|| self.hit(Name::Pair(token.text), token, k))
             .flatten()
     }
@@ -213,6 +218,15 @@ impl<'a> Arguments<'a> {
     fn following(&self, k: usize) -> Option<Value<'a>> {
         let next = self.tokens.get(k + 1)?;
         (!next.is_option()).then(|| next.value())
+    }
+
+    /// Whether names and values in turn stand between an option for a group and this token.
+    fn is_in_pairs(&self, k: usize) -> bool {
+        let before = self.tokens[..k].iter();
+        let option = before.rev().position(|token| token.is_option());
+        option.is_some_and(|distance| {
+            distance % 2 == 0 && is_one(&spellings().groups, self.tokens[k - 1 - distance].text)
+        })
     }
 
     /// Whether the token cannot be the value of an option in front of it.

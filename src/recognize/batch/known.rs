@@ -74,7 +74,7 @@ impl<'a> KnownProgram<'a, '_> {
     }
 
     fn nowhere(&self) -> String {
-        let name = &self.entry.name;
+        let name = self.entry.shown();
         match self.entry.is_configured(&self.arguments) {
             true => {
                 format!("the batch size is not in the command but in {name}'s configuration")

@@ -1,14 +1,16 @@
-//! The batch of a program that no entry knows: by the families of spelling, or by variables in front
-//! of the command, and only where there is one reading.
+//! The batch of a program that no entry knows: by the families of spelling among its arguments, in
+//! variables in front of the command or in the config file that it names, and only where there is one
+//! reading.
 
 use super::steps::numbers;
 use super::{BatchSource, Knob, Place, WholeBatch, deepspeed};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Hit, Name, Value, same, text};
-use crate::recognize::environment::LaunchEnvironment;
+use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
+use crate::recognize::file::{FoundValue, Lookup};
 use crate::recognize::launcher::{ProgramKind, file_name};
 use crate::recognize::recognition::Recognised;
-use crate::recognize::spellings::BatchArgument;
+use crate::recognize::spellings::{BatchArgument, is_one, spellings};
 use crate::recognize::{family, file};
 
 pub(super) fn source<'a>(
@@ -17,140 +19,207 @@ pub(super) fn source<'a>(
     arguments: &Arguments<'a>,
     launch: &LaunchEnvironment<'a>,
 ) -> Result<BatchSource<'a>, String> {
-    let found = family::batches(arguments);
-    let assigned = assigned(command, recognised, is_size);
-    match (found.first(), assigned.as_slice()) {
-        (None, []) => match file::of_deepspeed(arguments, launch) {
-            Some(file) => deepspeed::source(file),
-            None => Err(nowhere(command, recognised)),
-        },
-        (None, [batch]) => by_environment(command, recognised, batch),
-        (None, [one, two, ..]) => Err(look_alike(one.name, two.name, "the batch size")),
-        (Some((_, hit)), [batch, ..]) => {
-            Err(format!("{} and {} are both set", batch.name, hit.name))
-        }
-        (Some(_), []) => by_arguments(command, recognised, arguments, launch, &found),
+    let script = file_name(
+        command
+            .argv
+            .get(recognised.anatomy.program)
+            .map_or("", text),
+    );
+    let typed = Spelled::among(arguments.all().map(NamedValue::Argument));
+    let mut assigned = Spelled::among(variables(command, recognised));
+    assigned
+        .sizes
+        .retain(|(level, _)| *level != BatchArgument::Total);
+    let deepspeed = file::of_deepspeed(arguments, launch);
+    if let (Some((_, typed)), Some((_, assigned))) = (typed.sizes.first(), assigned.sizes.first()) {
+        let (one, two) = (assigned.name(), typed.name());
+        return Err(format!("{one} and {two} are both set"));
     }
-}
-
-fn look_alike(one: &str, two: &str, what: &str) -> String {
-    format!("{one} and {two} both look like {what}")
-}
-
-fn program<'c>(command: &'c CommandLine, recognised: &Recognised<'_>) -> &'c str {
-    let word = command.argv.get(recognised.anatomy.program);
-    word.map_or("", text)
-}
-
-fn nowhere(command: &CommandLine, recognised: &Recognised<'_>) -> String {
-    let script = file_name(program(command, recognised));
-    match recognised.anatomy.kind {
+    if let Some(spelled) = [&typed, &assigned]
+        .into_iter()
+        .find(|s| !s.sizes.is_empty())
+    {
+        let mut source = spelled.source(script, &spelled.steps, arguments)?;
+        match deepspeed {
+            Some(file) => deepspeed::agree(&mut source, file)?,
+            None => refuse_unread(arguments)?,
+        }
+        return Ok(source);
+    }
+    if let Some(file) = deepspeed {
+        return deepspeed::source(file);
+    }
+    if let Some(file) = file::of_unknown(arguments, launch) {
+        let spelled = Spelled::among(settings(file)?.into_iter());
+        let steps = match spelled.steps.is_empty() {
+            true => &typed.steps,
+            false => &spelled.steps,
+        };
+        if !spelled.sizes.is_empty() {
+            let mut source = spelled.source(script, steps, arguments)?;
+            source.file = Some(file);
+            return Ok(source);
+        }
+    }
+    Err(match recognised.anatomy.kind {
         ProgramKind::ShellScript => format!("the batch size is inside {script}"),
         _ => "no batch size in the command".into(),
+    })
+}
+
+/// The file of DeepSpeed's engine must agree with the command.
+fn refuse_unread(arguments: &Arguments<'_>) -> Result<(), String> {
+    let mut options = file::DEEPSPEED
+        .iter()
+        .filter(|option| option.ends_with("config"));
+    match options.find(|option| arguments.has(Name::new(option))) {
+        Some(option) => Err(format!(
+            "the file given with {option} may set the batch size too, and they must agree"
+        )),
+        None => Ok(()),
     }
 }
 
-/// The last of several hits, if all have one name.
-fn only<'a>(hits: &[Hit<'a>], what: &str) -> Result<Option<Hit<'a>>, String> {
-    let Some(last) = hits.last() else {
-        return Ok(None);
-    };
-    match hits.iter().find(|other| !same(other.name, last.name)) {
-        Some(other) => Err(look_alike(other.name, last.name, what)),
-        None => Ok(Some(*last)),
-    }
+/// Something that has a name and a value.
+#[derive(Clone)]
+enum NamedValue<'a> {
+    Argument(Hit<'a>),
+    Variable {
+        name: &'a str,
+        value: &'a str,
+        place: Place<'a>,
+    },
+    Setting(&'a ConfigFile, FoundValue),
 }
 
-fn by_arguments<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
-    arguments: &Arguments<'a>,
-    launch: &LaunchEnvironment<'a>,
-    found: &[(BatchArgument, Hit<'a>)],
-) -> Result<BatchSource<'a>, String> {
-    use BatchArgument::{Divided, Micro, Plain, Total, Unsure};
-    let of = |levels: &[BatchArgument]| -> Vec<Hit<'a>> {
-        let is_of =
-            |(level, hit): &(BatchArgument, Hit<'a>)| levels.contains(level).then_some(*hit);
-        found.iter().filter_map(is_of).collect()
-    };
-    if let Some(part) = of(&[Unsure]).first() {
-        return Err(format!(
-            "whether {} is the micro-batch or the whole batch is not known",
-            part.name
-        ));
+impl<'a> NamedValue<'a> {
+    fn name(&self) -> &str {
+        match self {
+            NamedValue::Argument(hit) => hit.name,
+            NamedValue::Variable { name, .. } => name,
+            NamedValue::Setting(_, found) => &found.name,
+        }
     }
-    let micro = only(&of(&[Micro]), "the batch size")?;
-    let steps = only(&family::accumulations(arguments), "accumulation")?;
-    let whole = of(&[Plain, Divided, Total]).first().copied();
-    let hit = match (micro, of(&[Total]).first(), of(&[Divided]).first(), steps) {
-        (Some(micro), ..) => micro,
-        (None, Some(total), ..) => {
-            return Err(format!(
-                "{} is a total; the command does not set the micro-batch size",
-                total.name
-            ));
-        }
-        (None, None, Some(divided), Some(steps)) => {
-            return Err(format!(
-                "whether {} divides {} by {} is not known",
-                program(command, recognised),
-                divided.name,
-                steps.name
-            ));
-        }
-        (None, None, _, _) => {
-            only(&of(&[Plain, Divided]), "the batch size")?.ok_or("no batch size in the command")?
-        }
-    };
-    let mut source = BatchSource::of(vec![Knob::of(&hit)?]);
-    match (steps, micro.and(whole)) {
-        (Some(steps), _) => source.steps = numbers(arguments, &steps)?,
-        (None, Some(total)) => {
-            source.whole = WholeBatch::Kept(format!(
-                "{} stays; most programs then take more micro-batches",
-                total.name
-            ));
-        }
-        (None, None) => {}
-    }
-    let mut options = file::DEEPSPEED.iter();
-    match file::of_deepspeed(arguments, launch) {
-        Some(file) => deepspeed::agree(&mut source, file)?,
-        None => {
-            if let Some(option) =
-                options.find(|o| o.ends_with("config") && arguments.has(Name::new(o)))
-            {
-                return Err(format!(
-                    "the file given with {option} may set the batch size too, and they must agree"
-                ));
+
+    fn knob(&self) -> Result<Knob<'a>, String> {
+        match self {
+            NamedValue::Argument(hit) => Knob::of(hit),
+            NamedValue::Variable { name, value, place } => Knob::new(name, value, place.clone()),
+            NamedValue::Setting(file, found) => {
+                Knob::new(&found.name, &found.text, Place::File(file, found.clone()))
             }
         }
     }
-    Ok(source)
 }
 
-/// A variable in front of the command.
-struct Assigned<'a> {
-    name: &'a str,
-    value: &'a str,
-    place: Place<'a>,
+/// What is spelled like a batch or an accumulation, in one kind of place.
+struct Spelled<'a> {
+    sizes: Vec<(BatchArgument, NamedValue<'a>)>,
+    steps: Vec<NamedValue<'a>>,
 }
 
-impl<'a> Assigned<'a> {
-    fn knob(&self) -> Result<Knob<'a>, String> {
-        Knob::new(self.name, self.value, self.place.clone())
+impl<'a> Spelled<'a> {
+    fn among(all: impl Iterator<Item = NamedValue<'a>>) -> Spelled<'a> {
+        let mut spelled = Spelled {
+            sizes: Vec::new(),
+            steps: Vec::new(),
+        };
+        for said in all {
+            match family::batch_level(said.name()) {
+                Some(level) => spelled.sizes.push((level, said)),
+                None if family::is_accumulation(said.name()) => spelled.steps.push(said),
+                None => {}
+            }
+        }
+        spelled
+    }
+
+    fn source(
+        &self,
+        script: &str,
+        steps: &[NamedValue<'a>],
+        arguments: &Arguments<'a>,
+    ) -> Result<BatchSource<'a>, String> {
+        use BatchArgument::{Divided, Micro, Plain, Total, Unsure};
+        let of = |levels: &[BatchArgument]| -> Vec<NamedValue<'a>> {
+            let sizes = self
+                .sizes
+                .iter()
+                .filter(|(level, _)| levels.contains(level));
+            sizes.map(|(_, said)| said.clone()).collect()
+        };
+        if let Some(part) = of(&[Unsure]).first() {
+            return Err(format!(
+                "whether {} is the micro-batch or the whole batch is not known",
+                part.name()
+            ));
+        }
+        let steps = only(steps, "accumulation")?;
+        let (micro, total) = (of(&[Micro]), of(&[Total]).pop());
+        // Beside a total, what only looks like the batch is a part of it.
+        let plain = match (micro.is_empty(), &total) {
+            (true, None) => of(&[Plain, Divided]),
+            (true, Some(_)) => of(&[Plain]),
+            (false, _) => Vec::new(),
+        };
+        let whole = match micro.is_empty() {
+            true => total,
+            false => of(&[Plain, Divided, Total]).into_iter().next(),
+        };
+        let Some(size) = only(&[micro, plain].concat(), "the batch size")? else {
+            let name = whole.as_ref().map_or("the batch", NamedValue::name);
+            return Err(format!(
+                "{name} is a total; the command does not set the micro-batch size"
+            ));
+        };
+        if let (Some(steps), Some(divided)) = (&steps, of(&[Divided]).first())
+            && of(&[Micro]).is_empty()
+        {
+            return Err(format!(
+                "whether {script} divides {} by {} is not known",
+                divided.name(),
+                steps.name()
+            ));
+        }
+        let mut source = BatchSource::of(vec![size.knob()?]);
+        match (steps, whole) {
+            (Some(NamedValue::Argument(hit)), _) => source.steps = numbers(arguments, &hit)?,
+            (Some(steps), _) => source.steps = vec![steps.knob()?],
+            (None, Some(total)) => {
+                source.whole = WholeBatch::Kept(format!(
+                    "{} stays; most programs then take more micro-batches",
+                    total.name()
+                ));
+            }
+            (None, None) => {}
+        }
+        Ok(source)
     }
 }
 
-fn assigned<'a>(
+/// The last of several, if all have one name.
+fn only<'a>(all: &[NamedValue<'a>], what: &str) -> Result<Option<NamedValue<'a>>, String> {
+    let Some(last) = all.last() else {
+        return Ok(None);
+    };
+    match all.iter().find(|other| !same(other.name(), last.name())) {
+        Some(other) => Err(format!(
+            "{} and {} both look like {what}",
+            other.name(),
+            last.name()
+        )),
+        None => Ok(Some(last.clone())),
+    }
+}
+
+/// The variables in front of a command (`BATCH_SIZE=32 python train.py`).
+fn variables<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'_>,
-    wanted: impl Fn(&str) -> bool,
-) -> Vec<Assigned<'a>> {
+) -> impl Iterator<Item = NamedValue<'a>> {
     let typed = command.env.iter().filter_map(|change| {
         let value = change.value.as_ref()?.as_str()?;
-        Some(Assigned {
+        Some(NamedValue::Variable {
             name: change.name.as_str()?,
             value,
             place: Place::Variable(value),
@@ -158,35 +227,38 @@ fn assigned<'a>(
     });
     let words = recognised.anatomy.assignments.iter().filter_map(|at| {
         let (name, value) = text(&command.argv[*at]).split_once('=')?;
-        Some(Assigned {
-            name,
-            value,
-            place: Place::Word(Value {
-                text: value,
-                at: *at,
-                from: name.len() + 1,
-            }),
-        })
+        let place = Place::Word(Value {
+            text: value,
+            at: *at,
+            from: name.len() + 1,
+        });
+        Some(NamedValue::Variable { name, value, place })
     });
-    typed.chain(words).filter(|a| wanted(a.name)).collect()
+    typed.chain(words)
 }
 
-fn is_size(name: &str) -> bool {
-    use BatchArgument::{Divided, Micro, Plain};
-    matches!(family::batch_level(name), Some(Micro | Plain | Divided))
-}
-
-/// Programs that read their settings from the environment (`BATCH_SIZE=32 python train.py`).
-fn by_environment<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
-    batch: &Assigned<'a>,
-) -> Result<BatchSource<'a>, String> {
-    let mut source = BatchSource::of(vec![batch.knob()?]);
-    match assigned(command, recognised, family::is_accumulation).as_slice() {
-        [] => {}
-        [steps] => source.steps = vec![steps.knob()?],
-        [one, two, ..] => return Err(format!("{} and {} are both set", one.name, two.name)),
+/// The settings of a config file that can be read; an error where a copy of it would not be the same.
+fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
+    let names = file.names()?;
+    let first = |name: &String| name.split('.').next().unwrap_or_default().to_string();
+    if let Some(other) = names
+        .iter()
+        .map(first)
+        .find(|n| is_one(&spellings().includes, n))
+    {
+        return Err(format!(
+            "{} builds on other files ({other}), which a copy elsewhere would not find",
+            file.shown()
+        ));
     }
-    Ok(source)
+    let named = names
+        .iter()
+        .filter(|name| family::batch_level(name).is_some() || family::is_accumulation(name));
+    named
+        .map(|name| match file.scalar(name) {
+            Lookup::Found(found) => Ok(NamedValue::Setting(file, found)),
+            Lookup::Unclear(why) => Err(why),
+            Lookup::Absent => Err(format!("{name} is not in {}", file.shown())),
+        })
+        .collect()
 }
