@@ -26,6 +26,9 @@ const UNLIKE: f64 = 0.02;
 /// How many times what any step before it took this one must take, on top of what stays.
 const ODD: f64 = 1.1;
 
+/// From this ratio on it is the step, whatever lay free in pieces when one of its allocations failed.
+const FAR: f64 = 3.0;
+
 /// The same against the usual step, where lengths vary so much that some came near before.
 const UNUSUAL: f64 = 1.5;
 
@@ -41,8 +44,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     if steps.count < FEWEST || baseline_growth(steps, case.capacity).is_some() {
         return None;
     }
-    // Fragments or another process's memory would have been enough: those are the cause.
-    if case.by_last_sample || !case.is_full()? {
+    if case.by_last_sample {
         return None;
     }
     let (_, baseline) = *steps.baselines.last()?;
@@ -62,7 +64,12 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     // A usual step's own peak, not a bound that lies anywhere below it.
     let usual_is_exact = before.iter().filter(|mark| mark.is_exact).count() * 2 > before.len();
     let against_usual = this.fraction_of(usual).filter(|_| usual_is_exact);
+    if ratio < FAR && !case.is_full()? {
+        // Fragments or another process's memory would have been enough: those are the cause.
+        return None;
+    }
     let certainty = match (ratio >= ODD, against_usual) {
+        (true, _) if ratio >= FAR && steps.count >= ALIKE => Certainty::Certain,
         (true, _) if steps.count < ALIKE && !differ(&before) => Certainty::Possible,
         (true, _) => Certainty::Likely,
         (false, Some(times)) if times >= UNUSUAL => Certainty::Likely,

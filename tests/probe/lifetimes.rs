@@ -4,6 +4,7 @@
 use crate::probe::front::{Front, Place};
 use crate::probe::program::{Program, TRAINING};
 use oomph::event::What;
+use oomph::units::Bytes;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
@@ -223,4 +224,26 @@ for _ in range(9):
         front.wait_for_end_of(1);
         assert_eq!(front.steps().last().unwrap().count, 10, "{end:?}");
     }
+}
+
+/// A card that is filled and given back within the second after the sampler found it empty.
+#[test]
+fn what_is_allocated_after_the_first_look_is_in_the_last_one() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = "\
+import sys, torch
+torch.cuda._lazy_init()
+sampler = sys.modules['_oomph_probe'].here.sampler
+while not sampler.looked:
+    pass
+keep = torch.empty(300 << 20)
+print('done')
+";
+    Program::script(&place, "train.py", text)
+        .run(&place)
+        .expect("done");
+    front.wait_for_end_of(1);
+    let most = front.samples().iter().map(|sample| sample.allocated).max();
+    assert!(most >= Some(Bytes::mib(300)), "{most:?}");
 }

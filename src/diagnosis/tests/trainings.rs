@@ -97,6 +97,25 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     scene
 }
 
+/// The same, where what PyTorch cached and what was free were together enough for what failed.
+fn odd_with_a_cache() -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    for n in 1..=40 {
+        scene.add(2.0 + n as f64, step(100, n, gib(1.0), gib(4.0)));
+    }
+    let failed = record(100, gib(14.0), gib(18.0), gib(5.0), gib(4.0));
+    scene.add(
+        70.0,
+        What::Oom(OomRecord {
+            phase: Phase::Forward,
+            step: 40,
+            ..failed
+        }),
+    );
+    scene
+}
+
 /// Twenty quick steps, then ten slow ones with retries, then the end.
 fn thrashing() -> StagedSession {
     let mut scene = StagedSession::training();
@@ -359,6 +378,12 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             odd(60, 11.0, 18.0),
             OutlierBatch,
             Likely,
+        ),
+        (
+            "a far longer sequence, whose last allocation nearly fitted",
+            odd_with_a_cache(),
+            OutlierBatch,
+            Certain,
         ),
         (
             "a step like the others",

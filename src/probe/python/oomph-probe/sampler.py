@@ -6,8 +6,8 @@ from _thread import allocate_lock, start_new_thread
 
 # An unchanged reading is still sent this often (seconds), to show that the process is alive.
 KEEP_ALIVE = 1.0
-# A device that this process does not use is read this rarely.
-IDLE_LOOK = 1.0
+# A device that this process does not use is read ever more rarely, down to this.
+FIRST_LOOK, IDLE_LOOK = 0.1, 1.0
 # Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
 SEND = 0.05
 # Pause between attempts to connect: the first, and the longest.
@@ -124,9 +124,10 @@ class Sampler:
 
     def gather_device(self, wire, device, now):
         last_sent, last_line = self.last.get(device, (0.0, None))
-        if last_line is None and now - self.looked.get(device, -IDLE_LOOK) < IDLE_LOOK:
+        looked, pause = self.looked.get(device, (0.0, 0.0))
+        if last_line is None and now - looked < pause and not self.stopping:
             return
-        self.looked[device] = now
+        self.looked[device] = now, min(max(2 * pause, FIRST_LOOK), IDLE_LOOK)
         allocator = self.process.allocator
         reading = allocator.read(device)
         if last_line is None and not (reading.reserved or reading.peak):
