@@ -29,6 +29,7 @@ mod stop_leftover;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod useful;
 mod verify;
 mod wait;
 mod workers;
@@ -46,4 +47,5 @@ pub use plan_output::{plan_json, plan_text};
 pub use rejected::{Ended, RejectedRemedy, rejected, without_rejected};
 pub use setting::{Setting, Which, places_written, with_argument};
 pub use spec::RemedySpec;
+pub use useful::may_help;
 pub use verify::not_in_force;

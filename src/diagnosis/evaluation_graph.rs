@@ -3,7 +3,7 @@
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
-use crate::event::Phase;
+use crate::event::{Phase, SourceLine};
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     if case.phase != Phase::Evaluation || case.record()?.grad_enabled != Some(true) {
@@ -29,6 +29,14 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             .advises(&[
                 "with torch.inference_mode(): around the evaluation",
                 ".item() or .detach() on what you keep from each batch",
-            ]),
+            ])
+            .at(caller_of_the_model(&case.record()?.stack)),
     )
+}
+
+/// The line that called the outermost module of a stack, whose first line is the innermost.
+fn caller_of_the_model(stack: &[SourceLine]) -> Option<&SourceLine> {
+    let is_call = |line: &SourceLine| line.file.ends_with("/torch/nn/modules/module.py");
+    let outermost = stack.iter().rposition(is_call)?;
+    stack.get(outermost + 1)
 }

@@ -1,6 +1,7 @@
 //! What a rule answers: a cause, how sure, the evidence, what follows.
 
 use super::Cause;
+use crate::event::SourceLine;
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
 
@@ -32,6 +33,9 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What the user can do where oomph cannot, the most useful first.
     pub advice: Vec<String>,
+    /// The program's line that the first advice is for: "train.py:88".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     pub device: Option<Uuid>,
     pub rank: Option<Rank>,
     /// The process to blame, for [`Cause::OtherProcess`].
@@ -57,6 +61,7 @@ impl Finding {
             explanation: String::new(),
             evidence: Vec::new(),
             advice: Vec::new(),
+            place: None,
             device: None,
             rank: None,
             other_process: None,
@@ -92,6 +97,20 @@ impl Finding {
     ) -> Finding {
         self.evidence.extend(numbers.into_iter().map(Evidence::of));
         self
+    }
+
+    pub(super) fn at(mut self, line: Option<&SourceLine>) -> Finding {
+        self.place = line.map(SourceLine::place);
+        self
+    }
+
+    /// What to change in the program, and where.
+    pub fn in_code(&self) -> Option<String> {
+        let advice = self.advice.first()?;
+        Some(match &self.place {
+            Some(place) => format!("{place}: {advice}"),
+            None => advice.clone(),
+        })
     }
 
     pub(super) fn advises(mut self, advice: &[&str]) -> Finding {

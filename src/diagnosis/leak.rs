@@ -3,6 +3,7 @@
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
+use crate::event::GrowingLine;
 use crate::units::Bytes;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -36,8 +37,13 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             .says_if(growing_line(case))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
-            .advises(&ADVICE),
+            .advises(&ADVICE)
+            .at(growing(case).map(|most| &most.line)),
     )
+}
+
+fn growing<'a>(case: &Case<'a>) -> Option<&'a GrowingLine> {
+    case.record()?.growing.first()
 }
 
 pub(super) fn grown(climb: &BaselineGrowth) -> String {
@@ -49,11 +55,11 @@ pub(super) fn grown(climb: &BaselineGrowth) -> String {
 
 /// The program's line that grows most, where lines were recorded.
 fn growing_line(case: &Case) -> Option<String> {
-    let most = case.record()?.growing.first()?;
-    let file = most.line.file.rsplit('/').next().unwrap_or_default();
-    let (number, function) = (most.line.line, &most.line.function);
+    let most = growing(case)?;
     Some(format!(
-        "Growing allocations come from {file}:{number} {function}: +{} per step.",
+        "Growing allocations come from {} {}: +{} per step.",
+        most.line.place(),
+        most.line.function,
         most.per_step
     ))
 }

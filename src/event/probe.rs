@@ -188,6 +188,14 @@ pub struct SourceLine {
     pub function: String,
 }
 
+impl SourceLine {
+    /// `train.py:88`: the file's name is enough to find it by.
+    pub fn place(&self) -> String {
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        format!("{name}:{}", self.line)
+    }
+}
+
 /// Bytes held at an OOM by what one line of the program allocated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineUsage {

@@ -53,6 +53,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         headline: String::new(),
         explanation: String::new(),
         evidence: Vec::new(),
+        place: None,
         advice: Vec::new(),
         device: None,
         rank: None,

@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::chart::Move;
+use super::dialog::Dialog;
 use super::layout::{self, Layout};
 use super::panes::Scrolling;
 use super::scene::Scene;
@@ -79,8 +80,15 @@ fn can_relaunch(scene: &Scene) -> bool {
 /// Whether footer and help name an action: where it is available and its words are true. Ctrl-C
 /// leaves a recording, which has no training to interrupt.
 pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
-    let interrupts = action == Action::Interrupt;
-    is_available(view, action, scene) && !(interrupts && scene.replay.is_some())
+    let is_true = match (action, &view.dialog) {
+        (Action::Interrupt, _) => scene.replay.is_none(),
+        // With nothing selected that could be applied, Enter shows the details.
+        (Action::Relaunch | Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => {
+            !dialog.to_apply(scene.remedies).is_empty()
+        }
+        (_, _) => true,
+    };
+    is_available(view, action, scene) && is_true
 }
 
 fn pane_scrolls(view: &View, scene: &Scene) -> bool {

@@ -69,7 +69,7 @@ impl View {
         if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
-            self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
+            self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
         }
     }
 

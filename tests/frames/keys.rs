@@ -273,6 +273,24 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
     assert_eq!(view.mode(), InputMode::Watching);
 }
 
+/// What helps is in the code: Enter shows more of it and relaunches nothing, a remedy's own key does.
+#[test]
+fn what_will_not_help_is_not_under_enter() {
+    let (story, mut view) = staged("oom-leak");
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    let frame = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
+    assert!(frame.contains("where the allocation failed"), "{frame}");
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Up);
+    assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
+    press(&story, &mut view, KeyCode::Esc);
+    let asked = press(&story, &mut view, KeyCode::Char('b'));
+    assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
+    press(&story, &mut view, KeyCode::Down);
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
+}
+
 #[test]
 fn the_dialog_has_a_help_of_its_own() {
     let (story, mut view) = staged("oom-capacity");

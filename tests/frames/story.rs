@@ -424,6 +424,7 @@ impl Story {
                 evidence("cached", 0.3),
                 evidence("capacity", CAPACITY),
             ],
+            place: None,
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
             rank: None,

@@ -132,6 +132,7 @@ fn finding(cause: Cause) -> Finding {
         headline: String::new(),
         explanation: String::new(),
         evidence: Vec::new(),
+        place: None,
         advice: Vec::new(),
         device: None,
         rank: None,

@@ -30,10 +30,14 @@ pub(super) fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
     of(needs, Some(room), Some(true), words)
 }
 
-/// What does not fit, or may not.
+/// What does not fit, or may not. What likely needs more than there is will not be called a maybe.
 pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
         let words = format!("won't fit: needs at least {}, {room} available", needs.low);
+        return of(needs, Some(room), Some(false), words);
+    }
+    if needs.likely > room {
+        let words = format!("won't fit: needs {}, {room} available", needs.shown());
         return of(needs, Some(room), Some(false), words);
     }
     let words = format!("may not fit: needs {}, {room} available", needs.shown());
@@ -62,6 +66,10 @@ pub(super) fn extrapolated(
         Some(room) if needs.low > room => (
             Some(false),
             format!("won't fit: needs at least {}, {room} available", needs.low),
+        ),
+        Some(room) if needs.likely > room => (
+            Some(false),
+            format!("won't fit: {about}, {room} available; estimated, {how}"),
         ),
         Some(room) if needs.high <= room => (
             Some(true),

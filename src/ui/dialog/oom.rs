@@ -1,7 +1,7 @@
 //! The state of the out-of-memory dialog: which remedy is selected, which are combined, how much of
 //! the diagnosis is shown.
 
-use crate::remedy::{Availability, Remedy, RemedyId};
+use crate::remedy::{self, Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
 use crate::ui::scene::Scene;
 use crate::units::RunNumber;
@@ -24,8 +24,8 @@ pub(crate) enum Details {
 pub(crate) struct OomDialog {
     /// The run that it is about.
     pub run: RunNumber,
-    /// The selected remedy's place in the list.
-    pub selected: usize,
+    /// The selected remedy's place in the list; `None` for what is to be changed in the code.
+    pub selected: Option<usize>,
     /// The remedies taken together.
     pub chosen: Vec<RemedyId>,
     /// How much of the diagnosis is shown.
@@ -40,39 +40,54 @@ fn is_offered(remedy: &Remedy) -> bool {
 }
 
 impl OomDialog {
-    /// With the best remedy selected: the first that is expected to fit, or else the first at all.
-    pub(crate) fn of(run: RunNumber, remedies: &[Remedy]) -> OomDialog {
-        let offered = |fits: &dyn Fn(Option<bool>) -> bool| {
-            remedies
-                .iter()
-                .position(|remedy| is_offered(remedy) && fits(remedy.expectation.fits))
+    /// With the best remedy selected: the first that is expected to fit, or else the first that may.
+    pub(crate) fn of(run: RunNumber, scene: &Scene) -> OomDialog {
+        let first = |accepts: &dyn Fn(&Remedy) -> bool| {
+            let helps = |remedy: &Remedy| remedy::may_help(remedy, scene.findings);
+            let mut remedies = scene.remedies.iter();
+            remedies.position(|remedy| helps(remedy) && accepts(remedy))
         };
-        let best = offered(&|fits| fits == Some(true))
-            .or_else(|| offered(&|fits| fits.is_none()))
-            .or_else(|| offered(&|_| true));
+        let best =
+            first(&|remedy| remedy.expectation.fits == Some(true)).or_else(|| first(&|_| true));
+        let selected = match OomDialog::leads_with_code(scene) {
+            true => None,
+            false => best.or(Some(0)),
+        };
         OomDialog {
             run,
-            selected: best.unwrap_or(0),
+            selected,
             chosen: Vec::new(),
             details: Details::Brief,
         }
     }
 
+    /// Whether what is to be changed in the code comes first: there are remedies, and none may help.
+    pub(crate) fn leads_with_code(scene: &Scene) -> bool {
+        let mut remedies = scene.remedies.iter();
+        scene.remedies.iter().any(is_offered)
+            && !remedies.any(|remedy| remedy::may_help(remedy, scene.findings))
+    }
+
     /// The remedies that Enter applies: those chosen together, or the selected one.
     pub(crate) fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         if self.chosen.is_empty() {
-            let selected = remedies.get(self.selected).filter(|r| is_offered(r));
+            let selected = self.remedy(remedies).filter(|r| is_offered(r));
             selected.map(|remedy| remedy.id).into_iter().collect()
         } else {
             self.chosen.clone()
         }
     }
 
+    /// The selected remedy.
+    pub(crate) fn remedy<'r>(&self, remedies: &'r [Remedy]) -> Option<&'r Remedy> {
+        remedies.get(self.selected?)
+    }
+
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
     /// that is not offered here but has edits, to be made elsewhere (a run that is part of a job).
     pub(crate) fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         let apply = self.to_apply(remedies);
-        match remedies.get(self.selected) {
+        match self.remedy(remedies) {
             Some(selected) if apply.is_empty() && !selected.edits.is_empty() => vec![selected.id],
             Some(_) | None => apply,
         }
@@ -82,7 +97,7 @@ impl OomDialog {
     pub(crate) fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
         if let [one] = chosen {
             let at = remedies.iter().position(|remedy| remedy.id == *one);
-            self.selected = at.unwrap_or(self.selected);
+            self.selected = at.or(self.selected);
         } else {
             self.chosen = chosen.to_vec();
         }
@@ -90,7 +105,7 @@ impl OomDialog {
 
     /// Takes the selected remedy into the combination, or out of it.
     pub(crate) fn combine(&mut self, remedies: &[Remedy]) {
-        let Some(remedy) = remedies.get(self.selected).filter(|r| is_offered(r)) else {
+        let Some(remedy) = self.remedy(remedies).filter(|r| is_offered(r)) else {
             return;
         };
         match self.chosen.iter().position(|id| *id == remedy.id) {
@@ -102,11 +117,20 @@ impl OomDialog {
     }
 
     /// A row moves the selection, a page the details.
-    pub(crate) fn scroll(&mut self, scroll: Scroll, remedies: &[Remedy]) {
-        let last = remedies.len().saturating_sub(1);
+    pub(crate) fn scroll(&mut self, scroll: Scroll, scene: &Scene) {
+        let last = scene.remedies.len().saturating_sub(1);
         match (scroll, &mut self.details) {
-            (Scroll::Up(1), _) => self.selected = self.selected.saturating_sub(1),
-            (Scroll::Down(1), _) => self.selected = (self.selected + 1).min(last),
+            (Scroll::Up(1), _) => {
+                let above = self.selected.and_then(|selected| selected.checked_sub(1));
+                self.selected = match OomDialog::leads_with_code(scene) {
+                    true => above,
+                    false => above.or(Some(0)),
+                };
+            }
+            (Scroll::Down(1), _) => {
+                let below = self.selected.map_or(0, |selected| selected + 1);
+                self.selected = Some(below.min(last));
+            }
             (_, Details::Brief) => {}
             (Scroll::Up(n), Details::Full { scrolled }) => *scrolled = scrolled.saturating_sub(n),
             (Scroll::Down(n), Details::Full { scrolled }) => *scrolled += n,
@@ -126,7 +150,7 @@ impl OomDialog {
         let of_key = |remedy: &Remedy| remedy.key == c && is_offered(remedy);
         let at = scene.remedies.iter().position(of_key)?;
         if scene.is_running() {
-            self.selected = at;
+            self.selected = Some(at);
             return None;
         }
         let remedy = &scene.remedies[at];

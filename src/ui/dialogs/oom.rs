@@ -53,17 +53,17 @@ pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
     }
 }
 
-/// Which remedy lies under a place of the screen.
+/// Which remedy lies under a place of the screen; within, `None` is what is to be changed in the code.
 pub(crate) fn remedy_at(
     area: Rect,
     theme: &Theme,
     dialog: &OomDialog,
     scene: &Scene,
     at: Position,
-) -> Option<usize> {
+) -> Option<Option<usize>> {
     let body = body::compose(area, theme, dialog, scene);
     let row = usize::from(at.y.checked_sub(body.rect.y + 1)?);
     let inside = body.rect.contains(at);
     let place = row.checked_sub(body.offers.start).filter(|_| inside)?;
-    (row < body.offers.end).then(|| body.first + place)
+    (row < body.offers.end).then(|| (body.first + place).checked_sub(body.above))
 }

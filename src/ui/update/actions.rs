@@ -149,7 +149,7 @@ fn step_device(view: &mut View, by: usize, scene: &Scene) {
 
 pub(super) fn open_oom(view: &mut View, scene: &Scene) {
     if let Some(run) = scene.state.run() {
-        view.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene.remedies)));
+        view.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
     }
 }
 
@@ -177,6 +177,7 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
             let remedies = dialog.to_apply(scene.remedies);
             // Nothing selected that could be done: the command as it is would fail again.
             if remedies.is_empty() {
+                dialog.details = Details::Full { scrolled: 0 };
                 return None;
             }
             (scene.plan)(&remedies)?;
@@ -215,7 +216,7 @@ fn back(view: &mut View, scene: &Scene) {
     let failed = run.filter(|run| run.outcome() == RunOutcome::OutOfMemory);
     view.dialog = match (view.dialog.take(), failed) {
         (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
-            let mut dialog = OomDialog::of(run.number, scene.remedies);
+            let mut dialog = OomDialog::of(run.number, scene);
             dialog.choose(editor.remedies(), scene.remedies);
             Some(Dialog::Oom(dialog))
         }

@@ -10,7 +10,7 @@ use crate::ui::view::{Keyboard, View};
 /// Scrolls what is in front.
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
-        Some(Dialog::Oom(dialog)) => return dialog.scroll(scroll, scene.remedies),
+        Some(Dialog::Oom(dialog)) => return dialog.scroll(scroll, scene),
         Some(Dialog::Help(help)) => return help.scroll(scroll),
         Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
         None => {}

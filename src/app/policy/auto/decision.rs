@@ -185,15 +185,22 @@ struct Preference {
 enum Promise {
     Fits,
     May,
+    /// Likely not, but what is known allows for it.
+    Unlikely,
 }
 
 /// What a candidate promises; `None` where it is not worth a run.
 fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
-    match candidate.expectation.fits {
+    let expectation = &candidate.expectation;
+    let lessens = candidate.remedies.iter().any(|id| lessens(*id));
+    match expectation.fits {
         Some(true) => Some(Promise::Fits),
-        Some(false) => None,
+        Some(false) => {
+            let interval = expectation.within.zip(expectation.room);
+            let is_possible = interval.is_some_and(|((low, _), room)| low <= room);
+            (lessens && is_possible).then_some(Promise::Unlikely)
+        }
         None => {
-            let lessens = candidate.remedies.iter().any(|id| lessens(*id));
             let in_pieces =
                 cause.is_some_and(|cause| cause.spec().prefers == Help::NoFragmentation);
             (lessens || in_pieces).then_some(Promise::May)

@@ -19,8 +19,10 @@ pub(super) struct Body {
     pub lines: Vec<StyledLine>,
     /// Which lines are remedies.
     pub offers: Range<usize>,
-    /// The remedy on the first of them.
+    /// The row on the first of them.
     pub first: usize,
+    /// Rows above the first remedy.
+    pub above: usize,
 }
 
 /// Lines of the cause that stay on the smallest screen.
@@ -50,7 +52,9 @@ pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Sce
     let all = offers::lines(page);
     let mut next = next::lines(page);
     let most = room.saturating_sub(HEADLINE + next.len().min(NEXT));
-    let window = window(all.len(), dialog.selected, most.max(REMEDIES));
+    let above = usize::from(OomDialog::leads_with_code(scene));
+    let selected = dialog.selected.map_or(0, |selected| selected + above);
+    let window = window(all.len(), selected, most.max(REMEDIES));
     let (first, offers) = cut(all, window, theme);
 
     let left = room.saturating_sub(offers.len());
@@ -84,6 +88,7 @@ pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Sce
         lines,
         offers,
         first,
+        above,
     }
 }
 

@@ -31,7 +31,7 @@ fn expected(page: Page) -> Vec<StyledLine> {
     let together: Vec<&Remedy> = chosen
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
-    let mut lines = match (&together[..], scene.remedies.get(dialog.selected)) {
+    let mut lines = match (&together[..], dialog.remedy(scene.remedies)) {
         ([_, _, ..], _) => each(page, &together),
         ([one], _) => of_one(page, one),
         ([], Some(selected)) => of_one(page, selected),

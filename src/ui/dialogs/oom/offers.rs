@@ -1,7 +1,9 @@
 //! The remedies as a table: key, name, what changes, what is expected, what it costs.
 
 use super::Page;
+use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Expectation, Remedy};
+use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
@@ -20,9 +22,25 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
         )];
     }
     let widths = Widths::of(remedies, page.width);
+    let code = OomDialog::leads_with_code(page.scene).then(|| code(page));
     let each = remedies.iter().enumerate();
-    each.map(|(n, remedy)| line(page, remedy, n == page.dialog.selected, &widths))
-        .collect()
+    let each = each.map(|(n, remedy)| line(page, remedy, Some(n) == page.dialog.selected, &widths));
+    code.into_iter().chain(each).collect()
+}
+
+/// What is to be changed in the code; where the details say more.
+fn code(page: Page) -> StyledLine {
+    let glyphs = page.theme.glyphs;
+    let (pointer, tone) = match page.dialog.selected {
+        None => (glyphs.pointer, Tone::Strong),
+        Some(_) => (" ", Tone::Text),
+    };
+    let in_code = page.scene.findings.first().and_then(Finding::in_code);
+    let words = in_code.unwrap_or_else(|| "no remedy here helps: see the details".into());
+    let mut line = StyledLine::of(format!("{pointer}     "), Tone::Accent);
+    line.push("in the code  ", tone)
+        .push(glyphs.spelled(&words), Tone::Good);
+    line
 }
 
 /// Whether the table has too little room for a remedy's title.
