@@ -8,6 +8,7 @@
 mod attach;
 mod detach;
 mod input;
+mod reachable;
 mod receive;
 mod relaunch;
 mod run;
@@ -48,6 +49,12 @@ struct Front {
     display: Display,
     link: Link,
     policy: Box<dyn Policy>,
+    /// Where probes and NVML put their events; held, so that a session without either waits for
+    /// nothing instead of being told for ever that there is nothing.
+    events: mpsc::Sender<Event>,
+    /// When the session's socket was last seen to be there, and that there is no place for another.
+    looked: Moment,
+    unreachable: bool,
 }
 
 /// Where the loop hears from.

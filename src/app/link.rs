@@ -208,6 +208,11 @@ impl Link {
         }
     }
 
+    /// The probe lies somewhere else from now on.
+    pub(super) fn use_probe(&mut self, environment: ProbeSetup) {
+        self.environment = environment;
+    }
+
     pub(super) fn gate(&mut self) -> Option<&mut Gate> {
         match &mut self.phase {
             SessionPhase::Gating { gate, .. } => Some(gate),

@@ -146,7 +146,7 @@ fn start_time(pid: Pid) -> Option<u64> {
 /// The sessions that have a private directory here, by name.
 pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     let here = PidScope::here();
-    let mut found: Vec<FoundSession> = (places.runtime.iter())
+    let mut found: Vec<FoundSession> = (places.runtime.iter().chain(&places.elsewhere))
         .flat_map(|place| find_in(place, &here))
         .collect();
     found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -201,6 +201,24 @@ mod tests {
     }
 
     #[test]
+    fn sessions_of_another_environment_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = BaseDirs {
+            state: Vec::new(),
+            runtime: vec![BaseDir::Given(directory.path().join("none"))],
+            elsewhere: vec![BaseDir::Given(directory.path().into())],
+        };
+        let session = directory.path().join("oomph/20260304-050607-python3");
+        fs::create_dir_all(&session).unwrap();
+        file(Pid(std::process::id() as i32))
+            .write(&session)
+            .unwrap();
+        let found = find(&places);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].life, Life::Alive);
+    }
+
+    #[test]
     fn only_what_is_proven_dead_is_dead() {
         let here = PidScope::here();
         let me = Pid(std::process::id() as i32);
@@ -230,6 +248,7 @@ mod tests {
     fn the_dead_are_cleared_away_and_nobody_else() {
         let directory = tempfile::tempdir().unwrap();
         let places = BaseDirs {
+            elsewhere: Vec::new(),
             state: Vec::new(),
             runtime: vec![BaseDir::Given(directory.path().to_owned())],
         };

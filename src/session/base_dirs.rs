@@ -12,6 +12,9 @@ pub struct BaseDirs {
     pub state: Vec<BaseDir>,
     /// Where the session's private directory goes, for sockets and the probe.
     pub runtime: Vec<BaseDir>,
+    /// Where else sessions of this user may have theirs: begun in another environment (a login, cron,
+    /// `su -`), or moved.
+    pub elsewhere: Vec<BaseDir>,
 }
 
 /// One candidate.
@@ -57,8 +60,16 @@ impl BaseDirs {
             let path = std::env::var_os(name).map(PathBuf::from);
             path.filter(|path| path.is_absolute())
         };
+        let elsewhere = match absolute("OOMPH_RUNTIME_DIR") {
+            Some(_) => Vec::new(),
+            None => vec![
+                BaseDir::Given(format!("/run/user/{}", geteuid()).into()),
+                BaseDir::Shared("/tmp".into()),
+            ],
+        };
         let alone = |name| absolute(name).map(|path| vec![BaseDir::Own(path)]);
         BaseDirs {
+            elsewhere,
             state: alone("OOMPH_STATE_DIR").unwrap_or_else(|| {
                 state_home
                     .map(BaseDir::Own)

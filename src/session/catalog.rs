@@ -63,6 +63,7 @@ mod tests {
     fn the_session_written_to_last_comes_first() {
         let dir = tempfile::tempdir().unwrap();
         let places = BaseDirs {
+            elsewhere: Vec::new(),
             state: vec![BaseDir::Own(dir.path().to_owned())],
             runtime: Vec::new(),
         };

@@ -96,6 +96,29 @@ impl Directories {
         self.runtime.as_ref().map(|dir| dir.join(KEEPER_SOCKET))
     }
 
+    /// Makes the private directory again that was removed: there, or else in the first of `places`
+    /// that can be had. Where it is now.
+    ///
+    /// # Errors
+    /// Why there is no place for it.
+    pub fn make_runtime_again(&self, places: &BaseDirs) -> Result<PathBuf, String> {
+        if let Some((dir, base)) = self
+            .runtime
+            .as_deref()
+            .and_then(|dir| Some((dir, dir.parent()?)))
+            && make_or_take(base).and_then(|()| make_or_take(dir)).is_ok()
+        {
+            return Ok(dir.to_path_buf());
+        }
+        let longest = format!("/{}/{KEEPER_SOCKET}", self.id);
+        let mut refused = Vec::new();
+        let Some(base) = base(&places.runtime, Some(&longest), &mut refused) else {
+            return Err(refused.join("; "));
+        };
+        let dir = base.join(&self.id);
+        make_or_take(&dir).map(|()| dir)
+    }
+
     /// Removes the private directory with all that is in it. For the end of a session: not done on
     /// drop, because a front that dies leaves a training behind that still uses it.
     pub fn remove_runtime(&self) -> io::Result<()> {
@@ -209,6 +232,7 @@ mod tests {
 
     fn places(dir: &Path) -> BaseDirs {
         BaseDirs {
+            elsewhere: Vec::new(),
             state: vec![
                 BaseDir::Own(dir.join("home/.local/state")),
                 BaseDir::Shared(dir.to_owned()),
@@ -276,6 +300,7 @@ mod tests {
     fn without_any_place_there_is_still_a_name() {
         let dir = tempfile::tempdir().unwrap();
         let nowhere = BaseDirs {
+            elsewhere: Vec::new(),
             state: vec![BaseDir::Shared(dir.path().join("missing"))],
             runtime: Vec::new(),
         };

@@ -1,8 +1,8 @@
 //! What people do to a session that they do not mean to touch.
 
-use crate::faults::staging::Scene;
-use crate::harness::{Key, PATIENCE};
-use nix::sys::signal::Signal::SIGINT;
+use crate::faults::staging::{OOMPH, Scene};
+use crate::harness::{Key, PATIENCE, processes, wait_until};
+use nix::sys::signal::Signal::{SIGINT, SIGKILL};
 use oomph::event::Exit;
 
 /// Lines that were meant for a shell, an editor or a colleague.
@@ -43,4 +43,57 @@ fn fault_83_a_line_for_another_window_ends_nothing() {
     training.make("go");
     training.finish(Exit::Code(0));
     assert_eq!(training.runs(), 1);
+}
+
+/// The user's last logout removes the directory of the sockets; another login has no variable that
+/// says where it was.
+#[test]
+fn fault_86_a_session_whose_directory_is_removed_is_found_from_anywhere() {
+    let scene = Scene::new();
+    let runtime = scene.path("run");
+    std::fs::create_dir(&runtime).expect("a directory");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&runtime, mode).expect("a mode");
+    let scene = scene.env("XDG_RUNTIME_DIR", runtime.display().to_string());
+    let mut training = scene.headless(&["touch:ready", "until:go"]);
+    training.file("ready");
+    std::fs::remove_dir_all(&runtime).expect("removed");
+    let keeper = i64::from(training.keeper().as_raw());
+    wait_until("it is listed again, and answers", PATIENCE, || {
+        let listed = std::process::Command::new(OOMPH)
+            .args(["ls", "--json"])
+            .env_clear()
+            .env("HOME", training.place.path())
+            .output()
+            .expect("oomph runs");
+        let sessions: Vec<serde_json::Value> =
+            serde_json::from_slice(&listed.stdout).expect("a list");
+        let mut sessions = sessions.iter();
+        sessions.any(|session| session["keeper"] == keeper && session["state"] == "running")
+    });
+    training.go();
+    training.finish(Exit::Code(0));
+    assert!(training.notes().contains("was removed; using"));
+}
+
+/// No probe, no NVML: nothing comes in, and nothing is asked for it again and again.
+#[test]
+fn fault_87_a_front_without_any_source_rests() {
+    let blind = || Scene::new().option("--no-probe");
+    let mut training = blind().headless(&["touch:ready", "until:go"]);
+    training.file("ready");
+    training.go();
+    training.finish(Exit::Code(0));
+    let mut training = blind().screen(&["shout", "until:go", "touch:ended"]);
+    training.terminal().wait_for("<<HERE>>", PATIENCE);
+    training.rests(training.front());
+    training.signal_front(SIGKILL);
+    let headless = training.find("another front", |pid| {
+        processes::command_line(pid).starts_with("oomph __headless")
+    });
+    training.wait_note("continues without a screen");
+    training.rests(headless);
+    training.make("go");
+    training.file("ended");
+    training.marker().wait_gone(PATIENCE);
 }

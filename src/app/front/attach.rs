@@ -138,7 +138,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
             // A driver's library may be what the front before died of.
             Arrival::Headless(HeadlessFront::Replaces) => false,
         };
-    let nvml = asks_nvml.then(|| setup::watch_nvml(handover.interval, clock, events_in));
+    let nvml = asks_nvml.then(|| setup::watch_nvml(handover.interval, clock, events_in.clone()));
     let settings = config::read(&handover.command.cwd);
     let (inputs, problems) = SessionInputs::again(handover.surroundings.clone(), &settings);
     notes.extend(problems);
@@ -153,6 +153,9 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         link: Link::new(role, place.keeper, environment, &handover),
         policy: policy::chosen(handover.on_oom, has_person, &handover.auto),
         session: Session::new(clock, recorder, inputs, handover),
+        events: events_in,
+        looked: clock.now(),
+        unreachable: false,
     };
     match state {
         Some(state) => front.session.state = state,

@@ -7,9 +7,11 @@ use crate::app::link::{Departure, Role, SessionPhase};
 use crate::app::signals::{SignalAction, Signals, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::Exit;
+use crate::session::{self, BaseDirs};
 use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
 use nix::sys::signal::Signal;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long the keeper may take to take our last order.
@@ -154,10 +156,10 @@ pub(super) async fn wait_behind(
                 let socket = socket.as_deref().filter(|_| !front.link.is_orphaned());
                 match (front.link.rules.action(received.signal, from_training), socket) {
                     (SignalAction::Forward, Some(socket)) => {
-                        let _ = supervise::pass_on(socket, Call::Forward(received.signal as i32));
+                        pass_on(socket, front.session.id(), Call::Forward(received.signal as i32));
                     }
                     (SignalAction::Stop, Some(socket)) => {
-                        let _ = supervise::pass_on(socket, Call::Stop);
+                        pass_on(socket, front.session.id(), Call::Stop);
                     }
                     (SignalAction::Forward, None) => {
                         front.link.order(KeeperOrder::Forward(received.signal as i32));
@@ -167,5 +169,17 @@ pub(super) async fn wait_behind(
                 }
             }
         }
+    }
+}
+
+/// Says something to the session's keeper, wherever it listens by now.
+fn pass_on(socket: &Path, id: &str, what: Call) {
+    if supervise::pass_on(socket, what).is_ok() {
+        return;
+    }
+    let found = session::find(&BaseDirs::of_this_user());
+    if let Some(found) = found.iter().find(|found| found.id == id) {
+        // Nobody there either: then nobody can be told.
+        let _ = supervise::pass_on(&found.socket(), what);
     }
 }

@@ -34,6 +34,8 @@ pub(super) async fn run(
     mut guard: SessionGuard,
 ) -> anyhow::Result<Ending> {
     let ending = front.follow(&mut sources).await;
+    // It may have been removed and made elsewhere.
+    guard.directories.runtime = front.session.handover.directories().runtime;
     guard.released = front.link.departure != Departure::Ended;
     match front.link.departure {
         Departure::Ended => front.finish_keeper(&mut sources.reports).await,

@@ -17,13 +17,12 @@ use crate::app::{RunOptions, torch};
 use crate::command::Word;
 use crate::config;
 use crate::event::{Clock, Level, NvmlState, SessionStarted, What};
-use crate::session::{self, BaseDirs, Directories, SessionFile};
+use crate::session::{BaseDirs, Directories};
 use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
 use crate::units::RunNumber;
 use anyhow::Context;
 use jiff::Zoned;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::SystemTime;
 use tokio::sync::mpsc;
 
@@ -127,15 +126,19 @@ pub(super) fn start(
         command: command.clone(),
         chosen: Default::default(),
         baselines: BTreeMap::new(),
+        log: log.as_deref().map(Word::from),
     };
     let nvml = options
         .nvml
-        .then(|| setup::watch_nvml(options.interval, clock, events_in));
+        .then(|| setup::watch_nvml(options.interval, clock, events_in.clone()));
     let mut front = Front {
         display: Display::new(mode, theme),
         link: Link::new(Role::First, keeper, environment, &handover),
         session: Session::new(clock, recorder, inputs, handover),
         policy,
+        events: events_in,
+        looked: clock.now(),
+        unreachable: false,
     };
     front.be_found(&directories, log.as_deref());
     front.session.record(What::SessionStarted(header));
@@ -156,40 +159,4 @@ pub(super) fn start(
         released: false,
     };
     Ok((front, sources, guard))
-}
-
-impl Front {
-    /// Makes the session one that can be found and attached to, and clears away what dead ones left.
-    fn be_found(&mut self, directories: &Directories, log: Option<&Path>) {
-        self.link.hand_over(&self.session.handover);
-        let Some((directory, socket)) = directories
-            .runtime
-            .as_ref()
-            .zip(directories.keeper_socket())
-        else {
-            return;
-        };
-        self.link
-            .order(KeeperOrder::Listen(Word::from(socket.as_path())));
-        let recording = self.session.handover.recording().map(Path::to_path_buf);
-        let card = SessionFile::of(
-            &directories.id,
-            self.link.keeper_pid(),
-            log,
-            recording.as_deref(),
-        );
-        if let Err(error) = card.write(directory) {
-            self.session.note(
-                Level::Warning,
-                format!(
-                    "`oomph ls` will not show this session: cannot write to {} ({error})",
-                    directory.display()
-                ),
-            );
-        }
-        // In its own time: there may be many, on a slow disk.
-        let _ = std::thread::Builder::new()
-            .name("clearing".into())
-            .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
-    }
 }

@@ -40,6 +40,7 @@ impl Front {
             self.display.next_frame(),
             self.display.prompt_due(),
             self.display.leave_due(),
+            Some(self.look_due()),
         ]
         .into_iter()
         .flatten()
@@ -60,6 +61,7 @@ impl Front {
         self.decide_when_known(now);
         self.pass_gate(now);
         self.unpark();
+        self.stay_reachable(now);
         if self.display.takes_leave(now) {
             self.quit(false);
         }

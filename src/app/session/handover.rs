@@ -51,6 +51,9 @@ pub(in crate::app) struct HandoverState {
     pub command: CommandLine,
     /// The remedies that made it, in words, and the peak that was predicted for it.
     pub chosen: (Vec<String>, Option<Bytes>),
+    /// The keeper's log of the output, where one is kept.
+    #[serde(default)]
+    pub log: Option<Word>,
     /// Use of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }

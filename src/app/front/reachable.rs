@@ -1,0 +1,135 @@
+//! A session stays one that can be found: its directory of sockets may be removed under it (logind
+//! does so at the user's last logout), and is made again, there or where there is a place for it.
+
+use super::Front;
+use crate::app::link::ProbeSetup;
+use crate::collect::probe_socket;
+use crate::command::Word;
+use crate::event::Level;
+use crate::probe;
+use crate::session::{self, BaseDirs, Directories, SessionFile};
+use crate::supervise::KeeperOrder;
+use crate::units::Moment;
+use std::path::Path;
+use std::time::Duration;
+
+/// Between two looks at whether the socket is there.
+const LOOK: Duration = Duration::from_secs(5);
+/// However much shorter waits are in tests: the keeper needs a moment to listen.
+const AT_LEAST: Duration = Duration::from_millis(500);
+
+impl Front {
+    /// Makes the session one that can be found and attached to, and clears away what dead ones left.
+    pub(super) fn be_found(&mut self, directories: &Directories, log: Option<&Path>) {
+        self.link.hand_over(&self.session.handover);
+        let Some((directory, socket)) = directories
+            .runtime
+            .as_ref()
+            .zip(directories.keeper_socket())
+        else {
+            return;
+        };
+        self.link
+            .order(KeeperOrder::Listen(Word::from(socket.as_path())));
+        let recording = self.session.handover.recording().map(Path::to_path_buf);
+        let card = SessionFile::of(
+            &directories.id,
+            self.link.keeper_pid(),
+            log,
+            recording.as_deref(),
+        );
+        if let Err(error) = card.write(directory) {
+            self.session.note(
+                Level::Warning,
+                format!(
+                    "`oomph ls` will not show this session: cannot write to {} ({error})",
+                    directory.display()
+                ),
+            );
+        }
+        // In its own time: there may be many, on a slow disk.
+        let _ = std::thread::Builder::new()
+            .name("clearing".into())
+            .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
+    }
+
+    /// When to look next.
+    pub(super) fn look_due(&self) -> Moment {
+        let pause = (LOOK / self.session.handover.scaled.max(1)).max(AT_LEAST);
+        self.looked + pause
+    }
+
+    /// Makes the directory and what is in it again, where it was removed.
+    pub(super) fn stay_reachable(&mut self, now: Moment) {
+        if now < self.look_due() || self.link.is_orphaned() {
+            return;
+        }
+        self.looked = now;
+        let mut directories = self.session.handover.directories();
+        let (Some(before), Some(socket)) = (&directories.runtime, directories.keeper_socket())
+        else {
+            return;
+        };
+        if socket.symlink_metadata().is_ok() {
+            return;
+        }
+        let again = directories.make_runtime_again(&BaseDirs::of_this_user());
+        let words = match &again {
+            Ok(place) if place == before => {
+                format!("{} was removed and made again", before.display())
+            }
+            Ok(place) => format!(
+                "{} was removed; using {}",
+                before.display(),
+                place.display()
+            ),
+            Err(why) => {
+                let words = format!(
+                    "nobody can attach to this session: {} was removed and {why}",
+                    before.display()
+                );
+                if !std::mem::replace(&mut self.unreachable, true) {
+                    self.session.note(Level::Warning, words);
+                }
+                return;
+            }
+        };
+        self.unreachable = false;
+        self.session.note(Level::Warning, words);
+        directories.runtime = again.ok();
+        self.session.handover.runtime = directories.runtime.as_deref().map(Word::from);
+        self.renew_probe(&directories);
+        let log = self
+            .session
+            .handover
+            .log
+            .as_ref()
+            .map(|word| word.0.clone());
+        self.be_found(&directories, log.as_deref().map(Path::new));
+    }
+
+    /// Running processes are connected and notice nothing; those that start later find it again.
+    fn renew_probe(&mut self, directories: &Directories) {
+        let place = directories
+            .runtime
+            .as_deref()
+            .zip(directories.probe_socket());
+        let Some((directory, socket)) = place.filter(|_| self.session.handover.probe) else {
+            return;
+        };
+        let installed = probe::install(directory).map_err(|error| error.to_string());
+        let bound = probe_socket::take_over(&socket).map_err(|error| error.to_string());
+        match installed.and(bound) {
+            Ok(listener) => {
+                let serve = probe_socket::serve(listener, self.session.clock, self.events.clone());
+                tokio::spawn(serve);
+                self.link
+                    .use_probe(ProbeSetup::found(&self.session.handover));
+            }
+            Err(error) => self.session.note(
+                Level::Warning,
+                format!("further processes of the training have no probe: {error}"),
+            ),
+        }
+    }
+}
