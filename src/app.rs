@@ -131,6 +131,13 @@ pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
         eprintln!("oomph: {missing}");
         return Ok(Ending::Code(missing.status()));
     }
+    if let Some(lack) = supervise::lacking() {
+        // The training does not depend on us.
+        eprintln!("oomph: {lack}; running the command without oomph");
+        let missing = supervise::become_command(&options.command);
+        eprintln!("oomph: {missing}");
+        return Ok(Ending::Code(missing.status()));
+    }
     front::run_to_end(options, None)
 }
 

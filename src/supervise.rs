@@ -26,6 +26,7 @@
 //! became of it. The relaunch gate is the app's.
 
 mod aftermath;
+mod bare;
 mod call;
 mod exit;
 mod front;
@@ -43,6 +44,7 @@ mod terminal;
 mod wire;
 
 pub use aftermath::clear_up;
+pub use bare::{become_command, lacking};
 pub use call::{KeeperAnswers, look, pass_on};
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};

@@ -141,12 +141,18 @@ fn fault_55_no_home_and_no_place_for_anything() {
 /// However few descriptors or however little memory there is: the training runs, or 125 and why.
 #[test]
 fn fault_56_too_few_descriptors_and_too_little_memory() {
-    let limits = (3..24).step_by(2).map(|n| format!("ulimit -n {n}"));
-    let limits = limits.chain(
-        (1..14)
-            .step_by(2)
-            .map(|n| format!("ulimit -v {}", n * 20_000)),
-    );
+    // Below this the loader itself cannot open the libraries.
+    for n in (5..40).step_by(3) {
+        let limit = format!("ulimit -n {n}");
+        let mut training = Scene::new().before(&limit).headless(&["shout", "exit:6"]);
+        let exit = training.exit();
+        let said = String::from_utf8_lossy(&training.output().1).into_owned();
+        assert_eq!(exit, Exit::Code(6), "{limit}: {said}");
+        assert_eq!(training.output().0, b"\r\n<<HERE>>\r\n", "{limit}: {said}");
+        training.check();
+    }
+    let limits = (1..14).step_by(2);
+    let limits = limits.map(|n| format!("ulimit -v {}", n * 20_000));
     let mut ran = 0;
     for limit in limits {
         let scene = Scene::new().before(&limit);
@@ -169,6 +175,22 @@ fn fault_56_too_few_descriptors_and_too_little_memory() {
         training.check();
     }
     assert!(ran > 3, "{ran}");
+}
+
+/// A job that is queued again is started with the same words.
+#[test]
+fn fault_88_a_recording_that_is_there_holds_nobody_up() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("rec.jsonl"), "of the first time\n").expect("a file");
+    std::fs::write(scene.path("rec-2.jsonl"), "of the second\n").expect("a file");
+    let mut training = scene.headless(&["say:trained", "exit:6"]);
+    training.finish(Exit::Code(6));
+    let said = String::from_utf8_lossy(&training.output().1).into_owned();
+    assert!(said.contains("rec-3.jsonl"), "{said}");
+    let kept = std::fs::read_to_string(training.path("rec.jsonl")).expect("a file");
+    assert_eq!(kept, "of the first time\n");
+    let third = std::fs::read_to_string(training.path("rec-3.jsonl")).expect("a recording");
+    assert!(third.contains("session_started"), "{third}");
 }
 
 #[test]

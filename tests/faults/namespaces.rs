@@ -1,7 +1,7 @@
 //! Faults that need a process namespace: where the kernel gives an ordinary user none, these tests
 //! say so and nothing is shown by them; `TABLE.md` names the unit tests of the same rules.
 
-use crate::faults::staging::{OOMPH, trainer};
+use crate::faults::staging::{OOMPH, Scene, trainer};
 use std::process::{Command, Output, Stdio};
 
 /// Runs a script as the first processes of a namespace of its own; `None` where there is none.
@@ -58,4 +58,23 @@ fn fault_60_a_number_that_another_process_has_by_now() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn fault_56_without_proc_the_command_runs_without_oomph() {
+    let scene = Scene::new();
+    let script = "mount -t tmpfs none /proc && exec \"$@\"";
+    let words = ["sh", "-c", script, "sh", OOMPH, "--no-nvml", "NAME=value"];
+    let argv = [
+        &words[..],
+        &["sh", "-c", "echo trained; test $NAME = value && exit 6"],
+    ]
+    .concat();
+    let Some(done) = in_namespace(&argv, scene.place.path()) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.stdout, b"trained\n", "{said}");
+    assert_eq!(done.status.code(), Some(6), "{said}");
+    assert!(said.contains("running the command without oomph"), "{said}");
 }

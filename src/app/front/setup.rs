@@ -76,6 +76,37 @@ pub(super) fn record(
     }
 }
 
+/// Where to record, if the name that was given is taken: a job that is queued again is started with
+/// the same words, and is not to fail for them. The name with a number, and what to say of it.
+pub(super) fn untaken(recording: &Recording) -> (Recording, Option<String>) {
+    let Recording::To(path) = recording else {
+        return (recording.clone(), None);
+    };
+    let is_taken =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() > 0);
+    if !is_taken(path) || refuse_own_output(path).is_err() {
+        return (recording.clone(), None);
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path
+        .extension()
+        .map(|ext| format!(".{}", ext.to_string_lossy()));
+    let numbered = |n: u32| {
+        path.with_file_name(format!(
+            "{stem}-{n}{}",
+            extension.as_deref().unwrap_or_default()
+        ))
+    };
+    let free = (2..).map(numbered).find(|path| !is_taken(path));
+    let free = free.unwrap_or_else(|| path.clone());
+    let words = format!(
+        "--record {}: it exists already; recording to {}",
+        path.display(),
+        free.display()
+    );
+    (Recording::To(free), Some(words))
+}
+
 /// The program's own output is no place for the recording, though the shell has just made it empty.
 fn refuse_own_output(path: &Path) -> anyhow::Result<()> {
     let Ok(named) = std::fs::metadata(path) else {

@@ -47,7 +47,8 @@ pub(super) fn start(
     let directories =
         Directories::create(program, Zoned::now().datetime(), &BaseDirs::of_this_user());
     let mut notes = directories.notes.clone();
-    let recorder = setup::record(&options.recording, &directories, &mut notes)?;
+    let (recording, renamed) = setup::untaken(&options.recording);
+    let recorder = setup::record(&recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
     let socket = options
         .probe
@@ -57,7 +58,7 @@ pub(super) fn start(
     let (environment, problem) = ProbeSetup::prepare(&options, &directories.id, place);
     notes.extend(problem);
 
-    let log = setup::output_log(&options.recording, &directories);
+    let log = setup::output_log(&recording, &directories);
     let (keeper, reports) = Keeper::start(&Setup {
         log: log.clone(),
         io: match mode {
@@ -144,6 +145,10 @@ pub(super) fn start(
     front.session.record(What::SessionStarted(header));
     if !options.nvml {
         front.session.record(What::Nvml(NvmlState::Off));
+    }
+    if let Some(words) = renamed {
+        notes.push(words.clone());
+        front.display.say(words);
     }
     for text in notes {
         front.session.note(Level::Warning, text);
