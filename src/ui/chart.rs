@@ -25,8 +25,8 @@ pub(super) use window::{TimeView, Window};
 
 use super::canvas::Canvas;
 use super::figures::Figures;
-use super::theme::{Theme, Tone};
-use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
+use super::theme::{Glyphs, Tone};
+use crate::state::{DeviceState, Run, SeriesBucket, State};
 use crate::units::{Bytes, Moment, Uuid};
 use plot::{Plot, Stroke};
 use ratatui::layout::Rect;
@@ -54,7 +54,7 @@ impl Height {
 }
 
 /// For how long a peak of what is allocated counts as now.
-pub(super) const RECENT: Duration = Duration::from_secs(5);
+const RECENT: Duration = Duration::from_secs(5);
 
 /// An earlier run's curve: the hue that no other curve of the chart has.
 pub(super) const COMPARED: Tone = Tone::OtherProcesses;
@@ -62,75 +62,51 @@ pub(super) const COMPARED: Tone = Tone::OtherProcesses;
 /// Below this width the labels at the right end are left out: the line of headroom has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
 
-/// What the chart draws, read from the state once a frame.
-struct Curves {
-    allocated: Vec<Option<SeriesBucket>>,
-    reserved: Vec<Option<SeriesBucket>>,
-    used: Vec<Option<SeriesBucket>>,
-    latest: Latest,
+/// A quantity of the device over the chart's stretch of time.
+struct Curve {
+    name: &'static str,
+    tone: Tone,
+    columns: Vec<Option<SeriesBucket>>,
+    /// The figure at its right end; a curve that has ended has none.
+    latest: Option<Bytes>,
 }
 
-/// The figures at the right end of the curves; a curve that has ended has none.
-struct Latest {
-    allocated: Option<Bytes>,
-    reserved: Option<Bytes>,
-    used: Option<Bytes>,
-}
-
-impl Latest {
-    /// At `at`. Of what is allocated, the most of the seconds before: within a step it goes up and
-    /// down several times a second, and a figure that did the same could not be read.
-    fn of(state: &State, device: &DeviceState, at: Moment) -> Latest {
-        let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
-        // What the run before held is no figure of the one that is shown.
-        let mut begun = state.runs.iter().rev().map(|run| run.started);
-        let since = begun.find(|begun| *begun <= at);
-        let since = since.map_or(recent, |begun| begun.max(recent));
-        let allocated = device.allocated.value_at(at);
-        Latest {
-            allocated: allocated.and_then(|_| device.allocated.max_between(since, at)),
-            reserved: device.reserved.value_at(at),
-            used: device.used.value_at(at),
-        }
-    }
-}
-
-impl Curves {
-    /// Of the part `known` of the chart's stretch that ends at `until`.
-    fn of(state: &State, device: &DeviceState, known: &Window, until: Moment) -> Curves {
-        let columns = |series: &Series| series.columns(known.from, known.to, known.columns.into());
-        Curves {
-            allocated: columns(&device.allocated),
-            reserved: columns(&device.reserved),
-            used: columns(&device.used),
-            latest: Latest::of(state, device, until.min(known.to)),
-        }
-    }
-
-    /// The figures are those of a column: the cursor stands there.
+impl Curve {
+    /// The figure becomes that of a column: the cursor stands there.
     fn point_at(&mut self, column: u16) {
-        let most = |columns: &[Option<SeriesBucket>]| {
-            let bucket = columns.get(usize::from(column)).copied().flatten();
-            bucket.map(|bucket| bucket.max)
-        };
-        self.latest = Latest {
-            allocated: most(&self.allocated),
-            reserved: most(&self.reserved),
-            used: most(&self.used),
-        };
+        let bucket = self.columns.get(usize::from(column)).copied().flatten();
+        self.latest = bucket.map(|bucket| bucket.max);
     }
+}
 
-    fn most(&self) -> Option<Bytes> {
-        [&self.allocated, &self.reserved, &self.used]
-            .into_iter()
-            .flatten()
-            .filter_map(|bucket| bucket.map(|bucket| bucket.max))
-            .max()
-    }
+/// What the device uses, what is reserved of that, and what is allocated of that, in the part
+/// `known` of the chart's stretch, which ends at `until`.
+fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) -> [Curve; 3] {
+    let at = until.min(known.to);
+    [
+        ("device", Tone::Used, &device.used),
+        ("reserved", Tone::Reserved, &device.reserved),
+        ("allocated", Tone::Allocated, &device.allocated),
+    ]
+    .map(|(name, tone, series)| Curve {
+        name,
+        tone,
+        columns: series.columns(known.from, known.to, known.columns.into()),
+        // Within a step what is allocated goes up and down several times a second; a figure that
+        // did the same could not be read.
+        latest: match (series.value_at(at), tone) {
+            (Some(_), Tone::Allocated) => series.max_between(recent(state, at), at),
+            (latest, _) => latest,
+        },
+    })
+}
 
-    fn knows_the_allocator(&self) -> bool {
-        self.allocated.iter().any(Option::is_some)
-    }
+/// From when on a peak counts as now at `at`. What the run before held is no figure of this one.
+pub(super) fn recent(state: &State, at: Moment) -> Moment {
+    let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+    let mut begun = state.runs.iter().rev().map(|run| run.started);
+    let begun = begun.find(|begun| *begun <= at);
+    begun.map_or(recent, |begun| begun.max(recent))
 }
 
 /// What the user chose to see of a device's memory.
@@ -175,10 +151,10 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     // came after the chart was held is not shown.
     let until = time.seen_until(state.now);
     let known = window.until(until);
-    let mut curves = Curves::of(state, device, &known, until);
+    let mut curves = curves(state, device, &known, until);
     let cursor = time.cursor().and_then(|at| known.column(at));
     if let Some(column) = cursor {
-        curves.point_at(column);
+        curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
     let laid_over = choice.compared.map(|run| Overlay {
         name: format!("run {}", run.number),
@@ -197,7 +173,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     let rules = rules_of(state, device, top);
     for rule in &rules {
         let from = rule.since.map_or(0, |since| known.first_column(since));
-        drawn.rule(from, rule.at, rule.tone(), rule.glyph(theme));
+        drawn.rule(from, rule.at, rule.tone, (rule.glyph)(theme.glyphs));
     }
     let epochs = epochs::shown(state, &known);
     epochs::draw_names(&mut drawn.canvas, &epochs, &known);
@@ -228,7 +204,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         };
         let figures = Figures::of(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
-        let labels = legend::labels(&curves.latest, &rules, overlay);
+        let labels = legend::labels(&curves, &rules, overlay);
         legend::draw(&mut canvas.at(gutter), labels, &scale, figures);
     }
 }
@@ -250,45 +226,14 @@ impl Overlay {
     }
 }
 
-/// What a rule stands at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RuleKind {
-    Capacity,
-    Limit,
-    Predicted,
-}
-
 /// A rule of the chart.
 struct ChartRule {
     at: Bytes,
-    mark: RuleKind,
+    name: &'static str,
+    tone: Tone,
+    glyph: fn(&Glyphs) -> &'static str,
     /// From when on it holds; `None` for always.
     since: Option<Moment>,
-}
-
-impl ChartRule {
-    fn name(&self) -> &'static str {
-        match self.mark {
-            RuleKind::Capacity => "capacity",
-            RuleKind::Limit => "limit",
-            RuleKind::Predicted => "predicted",
-        }
-    }
-
-    fn tone(&self) -> Tone {
-        match self.mark {
-            RuleKind::Capacity => Tone::Capacity,
-            RuleKind::Limit => Tone::Limit,
-            RuleKind::Predicted => Tone::Predicted,
-        }
-    }
-
-    fn glyph(&self, theme: &Theme) -> &'static str {
-        match self.mark {
-            RuleKind::Capacity | RuleKind::Limit => theme.glyphs.dots,
-            RuleKind::Predicted => theme.glyphs.sparse_dots,
-        }
-    }
 }
 
 /// The rules that lie on the chart, the weightiest first.
@@ -300,36 +245,45 @@ fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<ChartRule> {
         .filter(|run| run.ranks.iter().all(|rank| here(rank.device.as_ref())));
     let predicted = run.and_then(|run| run.predicted_peak);
     let begun = run.map(|run| run.started);
+    const DOTS: fn(&Glyphs) -> &'static str = |glyphs| glyphs.dots;
+    const SPARSE: fn(&Glyphs) -> &'static str = |glyphs| glyphs.sparse_dots;
     [
-        (device.capacity, RuleKind::Capacity, None),
-        (device.limit, RuleKind::Limit, None),
-        (predicted, RuleKind::Predicted, begun),
+        (device.capacity, "capacity", Tone::Capacity, DOTS, None),
+        (device.limit, "limit", Tone::Limit, DOTS, None),
+        (predicted, "predicted", Tone::Predicted, SPARSE, begun),
     ]
     .into_iter()
-    .filter_map(|(at, mark, since)| {
-        let at = at.filter(|at| *at <= top)?;
-        Some(ChartRule { at, mark, since })
+    .filter_map(|(at, name, tone, glyph, since)| {
+        Some(ChartRule {
+            at: at.filter(|at| *at <= top)?,
+            name,
+            tone,
+            glyph,
+            since,
+        })
     })
     .collect()
 }
 
-fn top_of(device: &DeviceState, curves: &Curves, height: Height) -> Bytes {
+fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
+    let buckets = curves.iter().flat_map(|curve| &curve.columns).flatten();
+    let most = buckets.map(|bucket| bucket.max).max();
     // Room above the highest curve, so that it is not mistaken for a rule.
-    let of_data = || curves.most().map_or(Bytes::gib(1), |most| most.scale(1.15));
+    let of_data = most.map_or(Bytes::gib(1), |most| most.scale(1.15));
     match height {
-        Height::Capacity => device.capacity.unwrap_or_else(of_data),
+        Height::Capacity => device.capacity.unwrap_or(of_data),
         // Above the capacity there is nothing: its rule stays the highest.
-        Height::Data => of_data().min(device.capacity.unwrap_or(Bytes(u64::MAX))),
+        Height::Data => of_data.min(device.capacity.unwrap_or(Bytes(u64::MAX))),
     }
 }
 
-fn draw_curves(plot: &mut Plot, curves: &Curves) {
-    if curves.knows_the_allocator() {
-        plot.fill_below(&curves.allocated, Tone::Allocated, Tone::AllocatedBand);
-        plot.line(&curves.used, Tone::Used, Stroke::Dashed);
-        plot.line(&curves.reserved, Tone::Reserved, Stroke::Solid);
+fn draw_curves(plot: &mut Plot, [used, reserved, allocated]: &[Curve; 3]) {
+    if allocated.columns.iter().any(Option::is_some) {
+        plot.fill_below(&allocated.columns, allocated.tone, Tone::AllocatedBand);
+        plot.line(&used.columns, used.tone, Stroke::Dashed);
+        plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
     } else {
         // Without the allocator's figures the device's own are what there is to see.
-        plot.fill_below(&curves.used, Tone::NonPytorch, Tone::Free);
+        plot.fill_below(&used.columns, Tone::NonPytorch, Tone::Free);
     }
 }

@@ -2,7 +2,7 @@
 //! or as near to it as the others allow.
 
 use super::scale::Scale;
-use super::{COMPARED, ChartRule, Latest};
+use super::{COMPARED, ChartRule, Curve};
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::Figures;
 use crate::ui::theme::Tone;
@@ -18,40 +18,36 @@ pub(super) struct Label {
     tone: Tone,
 }
 
-/// The labels of rules and curves.
+/// The labels of rules and curves; of two at one height the one named first stands above.
 pub(super) fn labels(
-    latest: &Latest,
+    curves: &[Curve],
     rules: &[ChartRule],
     compared: Option<(String, Bytes)>,
 ) -> Vec<Label> {
-    let mut labels: Vec<Label> = rules
+    let rules = rules
         .iter()
-        .map(|rule| Label {
-            at: rule.at,
-            name: rule.name().into(),
-            tone: rule.tone(),
+        .map(|rule| (rule.name, Some(rule.at), rule.tone));
+    let curves = curves
+        .iter()
+        .map(|curve| (curve.name, curve.latest, curve.tone));
+    let named = rules.chain(curves).filter_map(|(name, at, tone)| {
+        let name = name.into();
+        Some(Label {
+            at: at?,
+            name,
+            tone,
         })
-        .collect();
-    for (at, name, tone) in [
-        (latest.used, "device", Tone::Used),
-        (latest.reserved, "reserved", Tone::Reserved),
-        (latest.allocated, "allocated", Tone::Allocated),
-    ] {
-        if let Some(at) = at {
-            let name = name.into();
-            labels.push(Label { at, name, tone });
-        }
-    }
-    if let Some((name, at)) = compared {
-        let (name, tone) = (name.into(), COMPARED);
-        labels.push(Label { at, name, tone });
-    }
-    labels
+    });
+    let compared = compared.map(|(name, at)| Label {
+        at,
+        name: name.into(),
+        tone: COMPARED,
+    });
+    named.chain(compared).collect()
 }
 
 /// Draws the labels beside the plot's rows.
 pub(super) fn draw(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
-    // Stable: of two on one height the one named first stands above.
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
     for (label, row) in labels.iter().zip(apart(&wished, canvas.area.height)) {

@@ -7,14 +7,14 @@ pub(crate) use bar::draw as draw_bar;
 
 use crate::state::{Breakdown, DeviceState, RunOutcome, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::chart::RECENT;
+use crate::ui::chart::recent;
 use crate::ui::figures::Figures;
 use crate::ui::list::ListScroll;
 use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Glyphs, Theme, Tone};
 use crate::ui::view::View;
-use crate::units::{Bytes, Moment};
+use crate::units::Bytes;
 use ratatui::layout::Rect;
 
 /// Rows of bar, list and sum, without the title.
@@ -80,11 +80,11 @@ pub(crate) fn shown(state: &State, device: &DeviceState) -> (Breakdown, Breakdow
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
     let mut breakdown = device.breakdown(state);
-    let since = Moment(state.now.0.saturating_sub(RECENT.as_micros() as u64));
-    let begun = state.run().map_or(since, |run| run.started.max(since));
     if let (Some(reserved), Some(peak)) = (
         device.reserved.current(),
-        device.allocated.max_between(begun, state.now),
+        device
+            .allocated
+            .max_between(recent(state, state.now), state.now),
     ) && breakdown.activations_and_other.is_some()
     {
         let peak = peak.min(reserved);
