@@ -194,6 +194,19 @@ impl SourceLine {
         let name = self.file.rsplit('/').next().unwrap_or_default();
         format!("{name}:{}", self.line)
     }
+
+    /// `train.py:88 forward → modeling_gpt2.py:240 mlp`: the program's line, and the library's in
+    /// which it allocated.
+    pub fn path_to(&self, inside: Option<&SourceLine>, arrow: &str) -> String {
+        let of = |line: &SourceLine| {
+            let text = format!("{} {}", line.place(), line.function);
+            text.trim_end().to_string()
+        };
+        match inside {
+            Some(inside) => format!("{} {arrow} {}", of(self), of(inside)),
+            None => of(self),
+        }
+    }
 }
 
 /// Bytes held at an OOM by what one line of the program allocated.

@@ -3,12 +3,10 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::{Certainty, Finding};
-use crate::event::{GrowingLine, LineUsage, MemoryKind, SourceLine, Structure};
+use crate::event::{GrowingLine, LineUsage, MemoryKind, Structure};
 use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
-use std::fmt::Write;
-use std::path::Path;
 
 /// Of the out-of-memories beside the one that matters, how many are listed.
 const LISTED: usize = 20;
@@ -18,23 +16,19 @@ const HOLDERS: usize = 10;
 
 /// The explanation, each line with its newline.
 pub fn text(explanation: &Explanation) -> String {
-    let mut out = String::new();
+    let mut out = Lines::default();
     let source = explanation.source;
     let Some(chosen) = decisive(explanation.ooms) else {
-        let _ = match explanation.length {
-            Some(0) => writeln!(out, "{source} is empty: no OOM to explain."),
-            Some(length) => writeln!(out, "No OOM found in {source} ({}).", Bytes(length)),
-            None => writeln!(out, "No OOM in the recording {source}."),
+        return match explanation.length {
+            Some(0) => format!("{source} is empty: no OOM to explain.\n"),
+            Some(length) => format!("No OOM found in {source} ({}).\n", Bytes(length)),
+            None => format!("No OOM in the recording {source}.\n"),
         };
-        return out;
     };
     let oom = &explanation.ooms[chosen];
-    line(
-        &mut out,
-        format!("Out of memory in {source}: {}.", place(oom)),
-    );
+    out.line(format!("Out of memory in {source}: {}.", place(oom)));
     if let Some((_, command)) = &oom.run {
-        line(&mut out, format!("  command: {command}"));
+        out.line(format!("  command: {command}"));
     }
     let mut shown = figures(&mut out, oom);
     for finding in &oom.findings {
@@ -43,12 +37,18 @@ pub fn text(explanation: &Explanation) -> String {
     holders(&mut out, oom);
     others(&mut out, explanation.ooms, chosen);
     remedies(&mut out, explanation);
-    out
+    out.0
 }
 
-fn line(out: &mut String, text: impl AsRef<str>) {
-    out.push_str(text.as_ref());
-    out.push('\n');
+/// Text that grows by whole lines.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, text: impl AsRef<str>) {
+        self.0.push_str(text.as_ref());
+        self.0.push('\n');
+    }
 }
 
 /// Who, where and with what end: "line 812, rank 3, device 0: PyTorch's CUDA allocator; it …".
@@ -78,7 +78,7 @@ fn place(oom: &Explained) -> String {
 }
 
 /// The incident's figures; answers with what it wrote.
-fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
+fn figures(out: &mut Lines, oom: &Explained) -> Vec<(String, Bytes)> {
     let incident = &oom.incident;
     let report = incident.report.as_ref();
     let segment = match oom.is_small_segment() {
@@ -99,7 +99,7 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
     let mut shown = Vec::new();
     for (name, bytes, note) in rows {
         if let Some(bytes) = bytes {
-            line(out, format!("  {name:<15} {bytes}{note}"));
+            out.line(format!("  {name:<15} {bytes}{note}"));
             shown.push((name.to_string(), bytes));
         }
     }
@@ -109,29 +109,26 @@ fn figures(out: &mut String, oom: &Explained) -> Vec<(String, Bytes)> {
             None => "unknown".into(),
         };
         let name = format!("process {}", other.pid);
-        line(out, format!("  {name:<15} {used}"));
+        out.line(format!("  {name:<15} {used}"));
     }
     shown
 }
 
 /// A finding, with those of its numbers that are not `shown` yet.
-fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
+fn cause(out: &mut Lines, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
     let sure = match finding.certainty {
         Certainty::Certain => "certain",
         Certainty::Likely => "likely",
         Certainty::Possible => "possible",
     };
-    out.push('\n');
-    line(
-        out,
-        format!(
-            "Cause ({sure}): {}. {}",
-            finding.cause.spec().title,
-            finding.headline
-        ),
-    );
+    out.line("");
+    out.line(format!(
+        "Cause ({sure}): {}. {}",
+        finding.cause.spec().title,
+        finding.headline
+    ));
     if !finding.explanation.is_empty() {
-        line(out, format!("  {}", finding.explanation));
+        out.line(format!("  {}", finding.explanation));
     }
     let mut numbers = Vec::new();
     for evidence in &finding.evidence {
@@ -142,59 +139,52 @@ fn cause(out: &mut String, finding: &Finding, shown: &mut Vec<(String, Bytes)>) 
         }
     }
     if !numbers.is_empty() {
-        line(out, format!("  Evidence: {}.", numbers.join(", ")));
+        out.line(format!("  Evidence: {}.", numbers.join(", ")));
     }
     for advice in &finding.advice {
-        line(out, format!("  - {advice}"));
+        out.line(format!("  - {advice}"));
     }
 }
 
 /// What held the memory, as the probe's observer saw it.
-fn holders(out: &mut String, oom: &Explained) {
+fn holders(out: &mut Lines, oom: &Explained) {
     let Some(record) = &oom.incident.record else {
         return;
     };
     if record.structure.is_none() && record.lines.is_empty() && record.growing.is_empty() {
         return;
     }
-    out.push_str("\nWhat used the memory:\n");
+    out.line("\nWhat used the memory:");
     if let Some(structure) = &record.structure {
-        line(
-            out,
-            format!("  {}", made_of(structure, record.sample.allocated)),
-        );
+        out.line(format!("  {}", made_of(structure, record.sample.allocated)));
     }
     for holding in record.lines.iter().take(HOLDERS) {
-        line(out, format!("  {}", held(holding)));
+        out.line(format!("  {}", held(holding)));
     }
     if let Some(more) = record.lines.get(HOLDERS..).filter(|more| !more.is_empty()) {
         let bytes: Bytes = more.iter().map(|holding| holding.bytes).sum();
-        line(out, format!("  {} more lines: {bytes}", more.len()));
+        out.line(format!("  {} more lines: {bytes}", more.len()));
     }
     growing(out, &record.growing);
 }
 
 /// The lines that hold more from step to step.
-fn growing(out: &mut String, lines: &[GrowingLine]) {
+fn growing(out: &mut Lines, lines: &[GrowingLine]) {
     let Some(GrowingLine {
         from_step, to_step, ..
     }) = lines.first()
     else {
         return;
     };
-    let _ = writeln!(
-        out,
+    out.line(format!(
         "\nGrowing allocations (steps {from_step} to {to_step}):"
-    );
+    ));
     for growing in lines {
-        let place = with_inside(&growing.line, growing.inside.as_ref());
-        line(
-            out,
-            format!(
-                "  {place}: +{} per step, {} by then",
-                growing.per_step, growing.bytes
-            ),
-        );
+        let place = growing.line.path_to(growing.inside.as_ref(), "→");
+        out.line(format!(
+            "  {place}: +{} per step, {} by then",
+            growing.per_step, growing.bytes
+        ));
     }
 }
 
@@ -221,27 +211,12 @@ fn held(holding: &LineUsage) -> String {
         Some(MemoryKind::OptimizerState) => " (optimizer state)",
         Some(MemoryKind::Unknown) | None => "",
     };
-    let place = with_inside(&holding.line, holding.inside.as_ref());
+    let place = holding.line.path_to(holding.inside.as_ref(), "→");
     format!("{place}: {} in {blocks}{kind}", holding.bytes)
 }
 
-/// The program's line, and the library's below it.
-fn with_inside(own: &SourceLine, inside: Option<&SourceLine>) -> String {
-    match inside {
-        Some(inside) => format!("{} → {}", source_line(own), source_line(inside)),
-        None => source_line(own),
-    }
-}
-
-fn source_line(at: &SourceLine) -> String {
-    let file = Path::new(&at.file).file_name();
-    let file = file.map_or(at.file.as_str().into(), |name| name.to_string_lossy());
-    let text = format!("{file}:{} {}", at.line, at.function);
-    text.trim_end().to_string()
-}
-
 /// The out-of-memories beside the one that matters.
-fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
+fn others(out: &mut Lines, ooms: &[Explained], chosen: usize) {
     let rest = || {
         (0..)
             .zip(ooms)
@@ -252,7 +227,7 @@ fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
     if count == 0 {
         return;
     }
-    let _ = writeln!(out, "\n{count} more:");
+    out.line(format!("\n{count} more:"));
     for oom in rest().take(LISTED) {
         let asked = oom.incident.requested();
         let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
@@ -260,27 +235,26 @@ fn others(out: &mut String, ooms: &[Explained], chosen: usize) {
         let cause = cause.map_or(String::new(), |finding| {
             format!("; {}", finding.cause.spec().title)
         });
-        line(out, format!("  {}{asked}{cause}", place(oom)));
+        out.line(format!("  {}{asked}{cause}", place(oom)));
     }
     if count > LISTED {
-        let _ = writeln!(
-            out,
+        out.line(format!(
             "  and {} more (--json has all of them)",
             count - LISTED
-        );
+        ));
     }
 }
 
-fn remedies(out: &mut String, explanation: &Explanation) {
+fn remedies(out: &mut Lines, explanation: &Explanation) {
     let Some((command, inputs)) = &explanation.command else {
         return;
     };
     let remedies = remedy::remedies(command, inputs);
     let offered = |remedy: &&remedy::Remedy| remedy.is_offered();
     if remedies.iter().any(|remedy| remedy.is_offered()) {
-        out.push_str("\nTo relaunch:\n");
+        out.line("\nTo relaunch:");
     } else {
-        out.push_str("\nNo remedy can be applied to this command:\n");
+        out.line("\nNo remedy can be applied to this command:");
     }
     for remedy in remedies.iter().filter(offered) {
         let facts: Vec<&str> = [&remedy.changes, &remedy.expectation.words, &remedy.cost]
@@ -288,13 +262,13 @@ fn remedies(out: &mut String, explanation: &Explanation) {
             .map(String::as_str)
             .filter(|fact| !fact.is_empty())
             .collect();
-        line(out, format!("  {} ({}):", remedy.title, facts.join("; ")));
+        out.line(format!("  {} ({}):", remedy.title, facts.join("; ")));
         let plan = Plan::of(command, &[remedy]);
-        line(out, format!("    {}", plan.command.shown()));
+        out.line(format!("    {}", plan.command.shown()));
     }
     for remedy in &remedies {
         if let Availability::NotOffered(reason) = &remedy.availability {
-            line(out, format!("  {}: not offered: {reason}", remedy.title));
+            out.line(format!("  {}: not offered: {reason}", remedy.title));
         }
     }
 }

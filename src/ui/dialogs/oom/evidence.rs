@@ -1,13 +1,12 @@
 //! The diagnosis as lines: briefly, or with all its evidence.
 
 use super::Page;
-use crate::event::{LineUsage, SourceLine};
+use crate::event::LineUsage;
 use crate::state::OomIncident;
 use crate::ui::figures::count;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
-use std::path::Path;
 
 /// Columns of the names of numbers.
 const NAME: u16 = 26;
@@ -68,7 +67,7 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         lines.push(StyledLine::of("where the allocation failed", Tone::Strong));
         for frame in stack {
             let mut line = StyledLine::of("  ", Tone::Text);
-            line.push(place(frame), Tone::Text)
+            line.push(frame.place(), Tone::Text)
                 .push(format!(" {}", frame.function), Tone::Dim);
             lines.push(line);
         }
@@ -140,21 +139,11 @@ fn held(page: Page, holding: &LineUsage) -> StyledLine {
             holding.bytes
         ),
     };
-    let mut place_of = format!("{} {}", place(&holding.line), holding.line.function);
-    if let Some(inside) = &holding.inside {
-        let arrow = page.theme.glyphs.arrow;
-        place_of.push_str(&format!(" {arrow} {} {}", place(inside), inside.function));
-    }
+    let inside = holding.inside.as_ref();
+    let place_of = holding.line.path_to(inside, page.theme.glyphs.arrow);
     let room = page.width.saturating_sub(held.chars().count() as u16);
     let fitting = room.min(crate::ui::pen::columns(&place_of));
     line.column(&place_of, fitting, Tone::Accent)
         .push(held, Tone::Text);
     line
-}
-
-/// `train.py:88`: the file's name is enough to find it by.
-fn place(line: &SourceLine) -> String {
-    let name = Path::new(&line.file).file_name();
-    let name = name.map_or(line.file.as_str().into(), |name| name.to_string_lossy());
-    format!("{name}:{}", line.line)
 }
