@@ -1,20 +1,20 @@
-//! The screen: draws the state, changes nothing of it.
+//! The screen: draws the state and never changes it.
 //!
-//! Three things meet here. A [`Scene`] is what the loop knows, borrowed for one frame or one key. A
-//! [`View`] is how the user wants to see it: pane, zoom, dialog. [`draw`] turns both into cells, from
-//! shared borrows alone. Keys go through one table ([`keymap`]) to an [`Action`]; an action changes
-//! the view, or comes out as an [`Effect`] for the loop to carry out. Nothing here does I/O but
-//! [`terminal`], which is the one place that knows escape sequences of the user's terminal.
+//! A [`Scene`] is what the loop knows, borrowed for one frame or one key. A [`View`] is how the
+//! user wants to see it: pane, zoom, dialog. [`draw`] turns both into cells. Keys go through one
+//! table ([`keymap`]) to an [`Action`], which changes the view or returns an [`Effect`] for the
+//! loop to carry out. Only [`terminal`] does I/O and knows the escape sequences of the user's
+//! terminal.
 //!
 //! ```text
-//! scene.rs view.rs dialog.rs pane.rs      what is drawn, and how the user wants it, as data
-//! update.rs available.rs keymap.rs        what keys mean, what they change, what follows
-//! layout.rs status/ panes/ dialogs/       who gets which part of the screen, and what is in it
+//! scene.rs view.rs dialog.rs pane.rs      what is drawn and how, as data
+//! update.rs available.rs keymap.rs        what keys mean and change
+//! layout.rs status/ panes/ dialogs/       the parts of the screen and what is in them
 //! chart/                                  memory over time
 //! canvas.rs pen.rs paragraph.rs           a part of the screen, and text on it
 //! theme.rs figures.rs                     colours and glyphs, numbers that keep their width
-//! child.rs editor.rs typing.rs            the program's terminal, a command being edited, keys as bytes
-//! terminal.rs                             the user's terminal: entered, drawn on, left whole
+//! child.rs editor.rs typing.rs            the program's terminal, a command being edited, typing
+//! terminal.rs                             the user's terminal
 //! ```
 
 pub mod action;
@@ -58,7 +58,6 @@ use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-/// Draws one frame.
 pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
     let area = frame.area();
     let cursor = draw_screen(frame.buffer_mut(), area, view, scene);

@@ -1,105 +1,78 @@
-//! What a key means, and what then is for the loop to do.
+//! Actions that keys stand for, and effects that the loop carries out.
 
 use super::chart::Move;
 use crate::command::CommandLine;
 use crate::remedy::RemedyId;
 
-/// What a key means; what it does to the view or outside is decided in `update`.
+/// What a key stands for; `update` decides what follows. The key's words are in `keymap/table.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The next pane below the chart.
     NextPane,
-    /// The one before.
     PreviousPane,
-    /// The pane alone on the screen, or with the others again.
     MaximizePane,
-    /// The chart alone on the screen, or with the others again.
     MaximizeChart,
-    /// The next device.
     NextDevice,
-    /// The one before.
     PreviousDevice,
-    /// Moves the chart in time.
     Time(Move),
-    /// Lays an earlier run over the chart, or none.
+    /// Overlays an earlier run on the chart, or none.
     Compare,
-    /// The chart to the capacity, or to what is used.
+    /// Scales the chart to the capacity or to what is used.
     OtherHeight,
-    /// Scrolls the pane, or the selection of a dialog.
+    /// Scrolls the pane, or moves the selection of a dialog.
     Up,
-    /// The same, down.
     Down,
-    /// A page up.
     PageUp,
-    /// A page down.
     PageDown,
-    /// To the beginning.
     ToStart,
-    /// To the end, following again.
+    /// Also follows the end again.
     ToEnd,
-    /// Opens the dialog of the latest out-of-memory again.
+    /// Opens the dialog of the latest OOM again.
     OpenOom,
-    /// Shows the command to edit it and to start it again.
+    /// Shows the command to edit it and relaunch.
     EditCommand,
-    /// Asks for a text to look for in the output.
     Search,
-    /// Takes the text that was typed, and what was found.
+    /// Closes the search line and keeps its matches.
     KeepSearch,
-    /// Goes to the next older row with it.
+    /// To the next older match.
     SearchOlder,
-    /// Goes to the next newer one.
+    /// To the next newer match.
     SearchNewer,
-    /// Looks for it no longer.
     EndSearch,
-    /// Begins to select rows of the output.
+    /// Starts selecting rows of the output.
     Select,
-    /// Gives the keyboard to the training.
     TypeToTraining,
-    /// Copies the command, or the diagnosis.
+    /// Copies the selected rows, the diagnosis or the command.
     Copy,
-    /// Shows all keys.
     Help,
-    /// Leaves.
     Quit,
-    /// Asks whether to stop the training.
     AskToStop,
-    /// Sends one SIGINT to the training; quits where it has ended.
+    /// Sends one SIGINT to the training; quits if it has ended.
     Interrupt,
-    /// Puts oomph itself in the background.
+    /// Stops oomph itself, as Ctrl-Z does in a shell.
     Suspend,
-    /// Draws everything anew.
     Redraw,
-    /// Takes the mouse, or gives it back to the terminal.
+    /// Captures the mouse, or gives it back to the terminal.
     Mouse,
-    /// Puts on the next theme.
     NextTheme,
-    /// Plays a recording on, or holds it.
     PlayOrPause,
-    /// Plays it twice as fast.
     Faster,
-    /// Plays it half as fast.
     Slower,
-    /// Takes the selected remedy into the combination, or out of it.
+    /// Adds the selected remedy to the combination, or takes it out.
     Combine,
-    /// Starts the next run, where none runs.
+    /// Starts the next run if none is running.
     Relaunch,
-    /// Stops the training that runs, and starts the next run.
+    /// Stops the running training first.
     StopAndRelaunch,
-    /// More of the diagnosis, or less.
+    /// Shows more or less of the diagnosis.
     Details,
-    /// Leaves a dialog.
     Back,
-    /// Quits and stops the training.
     QuitAndStop,
-    /// Quits and leaves the training running.
     QuitAndLeave,
-    /// Stops the training: signal, grace, then kill.
+    /// SIGTERM, a grace period, then SIGKILL.
     Stop,
-    /// Kills it at once.
     Kill,
 }
 
-/// What the loop has to carry out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Start the next run, after the current one has ended or been stopped.

@@ -1,4 +1,4 @@
-//! Whether an action does something now: the footer and the help list no other keys.
+//! Whether an action does something now: the footer and the help list only such keys.
 
 use super::action::Action;
 use super::chart::Move;
@@ -10,12 +10,10 @@ use super::view::{Keyboard, View};
 use crate::remedy::{Availability, RemedyId};
 use ratatui::layout::Rect;
 
-/// Who gets which part of this screen.
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     layout::arrange(view.size, view.maximized, scene.state)
 }
 
-/// Whether an action does something now.
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();
     let live = scene.replay.is_none();
@@ -42,7 +40,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::NextDevice | Action::PreviousDevice => devices > 1,
         Action::Time(Move::CursorForward) => charted && view.time.cursor().is_some(),
         Action::Time(Move::Reset) => charted && view.time.is_chosen(),
-        // A recording is paused as a whole.
+        // A recording is paused by another action, chart and all.
         Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
         Action::Time(_) | Action::OtherHeight => charted && devices > 0,
         Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
@@ -77,8 +75,8 @@ fn can_relaunch(scene: &Scene) -> bool {
     scene.replay.is_none() && scene.state.run().is_some() && scene.waiting.is_none()
 }
 
-/// Whether footer and help name an action: where it is available and its words are true. Ctrl-C
-/// leaves a recording, which has no training to interrupt.
+/// Whether footer and help list an action. Ctrl-C quits a recording, but its words speak of a
+/// training.
 pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
     let is_true = match (action, &view.dialog) {
         (Action::Interrupt, _) => scene.replay.is_none(),
@@ -103,7 +101,7 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
     }
 }
 
-/// How many entries the chosen pane's list has, and how many of them are seen at once.
+/// How many entries the chosen pane's list has, and how many fit on the screen.
 pub(super) fn list_rows(view: &View, scene: &Scene) -> (usize, usize) {
     match (view.pane.spec().scrolling, layout_of(view, scene).pane) {
         (Scrolling::List { length, shown }, Some(pane)) => {

@@ -1,5 +1,5 @@
-//! A part of the screen with the theme it is drawn in: what every drawing function gets. Whatever is
-//! drawn outside of the screen is left out, so that no size of it is an error.
+//! A part of the screen and the theme to draw it in. Anything outside of the screen is clipped, so
+//! that no terminal size is an error.
 
 use super::pen::Pen;
 use super::theme::{Theme, Tone};
@@ -9,7 +9,6 @@ use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget};
 use std::ops::Range;
 
-/// A part of the screen.
 pub(super) struct Canvas<'c> {
     pub buf: &'c mut Buffer,
     pub area: Rect,
@@ -51,7 +50,7 @@ impl Canvas<'_> {
         columns.end <= self.area.width && columns.into_iter().all(free)
     }
 
-    /// Draws a pane's head on the first row, `─ title ─────────`; the rest is the pane.
+    /// Draws a pane's head on the first row, `─ title ─────────`, and returns the rest.
     pub(super) fn below_head(&mut self, title: &[(&str, Tone)]) -> Canvas<'_> {
         let line = self.theme.glyphs.line;
         let mut pen = self.pen(0);
@@ -67,7 +66,7 @@ impl Canvas<'_> {
         })
     }
 
-    /// Draws a box with a title over whatever was there; what is inside it.
+    /// Draws a box with a title over whatever was there, and returns its inside.
     pub(super) fn boxed(&mut self, area: Rect, title: &str, tone: Tone) -> Canvas<'_> {
         let area = area.intersection(self.buf.area);
         Clear.render(area, self.buf);

@@ -1,6 +1,5 @@
-//! The memory of one device over time: allocated as an area, reserved and device used as lines,
-//! capacity, limit and prediction as rules, marks for out-of-memories, relaunches and
-//! epochs.
+//! The memory of one device over time: allocated as an area, reserved and device use as lines,
+//! capacity, limit and prediction as rules, and marks for OOMs, relaunches and epochs.
 //!
 //! ```text
 //! 24 ┤┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈  capacity  23.6
@@ -33,18 +32,16 @@ use ratatui::layout::Rect;
 use scale::Scale;
 use std::time::Duration;
 
-/// Up to which amount the chart goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Height {
-    /// The device's capacity: the chart says how full it is.
+    /// Up to the device's capacity, to show how full it is.
     #[default]
     Capacity,
-    /// The most that is shown: the chart says how it moves.
+    /// Up to the largest value shown, to show how it moves.
     Data,
 }
 
 impl Height {
-    /// The other one.
     pub(super) fn other(self) -> Height {
         match self {
             Height::Capacity => Height::Data,
@@ -53,34 +50,33 @@ impl Height {
     }
 }
 
-/// For how long a peak of what is allocated counts as now.
+/// How long a peak of allocated memory counts as current.
 const RECENT: Duration = Duration::from_secs(5);
 
-/// An earlier run's curve: the hue that no other curve of the chart has.
+/// An earlier run's curve: a hue that no other curve of the chart has.
 pub(super) const COMPARED: Tone = Tone::OtherProcesses;
 
-/// Below this width the labels at the right end are left out: the line of headroom has the numbers.
+/// Below this width the labels on the right are left out: the headroom line has the numbers.
 const WIDTH_FOR_LEGEND: u16 = 60;
 
-/// A quantity of the device over the chart's stretch of time.
+/// One quantity over the time that the chart shows.
 struct Curve {
     name: &'static str,
     tone: Tone,
     columns: Vec<Option<SeriesBucket>>,
-    /// The figure at its right end; a curve that has ended has none.
+    /// The label's figure; a curve that has ended has none.
     latest: Option<Bytes>,
 }
 
 impl Curve {
-    /// The figure becomes that of a column: the cursor stands there.
+    /// Takes the figure from the cursor's column.
     fn point_at(&mut self, column: u16) {
         let bucket = self.columns.get(usize::from(column)).copied().flatten();
         self.latest = bucket.map(|bucket| bucket.max);
     }
 }
 
-/// What the device uses, what is reserved of that, and what is allocated of that, in the part
-/// `known` of the chart's stretch, which ends at `until`.
+/// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
 fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) -> [Curve; 3] {
     let at = until.min(known.to);
     [
@@ -92,8 +88,8 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
         name,
         tone,
         columns: series.columns(known.from, known.to, known.columns.into()),
-        // Within a step what is allocated goes up and down several times a second; a figure that
-        // did the same could not be read.
+        // Allocated memory goes up and down several times a second within a step: the current
+        // value could not be read.
         latest: match (series.value_at(at), tone) {
             (Some(_), Tone::Allocated) => series.max_between(recent(state, at), at),
             (latest, _) => latest,
@@ -101,7 +97,7 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
     })
 }
 
-/// From when on a peak counts as now at `at`. What the run before held is no figure of this one.
+/// From when on a peak counts as current at `at`, the run before left out.
 pub(super) fn recent(state: &State, at: Moment) -> Moment {
     let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
     let mut begun = state.runs.iter().rev().map(|run| run.started);
@@ -109,17 +105,14 @@ pub(super) fn recent(state: &State, at: Moment) -> Moment {
     begun.map_or(recent, |begun| begun.max(recent))
 }
 
-/// What the user chose to see of a device's memory.
 pub(super) struct Choice<'a> {
-    /// The stretch of time, and the cursor.
     pub time: &'a TimeView,
-    /// Up to which amount.
     pub height: Height,
-    /// The run that is laid over, from its start on.
+    /// The run to overlay.
     pub compared: Option<&'a Run>,
 }
 
-/// The part of a chart's area that the curves have.
+/// The part of the chart's area for the curves, without axes and labels.
 pub(super) fn plot_of(area: Rect) -> Rect {
     Rect {
         x: area.x.saturating_add(axis::BYTES_WIDTH),
@@ -138,7 +131,6 @@ fn legend_width(area: Rect) -> u16 {
     }
 }
 
-/// Draws the chart of a device.
 pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, choice: &Choice) {
     let (area, theme) = (canvas.area, canvas.theme);
     let plot = plot_of(area);
@@ -147,8 +139,8 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     }
     let time = choice.time;
     let window = time.window(state.now, plot.width);
-    // A series holds its latest value until it is told otherwise: nobody knows the future, and what
-    // came after the chart was held is not shown.
+    // A series holds its latest value until the next one: without a limit it would be drawn into
+    // the future, or past the moment at which the chart was paused.
     let until = time.seen_until(state.now);
     let known = window.until(until);
     let mut curves = curves(state, device, &known, until);
@@ -216,7 +208,7 @@ struct Overlay {
 }
 
 impl Overlay {
-    /// Its name and figure: of the cursor's column, or the most of all that are shown.
+    /// Its name and figure: that of the cursor's column, or the largest shown.
     fn label(self, cursor: Option<u16>) -> Option<(String, Bytes)> {
         let most = match cursor {
             Some(column) => *self.columns.get(usize::from(column))?,
@@ -232,13 +224,13 @@ struct ChartRule {
     name: &'static str,
     tone: Tone,
     glyph: fn(&Glyphs) -> &'static str,
-    /// From when on it holds; `None` for always.
+    /// From when on it holds, if not always.
     since: Option<Moment>,
 }
 
-/// The rules that lie on the chart, the weightiest first.
+/// The rules below the chart's top, the most important first.
 fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<ChartRule> {
-    // The prediction is of one device: it says nothing of a rank's that lies elsewhere.
+    // The prediction is for one device and says nothing about ranks on others.
     let here = |uuid: Option<&Uuid>| uuid.is_none_or(|uuid| *uuid == device.uuid);
     let run = state
         .run()
@@ -272,7 +264,7 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
     let of_data = most.map_or(Bytes::gib(1), |most| most.scale(1.15));
     match height {
         Height::Capacity => device.capacity.unwrap_or(of_data),
-        // Above the capacity there is nothing: its rule stays the highest.
+        // Nothing lies above the capacity.
         Height::Data => of_data.min(device.capacity.unwrap_or(Bytes(u64::MAX))),
     }
 }
@@ -283,7 +275,7 @@ fn draw_curves(plot: &mut Plot, [used, reserved, allocated]: &[Curve; 3]) {
         plot.line(&used.columns, used.tone, Stroke::Dashed);
         plot.line(&reserved.columns, reserved.tone, Stroke::Solid);
     } else {
-        // Without the allocator's figures the device's own are what there is to see.
+        // Without the allocator's figures there is only device use to show.
         plot.fill_below(&used.columns, Tone::NonPytorch, Tone::Free);
     }
 }

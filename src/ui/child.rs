@@ -1,7 +1,7 @@
-//! The program's own output as a terminal would show it: colours, progress bars, cursor movement.
+//! The program's output as a terminal shows it: colours, progress bars, cursor movement.
 //!
-//! Only for the eye: what is fed here is a copy, the bytes of the log are never touched. It does no
-//! I/O; what a terminal would answer to the program's questions is queued for the loop to send.
+//! It is fed a copy of the output and does no I/O: what a terminal answers to the program's queries
+//! is queued for the loop to send.
 
 mod answers;
 mod cut;
@@ -17,22 +17,21 @@ use rows::{OutputSearch, Selection};
 use std::num::NonZeroU16;
 use vt100::Parser;
 
-/// Rows kept beyond the screen, on a terminal of usual width. vt100 keeps 32 bytes for each cell of
-/// each row, blank or not: at 140 columns this is 4.5 MB. The log has everything.
+/// Rows of scrollback on a terminal of usual width. vt100 keeps 32 bytes per cell, blank or not: at
+/// 140 columns this is 4.5 MB. The log has everything.
 const SCROLLBACK: usize = 1_000;
 
-/// Cells kept beyond the screen: on a wide terminal fewer rows are.
+/// Cells of scrollback: a wide terminal gets fewer rows.
 const SCROLLBACK_CELLS: usize = 160_000;
 
-/// A terminal smaller than this is of no use to a program, and some divide by its width.
+/// Some programs divide by the terminal's width.
 const SMALLEST: u16 = 2;
 
-/// The emulated terminal of the program.
 pub struct ChildScreen {
     parser: Parser<TerminalAnswers>,
     cutter: Cutter,
     awaits_input: bool,
-    /// The last byte that came without a terminal was a carriage return.
+    /// The last byte of untouched output was a carriage return.
     returned: bool,
     search: Option<OutputSearch>,
     selection: Option<Selection>,
@@ -49,7 +48,6 @@ impl std::fmt::Debug for ChildScreen {
 }
 
 impl ChildScreen {
-    /// An empty screen of so many rows and columns.
     pub fn new(rows: u16, cols: u16) -> ChildScreen {
         ChildScreen {
             parser: Parser::new_with_callbacks(
@@ -66,13 +64,13 @@ impl ChildScreen {
         }
     }
 
-    /// Takes output in. Any bytes, cut anywhere.
+    /// Takes output, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let before = self.scrolled();
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
         if before > 0 {
-            // What is held on to has gone up with the view.
+            // The matched and the selected rows have moved up with the view.
             let added = self.scrolled().saturating_sub(before);
             let found = self
                 .search
@@ -84,8 +82,8 @@ impl ChildScreen {
         }
     }
 
-    /// The same of what went to a file or a pipe: there a newline is a newline alone, where a
-    /// terminal's line discipline would have returned to the first column as well.
+    /// Takes output that went to a file or a pipe: a terminal's line discipline would have added
+    /// carriage returns to its newlines.
     pub fn feed_untouched(&mut self, bytes: &[u8]) {
         let mut lines = Vec::with_capacity(bytes.len() + bytes.len() / 16);
         let mut from = 0;
@@ -105,30 +103,28 @@ impl ChildScreen {
         self.feed(&lines);
     }
 
-    /// Says whether the program sits at a prompt and waits for somebody to type.
+    /// Says whether the program waits at a prompt.
     pub fn set_awaits_input(&mut self, awaits: bool) {
         self.awaits_input = awaits;
     }
 
-    /// Whether the program waits for somebody to type.
     pub fn awaits_input(&self) -> bool {
         self.awaits_input
     }
 
-    /// Changes the size; anything below 2 counts as 2.
+    /// Sizes below 2 count as 2.
     pub fn resize(&mut self, rows: u16, cols: u16) {
         if self.size() != (rows.max(SMALLEST), cols.max(SMALLEST)) {
             self.parser.set_size(at_least_two(rows), at_least_two(cols));
         }
     }
 
-    /// Rows and columns.
     pub fn size(&self) -> (u16, u16) {
         let (rows, cols) = self.parser.screen().size();
         (rows.get(), cols.get())
     }
 
-    /// Scrolls what is shown; new output does not move it while it is scrolled back.
+    /// While scrolled back, new output does not move the view.
     pub fn scroll(&mut self, scroll: Scroll) {
         let screen = self.parser.screen_mut();
         let now = screen.scrollback();
@@ -140,29 +136,26 @@ impl ChildScreen {
         });
     }
 
-    /// How many rows above the end the view is.
     pub fn scrolled(&self) -> usize {
         self.parser.screen().scrollback()
     }
 
-    /// Whether there is anything beyond the screen to scroll to.
     pub fn has_scrollback(&self) -> bool {
         self.parser.screen().scrollback_len() > 0
     }
 
-    /// The emulator's screen, to draw it.
     pub fn screen(&self) -> &vt100::Screen {
         self.parser.screen()
     }
 
-    /// Takes what a terminal would have answered since the last call: to be written to the
-    /// program's terminal when that can be done without waiting.
+    /// Takes what a terminal would have answered since the last call, to be written to the
+    /// program's terminal.
     pub fn take_answers(&mut self) -> Vec<u8> {
         self.parser.callbacks_mut().take()
     }
 
-    /// The last rows that hold anything, at most so many, as lines with their colours: what is
-    /// printed on the primary screen after oomph has left, so that the last words stay visible.
+    /// The last rows with any text, at most so many, with their colours: printed on the primary
+    /// screen when oomph leaves, so that they stay visible.
     pub fn tail_formatted(&mut self, rows: usize) -> Vec<u8> {
         let (_, width) = self.size();
         let lines = rows::each(&mut self.parser, |screen| {

@@ -1,4 +1,4 @@
-//! What may be open over the panes, as data: `dialogs` draws it, `update` changes it.
+//! The dialogs as data: `dialogs` draws them, `update` changes them.
 
 mod oom;
 
@@ -9,39 +9,34 @@ use super::editor::Editor;
 use super::keymap::{self, InputMode};
 use super::line_edit::LineEdit;
 
-/// What is open over the panes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Dialog {
     /// Why memory ran out, and what to do.
     Oom(OomDialog),
-    /// A command being edited.
     Edit(Editor),
-    /// Whether to stop the training when leaving.
+    /// "Quit?"
     Quit,
-    /// Whether to stop the training.
+    /// "Stop the training?"
     Stop,
-    /// The keys.
     Help(HelpDialog),
-    /// A text to look for in the output, as it is typed.
+    /// A text being typed to search the output.
     Search(LineEdit),
 }
 
-/// The help: of what, and where it is scrolled to.
+/// The help and its scroll position.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct HelpDialog {
-    /// The first row shown, at most.
+    /// The first row to show; drawing limits it.
     pub scrolled: usize,
-    /// The dialog that it was opened over, whose keys it lists.
+    /// The dialog that it was opened over: it lists that dialog's keys.
     over: Option<OomDialog>,
 }
 
 impl HelpDialog {
-    /// The help of the panes, or of a dialog over them.
     pub(super) fn over(over: Option<OomDialog>) -> HelpDialog {
         HelpDialog { scrolled: 0, over }
     }
 
-    /// The dialog to go back to.
     pub(super) fn closed(self) -> Option<OomDialog> {
         self.over
     }
@@ -53,7 +48,6 @@ impl HelpDialog {
         }
     }
 
-    /// Scrolls; the end is found when it is drawn.
     pub(super) fn scroll(&mut self, scroll: Scroll) {
         let most = keymap::bindings(self.mode()).count();
         self.scrolled = match scroll {

@@ -1,4 +1,4 @@
-//! The dialogs drawn over the panes, one file each.
+//! Draws the dialogs, one file each.
 
 mod edit;
 mod help;
@@ -12,7 +12,7 @@ use super::scene::Scene;
 use super::view::View;
 use ratatui::layout::{Position, Rect};
 
-/// Draws a dialog over the screen; returns where a text cursor belongs.
+/// Draws a dialog; returns the position of the text cursor, if it has one.
 pub(super) fn draw(
     canvas: &mut Canvas,
     view: &View,
@@ -33,8 +33,8 @@ pub(super) fn draw(
     None
 }
 
-/// The width of a dialog that wants so much: all of the screen where a margin of a few columns
-/// would only show scraps of what lies below.
+/// The width of a dialog: the whole screen if otherwise only a few columns of it would stay
+/// visible.
 fn width_within(area: Rect, wanted: u16) -> u16 {
     if area.width < wanted.saturating_add(8) {
         area.width
@@ -43,8 +43,8 @@ fn width_within(area: Rect, wanted: u16) -> u16 {
     }
 }
 
-/// A rectangle of at most this size in the lower part of the screen, between header and footer: so
-/// that the chart stays in sight where there is room.
+/// A rectangle of at most this size at the bottom of the screen, so that the chart stays visible if
+/// there is room.
 fn place(area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
     let room = area.height.saturating_sub(2);

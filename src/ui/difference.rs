@@ -1,31 +1,24 @@
-//! The difference of two commands for the eye, word by word: what stays, what goes, what comes.
-//! Secrets are masked before anything is compared.
+//! The diff of two commands, word by word, to be shown. Secrets are masked before comparing.
 
 use super::theme::{Theme, Tone};
 use crate::command::{Change, CommandLine, Word, difference, quoted};
 
-/// A word of a difference.
+/// A word of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DiffWord {
-    /// The text, quoted for a shell.
+    /// Quoted for a shell.
     pub text: String,
-    /// What becomes of it.
     pub fate: Fate,
 }
 
-/// What becomes of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It stays.
     Kept,
-    /// It goes.
     Gone,
-    /// It is new.
     New,
 }
 
 impl Fate {
-    /// How it looks.
     pub(super) fn tone(self) -> Tone {
         match self {
             Fate::Kept => Tone::Text,
@@ -35,8 +28,7 @@ impl Fate {
     }
 }
 
-/// The new command as a whole, with what differs from the old one marked: `64→32`, `+--amp`,
-/// `−--fp32`.
+/// The whole new command with the changes marked: `64→32`, `+--amp`, `−--fp32`.
 pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<DiffWord> {
     let (old, new) = (old.without_secrets(), new.without_secrets());
     let changes = difference(&old, &new);
@@ -70,7 +62,7 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
     pieces
 }
 
-/// What differs alone, each option with its value: `--batch-size 64→32  +--grad-accum 2`.
+/// Only the changes, each option with its value: `--batch-size 64→32  +--grad-accum 2`.
 pub(super) fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]) -> Vec<DiffWord> {
     let mut pieces = Vec::new();
     for change in changes {
@@ -112,7 +104,7 @@ fn environment(theme: &Theme, change: &Change) -> Option<DiffWord> {
 
 fn replaced(theme: &Theme, from: &Word, to: &Word) -> DiffWord {
     let (from, to) = (shown(from), shown(to));
-    // `--batch-size=64` to `--batch-size=32` says the option once.
+    // `--batch-size=64→32` instead of the option twice.
     let text = match (from.split_once('='), to.split_once('=')) {
         (Some((name, before)), Some((same, after))) if name == same => {
             format!("{name}={before}{}{after}", theme.glyphs.arrow)

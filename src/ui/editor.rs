@@ -1,22 +1,21 @@
-//! A command being edited: a line of text, read back as words by a shell's rules of quoting (and only
-//! those: nothing is expanded, nothing is run by a shell).
+//! A command being edited as a line of text, read back by a shell's quoting rules. Nothing is
+//! expanded or run by a shell.
 
 use crate::command::{CommandLine, EnvChange, Word, masked};
 use crate::remedy::RemedyId;
 use crate::ui::line_edit::LineEdit;
 
-/// A command being edited.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Editor {
     pub line: LineEdit,
     origin: CommandLine,
     remedies: Vec<RemedyId>,
-    /// What is wrong with the text, since it was last to be read.
+    /// What was wrong with the text when it was last read.
     pub error: Option<String>,
 }
 
 impl Editor {
-    /// For the command that these remedies make.
+    /// Edits the command that these remedies make.
     pub(super) fn of(command: CommandLine, remedies: Vec<RemedyId>) -> Editor {
         Editor {
             line: LineEdit::of(command.shown()),
@@ -26,18 +25,15 @@ impl Editor {
         }
     }
 
-    /// The remedies that made the command that is edited.
     pub(super) fn remedies(&self) -> &[RemedyId] {
         &self.remedies
     }
 
-    /// The command before it was edited.
     pub(super) fn origin(&self) -> &CommandLine {
         &self.origin
     }
 
-    /// The text read as a command: `None` where it is what it was, an error in words where it is
-    /// none.
+    /// The text as a command; `None` if it is unchanged.
     pub(super) fn read(&self) -> Result<Option<CommandLine>, String> {
         if self.line.text() == self.origin.shown() {
             return Ok(None);
@@ -52,7 +48,7 @@ fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
         .ok_or("Unclosed quote: close it, or escape it with a backslash.".to_string())?;
     let mut words = words.into_iter().peekable();
     let mut env = Vec::new();
-    // `shown` begins with `env`, and has `-u NAME`, where the command removes a variable.
+    // `shown` starts with `env` and has `-u NAME` if the command removes a variable.
     let removes = origin.env.iter().any(|change| change.value.is_none())
         && words.next_if(|word| word == "env").is_some();
     loop {
@@ -79,7 +75,7 @@ fn read(text: &str, origin: &CommandLine) -> Result<CommandLine, String> {
     })
 }
 
-/// `NAME=VALUE` with a name that a shell would take.
+/// `NAME=VALUE` with a name that a shell accepts.
 fn is_setting(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -95,8 +91,8 @@ fn setting_of(word: &str) -> EnvChange {
     }
 }
 
-/// Puts back what an edited command shows masked, or with U+FFFD, from the command that was shown:
-/// words and values that are still as they were shown become what they were, in order.
+/// Restores what was shown masked, or with U+FFFD: words and values that are still as they were
+/// shown become what they were, in order.
 pub fn restore_masked(edited: &mut CommandLine, real: &CommandLine) {
     let shown = masked(&real.argv);
     let mut hidden: Vec<(&str, &Word)> = shown

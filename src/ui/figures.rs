@@ -1,17 +1,16 @@
-//! Figures that keep their width, so that nothing on the screen jumps: one unit and one number of
+//! Figures of constant width, so that nothing on the screen jumps: one unit and one number of
 //! decimals for all figures of a device.
 
 use crate::units::{Bytes, clock_face};
 use std::time::Duration;
 
-/// How the figures of one device are printed: GiB with one decimal, two on a small device.
+/// The format of a device's figures: GiB with one decimal, two on a small device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Figures {
     decimals: usize,
 }
 
 impl Figures {
-    /// For a device of this capacity.
     pub(super) fn of(capacity: Option<Bytes>) -> Figures {
         Figures {
             decimals: match capacity {
@@ -21,13 +20,12 @@ impl Figures {
         }
     }
 
-    /// The figure alone, in GiB.
+    /// In GiB, without the unit.
     pub(super) fn gib(self, bytes: Bytes) -> String {
         format!("{:.*}", self.decimals, bytes.as_gib())
     }
 
-    /// The figure right-aligned in five columns (`141.0`); an unknown one is a question mark, never
-    /// a zero.
+    /// Right-aligned in five columns (`141.0`); `?` if unknown.
     pub(super) fn column(self, bytes: Option<Bytes>) -> String {
         match bytes {
             Some(bytes) => format!("{:>5}", self.gib(bytes)),
@@ -36,7 +34,7 @@ impl Figures {
     }
 }
 
-/// A count with its thousands set apart: `1,204`.
+/// `1,204`.
 pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -49,7 +47,7 @@ pub(super) fn count(n: u64) -> String {
     text
 }
 
-/// How long something took, in at most eight columns: `0:07`, `6:23:59`, `6d 23h`.
+/// A duration in at most eight columns: `0:07`, `6:23:59`, `6d 23h`.
 pub(super) fn age(duration: Duration) -> String {
     let hours = duration.as_secs() / 3_600;
     match hours / 24 {
@@ -58,7 +56,7 @@ pub(super) fn age(duration: Duration) -> String {
     }
 }
 
-/// A rate of steps: `6.31/s`, or `12.4 s` a step where there is less than one in five seconds.
+/// Steps per second, `6.31/s`, or `12.4 s/step` below one in five seconds.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 100.0 => format!("{r:.0}/s"),

@@ -1,5 +1,5 @@
-//! The keys: one table of mode, key, action and words, from which the footer, the help screen and
-//! `oomph help keys` are made, so that none of them can say what is not so.
+//! The keys: one table of mode, key, action and words, from which the footer, the help and
+//! `oomph help keys` are made.
 
 mod table;
 
@@ -10,12 +10,11 @@ use super::theme::{Glyphs, UNICODE};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write;
 
-/// What keys mean depends on what is in front.
+/// What is in front decides what keys mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputMode {
-    /// The panes.
     Watching,
-    /// The dialog of an out-of-memory.
+    /// The OOM dialog.
     Oom,
     /// A command being edited.
     Editing,
@@ -25,7 +24,7 @@ pub enum InputMode {
     Stopping,
     /// The help.
     Helping,
-    /// A text to look for being typed.
+    /// A search text being typed.
     Searching,
     /// Rows of the output being selected.
     Selecting,
@@ -34,7 +33,7 @@ pub enum InputMode {
 }
 
 impl InputMode {
-    /// Whether letters are commands here, not letters of a field or the training's.
+    /// Whether letters are commands, not text of a field or for the training.
     pub(crate) fn takes_commands(self) -> bool {
         match self {
             InputMode::Watching
@@ -74,12 +73,12 @@ impl Key {
         }
     }
 
-    /// The key of a press. Shift is in the character already; Alt makes another key of it.
+    /// The key of a press, if it is without Alt. Shift is already part of the character.
     pub fn of(event: &KeyEvent) -> Option<Key> {
         let control = event.modifiers.contains(KeyModifiers::CONTROL);
         let code = match event.code {
-            // The bytes 0x1c to 0x1f are Ctrl with one of four characters and with a digit alike;
-            // crossterm says the digit.
+            // The bytes 0x1c to 0x1f mean Ctrl with a character or with a digit; crossterm reports
+            // the digit.
             KeyCode::Char('4') if control => KeyCode::Char('\\'),
             KeyCode::Char('5') if control => KeyCode::Char(']'),
             KeyCode::Char('6') if control => KeyCode::Char('^'),
@@ -89,7 +88,6 @@ impl Key {
         (!event.modifiers.contains(KeyModifiers::ALT)).then_some(Key { code, control })
     }
 
-    /// The press that gives this key.
     pub fn event(self) -> KeyEvent {
         KeyEvent::new(
             self.code,
@@ -101,7 +99,6 @@ impl Key {
         )
     }
 
-    /// Its name for the eye.
     pub fn name(self, glyphs: &Glyphs) -> String {
         let [up, down, left, right] = glyphs.arrow_keys;
         let name = match self.code {
@@ -127,13 +124,11 @@ impl Key {
 
 /// One line of the table.
 pub struct Binding {
-    /// In which mode.
     pub mode: InputMode,
-    /// Its keys; the first is the one that the footer shows.
+    /// The footer shows the first.
     pub keys: &'static [Key],
-    /// What they mean.
     pub action: Action,
-    /// The footer's words; empty where it is for the help alone.
+    /// The footer's words; empty if only the help lists it.
     pub short: &'static str,
     /// The help's words.
     pub help: &'static str,
@@ -155,8 +150,7 @@ const fn bind(
     }
 }
 
-/// What a key may mean in a mode: one thing, or one while a recording is played and another
-/// otherwise, of which the one that is available counts.
+/// What a key may mean in a mode. If there are several actions, the first one available counts.
 pub fn actions(mode: InputMode, event: &KeyEvent) -> impl Iterator<Item = Action> + use<> {
     let key = Key::of(event);
     bindings(mode)
@@ -164,12 +158,11 @@ pub fn actions(mode: InputMode, event: &KeyEvent) -> impl Iterator<Item = Action
         .map(|binding| binding.action)
 }
 
-/// The lines of a mode, in order.
 pub fn bindings(mode: InputMode) -> impl Iterator<Item = &'static Binding> {
     TABLE.iter().filter(move |binding| binding.mode == mode)
 }
 
-/// The keys of a line for the eye: `← h`.
+/// `← h`.
 pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
     keys.iter()
         .map(|key| key.name(glyphs))

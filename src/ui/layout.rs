@@ -1,5 +1,5 @@
-//! Who gets which part of the screen. From a rectangle and what is known, never from what was
-//! drawn before, so that nothing jumps that the user or the session has not moved.
+//! The layout of the screen. It depends on the screen's size and the state, never on what was drawn
+//! before, so that nothing jumps on its own.
 //!
 //! ```text
 //! 80 columns            110 columns and more       from 40 rows on
@@ -17,47 +17,42 @@ use super::view::Maximized;
 use crate::state::State;
 use ratatui::layout::Rect;
 
-/// From this width on there is a column of its own for memory, runs and events.
+/// From this width on memory, runs and events have a column of their own.
 const TWO_COLUMNS: u16 = 110;
 
-/// Below this there is room for one line of figures only.
+/// Below this there is only one line of figures.
 const SMALLEST: (u16, u16) = (40, 12);
 
-/// The parts of the screen; what has no room is `None`. The rectangles of panes include the row of
-/// their title.
+/// The parts of the screen; `None` without room. Panes include the row of their title.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layout {
-    /// One line of figures, where there is room for nothing else.
+    /// The one line of a tiny screen.
     pub line: Option<Rect>,
-    /// The header.
     pub header: Option<Rect>,
-    /// What the memory is made of, as one bar.
+    /// The memory breakdown as one bar.
     pub bar: Option<Rect>,
-    /// The headroom in words.
+    /// The headroom line.
     pub headroom: Option<Rect>,
-    /// The panes that have a place of their own.
+    /// Panes with a place of their own.
     pub placed: Vec<(Pane, Rect)>,
-    /// The place of the pane that Tab changes.
+    /// The pane that Tab changes.
     pub pane: Option<Rect>,
-    /// The footer.
     pub footer: Option<Rect>,
-    /// What the program's terminal is sized by, shown or not.
+    /// The size of the program's terminal, shown or not.
     pub child: Rect,
 }
 
 impl Layout {
-    /// The place that is a pane's own.
     pub(super) fn place(&self, pane: Pane) -> Option<Rect> {
         let of = |(placed, area): &(Pane, Rect)| (*placed == pane).then_some(*area);
         self.placed.iter().find_map(of)
     }
 
-    /// The chart's place.
     pub(super) fn chart(&self) -> Option<Rect> {
         self.place(Pane::Memory)
     }
 
-    /// The panes that Tab goes through on this screen.
+    /// The panes that Tab goes through.
     pub(super) fn tabs(&self) -> Vec<Pane> {
         let has_none = |pane: &Pane| self.place(*pane).is_none();
         Pane::below()
@@ -65,14 +60,13 @@ impl Layout {
             .collect()
     }
 
-    /// Rows of the pane below its title.
     pub(super) fn pane_rows(&self) -> usize {
         self.pane
             .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
     }
 }
 
-/// Cuts rows off a rectangle, from above or below.
+/// Cuts rows off a rectangle.
 struct RowCutter {
     rest: Rect,
 }
@@ -100,7 +94,6 @@ impl RowCutter {
     }
 }
 
-/// Shares the screen out.
 pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = RowCutter { rest: area };
@@ -200,7 +193,7 @@ fn chart_alone(body: Rect, child: Rect) -> Layout {
     }
 }
 
-/// Rows and columns of the program's terminal: the pane without its title.
+/// Rows and columns of the program's terminal.
 pub(super) fn child_size(layout: &Layout) -> (u16, u16) {
     (
         layout.child.height.saturating_sub(1).max(2),

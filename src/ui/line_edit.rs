@@ -1,16 +1,15 @@
-//! One line of text with a cursor, edited with readline's keys: a command, or what is searched for.
+//! A line of text with a cursor, edited with readline's keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LineEdit {
     text: String,
-    /// A byte offset on a character's edge.
+    /// A byte offset.
     cursor: usize,
 }
 
 impl LineEdit {
-    /// With the cursor at the end.
     pub(super) fn of(text: String) -> LineEdit {
         let cursor = text.len();
         LineEdit { text, cursor }
@@ -25,7 +24,6 @@ impl LineEdit {
         self.text.split_at(self.cursor)
     }
 
-    /// Takes a key.
     pub(super) fn key(&mut self, key: &KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -57,7 +55,7 @@ impl LineEdit {
         }
     }
 
-    /// Takes pasted text; its line ends become spaces.
+    /// Line ends become spaces.
     pub(super) fn paste(&mut self, text: &str) {
         for c in text.trim_end_matches(['\r', '\n']).chars() {
             self.insert(if c.is_control() { ' ' } else { c });

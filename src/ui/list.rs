@@ -1,15 +1,14 @@
-//! Where a list is scrolled to: at its end, going along with it, or so many rows above.
+//! The scroll position of a list, counted from its end, so that it follows new entries.
 
 use super::action::Scroll;
 
-/// How far a list is scrolled back from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ListScroll {
     back: usize,
 }
 
 impl ListScroll {
-    /// Scrolls a list of `rows` rows of which `shown` are shown.
+    /// Scrolls a list of `rows` rows of which `shown` fit.
     pub(super) fn scroll(&mut self, scroll: Scroll, rows: usize, shown: usize) {
         let most = rows.saturating_sub(shown);
         let back = self.back.min(most);
@@ -21,7 +20,6 @@ impl ListScroll {
         };
     }
 
-    /// The first row to show.
     pub(super) fn first(&self, rows: usize, shown: usize) -> usize {
         let most = rows.saturating_sub(shown);
         most - self.back.min(most)

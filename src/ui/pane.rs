@@ -1,7 +1,6 @@
-//! The panes by name: one enum that layout, keys and drawing go by. `panes` has
-//! what there is to know of each.
+//! The names of the panes; `panes` has what layout, keys and drawing need to know of each.
 
-/// Makes the enum and the list of all panes from one table.
+/// Makes the enum and the list of all panes from one list.
 macro_rules! panes {
     ($($(#[$attribute:meta])* $name:ident,)*) => {
         /// A part of the screen that shows one thing.
@@ -11,7 +10,7 @@ macro_rules! panes {
         }
 
         impl Pane {
-            /// All of them; those below the chart in the order of Tab.
+            /// In the order of Tab.
             pub const ALL: &[Pane] = &[$(Pane::$name,)*];
         }
     };
@@ -36,18 +35,17 @@ panes! {
 }
 
 impl Pane {
-    /// Those that share the place below the chart.
+    /// Panes that can be shown below the chart.
     pub fn below() -> impl Iterator<Item = Pane> {
         let all = Pane::ALL.iter().copied();
         all.filter(|pane| *pane != Pane::Memory)
     }
 
-    /// Those that may have a place of their own beside the chart, from above.
+    /// Panes that may have a place of their own beside the chart, from top to bottom.
     pub const BESIDE: [Pane; 4] = [Pane::Breakdown, Pane::Allocator, Pane::Runs, Pane::Events];
 }
 
-/// The pane so many places after `pane` in a row, round its end; the first for one that is not in
-/// it.
+/// The pane so many places after `pane`, wrapping around; the first if `pane` is not in the row.
 pub(super) fn step(row: &[Pane], pane: Pane, by: usize) -> Pane {
     let at = row.iter().position(|other| *other == pane);
     let next = at.map_or(0, |at| (at + by) % row.len().max(1));

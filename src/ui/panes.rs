@@ -1,5 +1,4 @@
-//! The panes: one row of a table each, with what layout, keys and drawing have to know of it, and one
-//! file each with what is in it.
+//! The panes: for each a row of a table for layout, keys and drawing, and a file that draws it.
 
 mod allocator;
 pub(super) mod breakdown;
@@ -19,18 +18,17 @@ use super::view::{Keyboard, View};
 use crate::state::State;
 use ratatui::layout::{Position, Rect};
 
-/// What there is to know of a pane beside what is in it.
+/// A pane's row of the table.
 pub struct PaneSpec {
-    /// Its name, as title and as tab.
+    /// Its title and the name of its tab.
     pub title: &'static str,
-    /// What stands beside the title in a place of its own.
+    /// Words beside the title in a place of its own.
     subtitle: fn(&View, &State) -> Option<(String, Tone)>,
-    /// Rows that it takes of a screen with two columns, its title included: from the state, the rows
-    /// of the screen and those that are left in its column. With none it has no place of its own.
+    /// Rows of its own place on a screen with two columns, with its title; none for no such place.
+    /// Depends on the state, the screen's rows and the rows left in its column.
     pub own_rows: fn(&State, u16, u16) -> u16,
-    /// Whether the place below the chart shows more of it than its own: such a pane has both.
+    /// Whether it is also shown below the chart, because more of it fits there.
     pub gains_from_width: bool,
-    /// What scrolling moves in it.
     pub scrolling: Scrolling,
     draw: Draw,
 }
@@ -38,31 +36,28 @@ pub struct PaneSpec {
 /// What scrolling moves in a pane.
 #[derive(Clone, Copy)]
 pub enum Scrolling {
-    /// Nothing.
     Nothing,
-    /// The program's output.
     Output,
     /// The selected device.
     Devices,
-    /// A list.
     List {
         /// How many entries it has.
         length: fn(&Scene) -> usize,
-        /// How many of them fit into a place.
+        /// How many of them fit.
         shown: fn(Rect) -> usize,
     },
 }
 
-/// From this height on devices and ranks have a table of their own, where there are several.
+/// From this height on several devices and ranks have a table of their own.
 const HEIGHT_FOR_DEVICES: u16 = 32;
 
-/// From this height on the allocator stands between memory and runs.
+/// From this height on the allocator has a place of its own.
 const HEIGHT_FOR_ALLOCATOR: u16 = 36;
 
 type Draw = fn(&mut Canvas, &View, &Scene, ListScroll);
 
 impl PaneSpec {
-    /// A pane with nothing but a title and what is in it, below the chart.
+    /// A pane that is only shown below the chart and does not scroll.
     fn plain(title: &'static str, draw: Draw) -> PaneSpec {
         PaneSpec {
             title,
@@ -76,7 +71,6 @@ impl PaneSpec {
 }
 
 impl Pane {
-    /// Its row of the table.
     pub fn spec(self) -> PaneSpec {
         match self {
             Pane::Memory => PaneSpec {
@@ -131,11 +125,11 @@ impl Pane {
     }
 }
 
-/// Draws a pane in a place of its own, where it follows what is new.
+/// Draws a pane in a place of its own.
 pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &Scene) {
     let spec = pane.spec();
     let list = ListScroll::default();
-    // The chart's title is the device, which it draws itself.
+    // The chart draws its title itself: the device.
     if pane == Pane::Memory {
         return (spec.draw)(canvas, view, scene, list);
     }
@@ -147,8 +141,7 @@ pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &
     (spec.draw)(&mut canvas.below_head(&title), view, scene, list);
 }
 
-/// Draws the pane that the user has chosen, the others' names beside its own. Returns where the
-/// program's cursor stands.
+/// Draws the chosen pane below the tabs. Returns the position of the program's cursor.
 pub(super) fn draw_chosen(
     canvas: &mut Canvas,
     view: &View,
@@ -171,8 +164,7 @@ pub(super) fn draw_chosen(
     is_output.then(|| output::cursor(&inside, &view.output))?
 }
 
-/// The names of the panes that Tab goes through; where there is no room for all, those from the
-/// chosen one on.
+/// The names of the panes, from the chosen one on if there is not room for all.
 fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(&'static str, Tone)> {
     let separator = view.theme.glyphs.separator;
     let of = |tabs: &[Pane]| {

@@ -1,37 +1,34 @@
-//! Lines of several tones, and text wrapped into them.
+//! Lines of text in several tones, and wrapping.
 
 use crate::ui::canvas::Canvas;
 use crate::ui::difference::DiffWord;
 use crate::ui::pen::columns;
 use crate::ui::theme::{Theme, Tone};
 
-/// A line of a dialog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct StyledLine(Vec<Piece>);
 
-/// A piece of text of one tone.
+/// Text of one tone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Piece {
     text: String,
     tone: Tone,
-    /// How many columns it takes; `None` for as many as its text has.
+    /// Columns; `None` for the width of its text.
     width: Option<u16>,
 }
 
 impl StyledLine {
-    /// A line of one tone.
     pub(super) fn of(text: impl Into<String>, tone: Tone) -> StyledLine {
         let mut line = StyledLine::default();
         line.push(text, tone);
         line
     }
 
-    /// Adds a piece.
     pub(super) fn push(&mut self, text: impl Into<String>, tone: Tone) -> &mut StyledLine {
         self.piece(text.into(), tone, None)
     }
 
-    /// Adds a piece cut or filled up to so many columns.
+    /// Adds a piece of fixed width.
     pub(super) fn column(&mut self, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
         self.piece(text.to_string(), tone, Some(width))
     }
@@ -41,14 +38,14 @@ impl StyledLine {
         self
     }
 
-    /// Ends it with an ellipsis within so many columns: what follows has no room.
+    /// Ends it with an ellipsis within so many columns.
     fn break_off(&mut self, theme: &Theme, width: u16) {
         let ellipsis = theme.glyphs.ellipsis;
         let mut room = width.saturating_sub(columns(ellipsis) + 1);
         for Piece { text, width, .. } in &mut self.0 {
             let kept = first_columns(text, room);
             if kept.len() < text.len() {
-                // Whole words only, and nothing after them.
+                // Whole words only.
                 room = 0;
                 let words = match text[kept.len()..].starts_with(' ') {
                     true => kept,
@@ -65,7 +62,6 @@ impl StyledLine {
         self.push(format!(" {ellipsis}"), tone);
     }
 
-    /// Draws it on a row.
     pub(super) fn draw(&self, canvas: &mut Canvas, row: u16) {
         let mut pen = canvas.pen(row);
         for Piece { text, tone, width } in &self.0 {
@@ -76,7 +72,7 @@ impl StyledLine {
     }
 }
 
-/// As much of a text as takes at most so many columns.
+/// The beginning of a text, of at most so many columns.
 fn first_columns(text: &str, width: u16) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
@@ -88,7 +84,7 @@ fn first_columns(text: &str, width: u16) -> &str {
     text
 }
 
-/// Keeps so many lines; the last one says where others are left out.
+/// Keeps at most so many lines; an ellipsis in the last one stands for the others.
 pub(super) fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u16) {
     if lines.len() > most {
         lines.truncate(most);
@@ -98,7 +94,7 @@ pub(super) fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, w
     }
 }
 
-/// A text wrapped into lines of one tone; a word that is wider than a line is broken.
+/// Wraps a text; a word wider than a line is broken.
 pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     let of_line = |line: &str| {
         let words = line.split_inclusive(' ');
@@ -108,7 +104,6 @@ pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     text.lines().flat_map(of_line).collect()
 }
 
-/// A word in pieces of at most so many columns.
 fn pieces(mut word: &str, width: u16) -> Vec<&str> {
     let mut pieces = Vec::new();
     while columns(word.trim_end()) > width {
@@ -121,7 +116,7 @@ fn pieces(mut word: &str, width: u16) -> Vec<&str> {
     pieces
 }
 
-/// A text of several tones wrapped into lines, after a label, indented below it.
+/// Wraps a text of several tones behind a label, indented below it.
 pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec<StyledLine> {
     let words = parts
         .iter()
@@ -129,7 +124,7 @@ pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec
     unbroken(label, words, width)
 }
 
-/// A difference wrapped into lines, after some words of its own, indented below them.
+/// Wraps a diff behind a label, indented below it.
 pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<StyledLine> {
     let words = words
         .iter()
@@ -137,7 +132,7 @@ pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<Sty
     unbroken(label, words, width)
 }
 
-/// Pieces that are not broken themselves, wrapped into lines.
+/// Wraps pieces without breaking them.
 fn unbroken<'t>(
     label: &str,
     pieces: impl Iterator<Item = (&'t str, Tone)>,
@@ -156,7 +151,7 @@ fn unbroken<'t>(
             continue;
         }
         if let Some(line) = lines.last_mut() {
-            // A space of its own: at the end of a line it may fall off.
+            // The space is a piece of its own: it may be cut at the end of a line.
             line.push(text, tone).push(&piece[text.len()..], tone);
         }
         used += columns(piece);

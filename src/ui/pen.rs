@@ -1,4 +1,4 @@
-//! Text put on a row from left to right, cut at its end.
+//! Writes text on a row from left to right, cut at its end.
 
 use super::theme::{Theme, Tone};
 use ratatui::buffer::Buffer;
@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-/// A place on a row, moved on by what is written.
+/// A position on a row that moves on with what is written.
 pub(super) struct Pen<'b> {
     buf: &'b mut Buffer,
     theme: &'b Theme,
@@ -17,7 +17,7 @@ pub(super) struct Pen<'b> {
 }
 
 impl<'b> Pen<'b> {
-    /// At the left end of row `row` of `area`.
+    /// At the left end of a row of `area`.
     pub(super) fn new(buf: &'b mut Buffer, theme: &'b Theme, area: Rect, row: u16) -> Pen<'b> {
         let area = Rect {
             y: area.y.saturating_add(row),
@@ -39,22 +39,20 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// How many columns are left.
     pub(super) fn room(&self) -> u16 {
         self.end.saturating_sub(self.x)
     }
 
-    /// The column of the row that is written next.
+    /// The column that is written next.
     pub(super) fn column(&self) -> u16 {
         self.x - self.left
     }
 
-    /// Writes; what does not fit is left out.
+    /// Writes what fits.
     pub(super) fn text(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.styled(text, self.theme.style(tone))
     }
 
-    /// Writes in a style of its own.
     pub(super) fn styled(&mut self, text: &str, style: Style) -> &mut Self {
         let room = usize::from(self.room());
         if room > 0 && !text.is_empty() {
@@ -63,7 +61,7 @@ impl<'b> Pen<'b> {
         self
     }
 
-    /// Writes, cut with an ellipsis where it is wider than `width`.
+    /// Writes, cut with an ellipsis if it is wider than `width`.
     pub(super) fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
         let width = width.min(self.room());
         if columns(text) <= width {
@@ -80,23 +78,22 @@ impl<'b> Pen<'b> {
         self
     }
 
-    /// Writes on the rest of the row, cut with an ellipsis where it is wider.
+    /// Writes, cut with an ellipsis at the end of the row.
     pub(super) fn rest(&mut self, text: &str, tone: Tone) -> &mut Self {
         self.cut(text, self.room(), tone)
     }
 
-    /// Leaves so many columns as they are.
+    /// Leaves columns as they are.
     pub(super) fn skip(&mut self, columns: u16) -> &mut Self {
         self.to(self.column() + columns)
     }
 
-    /// Goes to a column of the row, if that is further on.
+    /// Goes to a column, if that is further on.
     pub(super) fn to(&mut self, column: u16) -> &mut Self {
         self.x = self.x.max(self.left.saturating_add(column).min(self.end));
         self
     }
 
-    /// Fills the rest of the row with a glyph.
     pub(super) fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
         while self.room() > 0 {
             self.text(glyph, tone);
@@ -105,7 +102,6 @@ impl<'b> Pen<'b> {
     }
 }
 
-/// How many columns a text takes.
 pub(super) fn columns(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
 }

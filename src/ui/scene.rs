@@ -1,4 +1,4 @@
-//! What the loop knows, borrowed for one frame or one key.
+//! All that is drawn, borrowed from the loop for one frame or one key.
 
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
@@ -6,30 +6,27 @@ use crate::remedy::{Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
 
-/// Everything that is drawn, but how the user wants to see it.
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
-    /// What is known.
     pub state: &'a State,
-    /// Why memory ran out, the most certain first.
+    /// The most certain first.
     pub findings: &'a [Finding],
-    /// What could be done, the best first.
+    /// The best first.
     pub remedies: &'a [Remedy],
-    /// The command that these remedies make of the current run's; with none, that command itself.
-    /// `None` where they do not go together.
+    /// The current run's command with these remedies applied; `None` if they cannot be combined.
     pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
-    /// The largest batch that the next run would fit with, where the model of its memory is sure.
+    /// The largest batch that would fit, if the memory model is certain.
     pub room_for_batch: Option<u64>,
-    /// What the next run or the end is waiting for, in words: the gate, a stop.
+    /// What a relaunch or the end of the session waits for, in words.
     pub waiting: Option<&'a str>,
-    /// Where the recording is written.
+    /// The path of the recording.
     pub recording: Option<&'a Path>,
-    /// How a recording is played, where this is no live session.
+    /// Set if a recording is played.
     pub replay: Option<Replay>,
 }
 
 impl<'a> Scene<'a> {
-    /// Of a state alone: nothing has failed, nothing is recorded.
+    /// A scene with a state and nothing else.
     pub fn of(state: &'a State) -> Scene<'a> {
         Scene {
             state,
@@ -43,29 +40,23 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Whether the training runs in this session and has not ended.
+    /// Whether a training runs; never in a recording.
     pub fn is_running(&self) -> bool {
         let run = self.state.run();
         self.replay.is_none() && run.is_some_and(|run| run.outcome() == RunOutcome::Running)
     }
 }
 
-/// How a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
-    /// How many seconds of the recording pass in one of ours.
+    /// Seconds of the recording per second.
     pub speed: f64,
-    /// Whether it plays.
     pub pace: Pace,
 }
 
-/// Whether a recording plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// It does.
     Playing,
-    /// It stands.
     Paused,
-    /// It has been played to its end.
     AtEnd,
 }

@@ -1,4 +1,4 @@
-//! The single lines around the panes: header, headroom, footer, and the one line of a tiny screen.
+//! The lines around the panes: header, headroom, footer, and the one line of a tiny screen.
 
 pub(super) mod footer;
 pub(super) mod header;

@@ -1,9 +1,8 @@
-//! The user's terminal: entered, drawn on, and left whole on every way out.
+//! The user's terminal: entered, drawn on, and restored on every way out.
 //!
-//! The one place that knows escape sequences of the user's terminal and its modes. Every write may
-//! fail (the terminal may be gone) and none panics; a frame goes out in one write between the marks
-//! of a synchronized update, so that nobody sees half of one. No query is ever sent: a terminal that
-//! does not answer would cost seconds.
+//! Only this module knows its escape sequences and modes. Any write may fail because the terminal
+//! is gone; none panics. A frame is one write, in a synchronized update, so that no half of one is
+//! seen. No query is ever sent: a terminal that does not answer would cost seconds.
 
 mod modes;
 mod size;
@@ -25,21 +24,21 @@ use std::time::{Duration, Instant};
 const BEGIN_FRAME: &[u8] = b"\x1b[?2026h";
 const END_FRAME: &[u8] = b"\x1b[?2026l";
 
-/// The terminal while it is ours. Dropping it leaves it as it was found.
+/// The terminal while oomph draws on it. Dropping it restores the terminal.
 pub struct UserTerminal {
     tty: File,
     raw: Option<Raw>,
     area: Rect,
-    /// What the terminal shows, unless all of it is to be drawn.
+    /// What the terminal shows; `None` if everything has to be drawn.
     shown: Option<Buffer>,
 }
 
 impl UserTerminal {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste. A panic from here on leaves
-    /// it before its message is printed.
+    /// Enters raw mode, alternate screen and bracketed paste. A panic from now on restores the
+    /// terminal before its message is printed.
     ///
     /// # Errors
-    /// Where `tty` is no terminal, or is gone.
+    /// If `tty` is no terminal, or is gone.
     pub fn enter(tty: File) -> io::Result<UserTerminal> {
         let mut screen = UserTerminal {
             raw: None,
@@ -51,10 +50,10 @@ impl UserTerminal {
         Ok(screen)
     }
 
-    /// Takes the terminal again after [`UserTerminal::leave`].
+    /// Enters again after [`UserTerminal::leave`].
     ///
     /// # Errors
-    /// Where it is gone.
+    /// If it is gone.
     pub fn resume(&mut self) -> io::Result<()> {
         self.raw = Some(Raw::enter(self.tty.try_clone()?)?);
         self.tty.write_all(ENTER.as_bytes())?;
@@ -63,20 +62,18 @@ impl UserTerminal {
         Ok(())
     }
 
-    /// Gives the terminal back as it was found, for a while or for good. Does what can be done and
-    /// says nothing of what cannot: there may be nobody to say it to.
+    /// Restores the terminal, as far as that can be done: it may be gone.
     pub fn leave(&mut self) {
         if let Some(raw) = self.raw.take() {
             raw.leave();
         }
     }
 
-    /// Columns and rows.
     pub fn size(&self) -> (u16, u16) {
         (self.area.width, self.area.height)
     }
 
-    /// Goes along with the terminal's size; whether it has changed.
+    /// Takes over the terminal's size; returns whether it has changed.
     pub fn fit(&mut self) -> bool {
         let (width, height) = size_of(self.tty.as_fd());
         let area = Rect::new(0, 0, width, height);
@@ -88,29 +85,29 @@ impl UserTerminal {
         changed
     }
 
-    /// Forgets what the terminal shows: the next frame draws every cell.
+    /// The next frame draws every cell.
     pub fn redraw(&mut self) {
         self.shown = None;
     }
 
-    /// Whether a frame could be written without waiting: a terminal that was stopped with Ctrl-S, or
-    /// whose connection hangs, must not hold the loop.
+    /// Whether a frame can be written without waiting: a terminal stopped with Ctrl-S, or whose
+    /// connection hangs, must not block the loop.
     pub fn is_writable(&self) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         let mut fds = [PollFd::new(self.tty.as_fd(), PollFlags::POLLOUT)];
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
-    /// Draws a frame and sends what has changed in one piece; how long the terminal took to take it.
+    /// Draws a frame and writes what has changed; returns how long the write took.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// If the terminal is gone.
     pub fn draw(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
         let mut drawn = Buffer::empty(self.area);
         let cursor = draw_screen(&mut drawn, self.area, view, scene);
         let mut bytes = BEGIN_FRAME.to_vec();
-        // Of crossterm only what writes: what it asks (size, cursor) would be asked of the terminal,
-        // or of `tput`.
+        // Only crossterm's writing is used: for size and cursor it would query the terminal, or run
+        // `tput`.
         let mut to = CrosstermBackend::new(&mut bytes);
         if self.shown.is_none() {
             to.clear()?;
@@ -132,10 +129,10 @@ impl UserTerminal {
         Ok(begun.elapsed())
     }
 
-    /// Asks the terminal for mouse events (click, drag, wheel; SGR coordinates), or no longer.
+    /// Turns mouse events on or off (click, drag, wheel; SGR coordinates).
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// If the terminal is gone.
     pub fn capture_mouse(&mut self, capture: bool) -> io::Result<()> {
         let sequence: &[u8] = if capture {
             b"\x1b[?1002h\x1b[?1006h"
@@ -145,10 +142,10 @@ impl UserTerminal {
         self.tty.write_all(sequence)
     }
 
-    /// Puts a text into the clipboard of the terminal (OSC 52), where it allows that.
+    /// Puts a text into the terminal's clipboard (OSC 52), if it allows that.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// If the terminal is gone.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut sequence = b"\x1b]52;c;".to_vec();
         modes::base64(text.as_bytes(), &mut sequence);
@@ -159,7 +156,7 @@ impl UserTerminal {
     /// Writes on the primary screen, after [`UserTerminal::leave`].
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// If the terminal is gone.
     pub fn print(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tty.write_all(bytes)
     }

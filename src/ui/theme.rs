@@ -1,6 +1,5 @@
-//! Colours and glyphs, chosen once for a terminal. Everything else on the screen names a [`Tone`],
-//! never a colour, so that one table (`palette.rs`) is the whole theme. Red is kept for what has gone
-//! wrong. It knows no state.
+//! Colours and glyphs. Drawing code names a [`Tone`], never a colour, so that one table
+//! (`palette.rs`) is the whole theme. Red is only for what has gone wrong.
 
 mod colour;
 mod glyphs;
@@ -16,22 +15,21 @@ pub use scheme::Scheme;
 use palette::look;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What something is on the screen; the theme says how that looks.
+/// What something means; the theme says how that looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Running text.
     Text,
-    /// What is there for the second look.
+    /// Less important text.
     Dim,
     /// Rules, axes, borders.
     Faint,
-    /// What the eye is to find first.
+    /// Most important text.
     Strong,
-    /// Keys that can be pressed, the program's name, the selected thing.
+    /// Keys, oomph's name, the selection.
     Accent,
-    /// Live tensors: the one strong hue.
+    /// Live tensors.
     Allocated,
-    /// Between the least and the most allocated of a column.
+    /// Between minimum and maximum of a column's allocated memory.
     AllocatedBand,
     /// Reserved by the caching allocator.
     Reserved,
@@ -45,29 +43,22 @@ pub enum Tone {
     Predicted,
     /// It has gone wrong.
     Wrong,
-    /// It does not work as it should, without harm.
+    /// Something does not work, without harm.
     Warning,
-    /// It works, it fits.
+    /// Something works, or fits.
     Good,
-    /// Parameters, in the breakdown.
+    /// The parts of the breakdown from here on.
     Parameters,
-    /// Gradients.
     Gradients,
-    /// Optimizer state.
     OptimizerState,
-    /// Activations and the rest.
     Activations,
-    /// Reserved but unallocated.
     Cached,
-    /// The training's memory outside PyTorch.
     NonPytorch,
-    /// Other processes.
     OtherProcesses,
-    /// Free.
     Free,
 }
 
-/// Which background the terminal has.
+/// The terminal's background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
     /// Light text on dark.
@@ -76,35 +67,29 @@ pub enum Ground {
     Light,
 }
 
-/// How much colours differ from the ground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contrast {
-    /// As much as is comfortable all day.
     Usual,
-    /// As much as can be had.
     High,
 }
 
-/// How this terminal is drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
     /// How many colours it has.
     pub depth: Depth,
-    /// Its background, as it is drawn for.
+    /// The background that colours are chosen for.
     pub ground: Ground,
-    /// How strong the colours are.
     pub contrast: Contrast,
-    /// The characters it can show.
+    /// The characters that the terminal can show.
     pub glyphs: &'static Glyphs,
     /// The user's choice.
     pub scheme: Scheme,
-    /// Its background, as it says itself.
+    /// The background that the terminal reports.
     told: Ground,
 }
 
 impl Theme {
-    /// The theme for a terminal, from the environment (`NO_COLOR`, `COLORTERM`, `TERM`,
-    /// `COLORFGBG`, `LC_ALL`, `LC_CTYPE`, `LANG`).
+    /// From `NO_COLOR`, `COLORTERM`, `TERM`, `COLORFGBG`, `LC_ALL`, `LC_CTYPE` and `LANG`.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Theme {
         let told = ground_of(variable("COLORFGBG").as_deref());
         Theme {
@@ -117,7 +102,7 @@ impl Theme {
         }
     }
 
-    /// The same terminal in another theme.
+    /// The same terminal with another theme.
     pub fn wearing(self, scheme: Scheme) -> Theme {
         Theme {
             ground: scheme.ground(self.told),
@@ -137,7 +122,7 @@ impl Theme {
         next
     }
 
-    /// True colour on dark with all glyphs: what pictures and tests are drawn with.
+    /// True colour on dark with all glyphs, for pictures and tests.
     pub const fn full() -> Theme {
         Theme {
             depth: Depth::True,
@@ -149,7 +134,6 @@ impl Theme {
         }
     }
 
-    /// How a tone looks here.
     pub fn style(&self, tone: Tone) -> Style {
         let look = look(tone);
         let style = Style::new().add_modifier(match (self.depth, self.contrast) {
@@ -163,7 +147,7 @@ impl Theme {
         }
     }
 
-    /// Text on the ground of a tone.
+    /// The style of text on a coloured background.
     pub fn on_ground(&self) -> Style {
         match (self.depth, self.ground) {
             (Depth::None, _) => Style::new(),
@@ -176,7 +160,7 @@ impl Theme {
         }
     }
 
-    /// A tone as background, for text on a coloured ground.
+    /// A tone as background.
     pub fn ground(&self, tone: Tone) -> Style {
         match look(tone).hue.and_then(|hue| hue.colour(self)) {
             Some(colour) => Style::new().bg(colour),
@@ -185,7 +169,7 @@ impl Theme {
     }
 }
 
-/// `COLORFGBG` is `fg;bg` in the sixteen colours; 7 and 9 to 15 are light grounds (rxvt, Konsole).
+/// `COLORFGBG` is `fg;bg` in the sixteen colours; 7 and 9 to 15 are light (rxvt, Konsole).
 fn ground_of(colorfgbg: Option<&str>) -> Ground {
     let background = colorfgbg.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());
     match background {

@@ -1,10 +1,9 @@
-//! Keys as the bytes that a terminal sends for them, for when the keyboard belongs to the training.
-//! Source of the sequences: xterm's ctlseqs, "PC-Style Function Keys" and "VT220-Style Function
-//! Keys".
+//! The bytes that a terminal sends for a key, for typing to the training. From xterm's ctlseqs,
+//! "PC-Style Function Keys" and "VT220-Style Function Keys".
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// The bytes of a key; empty for one that no terminal sends.
+/// Empty for a key that no terminal sends.
 pub(super) fn bytes(key: &KeyEvent, application_cursor: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     if key.modifiers.contains(KeyModifiers::ALT) {
@@ -40,7 +39,7 @@ fn cursor(letter: u8, application: bool) -> [u8; 3] {
     [0x1b, if application { b'O' } else { b'[' }, letter]
 }
 
-/// Ctrl with a letter or one of `@[\]^_` is the character less its upper bits; with space, NUL.
+/// Ctrl with a letter or one of `@[\]^_` clears the upper bits; with space it is NUL.
 fn control_byte(c: char) -> Option<u8> {
     match c {
         ' ' | '2' => Some(0),
@@ -70,8 +69,8 @@ fn function_key(n: u8) -> &'static [u8] {
     }
 }
 
-/// Pasted text, marked as such where the program asked for that. The marks cannot be forged from
-/// inside: an end mark in the text is taken out.
+/// Pasted text, bracketed if the program asked for that. An end mark in the text is removed, so
+/// that the paste cannot end itself.
 pub(super) fn pasted(text: &str, bracketed: bool) -> Vec<u8> {
     if bracketed {
         let text = text.replace("\x1b[201~", "");

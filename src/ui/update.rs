@@ -1,5 +1,5 @@
-//! What changes a [`View`]: keys, pasted text, the mouse, and what has happened in the session. Most
-//! of it stays in the view; what the loop has to carry out comes back as an [`Effect`].
+//! Changes to a [`View`] by keys, pasted text, the mouse, and what happened in the session. What
+//! the loop has to carry out is returned as an [`Effect`].
 
 mod actions;
 mod output;
@@ -22,29 +22,28 @@ use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent,
 use ratatui::layout::{Position, Rect};
 
 impl View {
-    /// The screen has another size.
+    /// The screen has a new size.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
     }
 
-    /// Rows and columns that the program's terminal is to have on this screen. It changes with the
-    /// screen and with the panes that are shown, never with a dialog over them.
+    /// Rows and columns for the program's terminal. They change with the screen and the panes, but
+    /// not with dialogs.
     pub fn child_size(&self, scene: &Scene) -> (u16, u16) {
         layout::child_size(&layout_of(self, scene))
     }
 
-    /// Whether an action does something now.
     pub fn is_available(&self, action: Action, scene: &Scene) -> bool {
         is_available(self, action, scene)
     }
 
-    /// Opens the dialog of the remedies though no memory ran out: the last run refused a change.
+    /// Opens the OOM dialog because the last run rejected a remedy's change.
     pub fn open_remedies(&mut self, scene: &Scene) {
         actions::open_oom(self, scene);
     }
 
-    /// Follows what has happened: opens the dialog when the run ended by an out-of-memory, closes
-    /// what a new run has overtaken. To be called after events, before drawing.
+    /// Opens the dialog if the run ended with an OOM, and closes dialogs of an earlier run. To be
+    /// called after events, before drawing.
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
         read_batches(self, scene.state);
@@ -73,7 +72,6 @@ impl View {
         }
     }
 
-    /// Takes a key.
     pub fn key(&mut self, key: KeyEvent, scene: &Scene) -> Option<Effect> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -129,7 +127,6 @@ impl View {
         self.notice = Some((Notice::HeldInterrupt, scene.state.now));
     }
 
-    /// Takes pasted text.
     pub fn paste(&mut self, text: &str, scene: &Scene) -> Option<Effect> {
         match (self.mode(), &mut self.dialog) {
             (InputMode::Typing, _) => {
@@ -150,8 +147,8 @@ impl View {
         None
     }
 
-    /// Takes a mouse event: a click on a remedy selects it, the wheel scrolls what is under it or
-    /// zooms the chart; the button puts the chart's cursor, and dragged over the output it selects rows.
+    /// A click selects a remedy or puts the chart's cursor, the wheel scrolls or zooms the chart,
+    /// and dragging selects rows of the output.
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let chart = layout_of(self, scene).chart();
         let at = Position::new(event.column, event.row);
@@ -208,7 +205,7 @@ fn select_device_of_oom(view: &mut View, state: &State) {
     view.device = at.unwrap_or(view.device);
 }
 
-/// The chart's cursor to where the mouse is.
+/// Moves the chart's cursor to the mouse.
 fn point(view: &mut View, at: Position, scene: &Scene) {
     if let Some(chart) = layout_of(view, scene).chart() {
         let plot = chart::plot_of(chart);

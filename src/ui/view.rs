@@ -1,5 +1,5 @@
-//! How the user wants to see the session: which pane, which dialog, which stretch of time. Plain
-//! data: `update` changes it, drawing reads it.
+//! How the user wants to see the session: pane, dialog, zoom. Plain data that `update` changes and
+//! drawing reads.
 
 use super::chart::{Height, TimeView};
 use super::child::ChildScreen;
@@ -13,46 +13,40 @@ use crate::units::{Moment, RunNumber};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
 
-/// What has the whole screen.
+/// What fills the whole screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Maximized {
-    /// Nothing: chart and panes share it.
+    /// Chart and panes share it.
     #[default]
     Nothing,
-    /// The chart.
     Chart,
     /// The pane below the chart.
     Pane,
 }
 
-/// Where keys go.
+/// Where keys go when no dialog is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keyboard {
-    /// To oomph.
     #[default]
     Oomph,
-    /// To oomph, to select rows of the output.
+    /// To the selection of output rows.
     Selection,
-    /// To the training.
     Training,
 }
 
-/// Who has the mouse.
+/// Who gets mouse events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Mouse {
-    /// The terminal, to select text.
+    /// The terminal, for selecting text.
     #[default]
     Terminal,
-    /// oomph.
     Oomph,
 }
 
-/// What a key has done that nothing else on the screen shows.
+/// What a key did, if nothing else on the screen shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Something was copied.
     Copied,
-    /// Another theme was put on.
     Theme,
     /// A line of text was typed, which goes nowhere.
     Text,
@@ -60,15 +54,13 @@ pub(super) enum Notice {
     HeldInterrupt,
 }
 
-/// How long a notice stands.
+/// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// How the user wants to see the session.
 #[derive(Debug)]
 pub struct View {
-    /// Colours and glyphs.
     pub theme: Theme,
-    /// The program's own terminal, scrolled, searched and selected as the user wants.
+    /// The program's terminal, with scroll position, search and selection.
     pub output: ChildScreen,
     pub(super) size: Rect,
     pub(super) pane: Pane,
@@ -76,24 +68,24 @@ pub struct View {
     pub(super) device: usize,
     pub(super) time: TimeView,
     pub(super) height: Height,
-    /// The run whose curve is laid over the chart.
+    /// The run overlaid on the chart.
     pub(super) compared: Option<RunNumber>,
     pub(super) list: ListScroll,
     pub(super) dialog: Option<Dialog>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
-    /// Where the mouse's button went down.
+    /// Where the mouse button went down.
     pub(super) pressed: Position,
-    /// The batches that the runs' commands ask for: read once a run, not once a frame.
+    /// The batch of each run's command, read once instead of every frame.
     pub(super) batches: Vec<(RunNumber, Option<u64>)>,
-    /// The run for which the out-of-memory dialog has opened by itself.
+    /// The last run for which the OOM dialog has opened by itself.
     pub(super) offered: Option<RunNumber>,
-    /// What the last key has done, and when.
+    /// The latest notice, and when it was given.
     pub(super) notice: Option<(Notice, Moment)>,
 }
 
 impl View {
-    /// The view at the start of a session, on a screen of so many columns and rows.
+    /// The view at the start of a session.
     pub fn new(theme: Theme, width: u16, height: u16) -> View {
         View {
             theme,
@@ -116,7 +108,6 @@ impl View {
         }
     }
 
-    /// What keys mean at the moment.
     pub fn mode(&self) -> InputMode {
         match (&self.dialog, self.keyboard) {
             (Some(Dialog::Oom(_)), _) => InputMode::Oom,
@@ -131,19 +122,18 @@ impl View {
         }
     }
 
-    /// The device that is shown.
     pub fn device<'a>(&self, state: &'a State) -> Option<&'a DeviceState> {
         let devices = &state.devices;
         devices.get(self.device).or_else(|| devices.last())
     }
 
-    /// The batch that a run's command asks for, where it can be read.
+    /// The batch of a run's command, if it could be read.
     pub(super) fn batch_of(&self, run: RunNumber) -> Option<u64> {
         let of = |(number, batch): &(RunNumber, Option<u64>)| (*number == run).then_some(*batch);
         self.batches.iter().find_map(of).flatten()
     }
 
-    /// What the last key has done, while that is news.
+    /// The notice to show, if it is recent.
     pub(super) fn notice(&self, now: Moment) -> Option<Notice> {
         let (notice, at) = self.notice?;
         (now.since(at) < NOTICE).then_some(notice)

@@ -1,9 +1,8 @@
-//! Words for a run that more than one part of the screen uses.
+//! Words about a run, for several parts of the screen.
 
 use super::theme::Tone;
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome};
 
-/// Whether the training is what the program alone would make of it.
 pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     match patching {
         Patching::Asked => ("patches requested", Tone::Warning),
@@ -12,7 +11,6 @@ pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     }
 }
 
-/// An outcome in a word or two.
 pub(super) fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
     match outcome {
         RunOutcome::Running => ("running".to_string(), Tone::Accent),
@@ -23,7 +21,7 @@ pub(super) fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
     }
 }
 
-/// The slowest rank's rate: a distributed training goes at that. Of a run that is over, the last.
+/// The slowest rank's rate, at which a distributed training runs; after the run, the last one.
 pub(super) fn steps_per_second(run: &Run) -> Option<f64> {
     run.ranks
         .iter()

@@ -8,7 +8,6 @@ use crate::ui::theme::Tone;
 use crate::units::{Moment, clock_face};
 use std::time::Duration;
 
-/// How wide the axis of bytes is, its line included: `1000 ┤`.
 pub(super) const BYTES_WIDTH: u16 = 5;
 
 /// Steps between the numbers of the time axis, in seconds.
@@ -37,10 +36,10 @@ const STEPS: [u64; 22] = [
     91 * DAY,
 ];
 
-/// A number of the time axis has at least this many columns to itself.
+/// Columns between two numbers of the time axis, at least.
 const COLUMNS_PER_TICK: u64 = 12;
 
-/// Draws the axis of bytes in its columns beside the plot's rows.
+/// Draws the bytes axis beside the plot's rows: `1000 ┤`.
 pub(super) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
     let (area, glyphs) = (canvas.area, canvas.theme.glyphs);
     let last = area.width.saturating_sub(1);
@@ -59,8 +58,8 @@ pub(super) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
     }
 }
 
-/// Draws the time axis on one row: `└── 1:00 ────── 2:00 ──`, each number centred on its instant.
-/// The row begins at the axis of bytes, the plot `BYTES_WIDTH` columns further right.
+/// Draws the time axis on one row, `└── 1:00 ────── 2:00 ──`, each number centred on its time. The
+/// row starts at the bytes axis, `BYTES_WIDTH` columns to the left of the plot.
 pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
     let (rule, glyphs) = (Tone::Faint, canvas.theme.glyphs);
     canvas
@@ -92,7 +91,7 @@ pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
     }
 }
 
-/// Round instants of the window and the step between them.
+/// Round times in the window and the step between them.
 fn ticks(window: &Window) -> impl Iterator<Item = (Moment, u64)> + use<> {
     let span = window.span().as_secs().max(1);
     let most = (u64::from(window.columns) / COLUMNS_PER_TICK).max(1);
@@ -108,7 +107,7 @@ fn ticks(window: &Window) -> impl Iterator<Item = (Moment, u64)> + use<> {
         .map(move |at| (at, step))
 }
 
-/// An instant of the session in no more words than its step needs: `1:30`, `20m`, `1h20`, `2d 4h`.
+/// A time of the session, as exact as the step needs: `1:30`, `20m`, `1h20`, `2d 4h`.
 fn time_label(since_start: Duration, step: u64) -> String {
     let total = since_start.as_secs();
     let (days, hours, minutes) = (total / 86_400, total / 3_600 % 24, total / 60 % 60);

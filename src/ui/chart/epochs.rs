@@ -1,5 +1,5 @@
-//! Where an epoch begins: a tick on the axis of time and its number above the curves, `e3`. Of many
-//! the round numbers alone.
+//! Where epochs start: a tick on the time axis and the number above the curves, `e3`. Of many
+//! epochs only round numbers are marked.
 
 use super::axis::BYTES_WIDTH;
 use super::window::Window;
@@ -8,18 +8,18 @@ use crate::ui::canvas::Canvas;
 use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
 
-/// A mark has at least so many columns to itself, so that the row is not full of them.
+/// Columns between two marks, at least.
 const COLUMNS_PER_MARK: u64 = 8;
 
-/// A mark that is shown: on which column, counted from the session's beginning, and its name.
+/// A mark: its column, counted from the start of the session, and its name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EpochTick {
     column: u64,
     name: String,
 }
 
-/// Those of all epochs that are shown at the window's scale, outside it too: which ones depends on
-/// nothing that changes while the chart scrolls.
+/// The marks of the whole session at the window's scale. The choice does not depend on the window's
+/// position, so that marks do not come and go while the chart scrolls.
 pub(super) fn shown(state: &State, window: &Window) -> Vec<EpochTick> {
     let column_us = window.column_us().max(1);
     let mut shown: Vec<EpochTick> = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn shown(state: &State, window: &Window) -> Vec<EpochTick> {
     shown
 }
 
-/// Every how many epochs one is shown: one, two, five, ten, and so on.
+/// Every how many epochs one is marked: 1, 2, 5, 10 and so on.
 fn step(marks: &[EpochMark], column_us: u64) -> u64 {
     let mut lengths: Vec<u64> = marks
         .windows(2)
@@ -47,7 +47,7 @@ fn step(marks: &[EpochMark], column_us: u64) -> u64 {
             pair[1].at.since(pair[0].at).as_micros() as u64 / (pair[1].number - pair[0].number)
         })
         .collect();
-    // The usual epoch's: one that was cut short or waited for a disk changes nothing.
+    // The median: an epoch that was cut short or waited for a disk changes nothing.
     lengths.sort_unstable();
     let Some(length) = lengths.get(lengths.len() / 2) else {
         return 1;
@@ -57,13 +57,12 @@ fn step(marks: &[EpochMark], column_us: u64) -> u64 {
     round_numbers().find(fits).unwrap_or(u64::MAX)
 }
 
-/// 1, 2, 5, 10, 20, and so on.
 pub(crate) fn round_numbers() -> impl Iterator<Item = u64> {
     let decades = std::iter::successors(Some(1_u64), |ten| ten.checked_mul(10));
     decades.flat_map(|ten| [1, 2, 5].map(|n| ten.saturating_mul(n)))
 }
 
-/// Their columns in the window, where they have one, and their names.
+/// Columns and names of the marks inside the window.
 fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item = (u16, &'a str)> {
     let first = window.from.0 / window.column_us().max(1);
     let end = u64::from(window.columns);
@@ -73,9 +72,9 @@ fn in_window<'a>(shown: &'a [EpochTick], window: &Window) -> impl Iterator<Item 
     })
 }
 
-/// Draws the names on the plot's first row, where nothing but a rule is.
+/// Draws the names on the plot's first row, where only a rule may be below them.
 pub(super) fn draw_names(plot: &mut Canvas, shown: &[EpochTick], window: &Window) {
-    // A row that is one of two belongs to the curves.
+    // A plot of few rows needs them all for the curves.
     if plot.area.height < 4 {
         return;
     }
@@ -87,7 +86,7 @@ pub(super) fn draw_names(plot: &mut Canvas, shown: &[EpochTick], window: &Window
     }
 }
 
-/// Draws the ticks on the axis of time, which is there already, beside its numbers.
+/// Draws the ticks on the time axis, which must have been drawn already.
 pub(super) fn draw_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &Window) {
     let theme = axis.theme;
     for (column, _) in in_window(shown, window) {

@@ -1,5 +1,5 @@
-//! The names and latest figures of curves and rules, at the right end, each on the row of its line
-//! or as near to it as the others allow.
+//! Names and latest figures of curves and rules on the right, each on the row of its line or as
+//! near to it as the other labels allow.
 
 use super::scale::Scale;
 use super::{COMPARED, ChartRule, Curve};
@@ -9,7 +9,6 @@ use crate::ui::theme::Tone;
 use crate::units::Bytes;
 use std::borrow::Cow;
 
-/// How wide it is: ` allocated 141.0`.
 pub(super) const WIDTH: u16 = 16;
 
 pub(super) struct Label {
@@ -18,7 +17,7 @@ pub(super) struct Label {
     tone: Tone,
 }
 
-/// The labels of rules and curves; of two at one height the one named first stands above.
+/// The labels of rules and curves; of two at one height the first is drawn above.
 pub(super) fn labels(
     curves: &[Curve],
     rules: &[ChartRule],
@@ -46,7 +45,6 @@ pub(super) fn labels(
     named.chain(compared).collect()
 }
 
-/// Draws the labels beside the plot's rows.
 pub(super) fn draw(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
@@ -60,15 +58,15 @@ pub(super) fn draw(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, f
     }
 }
 
-/// Rows as wished, ascending, moved so that no two share one; those that find no place are left
-/// out at the end.
+/// The wished rows, ascending, moved so that no two labels share one. Labels without room are
+/// dropped from the end.
 fn apart(wished: &[u16], rows: u16) -> Vec<u16> {
     let mut placed: Vec<u16> = Vec::with_capacity(wished.len());
     for &row in wished {
         let least = placed.last().map_or(0, |above| above + 1);
         placed.push(row.max(least));
     }
-    // What was pushed beyond the end moves up again, and moves up what is in its way.
+    // Labels pushed beyond the last row move up, and move those above them.
     let mut most = rows;
     for row in placed.iter_mut().rev() {
         most = most.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What happened at an instant: a run began, memory ran out.
+//! Marks on the curves where a run started or memory ran out.
 
 use super::window::Window;
 use crate::state::{DeviceState, State};
@@ -6,7 +6,6 @@ use crate::ui::canvas::Canvas;
 use crate::ui::pen::columns;
 use crate::ui::theme::{Glyphs, Tone};
 
-/// Draws the marks of a device over its curves.
 pub(super) fn draw(plot: &mut Canvas, state: &State, device: &DeviceState, window: &Window) {
     for run in state.runs.iter().skip(1) {
         if let Some(column) = window.column(run.started) {
@@ -42,7 +41,7 @@ fn relaunch(plot: &mut Canvas, column: u16, name: &str) {
 }
 
 fn out_of_memory(plot: &mut Canvas, column: u16, tone: Tone, name: &str) {
-    // Under the rule of the capacity, where the curve ran against it.
+    // Just below the capacity's rule, where the curve ran into it.
     let row = u16::from(plot.area.height > 2);
     let theme = plot.theme;
     if let Some(cell) = plot.cell(column, row) {
@@ -52,7 +51,7 @@ fn out_of_memory(plot: &mut Canvas, column: u16, tone: Tone, name: &str) {
     words(plot, &[row], column + 2, name, tone);
 }
 
-/// Writes beside a mark, on the first of these rows where no curve is in the way.
+/// Writes beside a mark, on the first of these rows that has no curve in the way.
 fn words(plot: &mut Canvas, rows: &[u16], column: u16, text: &str, tone: Tone) {
     let wanted = column..column + columns(text);
     let over = background(plot.theme.glyphs);
@@ -62,7 +61,7 @@ fn words(plot: &mut Canvas, rows: &[u16], column: u16, text: &str, tone: Tone) {
     }
 }
 
-/// What a mark may be drawn over: a relaunch, a rule.
+/// What a mark may be drawn over.
 fn background(glyphs: &Glyphs) -> [&'static str; 2] {
     [glyphs.relaunch, glyphs.dots]
 }

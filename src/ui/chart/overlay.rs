@@ -1,12 +1,11 @@
-//! An earlier run laid over the chart: what was allocated then, moved so that both runs begin at the
-//! same place. It knows no pixel.
+//! An earlier run's allocated memory, moved in time so that both runs start at the same column.
 
 use super::window::Window;
 use crate::state::{DeviceState, Run, SeriesBucket, State};
 use crate::units::Moment;
 
-/// What an earlier run had allocated on a device at the same ages as the current run's columns;
-/// empty where there is no run to lay it over.
+/// What an earlier run had allocated at the same ages as the current run's columns; empty if it is
+/// the current run.
 pub(super) fn columns(
     state: &State,
     device: &DeviceState,
@@ -24,7 +23,6 @@ pub(super) fn columns(
         if begin + std::time::Duration::from_micros(column_us) <= current.started {
             continue;
         }
-        // The same age in the earlier run.
         let age = begin.since(current.started);
         let from = earlier.started + age;
         let to = Moment(from.0.saturating_add(column_us)).min(ended);

@@ -1,8 +1,7 @@
 //! The curves: allocated as a filled area, the others as lines over it, rules behind them.
 //!
-//! A column holds what happened in its stretch of time: the area is solid up to the least and of a
-//! weaker shade up to the most, so that a peak of one sample never vanishes. A stretch of which
-//! nothing is known stays empty.
+//! A column stands for a stretch of time. The area is solid up to its minimum and lighter up to its
+//! maximum, so that a peak of one sample is never lost. Where nothing is known it stays empty.
 
 use super::scale::Scale;
 use crate::state::SeriesBucket;
@@ -11,7 +10,6 @@ use crate::ui::theme::{Depth, Theme, Tone};
 use crate::units::Bytes;
 use ratatui::style::Style;
 
-/// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stroke {
     /// Solid, with risers where it changes its row.
@@ -20,16 +18,13 @@ pub(super) enum Stroke {
     Dashed,
 }
 
-/// Where the curves are drawn.
 pub(super) struct Plot<'p> {
-    /// The curves' part of the screen.
     pub canvas: Canvas<'p>,
-    /// On which row an amount lies.
     pub scale: Scale,
 }
 
 impl Plot<'_> {
-    /// Fills the area below a quantity.
+    /// Fills the area below a curve.
     pub(super) fn fill_below(&mut self, columns: &[Option<SeriesBucket>], solid: Tone, band: Tone) {
         let look = AreaLook::of(self.canvas.theme, solid, band);
         let (scale, height) = (self.scale, self.canvas.area.height);
@@ -50,7 +45,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Draws a quantity as a line through the most of each column.
+    /// Draws a line through the maximum of each column.
     pub(super) fn line(&mut self, columns: &[Option<SeriesBucket>], tone: Tone, stroke: Stroke) {
         let glyphs = self.canvas.theme.glyphs;
         let mut before: Option<u16> = None;
@@ -77,7 +72,7 @@ impl Plot<'_> {
         }
     }
 
-    /// Draws a rule from a column on, behind everything that is there.
+    /// Draws a rule from a column on, behind everything already drawn.
     pub(super) fn rule(&mut self, from: u16, at: Bytes, tone: Tone, glyph: &str) {
         let style = self.canvas.theme.style(tone);
         for column in from..self.canvas.area.width {
@@ -89,7 +84,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The cursor: a line down the column.
+    /// Draws the cursor as a vertical line.
     pub(super) fn cursor(&mut self, column: u16) {
         for row in 0..self.canvas.area.height {
             let riser = self.canvas.theme.glyphs.riser;
@@ -97,8 +92,8 @@ impl Plot<'_> {
         }
     }
 
-    /// A line's cell over what is there: over a full cell of the area on the area's colour. A cell
-    /// that is filled in part gives way: the line lies above what it is drawn over.
+    /// Draws a line's cell over what is there. A full cell of the area gives it its background
+    /// colour; a partly filled one is replaced.
     fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
         let theme = self.canvas.theme;
         let Some(cell) = self.canvas.cell(column, row) else {
@@ -139,8 +134,8 @@ impl AreaLook<'_> {
         }
     }
 
-    /// One cell, filled by so many eighths at least and at most. A cell has two colours only:
-    /// where both edges lie in it, the solid part is drawn if it is the larger.
+    /// One cell with the area's minimum and maximum in eighths. A cell has only two colours: if
+    /// both edges lie in it, the solid part is drawn if it is the larger one.
     fn cell(&self, least: usize, most: usize) -> (&'static str, Style) {
         let eighths = &self.theme.glyphs.eighths;
         match self.theme.depth {

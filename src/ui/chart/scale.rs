@@ -1,19 +1,16 @@
-//! Bytes to rows: where an amount stands on a chart of some height, in eighths of a row, and the
-//! round numbers beside it.
+//! Bytes to rows of a chart, in eighths of a row, and the round numbers beside it.
 
 use crate::units::Bytes;
 
-/// Steps between the numbers of the axis, in GiB: round ones, and the powers of two that sizes of
-/// memory come in.
+/// Steps between the numbers of the axis, in GiB: round ones and powers of two.
 const STEPS: [f64; 23] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 8.0, 10.0, 20.0, 25.0, 40.0, 50.0,
     100.0, 200.0, 250.0, 500.0, 1_000.0, 2_000.0,
 ];
 
-/// A number stands on every other row at most.
+/// At most every other row has a number.
 const ROWS_PER_TICK: f64 = 2.0;
 
-/// Amounts from nothing to a top on a number of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     top: f64,
@@ -21,7 +18,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The scale whose highest rule, `top`, lies in the middle of the topmost row.
+    /// A scale with `top` in the middle of the first row.
     pub(super) fn with_top(top: Bytes, rows: u16) -> Scale {
         let rows = rows.max(1);
         let share = f64::from(rows) / (f64::from(rows) - 0.5);
@@ -31,25 +28,24 @@ impl Scale {
         }
     }
 
-    /// Its height.
     pub(super) fn rows(&self) -> u16 {
         self.rows
     }
 
-    /// How many eighths of a row are filled from below. Something is never drawn as nothing.
+    /// How many eighths of a row are filled from below; at least one for anything above zero.
     pub(super) fn eighths(&self, bytes: Bytes) -> u32 {
         let all = u32::from(self.rows) * 8;
         let filled = (bytes.0 as f64 / self.top * f64::from(all)).round() as u32;
         filled.clamp(u32::from(bytes > Bytes::ZERO), all)
     }
 
-    /// The row, counted from the top, in which the amount lies.
+    /// The row of an amount, counted from the top.
     pub(super) fn row(&self, bytes: Bytes) -> u16 {
         let from_below = (bytes.0 as f64 / self.top * f64::from(self.rows)).floor() as u16;
         self.rows - 1 - from_below.min(self.rows - 1)
     }
 
-    /// The numbers beside the axis: amount and row, from below.
+    /// The numbers of the axis with their rows, from below.
     pub(super) fn ticks(&self) -> Vec<(Bytes, u16)> {
         let gib = self.top / Bytes::gib(1).0 as f64;
         let least = gib / f64::from(self.rows) * ROWS_PER_TICK;
@@ -69,7 +65,7 @@ impl Scale {
     }
 }
 
-/// A tick's number: as many decimals as its step has, and no more.
+/// A tick's number without trailing zeros.
 pub(super) fn tick_label(bytes: Bytes) -> String {
     let text = format!("{:.2}", bytes.as_gib());
     text.trim_end_matches('0').trim_end_matches('.').to_string()

@@ -1,10 +1,10 @@
-//! Which stretch of time the chart shows: how long (zoom), where (follow, pan, pause), and on which
-//! column an instant falls. Knows no state and no pixel but the number of columns.
+//! The time that the chart shows: how long (zoom), where (follow, pan, pause), and which column a
+//! moment falls on.
 
 use crate::units::Moment;
 use std::time::Duration;
 
-/// The lengths that zooming goes through, in seconds: from ten seconds to a year.
+/// The zoom levels in seconds, from ten seconds to a year.
 const SPANS: [u64; 18] = [
     10,
     30,
@@ -30,32 +30,30 @@ pub(super) const MIN: u64 = 60;
 pub(super) const HOUR: u64 = 60 * MIN;
 pub(super) const DAY: u64 = 24 * HOUR;
 
-/// Unasked, the chart shows at least this much …
+/// By default the chart shows at least this much …
 const SHORTEST_UNASKED: u64 = 60;
-/// … and no more than this, so that what happens now can be seen; zooming out shows the rest.
+/// … and at most this much, so that recent changes can be seen; zooming out shows the rest.
 const LONGEST_UNASKED: u64 = 10 * 60;
 
-/// How long a stretch is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Zoom {
-    /// As long as fits the session's age.
+    /// Fits the session's age.
     #[default]
     Unasked,
-    /// The span with this number in [`SPANS`].
+    /// An index of [`SPANS`].
     Chosen(usize),
 }
 
-/// Whether the right edge goes with time.
+/// Where the right edge is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Edge {
-    /// It does.
+    /// At the current time.
     #[default]
     Following,
-    /// It stays where it is.
+    /// Fixed.
     Held(Moment),
 }
 
-/// What the user chose to see of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TimeView {
     zoom: Zoom,
@@ -63,44 +61,39 @@ pub(crate) struct TimeView {
     cursor: Option<Moment>,
 }
 
-/// A way to move the stretch.
+/// A way to move the chart in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
-    /// Half as long.
     In,
-    /// Twice as long.
     Out,
-    /// Earlier.
     Back,
-    /// Later.
     Forward,
-    /// The cursor a column earlier; where there is none, one at the end.
+    /// Moves the cursor a column to the left; without a cursor, puts one at the end.
     CursorBack,
-    /// The cursor a column later.
     CursorForward,
-    /// Hold it, or go on with time.
+    /// Fixes the right edge, or follows again.
     PauseOrGoOn,
-    /// Back to what is shown unasked.
+    /// Back to the default.
     Reset,
 }
 
 impl TimeView {
-    /// Whether the chart stands still while time goes on.
+    /// Whether the chart does not follow the current time.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self.edge, Edge::Held(_))
     }
 
-    /// Whether anything was chosen that [`Move::Reset`] would undo.
+    /// Whether [`Move::Reset`] would change anything.
     pub(crate) fn is_chosen(&self) -> bool {
         *self != TimeView::default()
     }
 
-    /// The instant that the cursor stands on.
+    /// The moment under the cursor.
     pub(crate) fn cursor(&self) -> Option<Moment> {
         self.cursor
     }
 
-    /// Puts the cursor on a column of the window; on one that has not begun, on the last that has.
+    /// Puts the cursor on a column of the window, but on none in the future.
     pub(crate) fn point(&mut self, column: u16, now: Moment, columns: u16) {
         let window = self.window(now, columns);
         let begun = window.until(self.seen_until(now)).columns;
@@ -108,7 +101,7 @@ impl TimeView {
         self.cursor = Some(window.begin_of(column));
     }
 
-    /// Moves; `now` is the instant of the latest event, `columns` the width of the plot.
+    /// Moves; `columns` is the width of the plot.
     pub(crate) fn apply(&mut self, step: Move, now: Moment, columns: u16) {
         let at = self.span_number(now);
         match step {
@@ -116,8 +109,8 @@ impl TimeView {
             Move::CursorForward => self.move_cursor(1, now, columns),
             Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
             Move::Out => {
-                // Beyond the session's age there is nothing more to see, but what is shown unasked
-                // of a young one.
+                // Beyond the session's age there is nothing to see, except the default of a young
+                // one.
                 let age = fitting(now.0 / 1_000_000, u64::MAX);
                 let most = age.max(TimeView::default().span_number(now));
                 self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
@@ -141,7 +134,7 @@ impl TimeView {
         }
     }
 
-    /// The cursor so many columns on; at the chart's edge the stretch goes along.
+    /// Moves the cursor; at the edge the chart pans.
     fn move_cursor(&mut self, by: i32, now: Moment, columns: u16) {
         let window = self.window(now, columns);
         let Some(column) = self.cursor.and_then(|at| window.column(at)) else {
@@ -162,8 +155,8 @@ impl TimeView {
         }
     }
 
-    /// The stretch in `columns` columns. Its edges lie on whole columns counted from the session's
-    /// beginning, so that a column's contents stay the same while the chart scrolls.
+    /// The window in `columns` columns. Its edges are multiples of a column since the start of the
+    /// session, so that columns keep their contents while the chart scrolls.
     pub(crate) fn window(&self, now: Moment, columns: u16) -> Window {
         let columns = u64::from(columns.max(1));
         let span_us = SPANS[self.span_number(now)] * 1_000_000;
@@ -177,7 +170,7 @@ impl TimeView {
         }
     }
 
-    /// Up to when the chart shows what happened: now, or where it is held.
+    /// Up to when the chart has data: now, or where it is paused.
     pub(crate) fn seen_until(&self, now: Moment) -> Moment {
         self.edge_at(now).min(now)
     }
@@ -200,7 +193,7 @@ impl TimeView {
     }
 }
 
-/// Who pans to the end follows again.
+/// Panning to the end follows again.
 fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
     if edge >= now {
         Edge::Following
@@ -209,7 +202,7 @@ fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
     }
 }
 
-/// How far one press pans: an eighth of what is shown.
+/// One press pans by an eighth of the window.
 fn step_us(span_number: usize) -> u64 {
     SPANS[span_number] * 1_000_000 / 8
 }
@@ -222,19 +215,15 @@ fn fitting(seconds: u64, most: u64) -> usize {
         .unwrap_or(SPANS.len() - 1)
 }
 
-/// A stretch of time on a number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Its beginning.
     pub from: Moment,
-    /// Its end.
     pub to: Moment,
-    /// Its columns.
     pub columns: u16,
 }
 
 impl Window {
-    /// The column that an instant falls on, if it lies in the window.
+    /// The column of a moment, if it is in the window.
     pub(crate) fn column(&self, at: Moment) -> Option<u16> {
         if at < self.from || at >= self.to {
             return None;
@@ -243,7 +232,7 @@ impl Window {
         Some((share / u128::from(self.to.0 - self.from.0)) as u16)
     }
 
-    /// The first column that shows what holds from an instant on.
+    /// The first column of something that holds from a moment on.
     pub(crate) fn first_column(&self, since: Moment) -> u16 {
         match self.column(since) {
             Some(column) => column,
@@ -252,17 +241,16 @@ impl Window {
         }
     }
 
-    /// How long a column is, in microseconds.
+    /// The length of a column in microseconds.
     pub(crate) fn column_us(&self) -> u64 {
         (self.to.0 - self.from.0) / u64::from(self.columns.max(1))
     }
 
-    /// When a column begins.
     pub(crate) fn begin_of(&self, column: u16) -> Moment {
         Moment(self.from.0 + self.column_us() * u64::from(column))
     }
 
-    /// The part of it that has begun by `now`, in whole columns.
+    /// The part up to `now`, in whole columns.
     pub(crate) fn until(&self, now: Moment) -> Window {
         let columns = match self.column(now) {
             Some(column) => column + 1,
@@ -276,7 +264,6 @@ impl Window {
         }
     }
 
-    /// How long it is.
     pub(crate) fn span(&self) -> Duration {
         self.to.since(self.from)
     }

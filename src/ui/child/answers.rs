@@ -1,20 +1,17 @@
-//! What a terminal answers to a program that asks: where the cursor is, what kind of terminal it
-//! is. A program that gets no answer waits two seconds for it (prompt libraries, rich).
+//! A terminal's answers to queries: the cursor's position, the kind of terminal. Without them
+//! prompt libraries and rich wait two seconds.
 
 use vt100::{Callbacks, Screen};
 
-/// What is kept while nobody sends it; a program that asks more without reading has stopped
-/// listening.
+/// Bytes kept while they cannot be sent; a program that asks for more does not read them.
 const MOST: usize = 4_096;
 
-/// Answers that have not been sent yet.
 #[derive(Default)]
 pub(super) struct TerminalAnswers {
     pending: Vec<u8>,
 }
 
 impl TerminalAnswers {
-    /// Takes them.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }

@@ -1,32 +1,28 @@
-//! Ends control strings (OSC, DCS, APC, PM, SOS) that have grown too long. vte keeps a string in
-//! memory until its end comes; a program that is killed in the middle of one, or a binary file on
-//! the terminal, must not make it grow for ever, and must not hide all that follows.
+//! Removes from the output what would harm the terminal emulator:
 //!
-//! And shortens numbers in control sequences: an emulator that is told to repeat a character 65,536
-//! times does so, and eight bytes cost it what a megabyte of text does.
-//!
-//! And leaves out the mark that makes a sign an emoji (U+FE0F, as in a warning's triangle): vt100 0.18
-//! widens the sign before it, and panics where that stood in the last column. It is shown narrow.
+//! * Control strings (OSC, DCS, APC, PM, SOS) without an end, from a program killed in the middle
+//!   of one or a binary file: vte keeps them in memory, and they hide all that follows.
+//! * Long numbers in control sequences: repeating a character 65,536 times costs as much as a
+//!   megabyte of text.
+//! * The emoji mark U+FE0F: vt100 0.18 widens the sign before it, and panics if that was in the
+//!   last column.
 
-/// Longer strings are cut: titles, links and clipboard snippets of a training are far below.
+/// Bytes of a control string; titles, links and clipboard snippets are far shorter.
 const LONGEST: usize = 4_096;
 
-/// Digits of a number in a control sequence. The modes have four; what counts cells is at most a
-/// screen's width or height, whatever more is asked for.
+/// Digits of a number in a control sequence: modes have four, and no screen is larger.
 const MOST_DIGITS: usize = 4;
 
 /// U+FE0F, VARIATION SELECTOR-16.
 const EMOJI_MARK: [u8; 3] = [0xef, 0xb8, 0x8f];
 
-/// Where in the stream we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum CutState {
-    /// In text.
     #[default]
     Text,
-    /// In text, after so many bytes of what may be an emoji's mark, held back until it is known.
+    /// After so many bytes of what may be the emoji mark, held back until that is known.
     Mark(usize),
-    /// After an escape in text.
+    /// After an escape.
     Escape,
     /// In a control sequence, after so many digits of a number.
     Sequence(usize),
@@ -34,21 +30,19 @@ enum CutState {
     String(usize),
     /// After an escape in a string, after so many bytes.
     StringEscape(usize),
-    /// In a string that has been cut: its rest is thrown away up to its end, or to the next
-    /// newline, which no title holds.
+    /// In a string that has been cut: dropped up to its end, or to a newline, which no title has.
     Rest,
     /// After an escape in such a rest.
     RestEscape,
 }
 
-/// Watches a stream for strings without end.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
     place: CutState,
 }
 
 impl Cutter {
-    /// Hands the bytes on in pieces, without the rest of strings that were too long.
+    /// Passes the bytes on in pieces.
     pub(super) fn feed(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -101,8 +95,7 @@ impl Cutter {
         }
     }
 
-    /// Hands a control sequence on as far as it goes, without the digits that are too many; what
-    /// follows it.
+    /// Passes a control sequence on without excess digits; returns what follows it.
     fn pass_sequence<'a>(
         &mut self,
         mut digits: usize,
@@ -142,7 +135,7 @@ impl CutState {
             (CutState::Sequence(n), b'0'..=b'9') => {
                 CutState::Sequence((n + 1).min(MOST_DIGITS + 1))
             }
-            // Between numbers, or a control character, which is obeyed in the middle.
+            // Between numbers.
             (CutState::Sequence(_), b' '..=b'?') => CutState::Sequence(0),
             (CutState::Sequence(_), CAN | SUB) => CutState::Text,
             (CutState::Sequence(n), 0..b' ') => CutState::Sequence(n),

@@ -1,52 +1,46 @@
-//! The rows of the program's terminal, kept ones included, named by how far they lie above the last
-//! one; and what is looked for or selected among them.
+//! The rows of the program's terminal with its scrollback, by their distance from the last one, and
+//! what is searched or selected among them.
 //!
-//! A row's distance grows with every row that the program adds below it. The emulator tells how many
-//! those are only while the view is scrolled back, so whoever holds on to a row scrolls back by one
-//! at least: that also keeps the output from running away under the eye.
+//! A row's distance grows with every row added below it. The emulator tells how many those are only
+//! while the view is scrolled back, so searching and selecting scroll back by at least one row.
 
 use std::num::NonZeroU16;
 use std::ops::{Range, RangeInclusive};
 use vt100::{Callbacks, Parser};
 
-/// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutputSearch {
-    /// The text.
     pub needle: String,
-    /// The row that was found, by its distance.
+    /// The current match, by its distance.
     pub at: Option<usize>,
-    /// How many of the rows with it lie at or below that one, and how many there were in all when
-    /// it was last looked for.
+    /// The current match's place, counted from the newest, and the number of matches at the time of
+    /// the search.
     pub count: (usize, usize),
 }
 
-/// Rows that are selected, by their distances: where it began, and where it has come to.
+/// Selected rows, by their distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selection {
-    /// Where it began.
     pub anchor: usize,
-    /// Where it has come to.
     pub head: usize,
 }
 
 impl Selection {
-    /// The rows, by their distances.
     pub(super) fn rows(self) -> RangeInclusive<usize> {
         self.anchor.min(self.head)..=self.anchor.max(self.head)
     }
 }
 
-/// A row's text, and whether its line goes on in the next row.
+/// A row's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutputRow {
-    /// What stands in it, without the blanks at its end.
+    /// Without trailing blanks.
     pub text: String,
-    /// The terminal was too narrow for the line.
+    /// The line goes on in the next row.
     pub goes_on: bool,
 }
 
-/// All rows, the oldest first.
+/// All rows, oldest first.
 pub(super) fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
     each(parser, |screen| {
         let texts = (0..).zip(screen.rows(0, screen.size().1.get()));
@@ -58,8 +52,7 @@ pub(super) fn all<C: Callbacks>(parser: &mut Parser<C>) -> Vec<OutputRow> {
     })
 }
 
-/// What a function of the view makes of every row, the oldest first. The view is put back to where
-/// it was.
+/// A function's results for all rows, oldest first, screen by screen. The view is restored.
 pub(super) fn each<C: Callbacks, T>(
     parser: &mut Parser<C>,
     in_view: impl Fn(&vt100::Screen) -> Vec<T>,
@@ -78,8 +71,8 @@ pub(super) fn each<C: Callbacks, T>(
     made
 }
 
-/// Whether the needle begins in the first of these rows; it may end in the rows that its line goes on
-/// in. Small letters stand for capitals too, as in less and vi.
+/// Whether the needle begins in the first of these rows; it may end in the rows that the line goes
+/// on in. Lowercase letters match uppercase ones too, as in less and vi.
 pub(super) fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
     let Some((first, more)) = rows.split_first() else {
         return false;
@@ -97,7 +90,7 @@ pub(super) fn begins_in(rows: &[OutputRow], needle: &str) -> bool {
     found.any(|range| range.start < first.text.len())
 }
 
-/// Where a text has the needle, in bytes.
+/// The byte ranges of the needle in a text.
 pub(super) fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
     if needle.is_empty() {
         return Vec::new();
@@ -122,11 +115,11 @@ pub(super) fn found_in(text: &str, needle: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The columns of a row of the view in which the needle stands, or the part of it that is in this row.
+/// The columns of the needle in a row of the view, even if only a part of it is in this row.
 pub(super) fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range<u16>> {
     let (_, width) = screen.size();
     let mut text = String::new();
-    // The bytes of this row, and the column of each.
+    // The column of each byte of this row.
     let mut here = Vec::new();
     let first = match row.checked_sub(1) {
         Some(before) if screen.row_wrapped(before) => before,
@@ -169,8 +162,8 @@ pub(super) fn marks(screen: &vt100::Screen, row: u16, needle: &str) -> Vec<Range
         .collect()
 }
 
-/// So far the view is scrolled back that a row stands in its middle, or where it is if it is in
-/// view already; at least by one row, where there are rows to scroll to.
+/// How far to scroll back so that a row is in the middle of the view, or unchanged if it is in view
+/// already; at least by one row if there is scrollback.
 pub(super) fn view_of(distance: usize, scrolled: usize, height: NonZeroU16, kept: usize) -> usize {
     let height = usize::from(height.get());
     let in_view = (scrolled..scrolled + height).contains(&distance);

@@ -5,40 +5,35 @@ use super::rows::{self, OutputSearch, Selection};
 use crate::ui::action::Scroll;
 use std::ops::Range;
 
-/// What is special of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowMarks {
-    /// It is selected.
     pub selected: bool,
-    /// The columns in which what is looked for stands.
+    /// The columns of the matches.
     pub found: Vec<Range<u16>>,
-    /// What was found there is what the view has gone to.
+    /// It has the current match.
     pub current: bool,
 }
 
-/// Which way to go from the row that was found last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchDirection {
-    /// Up.
     Older,
-    /// Down.
     Newer,
 }
 
 impl ChildScreen {
-    /// Looks for a text among all rows that are kept, from the newest up.
+    /// Searches all rows, from the newest up.
     pub fn search_for(&mut self, needle: String) {
         self.search_from(needle, None, SearchDirection::Older);
     }
 
-    /// Goes to the next row with the text that is searched.
+    /// Goes to the next match.
     pub fn search_next(&mut self, direction: SearchDirection) {
         if let Some(search) = self.search.take() {
             self.search_from(search.needle, search.at, direction);
         }
     }
 
-    /// Ends the search; the output is followed again.
+    /// Also follows the output again.
     pub fn end_search(&mut self) {
         self.search = None;
         self.scroll(Scroll::End);
@@ -50,7 +45,7 @@ impl ChildScreen {
         let found: Vec<usize> = (0..all.len())
             .filter(|distance| rows::begins_in(&all[all.len() - 1 - distance..], &needle))
             .collect();
-        // Around at the ends, as in vi.
+        // Wraps around, as in vi.
         let place = match direction {
             SearchDirection::Older => found
                 .iter()
@@ -69,21 +64,20 @@ impl ChildScreen {
         self.search = Some(OutputSearch { needle, at, count });
     }
 
-    /// What is looked for, the place of the row that is shown among those that have it, from the
-    /// newest, and how many they were.
+    /// The text, the current match's place and the number of matches.
     pub fn search(&self) -> Option<(&str, usize, usize)> {
         let search = self.search.as_ref()?;
         Some((&search.needle, search.count.0, search.count.1))
     }
 
-    /// Begins to select, at a row of the view or at the newest one that has text.
+    /// Starts a selection at a row of the view, or at the newest row with text.
     pub fn begin_selection(&mut self, row: Option<u16>) {
         let held = self.scrolled().max(1);
         let anchor = match row {
             Some(row) => self.distance_of(row),
             None => self.newest_row_with_text(),
         };
-        // Beyond the rows that are kept vt100 stops by itself.
+        // vt100 limits it to the scrollback.
         self.parser.screen_mut().set_scrollback(held);
         self.selection = Some(Selection {
             anchor,
@@ -91,13 +85,13 @@ impl ChildScreen {
         });
     }
 
-    /// Selects as far as a row of the view.
+    /// Extends the selection to a row of the view.
     pub fn select_to(&mut self, row: u16) {
         let head = self.distance_of(row).min(self.last_row());
         self.selection = self.selection.map(|now| Selection { head, ..now });
     }
 
-    /// Moves the end of the selection; the view follows.
+    /// Moves the end of the selection, and the view with it.
     pub fn extend_selection(&mut self, scroll: Scroll) {
         let Some(now) = self.selection else { return };
         let head = match scroll {
@@ -110,19 +104,18 @@ impl ChildScreen {
         self.selection = Some(Selection { head, ..now });
     }
 
-    /// Selects nothing any more; the output is followed again.
+    /// Also follows the output again.
     pub fn end_selection(&mut self) {
         self.selection = None;
         self.scroll(Scroll::End);
     }
 
-    /// How many rows are selected, if any.
     pub fn selected(&self) -> Option<usize> {
         let rows = self.selection?.rows();
         Some(rows.end() - rows.start() + 1)
     }
 
-    /// The selected rows as text; a line that the terminal was too narrow for is one line.
+    /// The selected rows as text; a wrapped line is one line.
     pub fn selected_text(&mut self) -> Option<String> {
         let rows = self.selection?.rows();
         let all = rows::all(&mut self.parser);
@@ -142,8 +135,7 @@ impl ChildScreen {
         Some(text)
     }
 
-    /// What is special of a row of the view: whether it is selected, and the columns in which what
-    /// is looked for stands, with whether this is the row that was gone to.
+    /// The selection and the matches in a row of the view.
     pub fn marks(&self, row: u16) -> RowMarks {
         let distance = self.distance_of(row);
         let selected = self.selection.map(Selection::rows);
@@ -161,12 +153,12 @@ impl ChildScreen {
         }
     }
 
-    /// How far a row of the view lies above the newest row.
+    /// A view row's distance from the newest row.
     fn distance_of(&self, row: u16) -> usize {
         self.scrolled() + usize::from(self.size().0.saturating_sub(row + 1))
     }
 
-    /// How far the oldest row that is kept lies above the newest.
+    /// The oldest row's distance.
     fn last_row(&self) -> usize {
         self.parser.screen().scrollback_len() + usize::from(self.size().0) - 1
     }
@@ -183,7 +175,7 @@ impl ChildScreen {
         screen.set_scrollback(view);
     }
 
-    /// Of the view; its last row where it is empty.
+    /// In the view; its last row if it is empty.
     fn newest_row_with_text(&self) -> usize {
         let (_, width) = self.size();
         let rows: Vec<String> = self.screen().rows(0, width).collect();

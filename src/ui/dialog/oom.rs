@@ -1,5 +1,5 @@
-//! The state of the out-of-memory dialog: which remedy is selected, which are combined, how much of
-//! the diagnosis is shown.
+//! The state of the OOM dialog: the selected remedy, the combined ones, how much of the diagnosis
+//! is shown.
 
 use crate::remedy::{self, Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
@@ -7,28 +7,21 @@ use crate::ui::scene::Scene;
 use crate::units::RunNumber;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// How much of the diagnosis is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Details {
-    /// The cause and what holds the most.
+    /// The cause and the line with the most memory.
     Brief,
-    /// All numbers, lines and the stack, from this line on.
-    Full {
-        /// The first line shown.
-        scrolled: usize,
-    },
+    /// All numbers, lines and the stack.
+    Full { scrolled: usize },
 }
 
-/// The dialog's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OomDialog {
-    /// The run that it is about.
     pub run: RunNumber,
-    /// The selected remedy's place in the list; `None` for what is to be changed in the code.
+    /// An index of the remedies; `None` for what is to be changed in the code.
     pub selected: Option<usize>,
-    /// The remedies taken together.
+    /// The combined remedies.
     pub chosen: Vec<RemedyId>,
-    /// How much of the diagnosis is shown.
     pub details: Details,
 }
 
@@ -40,7 +33,7 @@ fn is_offered(remedy: &Remedy) -> bool {
 }
 
 impl OomDialog {
-    /// With the best remedy selected: the first that is expected to fit, or else the first that may.
+    /// Selects the first remedy that is expected to fit, or else the first that may.
     pub(crate) fn of(run: RunNumber, scene: &Scene) -> OomDialog {
         let first = |accepts: &dyn Fn(&Remedy) -> bool| {
             let helps = |remedy: &Remedy| remedy::may_help(remedy, scene.findings);
@@ -61,14 +54,15 @@ impl OomDialog {
         }
     }
 
-    /// Whether what is to be changed in the code comes first: there are remedies, and none may help.
+    /// Whether what is to be changed in the code comes first: there are remedies, and none may
+    /// help.
     pub(crate) fn leads_with_code(scene: &Scene) -> bool {
         let mut remedies = scene.remedies.iter();
         scene.remedies.iter().any(is_offered)
             && !remedies.any(|remedy| remedy::may_help(remedy, scene.findings))
     }
 
-    /// The remedies that Enter applies: those chosen together, or the selected one.
+    /// The remedies that Enter applies: the combined ones, or the selected one.
     pub(crate) fn to_apply(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         if self.chosen.is_empty() {
             let selected = self.remedy(remedies).filter(|r| is_offered(r));
@@ -84,7 +78,7 @@ impl OomDialog {
     }
 
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one
-    /// that is not offered here but has edits, to be made elsewhere (a run that is part of a job).
+    /// that is not offered here but has edits to make elsewhere (a run that is part of a job).
     pub(crate) fn to_show(&self, remedies: &[Remedy]) -> Vec<RemedyId> {
         let apply = self.to_apply(remedies);
         match self.remedy(remedies) {
@@ -93,7 +87,6 @@ impl OomDialog {
         }
     }
 
-    /// Takes these remedies as chosen.
     pub(crate) fn choose(&mut self, chosen: &[RemedyId], remedies: &[Remedy]) {
         if let [one] = chosen {
             let at = remedies.iter().position(|remedy| remedy.id == *one);
@@ -103,7 +96,7 @@ impl OomDialog {
         }
     }
 
-    /// Takes the selected remedy into the combination, or out of it.
+    /// Adds the selected remedy to the combination, or takes it out.
     pub(crate) fn combine(&mut self, remedies: &[Remedy]) {
         let Some(remedy) = self.remedy(remedies).filter(|r| is_offered(r)) else {
             return;
@@ -116,7 +109,7 @@ impl OomDialog {
         }
     }
 
-    /// A row moves the selection, a page the details.
+    /// Rows move the selection, pages the details.
     pub(crate) fn scroll(&mut self, scroll: Scroll, scene: &Scene) {
         let last = scene.remedies.len().saturating_sub(1);
         match (scroll, &mut self.details) {
@@ -138,8 +131,8 @@ impl OomDialog {
         }
     }
 
-    /// A remedy's own key: relaunch with it, and with what is chosen already. While a training runs
-    /// it is only selected.
+    /// A remedy's own key relaunches with it and the combined ones. While a training runs it only
+    /// selects the remedy.
     pub(crate) fn remedy_key(&mut self, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
         let KeyCode::Char(c) = key.code else {
             return None;

@@ -1,4 +1,4 @@
-//! The command being edited in place, with its cursor, and what it changes.
+//! Draws the command being edited, and what the edit changes.
 
 use super::{place, width_within};
 use crate::state::RunOutcome;
@@ -12,7 +12,7 @@ use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::Position;
 use unicode_width::UnicodeWidthChar;
 
-/// Draws the editor; returns where its cursor stands.
+/// Returns the cursor's position.
 pub(super) fn draw(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Option<Position> {
     let area = canvas.area;
     let width = width_within(area, 110);
@@ -31,7 +31,7 @@ pub(super) fn draw(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Optio
     let rect = place(area, width, height);
     let mut canvas = canvas.boxed(rect, &title, Tone::Accent);
     let inside = canvas.area;
-    // The cursor's line stays in view, whatever else does not.
+    // The cursor's line stays in view.
     let text_rows = (lines.len() as u16).min(inside.height);
     let first = (row + 1).saturating_sub(text_rows);
     for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
@@ -44,7 +44,7 @@ pub(super) fn draw(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Optio
     inside.contains(at).then_some(at)
 }
 
-/// What stands under the text: what is wrong with it, or what it changes.
+/// The lines below the text: what is wrong with it, or what it changes.
 fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<StyledLine> {
     if let Some(error) = &editor.error {
         return paragraph::text(error, width, Tone::Wrong);
@@ -70,11 +70,11 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
     paragraph::difference("changes  ", &pieces, width)
 }
 
-/// The text broken at the width, and the cursor's row and column in it.
+/// The text wrapped at the width, with the cursor's row and column.
 fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
     let (before, after) = editor.line.halves();
     let text = before.chars().chain(after.chars());
-    // At the end of the text the cursor needs a cell too.
+    // The cursor needs a cell at the end of the text.
     let text = text.chain(after.is_empty().then_some(' '));
     let cursor_at = before.chars().count();
     let mut cursor = (0, 0);

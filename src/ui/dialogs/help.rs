@@ -1,4 +1,4 @@
-//! All keys that do something now, from the table.
+//! The help: all keys that do something now.
 
 use super::{place, width_within};
 use crate::ui::available::is_listed;
@@ -10,7 +10,6 @@ use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use ratatui::layout::Rect;
 
-/// Columns of the keys.
 const KEYS: u16 = 14;
 
 /// Columns of one list of keys.
@@ -19,7 +18,6 @@ const WIDTH: u16 = 72;
 /// Columns of each of two lists beside each other, where one would be too long for the screen.
 const HALF: u16 = 57;
 
-/// Draws the help.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpDialog) {
     let (area, theme) = (canvas.area, canvas.theme);
     let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
@@ -35,7 +33,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpD
     let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
     let mut inside = canvas.boxed(rect, "keys", Tone::Accent);
     let height = usize::from(inside.area.height);
-    // Where not all fit, the last row says so.
+    // The last row then says how many are hidden.
     let most = match rows > height {
         true => rows + 1 - height,
         false => 0,

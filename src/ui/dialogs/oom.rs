@@ -1,6 +1,5 @@
-//! The dialog of an out-of-memory: the cause in one line, what it rests on, the lines that hold the
-//! memory, the remedies with what they change and what is expected of them, and the next command as
-//! a difference.
+//! The OOM dialog: the cause and its evidence, the lines with the most memory, the remedies with
+//! what they change and are expected to need, and the next command as a diff.
 
 mod body;
 mod evidence;
@@ -14,7 +13,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::{Position, Rect};
 
-/// What the dialog's lines are made from.
+/// What the lines of the dialog are made from.
 #[derive(Clone, Copy)]
 struct Page<'a> {
     theme: &'a Theme,
@@ -24,7 +23,7 @@ struct Page<'a> {
     width: u16,
 }
 
-/// Diagnosis and next command as text, to be copied.
+/// Diagnosis and next command as text to copy.
 pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
     let mut text = String::new();
     text.push_str(&title::of(scene, dialog.run, ", "));
@@ -42,7 +41,6 @@ pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
     text
 }
 
-/// Draws the dialog.
 pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
     let theme = canvas.theme;
     let body = body::compose(canvas.area, theme, dialog, scene);
@@ -53,7 +51,8 @@ pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
     }
 }
 
-/// Which remedy lies under a place of the screen; within, `None` is what is to be changed in the code.
+/// Which remedy lies under a place of the screen; within, `None` is what is to be changed in the
+/// code.
 pub(crate) fn remedy_at(
     area: Rect,
     theme: &Theme,

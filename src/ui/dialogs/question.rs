@@ -1,4 +1,4 @@
-//! Small questions before something that cannot be undone.
+//! Questions before something that cannot be undone.
 
 use super::place;
 use crate::ui::available::is_available;
@@ -9,7 +9,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 
-/// The answers are the mode's keys.
+/// The answers are the keys of the mode.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, title: &str) {
     let (area, theme) = (canvas.area, canvas.theme);
     let answers = |words: fn(&Binding) -> &'static str| -> Vec<(String, &'static str)> {
@@ -27,7 +27,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, title: &str)
         answers(|binding| binding.help),
         answers(|binding| binding.short),
     ];
-    // The footer's words where the help's are too long.
+    // The footer's words if the help's are too long.
     let [long, short] = &answers;
     let answers = if width(long) <= area.width {
         long

@@ -1,4 +1,4 @@
-//! The text that is looked for, on the last line of the screen, with what was found of it.
+//! The search line, over the footer, with the number of matches.
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
@@ -7,7 +7,7 @@ use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
 
-/// Draws the line over the footer; returns where its cursor stands.
+/// Returns the cursor's position.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, searched: &LineEdit) -> Option<Position> {
     let area = canvas.area;
     let line = Rect {
@@ -35,7 +35,6 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, searched: &LineEdit) -> Opt
     line.contains(cursor).then_some(cursor)
 }
 
-/// How many rows have it.
 fn found(output: &ChildScreen, text: &str) -> (String, Tone) {
     match output.search() {
         _ if text.is_empty() => ("type to search the output".into(), Tone::Dim),

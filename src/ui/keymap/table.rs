@@ -1,4 +1,4 @@
-//! The table itself: one line a key, so that it reads as a table.
+//! The table of keys.
 
 use super::{Binding, InputMode, Key, bind};
 use crate::ui::action::Action;
@@ -9,8 +9,8 @@ const UP: &[Key] = &[Key::code(KeyCode::Up), Key::plain('k')];
 const DOWN: &[Key] = &[Key::code(KeyCode::Down), Key::plain('j')];
 const BACK: &[Key] = &[Key::code(KeyCode::Esc)];
 const INTERRUPT: &[Key] = &[Key::control('c')];
-/// What ends or restarts a training that runs: a key that no text contains, so that a line meant for
-/// a shell cannot do it.
+/// Ends or restarts a running training: no text contains this key, so that a line meant for a shell
+/// cannot do it.
 const END: &[Key] = &[Key::control('x')];
 
 /// All keys. Within a mode the order is the footer's.

@@ -1,5 +1,5 @@
-//! PyTorch's caching allocator: its two pools, what is wasted in them, how often it had to retry,
-//! and its settings. What nobody has said is unknown, never zero.
+//! PyTorch's caching allocator: its two pools, what is wasted in them, its retries and settings.
+//! Unknown figures are shown as unknown, not as zero.
 
 use crate::event::Pool;
 use crate::state::{DeviceState, RankState, State};
@@ -13,19 +13,17 @@ use crate::ui::view::View;
 use crate::ui::words::ranks_on;
 use crate::units::Bytes;
 
-/// Rows without the title.
 pub(super) const HEIGHT: u16 = 9;
 
-/// Columns of the words that say what a row is.
+/// Columns of a row's explanation.
 const WORDS: u16 = 34;
 
-/// Columns of a name.
 const NAME: u16 = 15;
 
 /// Columns of a figure: `1023 KiB`.
 const FIGURE: usize = 10;
 
-/// What is known of one pool, or of both together.
+/// What is known of one pool or of both together.
 #[derive(Default, Clone, Copy)]
 struct PoolColumn {
     allocated: Option<Bytes>,
@@ -44,7 +42,7 @@ impl PoolColumn {
         }
     }
 
-    /// What of `self` is not in `part`.
+    /// What is in `self` but not in `part`.
     fn without(self, part: PoolColumn) -> PoolColumn {
         let rest = |all: Option<Bytes>, part: Option<Bytes>| Some(all? - part?);
         PoolColumn {
@@ -59,13 +57,13 @@ impl PoolColumn {
     }
 }
 
-/// The process whose allocator is shown: the one that reserves most of the device.
+/// The process whose allocator is shown: the one with the most reserved on the device.
 fn rank_on<'a>(state: &'a State, device: &'a DeviceState) -> Option<&'a RankState> {
     ranks_on(state.run()?, device)
         .max_by_key(|rank| rank.sample.as_ref().map(|(_, sample)| sample.reserved))
 }
 
-/// Whose allocator is shown, where there are several.
+/// Whose allocator is shown, if there are several.
 pub(super) fn rank_name(view: &View, state: &State) -> Option<String> {
     let rank = rank_on(state, view.device(state)?)?;
     Some(match rank.hello.rank {
@@ -75,7 +73,7 @@ pub(super) fn rank_name(view: &View, state: &State) -> Option<String> {
     })
 }
 
-/// A row of the table: its name and tone, what it is, and its figure for a pool.
+/// Name, tone, explanation, and the figure of a pool.
 type PoolRow = (
     &'static str,
     Tone,
@@ -107,7 +105,7 @@ const ROWS: [PoolRow; 5] = [
     }),
 ];
 
-/// Draws the two pools, and the rest of what is known below or beside them.
+/// Draws the pools, and the other facts below or beside them.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let state = scene.state;
     let rank = view.device(state).and_then(|device| rank_on(state, device));
@@ -175,7 +173,6 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     }
 }
 
-/// A row with its name.
 fn named<'c>(canvas: &'c mut Canvas, row: u16, name: &str, tone: Tone) -> Pen<'c> {
     let mut pen = canvas.pen(row);
     pen.skip(1).text(name, tone).to(NAME);
@@ -189,7 +186,7 @@ fn tone_of(retries: u64) -> Tone {
     }
 }
 
-/// How often cudaMalloc failed and was tried again, and when last.
+/// How often cudaMalloc failed and was retried.
 fn retries(rank: &RankState) -> String {
     let (retries, ooms) = rank
         .sample
@@ -202,8 +199,7 @@ fn retries(rank: &RankState) -> String {
     }
 }
 
-/// The largest free piece: known from the snapshot at an out-of-memory alone, which is too dear to
-/// be taken at other times.
+/// The largest free piece. Only a snapshot tells it, which is too expensive except at an OOM.
 fn largest_free(state: &State, rank: &RankState) -> String {
     let oom = state.run().and_then(|run| {
         let of_rank = |oom: &&crate::state::OomIncident| oom.pid == Some(rank.hello.pid);

@@ -1,5 +1,5 @@
-//! What a device's memory is made of: one stacked bar, and under it the parts in a fixed order, each
-//! with its figure and its share.
+//! The breakdown of a device's memory: a stacked bar, and its parts in a fixed order, each with its
+//! figure and share.
 
 mod bar;
 
@@ -17,37 +17,32 @@ use crate::ui::view::View;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
-/// Rows of bar, list and sum, without the title.
+/// Rows of bar, list and capacity, without the title.
 pub(crate) const HEIGHT: u16 = 10;
 
-/// One part.
 #[derive(Clone, Copy)]
 pub(crate) struct BreakdownPart {
-    /// Its name.
     pub name: &'static str,
-    /// Its name where there is little room.
+    /// Its name if there is little room.
     pub short: &'static str,
-    /// Its look.
     pub tone: Tone,
-    /// What a bar of it is made of.
+    /// The glyph of its bar.
     pub fill: fn(&Glyphs) -> &'static str,
-    /// Its letter in a bar without colours.
+    /// The letter of its bar without colours.
     pub letter: &'static str,
-    /// What it is, for who does not know it.
+    /// An explanation.
     pub says: &'static str,
-    /// How much, if that is known.
     pub bytes: Option<Bytes>,
 }
 
-/// The parts in the order of the bar and the list: PyTorch's from the most lasting to the least,
-/// then what is not PyTorch's, then what is free.
+/// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 #[rustfmt::skip]
 pub(crate) fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
     const DENSE: Fill = |glyphs| glyphs.dense_shade;
-    // While no optimizer was seen, all that is allocated is in the rest: it has no other name yet.
+    // Before an optimizer was seen, everything allocated is in the rest.
     let (rest, rest_short) = match of.parameters {
         Some(_) => ("activations + other", "activations"),
         None => ("allocated", "allocated"),
@@ -65,16 +60,16 @@ pub(crate) fn parts(of: &Breakdown) -> [BreakdownPart; 8] {
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes })
 }
 
-/// The moment that a breakdown is of.
+/// The moment of a breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakdownMoment {
-    /// The latest peak.
+    /// The peak of the last seconds.
     RecentPeak,
-    /// The out-of-memory that ended the run.
+    /// The OOM that ended the run.
     OutOfMemory,
 }
 
-/// The breakdown that is shown of a device, and its moment.
+/// The breakdown to show of a device, and its moment.
 pub(crate) fn shown(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     if let Some(breakdown) = at_oom(state, device) {
         return (breakdown, BreakdownMoment::OutOfMemory);
@@ -99,7 +94,7 @@ pub(crate) fn shown(state: &State, device: &DeviceState) -> (Breakdown, Breakdow
     (breakdown, BreakdownMoment::RecentPeak)
 }
 
-/// What filled the device when the run that is over ran out of memory on it.
+/// The breakdown at the OOM that ended the run on this device.
 fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     let run = state.run()?;
     let oom = run
@@ -108,7 +103,6 @@ fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     device.breakdown_at(oom)
 }
 
-/// The moment of the breakdown that is shown, in words.
 pub(crate) fn moment_words(view: &View, state: &State) -> (String, Tone) {
     let (words, tone) = match view.device(state).map(|device| shown(state, device).1) {
         Some(BreakdownMoment::RecentPeak) => ("peak of the last 5 s", Tone::Dim),
@@ -118,25 +112,26 @@ pub(crate) fn moment_words(view: &View, state: &State) -> (String, Tone) {
     (words.to_string(), tone)
 }
 
-/// Columns of a name, with the coloured cell before it.
+/// Columns of a name with its coloured cell.
 const NAME: u16 = 22;
 
-/// Columns of a figure, with the space after it.
+/// Columns of a figure with the space after it.
 const FIGURE: u16 = 7;
 
 /// Columns of a share: ` 54%`.
 const SHARE: u16 = 5;
 
-/// Columns of a half of the list, where it stands in two.
+/// Columns of half of the list, if it is in two columns.
 const HALF: u16 = NAME + FIGURE + SHARE + 4;
 
-/// Below this width a part's bar says nothing that the figures do not.
+/// Columns for a part's own bar, at least.
 const ROOM_FOR_BAR: u16 = 8;
 
-/// From this width on a part says what it is.
+/// From this width on parts are explained.
 const ROOM_FOR_WORDS: u16 = NAME + FIGURE + SHARE + 34;
 
-/// Draws bar, list and sum. Where there is not room for all, the bar gives way, then the sum.
+/// Draws bar, list and capacity. If there is not room for all, the bar is dropped, then the
+/// capacity.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
@@ -209,7 +204,7 @@ fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figure
         .skip(2);
 }
 
-/// What a part is, for who does not know it; of other processes, which.
+/// A part's explanation; for other processes their names.
 fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     if part.bytes.is_none() {
         return String::from("unknown");
@@ -233,7 +228,7 @@ fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// A part's share of the whole, in eighths of a cell where its glyph has them.
+/// A part's share as a bar, in eighths of a cell if its glyph has them.
 fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, room: u16) {
     let share = part
         .bytes

@@ -1,5 +1,5 @@
-//! Devices and ranks: one row each, with what NVML and the probe say of it; the odd one out is
-//! marked, since a training is as large as its largest rank.
+//! Devices and ranks, one row each, with what NVML and the probe say of them. A rank far above the
+//! others is marked, since it is the one that runs out of memory.
 
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
@@ -12,13 +12,13 @@ use crate::ui::view::View;
 use crate::ui::words::ranks_on;
 use crate::units::Bytes;
 
-/// Columns that the words at a row's end take.
+/// Columns of the words at the end of a row.
 const WORDS: u16 = 14;
 
-/// A rank whose peak is so much above the median is the odd one out.
+/// A rank is marked if its peak is this much above the median.
 const ODD: f64 = 1.1;
 
-/// A row: a device, and the rank on it where there is one.
+/// A device, with a rank on it if there is one.
 struct DeviceRow<'a> {
     number: usize,
     device: &'a DeviceState,
@@ -50,18 +50,17 @@ fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
         })
 }
 
-/// How many rows there are.
 pub(super) fn length(state: &State) -> usize {
     rows(state).count()
 }
 
-/// From this width on there is a column for what is used on the device, by all processes.
+/// From this width on there is a column for what all processes use of the device.
 const ROOM_FOR_USED: u16 = 96;
 
-/// The most columns of a sparkline, and the fewest that say anything.
+/// Columns of a sparkline, at most and at least.
 const SPARK: (u16, u16) = (32, 8);
 
-/// Draws the table, its heads first, scrolled so that the selected device is in sight.
+/// Draws the table, scrolled so that the selected device is in view.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let table = DeviceTable {
@@ -90,7 +89,6 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     }
 }
 
-/// What all rows have in common.
 struct DeviceTable<'a> {
     view: &'a View,
     state: &'a State,
@@ -147,11 +145,11 @@ impl DeviceTable<'_> {
         self.draw_words(&mut pen, row, odd, gone);
     }
 
-    /// How many columns the sparkline has where the pen is.
+    /// Columns of the sparkline from the pen on.
     fn spark(&self, pen: &Pen) -> Option<u16> {
         let (most, least) = SPARK;
         let room = pen.room().saturating_sub(2);
-        // Beside it words have room where there is much of it.
+        // The words have room beside it if there is enough.
         let columns = if room > least + WORDS {
             room - WORDS
         } else {
@@ -160,8 +158,7 @@ impl DeviceTable<'_> {
         (columns >= least).then_some(columns.min(most))
     }
 
-    /// What was allocated over the chart's stretch of time, against the capacity; without the
-    /// probe, what was used on the device.
+    /// Allocated over the chart's time, relative to the capacity; without the probe, device use.
     fn draw_spark(&self, pen: &mut Pen, row: &DeviceRow, columns: u16) {
         let theme = &self.view.theme;
         let end = pen.column() + columns;
@@ -196,7 +193,7 @@ impl DeviceTable<'_> {
     }
 }
 
-/// The middle of the ranks' peaks; `None` for fewer than three, of which none is odd.
+/// The median of the ranks' peaks; `None` for fewer than three ranks.
 fn median_peak(state: &State) -> Option<Bytes> {
     let mut peaks: Vec<Bytes> = state
         .run()?

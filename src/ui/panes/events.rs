@@ -1,5 +1,5 @@
-//! What happened, with its time: runs, their phases, out-of-memories, retries, notes; the newest
-//! last. Words are made for the rows that are shown alone: there may be hundreds.
+//! The list of events: runs, their phases, OOMs, retries, notes, the newest last. Text is made only
+//! for the rows shown: there may be hundreds.
 
 use crate::event::{Level, Note};
 use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
@@ -14,16 +14,15 @@ use crate::ui::words::outcome_words;
 use crate::units::{Moment, clock_face};
 use std::path::Path;
 
-/// Something that happened.
 #[derive(Clone, Copy)]
 enum LoggedEvent<'a> {
     Recording(&'a Path),
     Started(&'a Run),
     /// The first process of a run initialised CUDA.
     Joined(&'a Run),
-    /// The first optimizer step of a run ended: what was loaded is loaded.
+    /// The first optimizer step of a run ended.
     Stepped,
-    /// cudaMalloc failed, the cache was given back, and it was tried again.
+    /// cudaMalloc failed and was retried after the cache was given back.
     Retried(&'a RankState, u64),
     ProbeGone(&'a RankState),
     OutOfMemory(&'a OomIncident),
@@ -34,7 +33,7 @@ enum LoggedEvent<'a> {
     Note(&'a Note),
 }
 
-/// All that happened, not in order.
+/// All events, not in order.
 fn entries<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Moment, LoggedEvent<'a>)> {
     let recording = scene
         .recording
@@ -73,7 +72,7 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     once.chain(of_ranks).chain(ooms).chain(epochs)
 }
 
-/// Epochs of a run that are listed: the round numbers of many, so that what is rarer is not lost
+/// Epochs listed of a run, at most; of many only round numbers, so that rarer events are not lost
 /// among them.
 const EPOCHS: u64 = 12;
 
@@ -84,7 +83,7 @@ fn listed(epochs: &Epochs) -> impl Iterator<Item = &EpochMark> {
 }
 
 impl LoggedEvent<'_> {
-    /// Its words, the figure first where there is one: the column may be narrow.
+    /// Figures come first, since the column may be narrow.
     fn words(self, state: &State) -> (String, Tone) {
         match self {
             LoggedEvent::Recording(path) => (format!("recording to {}", path.display()), Tone::Dim),
@@ -150,12 +149,10 @@ impl LoggedEvent<'_> {
     }
 }
 
-/// How many lines there are.
 pub(super) fn length(scene: &Scene) -> usize {
     entries(scene).count()
 }
 
-/// Draws the list.
 pub(super) fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let glyphs = canvas.theme.glyphs;
     let mut entries: Vec<(Moment, LoggedEvent)> = entries(scene).collect();

@@ -1,4 +1,4 @@
-//! The chart's pane: its title, and what is said where there is nothing to draw yet.
+//! The chart's pane: its title, and why there is no chart yet.
 
 use crate::event::NvmlState;
 use crate::state::{DeviceState, ProbeState, State};
@@ -11,7 +11,7 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 
-/// Draws the chart of the selected device, under a title of its own.
+/// Draws the chart of the selected device.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let Some(device) = view.device(state) else {
@@ -19,7 +19,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
         return draw_reasons(&mut inside, &reasons(state));
     };
     let name = format!("GPU {}", device.index);
-    // A simulated device says so, and how large it is, in the name that it gives itself.
+    // The name of a simulated device says so, and its size.
     let says_so = device.uuid.is_simulated() && device.name.contains("simulated");
     let of_several = format!(" of {}", state.devices.len());
     let separator = theme.glyphs.separator;
@@ -62,7 +62,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     chart::draw(&mut canvas.below_head(&title), state, device, &choice);
 }
 
-/// Says in the middle of the chart's place why there is none.
+/// Says in the chart's place why there is none.
 fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
     let first = canvas.area.height.saturating_sub(lines.len() as u16) / 2;
     for (row, line) in (first..).zip(lines) {

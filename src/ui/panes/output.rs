@@ -1,4 +1,4 @@
-//! The program's own output, as its terminal shows it.
+//! The program's output, as its terminal shows it.
 
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
@@ -9,7 +9,7 @@ use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 
-/// Draws the program's screen; where it is higher than the area, the part around its cursor.
+/// Draws the program's screen, or the part around its cursor if it is higher than the pane.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let child = &view.output;
     if scene.replay.is_some() {
@@ -25,7 +25,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
             let Some(cell) = screen.cell(first + y, x) else {
                 break;
             };
-            // Most of a terminal is empty, and the buffer is so already.
+            // Most cells are empty, and the buffer is empty already.
             if cell.is_wide_continuation() || is_blank(cell) {
                 continue;
             }
@@ -33,7 +33,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
             let Some(target) = canvas.cell(x, y) else {
                 continue;
             };
-            // A wide character whose second half has no room would spill over the edge.
+            // A wide character whose second half has no room would be drawn over the edge.
             let spills = cell.is_wide() && x + 1 >= width;
             if cell.has_contents() && !spills {
                 target.set_symbol(cell.contents());
@@ -46,7 +46,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     }
 }
 
-/// The first row of the program's screen that is shown.
+/// The first row of the program's screen to show.
 fn first_row(height: u16, child: &ChildScreen) -> u16 {
     let (rows, _) = child.size();
     let (cursor_row, _) = child.screen().cursor_position();
@@ -56,7 +56,7 @@ fn first_row(height: u16, child: &ChildScreen) -> u16 {
         .min(hidden)
 }
 
-/// Where the program's cursor stands, if it shows one and it is in view.
+/// The position of the program's cursor, if it is shown and in view.
 pub(super) fn cursor(canvas: &Canvas, child: &ChildScreen) -> Option<Position> {
     let area = canvas.area.intersection(canvas.buf.area);
     let first = first_row(area.height, child);
@@ -67,8 +67,7 @@ pub(super) fn cursor(canvas: &Canvas, child: &ChildScreen) -> Option<Position> {
     (in_view && !screen.hide_cursor()).then_some(at)
 }
 
-/// What is selected is reversed; what is looked for stands on a ground of its own, the one that was
-/// gone to on a stronger one.
+/// Reverses the selected rows and highlights the matches, the current one more strongly.
 fn draw_marks(canvas: &mut Canvas, child: &ChildScreen, first: u16) {
     let Canvas { buf, area, theme } = canvas;
     let area = area.intersection(buf.area);
@@ -130,8 +129,7 @@ fn style_of(cell: &vt100::Cell, theme: &Theme) -> Style {
     style
 }
 
-/// The program was told what the terminal can do and asks for no more: its colours pass as they
-/// are.
+/// Colours are passed as they are: the program knows what the terminal can do.
 fn colour_of(colour: vt100::Color) -> Option<Color> {
     match colour {
         vt100::Color::Default => None,

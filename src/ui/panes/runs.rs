@@ -1,5 +1,5 @@
-//! The runs so far: how each ended, its batch, how much it took and was expected to take, how far and
-//! how fast it came, and what was different.
+//! The runs so far: outcome, batch, measured and predicted peak, duration, steps, rate, and what
+//! was changed.
 
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
@@ -14,14 +14,14 @@ use crate::ui::view::View;
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 
-/// How a run is shown, by the width that there is.
+/// How a run is shown, by the width of the pane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunsShape {
-    /// Outcome, peak and time, and below it what differs.
+    /// Outcome, peak and time, and the changes on a second row.
     Brief,
-    /// All figures, and below them what differs.
+    /// All figures, and the changes on a second row.
     Full,
-    /// All on one row.
+    /// Everything on one row.
     OneRow,
 }
 
@@ -51,12 +51,10 @@ impl RunsShape {
     }
 }
 
-/// How many of them fit into so many rows and columns.
 pub(super) fn shown(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(1) / RunsShape::of(area.width).rows()).max(1)
 }
 
-/// Draws the list, its heads first.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
     let shape = RunsShape::of(canvas.area.width);
@@ -102,7 +100,7 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
         RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
         RunOutcome::OutOfMemory | RunOutcome::Failed(_) => theme.glyphs.cross,
     };
-    // The curve that is laid over the chart has this hue.
+    // Its curve in the chart has this hue.
     let number = if compared { COMPARED } else { Tone::Dim };
     pen.text(&format!("{:>2} ", run.number.0), number)
         .text(mark, tone)

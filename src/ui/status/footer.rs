@@ -1,4 +1,4 @@
-//! The last line: the keys that do something now, from the table.
+//! The footer: keys that do something now.
 
 use crate::ui::action::Action;
 use crate::ui::available::is_listed;
@@ -9,8 +9,8 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::{Notice, View};
 
-/// Whether a key stays where there is not room for all: the ways out, and the one to the training.
-/// A question says its answers in its own box.
+/// Whether a key stays if there is not room for all: those that lead out or to the training. A
+/// question has its answers in its box.
 fn stays(binding: &Binding) -> bool {
     match (binding.mode, binding.action) {
         (InputMode::Watching, Action::TypeToTraining | Action::Help | Action::Quit) => true,
@@ -19,7 +19,7 @@ fn stays(binding: &Binding) -> bool {
     }
 }
 
-/// What is held on to in the output.
+/// The selection or the search in the output.
 fn held(view: &View, mode: InputMode) -> String {
     match (mode, view.output.selected(), view.output.search()) {
         (InputMode::Selecting, Some(1), _) => "1 row selected  ".into(),
@@ -29,7 +29,6 @@ fn held(view: &View, mode: InputMode) -> String {
     }
 }
 
-/// Draws the footer.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
     let mode = view.mode();

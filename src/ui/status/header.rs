@@ -1,4 +1,4 @@
-//! The first line: which command, which run, how long, how far, and whether our sources answer.
+//! The header: command, run, time, steps, and whether probe and NVML answer.
 
 use crate::event::NvmlState;
 use crate::state::{ProbeState, Run, RunOutcome, State};
@@ -10,7 +10,7 @@ use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use crate::units::clock_face;
 
-/// A piece of the right half, and how much it matters: what matters least gives way first.
+/// A piece of the right half; the one with the least weight is dropped first.
 struct HeaderItem {
     text: String,
     tone: Tone,
@@ -25,10 +25,9 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
     }
 }
 
-/// The command keeps at least this much of the line.
+/// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
 
-/// Draws the header.
 pub(crate) fn draw(canvas: &mut Canvas, scene: &Scene) {
     let width = canvas.area.width;
     let mut pieces = pieces(canvas.theme, scene);
@@ -97,7 +96,7 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
         let time = clock_face(ended.since(run.started));
         pieces.push(piece(format!("{time:>5}"), Tone::Text, 7));
         if run.steps() > 0 {
-            // The steps that have ended: what runs out of memory does so in the next one.
+            // Only ended steps are counted.
             let steps = match run.steps() {
                 1 => String::from("1 step"),
                 n => format!("{} steps", count(n)),
@@ -115,13 +114,13 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
     pieces
 }
 
-/// How a run stands, where it does not simply go on.
+/// The run's status, unless it simply runs.
 fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
     match run.outcome() {
         RunOutcome::Running if scene.waiting.is_some() || run.stop_requested.is_some() => {
             Some(("stopping".to_string(), Tone::Warning))
         }
-        // Ranks may hang for minutes after one of them has run out of memory.
+        // The other ranks may hang for minutes after one has run out of memory.
         RunOutcome::Running if run.oom().is_some() => {
             Some(("out of memory".to_string(), Tone::Wrong))
         }

@@ -1,4 +1,4 @@
-//! How much room is left, in words: free, peak and when, what was predicted, whether it climbs.
+//! The headroom line: free memory, the peak and its step, the prediction, a leak.
 
 use crate::diagnosis;
 use crate::event::NvmlState;
@@ -15,13 +15,12 @@ use crate::ui::words::{outcome_words, ranks_on};
 use crate::units::{Bytes, Moment, clock_face};
 use std::ops::RangeInclusive;
 
-/// Below this share of the capacity the room is said to be little.
+/// Below this share of the capacity, free memory is drawn as a warning.
 const LITTLE: f64 = 0.05;
 
-/// A piece that has at least so many columns is cut rather than left out.
+/// A piece with at least so many columns is cut instead of dropped.
 const WORTH_CUTTING: u16 = 24;
 
-/// Draws the line.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
     let mut pen = canvas.pen(0);
@@ -63,7 +62,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     }
 }
 
-/// The pieces of the line, the weightiest first.
+/// The pieces, the most important first.
 fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, Tone)> {
     let state = scene.state;
     let figures = Figures::of(device.capacity);
@@ -117,8 +116,7 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     pieces
 }
 
-/// The pieces of the stretch of time that the cursor stands on: what held in it, from the least to
-/// the most.
+/// The pieces for the cursor's column: each quantity's minimum and maximum in it.
 fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> Vec<(String, Tone)> {
     let figures = Figures::of(device.capacity);
     let time = clock_face(from.since(Moment::ZERO));
@@ -154,7 +152,7 @@ fn epoch_words(epochs: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// The pieces after a run: how it ended and what it held then. What is free now says nothing of it.
+/// The pieces after a run: how it ended and what it held. What is free now says nothing about it.
 fn pieces_after(
     run: &Run,
     ended: Moment,
@@ -171,8 +169,7 @@ fn pieces_after(
     pieces
 }
 
-/// `23.4 of 24.0 GiB allocated, 312 MiB requested`: what stood against each other when memory ran
-/// out on this device.
+/// `23.4 of 24.0 GiB allocated, 312 MiB requested`, if memory ran out on this device.
 fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<String> {
     let oom = run.oom()?;
     if oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid) {
@@ -191,7 +188,7 @@ fn held_at_oom(run: &Run, device: &DeviceState, figures: Figures) -> Option<Stri
     Some(format!("{allocated}{bound} GiB allocated{asked}"))
 }
 
-/// Which of our sources says nothing, and why.
+/// Which sources are silent, and why.
 fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = (String, Tone)> {
     let probe = match state.probe() {
         ProbeState::Live(_) => None,
@@ -233,7 +230,7 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<(String, To
     Some((words, Tone::Text))
 }
 
-/// Said by the rule that would call it a leak, and by no other: a floor that settles is no climb.
+/// By the same rule as the diagnosis: a baseline that settles is no leak.
 fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<(String, Tone)> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;

@@ -1,4 +1,4 @@
-//! One line of figures, for screens with room for nothing else.
+//! The one line of a tiny screen: used of capacity, the run's outcome, its steps.
 
 use crate::state::State;
 use crate::ui::canvas::Canvas;
@@ -7,7 +7,6 @@ use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::outcome_words;
 
-/// Draws the line: used of capacity, how the run stands, at which step.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
     let mut pen = canvas.pen(0);
     if let Some(device) = view.device(state) {

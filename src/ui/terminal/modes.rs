@@ -1,4 +1,4 @@
-//! Raw mode and the screen's modes, and the one string that undoes all of them.
+//! Raw mode and the terminal's modes, and how they are undone.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
@@ -7,28 +7,26 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, Once, PoisonError};
 
-/// What takes the screen: alternate screen, cursor hidden, bracketed paste. The mouse stays the
-/// terminal's until it is asked for, so that text can be selected as everywhere.
+/// Alternate screen, hidden cursor, bracketed paste. The mouse is left to the terminal until the
+/// user asks for it, so that text can be selected as usual.
 pub const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[2J";
 
-/// What undoes all that we or a frame cut in its middle may have left: synchronized output ended,
-/// attributes, mouse (all protocols), focus, bracketed paste, cursor keys and keypad as at first,
-/// scroll region whole, ASCII drawn as such, the primary screen, the cursor's shape and the cursor.
+/// Undoes [`ENTER`] and whatever half a frame may leave: synchronized output, attributes, mouse
+/// (all protocols), focus events, bracketed paste, cursor keys, keypad, scroll region, character
+/// set, alternate screen, the cursor's shape, hidden cursor.
 pub const RESET: &str = "\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1015l\x1b[?1005l\x1b[?1003l\x1b[?1002l\
 \x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b>\x1b[r\x1b(B\x1b[?1049l\x1b[0 q\x1b[?25h";
 
-/// How long a terminal that takes nothing is waited for when it is left.
+/// How long to wait for a terminal that does not take [`RESET`].
 const PATIENCE_MS: u16 = 200;
 
-/// What the terminal was like before, while it is ours: for the ways out that have no `Screen` at
-/// hand (a panic on any thread).
+/// How to restore the terminal after a panic on any thread.
 static TAKEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 
-/// The terminal in raw mode.
+/// Raw mode.
 pub(super) struct Raw;
 
 impl Raw {
-    /// Takes it.
     pub(super) fn enter(tty: File) -> io::Result<Raw> {
         let before = tcgetattr(&tty)?;
         let mut raw = before.clone();
@@ -46,18 +44,17 @@ impl Raw {
         Ok(Raw)
     }
 
-    /// Gives it back.
     pub(super) fn leave(self) {
         leave_from_anywhere();
     }
 }
 
-/// Gives the terminal back, if it is ours at the moment; may be called from any thread and any
-/// number of times. What cannot be done is left: the terminal may be gone.
+/// Restores the terminal if it was entered; from any thread, any number of times. Errors are
+/// ignored: the terminal may be gone.
 pub fn leave_from_anywhere() {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((mut tty, before)) = taken {
-        // Neither write nor drain may wait for ever on a terminal that is stopped or hangs.
+        // A terminal that is stopped or hangs must not block this.
         let mut fds = [PollFd::new(tty.as_fd(), PollFlags::POLLOUT)];
         if poll(&mut fds, PollTimeout::from(PATIENCE_MS)).is_ok_and(|ready| ready > 0) {
             let _ = tty.write_all(RESET.as_bytes());
@@ -66,7 +63,7 @@ pub fn leave_from_anywhere() {
     }
 }
 
-/// Base64 (RFC 4648) with padding: what OSC 52 wants.
+/// Base64 with padding (RFC 4648), for OSC 52.
 pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {

@@ -1,19 +1,17 @@
-//! How large the terminal is, by asking the kernel alone: crossterm may run `tput` for it.
+//! The terminal's size. Only the kernel is asked: crossterm may run `tput`.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What is taken where the terminal does not know (0x0, as over serial lines and in some
-/// containers), or cannot be asked.
+/// For terminals of unknown size (0x0 over serial lines and in some containers).
 const FALLBACK: (u16, u16) = (80, 24);
 
 nix::ioctl_read_bad!(tiocgwinsz, nix::libc::TIOCGWINSZ, nix::libc::winsize);
 
-/// Cells that are drawn at most: 25 screens of 80 by 24. Of a terminal that says it
-/// is larger the left upper part is used: two buffers and the program's own screen of each cell
-/// would take more memory than the training has to spare (114 MB at 1000 by 1000).
+/// Cells drawn, at most: 25 screens of 80 by 24. Of a larger terminal only the upper left part is
+/// used: two buffers and the program's screen take 114 MB at 1000 by 1000.
 const MOST_CELLS: u32 = 48_000;
 
-/// Columns that are drawn at most; what is wider is read by nobody.
+/// Columns drawn, at most.
 const MOST_COLUMNS: u16 = 480;
 
 fn bounded(columns: u16, rows: u16) -> (u16, u16) {
@@ -22,7 +20,7 @@ fn bounded(columns: u16, rows: u16) -> (u16, u16) {
     (columns, rows.min(u16::try_from(most).unwrap_or(u16::MAX)))
 }
 
-/// Columns and rows of a terminal, as far as it is drawn on; 80x24 where it says nothing.
+/// Columns and rows to draw on; 80x24 if the size is unknown.
 pub fn size_of(tty: BorrowedFd) -> (u16, u16) {
     let mut size = nix::libc::winsize {
         ws_row: 0,

@@ -1,4 +1,4 @@
-//! How many colours a terminal has, and a hue brought down to that many.
+//! How many colours a terminal has, and a hue reduced to that many.
 
 use super::{Contrast, Theme};
 use ratatui::style::Color;
@@ -6,7 +6,7 @@ use ratatui::style::Color;
 /// How many colours a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// None at all, or the user wants none.
+    /// None, or the user wants none.
     None,
     /// The sixteen of ECMA-48 and aixterm.
     Sixteen,
@@ -35,19 +35,19 @@ impl Depth {
     }
 }
 
-/// A colour in all its forms, each `[on dark, on light]`.
+/// A hue, each `[on dark, on light]`.
 #[derive(Clone, Copy)]
 pub(super) struct Hue {
     /// `0xrrggbb` at the usual contrast.
     pub usual: [u32; 2],
     /// At a high contrast.
     pub high: [u32; 2],
-    /// Its stand-in among the sixteen colours.
+    /// Among the sixteen colours.
     pub ansi: [u8; 2],
 }
 
 impl Hue {
-    /// The colour to send, where there are colours.
+    /// The colour to send, if the terminal has colours.
     pub(super) fn colour(&self, theme: &Theme) -> Option<Color> {
         let ground = theme.ground as usize;
         let values = match theme.contrast {

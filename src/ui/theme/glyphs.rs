@@ -1,9 +1,9 @@
-//! The characters of the screen: one set for terminals with UTF-8, one of ASCII for the others.
+//! The glyphs: one set for terminals with UTF-8, one of ASCII for the others.
 
-/// Makes the struct and the two sets of it from one table: name, type, with UTF-8, in ASCII.
+/// Makes the struct and its two sets from one table: name, type, UTF-8, ASCII.
 macro_rules! glyphs {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $unicode:expr, $ascii:expr;)*) => {
-        /// Every character that is more than text.
+        /// The characters that are not text.
         #[derive(Debug, PartialEq, Eq)]
         pub struct Glyphs {
             $($(#[$doc])* pub $name: $type,)*
@@ -105,7 +105,7 @@ impl Glyphs {
         }
     }
 
-    /// Words that were written for terminals with UTF-8, in these characters.
+    /// Replaces characters in a text that this set lacks.
     pub fn spelled(&self, text: &str) -> String {
         if std::ptr::eq(self, &UNICODE) {
             return text.to_string();

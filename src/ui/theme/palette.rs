@@ -1,22 +1,21 @@
-//! The table of the themes: a tone's colour on each ground, at the usual contrast and at a high one,
+//! The table of the themes: each tone's colours on dark and light, at usual and high contrast,
 //! among sixteen colours, and its weight.
 //!
-//! The hues are Okabe and Ito's (<https://jfly.uni-koeln.de/color/>), moved until those that stand
-//! side by side are told apart with protanopia, deuteranopia and tritanopia too (simulated as
-//! Machado, Oliveira and Fernandes do it, 2009): the tests below hold every later change to that, and
-//! the high contrast to the ratio of 7 that WCAG 2.2 asks of text (success criterion 1.4.6).
+//! The hues are Okabe and Ito's (<https://jfly.uni-koeln.de/color/>), adjusted so that neighbours
+//! can be told apart with protanopia, deuteranopia and tritanopia too (simulated after Machado,
+//! Oliveira and Fernandes, 2009). The tests check that, and a contrast of 7 for the high-contrast
+//! theme (WCAG 2.2, success criterion 1.4.6).
 
 use super::Tone;
 use super::colour::Hue;
 use ratatui::style::Modifier;
 
-/// How a tone looks.
 pub(super) struct Look {
-    /// Its hue; `None` for the terminal's own text colour.
+    /// `None` for the terminal's text colour.
     pub hue: Option<Hue>,
-    /// Its weight where there are colours.
+    /// With colours.
     pub weight: Modifier,
-    /// Its weight where there are none, and weight is all that is left to say it.
+    /// Without colours.
     pub mono: Modifier,
 }
 
@@ -24,7 +23,6 @@ const PLAIN: Modifier = Modifier::empty();
 const BOLD: Modifier = Modifier::BOLD;
 const DIM: Modifier = Modifier::DIM;
 
-/// The table.
 #[rustfmt::skip]
 pub(super) const fn look(tone: Tone) -> Look {
     let (hue, weight, mono) = match tone {

@@ -1,33 +1,27 @@
-//! The themes by name, as `--theme` and `oomph.toml` know them.
+//! The themes by name, for `--theme` and `oomph.toml`.
 
 use super::{Contrast, Ground};
 use clap::ValueEnum;
 
-/// A theme's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Scheme {
-    /// For the ground that the terminal says it has (`COLORFGBG`), or dark.
+    /// For the background that the terminal reports (`COLORFGBG`), or dark.
     #[default]
     Default,
-    /// For a dark ground, whatever the terminal says.
+    /// For a dark background, whatever the terminal reports.
     Dark,
-    /// For a light one.
+    /// For a light background.
     Light,
-    /// High contrast, for the ground that the terminal says it has.
+    /// High contrast, for the background that the terminal reports.
     Contrast,
 }
 
 impl Scheme {
-    /// Its name.
     pub fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_string())
     }
 
-    /// The one of this name.
-    ///
-    /// # Errors
-    /// There is none: the error says which there are.
     pub fn of_name(name: &str) -> Result<Scheme, String> {
         Scheme::from_str(name, false).map_err(|_| {
             let all = Scheme::value_variants().iter();
@@ -37,7 +31,6 @@ impl Scheme {
         })
     }
 
-    /// The one after it.
     pub(super) fn next(self) -> Scheme {
         let all = Scheme::value_variants();
         all[(self as usize + 1) % all.len()]

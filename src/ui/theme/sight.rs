@@ -1,7 +1,6 @@
-//! How colours are seen: by eyes with a deficiency, against each other, on a ground. Arithmetic for
-//! the tests that hold the palette to what it promises.
+//! How colours are seen, also with a colour vision deficiency: for the tests of the palette.
 
-/// Whose eyes.
+/// A kind of colour vision.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Eye {
     Usual,
@@ -38,7 +37,7 @@ impl Eye {
     }
 }
 
-/// How far apart two colours in linear light are to the eye: Euclid's distance in Oklab
+/// The perceived distance of two colours in linear light: Euclidean in Oklab
 /// (<https://bottosson.github.io/posts/oklab/>).
 pub(super) fn distance(one: [f64; 3], other: [f64; 3]) -> f64 {
     let [one, other] = [one, other].map(oklab);

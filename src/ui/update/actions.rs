@@ -1,4 +1,4 @@
-//! What each action does: most change the view alone, some ask the loop for an effect.
+//! What each action does: most change the view, some return an effect for the loop.
 
 use super::{output, scroll};
 use crate::state::RunOutcome;
@@ -14,7 +14,6 @@ use crate::ui::pane;
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
 
-/// Does what an available action means.
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
     match action {
         Action::NextPane => step_pane(view, 1, scene),
@@ -125,7 +124,7 @@ const QUIT: Effect = Effect::Quit {
     stop_training: true,
 };
 
-/// The run before is laid over the chart, then the one before that, then none.
+/// Overlays the run before, then the one before that, then none.
 fn compare_next(view: &mut View, scene: &Scene) {
     let mut runs = scene.state.runs.iter().rev().skip(1);
     view.compared = match view.compared {
@@ -135,7 +134,7 @@ fn compare_next(view: &mut View, scene: &Scene) {
 }
 
 fn step_pane(view: &mut View, by: usize, scene: &Scene) {
-    // What has a table of its own on this screen needs no pane.
+    // Panes with a place of their own are left out.
     let tabs = layout_of(view, scene).tabs();
     let by = by.min(tabs.len().saturating_sub(1));
     view.pane = pane::step(&tabs, view.pane, by);
@@ -175,7 +174,7 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
     let effect = match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => {
             let remedies = dialog.to_apply(scene.remedies);
-            // Nothing selected that could be done: the command as it is would fail again.
+            // The unchanged command would fail again.
             if remedies.is_empty() {
                 dialog.details = Details::Full { scrolled: 0 };
                 return None;
@@ -202,8 +201,8 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
     Some(effect)
 }
 
-/// One step back: out of the details to the brief dialog, out of the editor to the dialog that it
-/// was opened from, as out of the help, out of a dialog to the panes.
+/// One step back: from the details to the brief dialog, from the editor or the help to the dialog
+/// it was opened from, from a dialog to the panes.
 fn back(view: &mut View, scene: &Scene) {
     let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
@@ -233,7 +232,7 @@ fn back(view: &mut View, scene: &Scene) {
     };
 }
 
-/// Ctrl-C goes to a training that runs; where there is none it means what it means everywhere.
+/// Ctrl-C interrupts a running training, or else quits oomph.
 fn interrupt(scene: &Scene) -> Effect {
     match scene.is_running() {
         true => Effect::Interrupt,

@@ -1,4 +1,4 @@
-//! Reading the program's output: searching it and selecting rows of it.
+//! Searching the program's output and selecting rows of it.
 
 use crate::ui::action::Effect;
 use crate::ui::available::layout_of;
@@ -10,10 +10,10 @@ use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, Maximized, Notice, View};
 use ratatui::layout::Position;
 
-/// A text that is longer is a paste gone wrong.
+/// A longer text was pasted by mistake.
 const LONGEST: usize = 200;
 
-/// The output in sight, whatever was.
+/// Brings the output into view.
 pub(super) fn show_output(view: &mut View) {
     view.pane = Pane::Output;
     view.list = ListScroll::default();
@@ -22,13 +22,12 @@ pub(super) fn show_output(view: &mut View) {
     }
 }
 
-/// Asks for a text.
 pub(super) fn open_search(view: &mut View) {
     show_output(view);
     view.dialog = Some(Dialog::Search(LineEdit::default()));
 }
 
-/// A key or a paste while a text is typed: what is found follows it.
+/// Edits the search text, and searches again.
 pub(super) fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
     if let Some(Dialog::Search(line)) = &mut view.dialog {
         let before = line.clone();
@@ -41,21 +40,21 @@ pub(super) fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
     }
 }
 
-/// What was found is kept, unless nothing was asked for.
+/// Closes the search line and keeps the matches, if there is a text.
 pub(super) fn keep_search(view: &mut View) {
     if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
         view.output.end_search();
     }
 }
 
-/// Begins to select, at a row of the output's view or at its newest one.
+/// Starts a selection at a row of the view, or at the newest row.
 pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
     show_output(view);
     view.keyboard = Keyboard::Selection;
     view.output.begin_selection(row);
 }
 
-/// The mouse goes over the output with its button down: the rows from where it went down.
+/// Selects the rows from where the button went down to the mouse.
 pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
     let on_output = view.dialog.is_none() && view.pane == Pane::Output && scene.replay.is_none();
     let pane = layout_of(view, scene).pane;
@@ -71,7 +70,7 @@ pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
     }
 }
 
-/// The selected rows, to be copied; the output is followed again.
+/// Copies the selected rows and follows the output again.
 pub(super) fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
     view.keyboard = Keyboard::Oomph;
     let text = view.output.selected_text();

@@ -1,4 +1,4 @@
-//! Up, down, pages and ends: what they move depends on what is in front.
+//! Scrolling: what it moves depends on what is in front.
 
 use crate::ui::action::Scroll;
 use crate::ui::available::{layout_of, list_rows};
@@ -7,7 +7,6 @@ use crate::ui::panes::Scrolling;
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, View};
 
-/// Scrolls what is in front.
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => return dialog.scroll(scroll, scene),
@@ -37,7 +36,6 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     }
 }
 
-/// How many rows a page has.
 pub(super) fn page(view: &View, scene: &Scene) -> usize {
     layout_of(view, scene).pane_rows().saturating_sub(1).max(1)
 }

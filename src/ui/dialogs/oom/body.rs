@@ -1,6 +1,5 @@
-//! The dialog laid out for a screen: how the cause, the remedies and the next command share the rows
-//! that there are. The remedies are what the dialog is for; what else there is gives way to them,
-//! and where even they are too many, they scroll with the selection.
+//! The layout of the OOM dialog: how cause, remedies and next command share the rows. The remedies
+//! come first; if even they do not fit, they scroll with the selection.
 
 use super::{Page, evidence, next, offers};
 use crate::ui::dialog::{Details, OomDialog};
@@ -11,13 +10,11 @@ use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::Rect;
 use std::ops::Range;
 
-/// The dialog laid out.
+/// The dialog, laid out.
 pub(super) struct Body {
-    /// Where its box is.
     pub rect: Rect,
-    /// What stands in it.
     pub lines: Vec<StyledLine>,
-    /// Which lines are remedies.
+    /// The lines that are remedies.
     pub offers: Range<usize>,
     /// The row on the first of them.
     pub first: usize,
@@ -25,19 +22,18 @@ pub(super) struct Body {
     pub above: usize,
 }
 
-/// Lines of the cause that stay on the smallest screen.
+/// Lines of the cause, at least.
 const HEADLINE: usize = 2;
 
-/// Lines of what follows from the selection that stay there: what is expected, and the command.
+/// Lines of what is expected and of the command, at least.
 const NEXT: usize = 2;
 
-/// Remedies that stay in sight, whatever else there is.
+/// Remedies in view, at least.
 const REMEDIES: usize = 3;
 
 /// Lines longer than this are tiring to read.
 const WIDEST: u16 = 118;
 
-/// Lays the dialog out.
 pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
     let width = width_within(area, WIDEST);
     let inner = width.saturating_sub(4).max(1);
@@ -92,8 +88,7 @@ pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Sce
     }
 }
 
-/// Which of `rows` rows are shown where at most `most` fit, so that the selected one is among them
-/// and, where there is one, its neighbour on either side.
+/// Which of `rows` rows to show if `most` fit: with the selected one and its neighbours.
 fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
     if rows <= most {
         return 0..rows;
@@ -102,7 +97,7 @@ fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
     first..first + most
 }
 
-/// The lines of a window; its ends say how many lie beyond.
+/// The lines of a window; its first and last say how many are hidden.
 fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize, Vec<StyledLine>) {
     let rows = all.len();
     let [up, down, ..] = theme.glyphs.arrow_keys;
@@ -118,7 +113,7 @@ fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize,
     (window.start, all.split_off(window.start))
 }
 
-/// So many lines from one on, the last of them saying where they lie if they are not all.
+/// So many lines from one on; the last tells the position if they are not all.
 fn part_of(mut all: Vec<StyledLine>, from: usize, shown: usize) -> Vec<StyledLine> {
     if all.len() <= shown {
         return all;

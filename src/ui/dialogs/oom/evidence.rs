@@ -1,4 +1,4 @@
-//! The diagnosis as lines: briefly, or with all its evidence.
+//! The diagnosis as lines: brief, or with all its evidence.
 
 use super::Page;
 use crate::event::LineUsage;
@@ -8,13 +8,13 @@ use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 
-/// Columns of the names of numbers.
+/// Columns of a number's name.
 const NAME: u16 = 26;
 
-/// From this width on a line and what it allocated make a sentence.
+/// From this width on a line's memory is told in a sentence.
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
-/// The cause, what follows, and what holds the most.
+/// The cause and the line with the most memory.
 pub(super) fn brief(page: Page) -> Vec<StyledLine> {
     let mut lines = cause(page);
     let holding = record_lines(page.scene);
@@ -24,7 +24,6 @@ pub(super) fn brief(page: Page) -> Vec<StyledLine> {
     lines
 }
 
-/// Everything.
 pub(super) fn full(page: Page) -> Vec<StyledLine> {
     let Page {
         theme,
@@ -103,7 +102,7 @@ fn cause(page: Page) -> Vec<StyledLine> {
     }
 }
 
-/// The incident's own figures, where no finding has chosen among them.
+/// The OOM's own figures, for when there is no finding.
 fn figures(oom: &OomIncident) -> Vec<StyledLine> {
     [
         ("requested", oom.requested()),
@@ -125,7 +124,8 @@ fn number(name: &str, figure: &str) -> StyledLine {
     line
 }
 
-/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96 blocks)`.
+/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96
+/// blocks)`.
 fn held(page: Page, holding: &LineUsage) -> StyledLine {
     let mut line = StyledLine::default();
     let blocks = match holding.blocks {

@@ -1,5 +1,5 @@
-//! What follows from the selection: what is expected of it and what it costs, the next command as a
-//! difference, and what happens as long as nothing is chosen.
+//! What follows from the selection: its expected effect and cost, the next command as a diff, and
+//! what happens until something is chosen.
 
 use super::Page;
 use super::offers::{self, verdict};
@@ -10,13 +10,13 @@ use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 
-/// From this width on the next command is shown as a whole, below it what differs alone.
+/// From this width on the whole command is shown, below it only the changes.
 const WIDTH_FOR_WHOLE: u16 = 60;
 
-/// Lines of what is expected; who wants more has the details.
+/// Lines of the expected effect, at most.
 const EXPECTED: usize = 3;
 
-/// The lines, the one that could be left out first at the end.
+/// The lines, the least important last.
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let mut lines = expected(page);
     lines.extend(command(page));
@@ -24,7 +24,7 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     lines
 }
 
-/// What is expected of the selected remedy, or of each of those taken together.
+/// What is expected of the selected remedy, or of each combined one.
 fn expected(page: Page) -> Vec<StyledLine> {
     let Page { scene, dialog, .. } = page;
     let chosen = dialog.chosen.iter();
@@ -70,7 +70,7 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
     paragraph::labelled("expected  ", &parts, width)
 }
 
-/// Of several together nothing is computed here: each is said for itself, and that it is so said.
+/// There is no prediction for a combination: each remedy is told on its own, and that is said.
 fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
@@ -82,7 +82,6 @@ fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     paragraph::labelled("expected  ", &parts, page.width)
 }
 
-/// The command that the selection makes.
 fn command(page: Page) -> Vec<StyledLine> {
     let Page {
         theme,
@@ -115,7 +114,7 @@ fn command(page: Page) -> Vec<StyledLine> {
     }
 }
 
-/// What happens while the dialog waits for a key.
+/// What happens until a key is pressed.
 fn meanwhile(page: Page) -> Vec<StyledLine> {
     let Page { scene, width, .. } = page;
     if let Some(waiting) = scene.waiting {
@@ -139,7 +138,7 @@ fn meanwhile(page: Page) -> Vec<StyledLine> {
     paragraph::labelled("now       ", &[(words, Tone::Dim)], width)
 }
 
-/// How much of the device that ran out is in use since, where NVML says it.
+/// How much of the device is in use since the run ended, if NVML says it.
 fn of_device(scene: &Scene) -> String {
     let state = scene.state;
     let oom = state.oom().and_then(|oom| oom.device.as_ref());

@@ -1,4 +1,4 @@
-//! The remedies as a table: key, name, what changes, what is expected, what it costs.
+//! The remedies as a table: key, name, change, expected memory, cost.
 
 use super::Page;
 use crate::diagnosis::Finding;
@@ -9,10 +9,9 @@ use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
-/// Pointer, mark of the combination, key.
+/// Columns of pointer, combination mark and key.
 const LEAD: u16 = 6;
 
-/// One line for each remedy.
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let remedies = page.scene.remedies;
     if remedies.is_empty() {
@@ -43,12 +42,12 @@ fn code(page: Page) -> StyledLine {
     line
 }
 
-/// Whether the table has too little room for a remedy's title.
+/// Whether the table cuts a remedy's title.
 pub(super) fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
     columns(&remedy.title) >= Widths::of(remedies, width).title
 }
 
-/// The columns' widths, the same for all rows.
+/// The widths of the columns.
 struct Widths {
     form: VerdictForm,
     title: u16,
@@ -70,7 +69,7 @@ impl Widths {
         );
         let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 30);
         let changes = widest(&|remedy| remedy.changes.clone(), 50);
-        // At the end of a narrow line no gap has to follow.
+        // It is the last column of a narrow table and needs no gap.
         let expected = match form {
             VerdictForm::Short => expected - 2,
             VerdictForm::Full => expected,
@@ -135,18 +134,18 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
     line
 }
 
-/// A column of the table: cut text keeps one column between itself and the next.
+/// A column with a gap behind it, even if its text is cut.
 fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
     line.column(&text, width.saturating_sub(1), tone)
         .column("", width.min(1), tone);
 }
 
-/// How much is said of an expectation.
+/// How an expectation is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VerdictForm {
     /// The figure, and whether it fits.
     Full,
-    /// The figure alone; its colour says the rest, and the line below the table.
+    /// The figure alone; its colour and the line below the table say whether it fits.
     Short,
 }
 
@@ -160,12 +159,12 @@ impl VerdictForm {
     }
 }
 
-/// Whether it fits, in the words of the table.
+/// Whether it fits, as the table says it.
 pub(super) fn verdict(expectation: &Expectation) -> (String, Tone) {
     expected(expectation, VerdictForm::Full)
 }
 
-/// The expectation in the least words.
+/// The expectation in few words.
 fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
     let (verdict, tone) = match expectation.fits {
         Some(true) => ("fits", Tone::Good),
@@ -196,7 +195,7 @@ fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
     (words, tone)
 }
 
-/// A figure of an interval, with a decimal on small devices alone.
+/// A figure of an interval, with a decimal only on small devices.
 fn round_gib(bytes: Bytes, room: Bytes) -> String {
     let decimals = usize::from(room < Bytes::gib(10));
     format!("{:.decimals$}", bytes.as_gib())

@@ -1,4 +1,4 @@
-//! Who ran out of memory, where and when, in one line.
+//! The OOM dialog's title: what ran out of memory, where and when.
 
 use crate::event::{OomRecord, Phase};
 use crate::state::RunOutcome;
@@ -6,7 +6,6 @@ use crate::ui::figures::count;
 use crate::ui::scene::Scene;
 use crate::units::RunNumber;
 
-/// The dialog's title.
 pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     let state = scene.state;
     let run = state.run_numbered(number);
@@ -15,7 +14,7 @@ pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         .and_then(|oom| oom.report.as_ref())
         .map(|report| report.kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {
-        // Opened for a relaunch that the program refused.
+        // Opened because the program rejected a remedy's change.
         return format!("Run {number} rejected the change");
     }
     let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
@@ -41,8 +40,7 @@ pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     parts.join(separator)
 }
 
-/// Where in the training: the record counts the steps that had ended, as the header does, and it
-/// was in the next one.
+/// Where in the training. The record counts ended steps; the OOM was in the next one.
 fn place(record: &OomRecord) -> String {
     let ended = record.step;
     let step = count(ended + 1);

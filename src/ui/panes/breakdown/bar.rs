@@ -1,4 +1,4 @@
-//! What a device's memory is made of, as one bar: for screens with no room for the list.
+//! The breakdown as one bar, for screens without room for the list.
 
 use super::{BreakdownPart, parts, shown};
 use crate::state::State;
@@ -9,7 +9,7 @@ use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use crate::units::Bytes;
 
-/// Draws the bar: each part as wide as its share, with its name and figure in it where they fit.
+/// Each part is as wide as its share, with its name and figure in it if they fit.
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
     let (theme, width) = (canvas.theme, canvas.area.width);
     let Some(device) = view.device(state) else {
@@ -30,7 +30,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
         says: "",
         bytes: Some(whole - known),
     };
-    // What is free stands at the right end, after what nobody can name.
+    // Free memory is at the right end, after the unknown rest.
     let (free, held) = parts
         .split_last()
         .map_or((None, &[][..]), |(f, h)| (Some(f), h));
@@ -40,7 +40,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
         };
         let begin = edge(so_far, whole, width);
         so_far += bytes;
-        // Too little to be seen is still something, but for a rounding of what is not known.
+        // A small part gets a cell, but not an unknown rest that is only rounding.
         let end = edge(so_far, whole, width).max(begin + u16::from(part.letter != "?"));
         draw_part(&mut pen, theme, part, &figures.gib(bytes), end);
     }
