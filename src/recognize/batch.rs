@@ -149,9 +149,7 @@ pub(crate) fn source<'a>(
     recognised: &Recognised<'a>,
     launch: &LaunchEnvironment<'a>,
 ) -> Result<BatchSource<'a>, String> {
-    if let Some(reason) = &recognised.closed {
-        return Err(reason.clone());
-    }
+    recognised.check_open()?;
     let arguments = arguments_of(command, &recognised.anatomy);
     let arguments = opened(arguments, recognised.known)?;
     match recognised.known {
@@ -228,7 +226,7 @@ pub(crate) fn hits<'a>(
     entry: &ProgramEntry,
 ) -> Vec<Hit<'a>> {
     let wanted = Name::new(name);
-    if !entry.abbreviates {
+    if entry.abbreviates == Some(false) {
         return arguments.find(wanted);
     }
     let look_alikes = entry.look_alikes.iter();

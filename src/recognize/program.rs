@@ -9,10 +9,9 @@ mod settings;
 
 pub(crate) use score::ProgramClues;
 pub use settings::Scope;
-use settings::yes;
 pub(crate) use settings::{
-    Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Precision, Recompute, Resume,
-    Resumes, SwitchDefault,
+    Accumulation, AccumulationRule, BatchSpec, InFile, InsertPlace, Resume, Resumes, SwitchDefault,
+    SwitchSpec,
 };
 
 use super::argument::{Arguments, Name, is_like};
@@ -21,107 +20,70 @@ use serde::Deserialize;
 use std::sync::OnceLock;
 
 /// One program.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ProgramEntry {
     /// Its name, for the eye.
     pub name: String,
     /// The entry that says what this one leaves out of how its program works.
-    #[serde(default)]
     like: Option<String>,
-    #[serde(default, alias = "sure_scripts")]
+    #[serde(alias = "sure_scripts")]
     unique_scripts: Vec<String>,
-    #[serde(default)]
     scripts: Vec<String>,
-    #[serde(default)]
     modules: Vec<String>,
-    #[serde(default)]
     consoles: Vec<String>,
-    #[serde(default)]
     launchers: Vec<String>,
-    #[serde(default)]
     any: Vec<String>,
-    #[serde(default = "one", alias = "least")]
-    min_score: usize,
-    #[serde(default, alias = "telling")]
+    #[serde(alias = "least")]
+    min_score: Option<usize>,
+    #[serde(alias = "telling")]
     strong_hints: Vec<String>,
-    #[serde(default, alias = "least_telling")]
+    #[serde(alias = "least_telling")]
     min_strong_hints: usize,
-    #[serde(default)]
     equals_only: bool,
-    #[serde(default)]
     all: Vec<String>,
-    #[serde(default)]
     none: Vec<String>,
-    #[serde(default)]
     valued: Vec<(String, String)>,
-    #[serde(default)]
     positional: Vec<String>,
-    #[serde(default)]
     alone: bool,
-    #[serde(default)]
     priority: i32,
     /// Words of which one must stand among the arguments, or this is no training.
-    #[serde(default)]
     pub trains_with: Vec<String>,
     /// Arguments that mean that it only evaluates.
-    #[serde(default)]
     pub evaluates_with: Vec<String>,
     /// Why nothing is offered for this program at all.
-    #[serde(default)]
     pub refuse: Option<String>,
     /// Arguments, or `*.yaml` for positional words, that name a file which may set what the
     /// command does not.
-    #[serde(default)]
     pub config: Vec<String>,
-    /// Whether it takes abbreviated options, as argparse does.
-    #[serde(default = "yes")]
-    pub abbreviates: bool,
+    /// Whether it takes abbreviated options, as argparse does; it does unless this says no.
+    pub abbreviates: Option<bool>,
     /// Options that look like one of those named here but are not.
-    #[serde(default)]
     pub look_alikes: Vec<String>,
     /// Options whose value is itself a list of arguments; where there are any, the batch and the
     /// precision stand in such a value and nowhere else.
-    #[serde(default)]
     pub nested: Vec<String>,
-    /// What separates the arguments in such a value.
-    #[serde(default = "space")]
-    pub separator: char,
+    /// What separates the arguments in such a value, if not a space.
+    pub separator: Option<char>,
     /// Its batch argument.
-    #[serde(default)]
     pub batch: BatchSpec,
     /// How it accumulates gradients.
-    #[serde(default)]
     pub accumulation: Accumulation,
     /// How it is told a precision.
-    #[serde(default)]
-    pub precision: Precision,
+    pub precision: SwitchSpec,
     /// How it is told to recompute activations.
-    #[serde(default)]
-    pub recompute: Recompute,
+    pub recompute: SwitchSpec,
     /// How it resumes.
-    #[serde(default)]
     pub resume: Resume,
     /// What its config file says of all that.
-    #[serde(default)]
     pub file: InFile,
     /// Arguments that say how many processes load its data.
-    #[serde(default)]
     pub workers: Vec<String>,
     /// Arguments that choose its device by an ordinal, in the program's own way.
-    #[serde(default)]
     pub devices: Vec<String>,
     /// The file that the entry is from, where it is not one of the binary's.
     #[serde(skip)]
     pub source: Option<String>,
-}
-
-fn one() -> usize {
-    1
-}
-
-fn space() -> char {
-    ' '
 }
 
 impl ProgramEntry {
@@ -161,7 +123,8 @@ impl ProgramEntry {
         fill(&mut self.file, &other.file);
         fill(&mut self.workers, &other.workers);
         fill(&mut self.devices, &other.devices);
-        self.abbreviates &= other.abbreviates;
+        fill(&mut self.abbreviates, &other.abbreviates);
+        fill(&mut self.separator, &other.separator);
     }
 
     /// Whether the command names a config file that may say more.
@@ -236,6 +199,11 @@ impl Catalogue {
             format!("{source}:{line}: {what}; ignoring this file's programs")
         })?;
         for entry in &mut catalogue.programs {
+            if entry.name.is_empty() {
+                return Err(format!(
+                    "{source}: a program has no `name`; ignoring this file's programs"
+                ));
+            }
             if !entry.can_be_recognised() {
                 return Err(format!(
                     "{source}: nothing says how the program \"{}\" is recognised (scripts, modules, \
@@ -291,8 +259,13 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count, "two entries have one name");
         for entry in &catalogue.programs {
-            let precision = &entry.precision;
-            let recompute = &entry.recompute;
+            let (precision, recompute) = (&entry.precision, &entry.recompute);
+            assert!(!entry.name.is_empty());
+            assert!(
+                precision.add.is_empty() && recompute.bf16.is_empty(),
+                "{}",
+                entry.name
+            );
             assert!(
                 recompute.default != SwitchDefault::Off || !recompute.add.is_empty(),
                 "{}: no recomputation to add",
@@ -373,6 +346,7 @@ mod tests {
                 "oomph.toml:4: unknown field `script`",
             ),
             ("[[program]]\nname = \"mine\"\n", "\"mine\" is recognised"),
+            ("[[program]]\nscripts = [\"fit.py\"]\n", "no `name`"),
             (
                 "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nlike = \"their\"\n",
                 "\"mine\" is like \"their\"",

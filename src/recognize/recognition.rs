@@ -56,6 +56,11 @@ pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> R
 }
 
 impl Recognised<'_> {
+    /// An error where no remedy changes the program's arguments, which says why.
+    pub(crate) fn check_open(&self) -> Result<(), String> {
+        self.closed.clone().map_or(Ok(()), Err)
+    }
+
     /// The launchers, outermost first.
     pub fn launchers(&self) -> &[Launcher] {
         &self.anatomy.launchers
@@ -117,7 +122,7 @@ pub(crate) fn opened<'a>(
         [] => Err(format!("the command has no {}", entry.nested[0])),
         [hit] => hit
             .value
-            .and_then(|value| Arguments::inside(value, entry.separator))
+            .and_then(|value| Arguments::inside(value, entry.separator.unwrap_or(' ')))
             .filter(|inside| !inside.tokens.is_empty())
             .ok_or_else(|| format!("the contents of {} cannot be parsed", hit.name)),
         [one, two, ..] => Err(format!("{} and {} are both set", one.name, two.name)),

@@ -2,62 +2,50 @@
 //! program scales its loss itself.
 
 use super::draft::Draft;
-use super::inputs::RemedyInputs;
 use super::patch;
 use super::proposal::{Offering, Proposal, or_patched};
-use super::switch::{Switch, shown, turn_on};
+use super::switch::{Switch, by_the_launcher, turn_around, turn_on};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::family::{self, SwitchReading};
-use crate::recognize::program::ProgramEntry;
+use crate::recognize::program::SwitchSpec;
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_off;
 
 /// The edits that switch mixed precision on, or why there are none.
-fn mixed(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    inputs: &RemedyInputs<'_>,
-) -> Result<Draft, String> {
-    if let Some(reason) = &recognised.closed {
-        return Err(reason.clone());
-    }
-    let has_bf16 = inputs.bf16 != Some(false);
+fn mixed(offering: &Offering<'_>) -> Result<Draft, String> {
+    let (command, recognised) = (offering.command, offering.recognised);
+    recognised.check_open()?;
+    let has_bf16 = offering.inputs.bf16 != Some(false);
     let arguments = arguments_of(command, &recognised.anatomy);
+    let by_launcher = launcher_precision(command, recognised);
     let Some(entry) = recognised.known else {
-        return of_unknown(command, recognised, &arguments, has_bf16);
+        let reading = family::precision(&arguments, has_bf16);
+        return match (by_launcher, &reading) {
+            (Some(value), SwitchReading::Nothing) if !is_off(value) => Err(by_the_launcher(value)),
+            _ => turn_around(reading, &arguments, "precision"),
+        };
     };
-    let precision = &entry.precision;
+    let spec = &entry.precision;
     let switch = Switch {
         what: "mixed precision",
-        default: precision.default,
-        note: precision.note.as_deref(),
-        on: &precision.on,
-        valued: &precision.valued,
-        off: &precision.off,
-        words: words(entry, &arguments, has_bf16),
-        place: precision.place,
-        spaced: precision.spaced,
-        of_launcher: precision
-            .by_launcher
-            .then(|| launcher_precision(command, recognised))
-            .flatten(),
+        spec,
+        words: words(spec, &arguments, has_bf16),
+        of_launcher: by_launcher.filter(|_| spec.by_launcher),
         means_off: is_off,
         in_file: &entry.file.precision,
-        inputs,
     };
-    turn_on(switch, command, recognised, entry, arguments)
+    turn_on(switch, offering, entry, arguments)
 }
 
 const NO_BF16: &str = "the GPU has no bf16, and the program does not scale its loss for fp16";
 
 /// The words to add, by what the device has and how old the command looks.
 fn words<'e>(
-    entry: &'e ProgramEntry,
+    precision: &'e SwitchSpec,
     arguments: &Arguments<'_>,
     has_bf16: bool,
 ) -> Result<&'e [String], &'static str> {
-    let precision = &entry.precision;
     let words = if has_bf16 {
         let older = precision
             .older
@@ -92,35 +80,6 @@ fn launcher_precision<'a>(
         })
 }
 
-fn of_unknown(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    arguments: &Arguments<'_>,
-    has_bf16: bool,
-) -> Result<Draft, String> {
-    let mut draft = Draft::default();
-    match family::precision(arguments, has_bf16) {
-        SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
-        SwitchReading::Unclear(hit) => Err(format!(
-            "which values {} takes in this program is not known",
-            hit.name
-        )),
-        SwitchReading::Off(off) => {
-            match (off.with, off.hit.value) {
-                (Some(with), Some(value)) => draft.set(off.hit.name, value, with),
-                _ => draft.remove(arguments, &off.hit, false),
-            }
-            Ok(draft)
-        }
-        SwitchReading::Nothing => Err(match launcher_precision(command, recognised) {
-            Some(value) if !is_off(value) => {
-                format!("already on: the launcher's --mixed_precision {value}")
-            }
-            _ => "no precision option is known for this program".into(),
-        }),
-    }
-}
-
 /// Sentences about a device or a library without bf16.
 pub(super) const REJECTIONS: &[&str] = &[
     "doesn't support bf16",
@@ -131,8 +90,7 @@ pub(super) const REJECTIONS: &[&str] = &[
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (command, inputs) = (offering.command, offering.inputs);
-    let by_argument = mixed(command, offering.recognised, inputs);
-    let draft = or_patched(inputs, by_argument, |found| {
+    let draft = or_patched(inputs, mixed(offering), |found| {
         patch::amp(command, inputs, found)
     });
     let cost = "lower precision, results change";

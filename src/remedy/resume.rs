@@ -23,9 +23,7 @@ fn resume(
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
-    if let Some(reason) = &recognised.closed {
-        return Err(reason.clone());
-    }
+    recognised.check_open()?;
     let Some(entry) = recognised.known else {
         return Err(
             "how this program resumes is not known: it restarts from step 0 and may overwrite what it has written"
@@ -104,13 +102,7 @@ fn resume(
             [one] => one.split_once('=').map_or(one.as_str(), |(_, new)| new),
             _ => return Err(format!("{} is there already", super::switch::shown(&hit))),
         };
-        if value.text == new {
-            return Err(format!(
-                "it already resumes: {}",
-                super::switch::shown(&hit)
-            ));
-        }
-        if new.starts_with("--") {
+        if value.text == new || new.starts_with("--") {
             return Err(format!(
                 "it already resumes: {}",
                 super::switch::shown(&hit)
@@ -145,7 +137,8 @@ fn is_by_itself(hit: &Hit<'_>) -> bool {
 fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
     let counts = recognised
         .known
-        .map_or("step", |entry| entry.resume.counts.as_str());
+        .and_then(|entry| entry.resume.counts.as_deref());
+    let counts = counts.unwrap_or("step");
     match checkpoint.number {
         Some(number) => format!("resumes from {counts} {number}"),
         None => {

@@ -43,9 +43,7 @@ impl Setting {
                 format!("the command has no argument {name}"),
             ),
             Which::Batch => {
-                if let Some(reason) = recognised.closed {
-                    return Err(reason);
-                }
+                recognised.check_open()?;
                 if let Some(entry) = recognised.known
                     && let AccumulationRule::MicroSize | AccumulationRule::Divides =
                         entry.accumulation.rule

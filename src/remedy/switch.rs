@@ -5,61 +5,75 @@
 //! Which words switch what is the entry's business; which device has what, the remedy's.
 
 use super::draft::Draft;
-use super::inputs::RemedyInputs;
+use super::proposal::Offering;
 use crate::command::CommandLine;
+use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, same};
+use crate::recognize::family::SwitchReading;
 use crate::recognize::file::{self, Lookup};
-use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault};
+use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault, SwitchSpec};
 use crate::recognize::recognition::{Recognised, opened};
 use crate::recognize::spellings::{is_bool, turned_on};
 
-/// A switch of a known program, as its entry describes it.
+/// A switch of a program.
 pub(super) struct Switch<'a> {
     /// What it switches, for the eye.
     pub what: &'static str,
-    /// How it stands where the command does not say it.
-    pub default: SwitchDefault,
-    /// Why there is nothing to add.
-    pub note: Option<&'a str>,
-    /// Arguments that switch it on.
-    pub on: &'a [String],
-    /// Arguments whose value says it.
-    pub valued: &'a [String],
-    /// Arguments that switch it off.
-    pub off: &'a [String],
+    /// What a known program's entry says of it.
+    pub spec: &'a SwitchSpec,
     /// What to add, its last word being the value where there are two; or why not.
     pub words: Result<&'a [String], &'static str>,
-    /// Where it goes.
-    pub place: InsertPlace,
-    /// Whether it is written with a space whatever the rest of the command does.
-    pub spaced: bool,
     /// What the launcher says of it, where that counts.
     pub of_launcher: Option<&'a str>,
     /// Which values mean "off".
     pub means_off: fn(&str) -> bool,
     /// What the program's config file calls it.
     pub in_file: &'a [String],
-    /// What else is known, the config file among it.
-    pub inputs: &'a RemedyInputs<'a>,
 }
 
-/// The edits that turn a switch on, or why there are none.
+/// The edits that turn around what a program that nobody knows is told of a switch, or why there are
+/// none; `what` is switched, for the eye.
+pub(super) fn turn_around(
+    reading: SwitchReading<'_>,
+    arguments: &Arguments<'_>,
+    what: &str,
+) -> Result<Draft, String> {
+    match reading {
+        SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
+        SwitchReading::Unclear(hit) => Err(format!(
+            "which values {} takes in this program is not known",
+            hit.name
+        )),
+        SwitchReading::Nothing => Err(format!("no {what} option is known for this program")),
+        SwitchReading::Off(off) => {
+            let mut draft = Draft::default();
+            match (off.with, off.hit.value) {
+                (Some(with), Some(value)) => draft.set(off.hit.name, value, with),
+                _ => draft.remove(arguments, &off.hit, false),
+            }
+            Ok(draft)
+        }
+    }
+}
+
+/// The edits that turn a switch of a known program on, or why there are none.
 pub(super) fn turn_on<'a>(
     switch: Switch<'a>,
-    command: &'a CommandLine,
-    recognised: &'a Recognised<'_>,
+    offering: &Offering<'a>,
     entry: &'a ProgramEntry,
     arguments: Arguments<'a>,
 ) -> Result<Draft, String> {
     if is_sweep(&arguments) {
         return Err("the command is a sweep of several runs".into());
     }
+    let arguments = opened(arguments, Some(entry))?;
     SwitchReader {
-        command,
-        recognised,
+        file: file::of_command(&arguments, entry, &offering.inputs.launch),
+        command: offering.command,
+        recognised: offering.recognised,
         entry,
         switch,
-        arguments: opened(arguments, Some(entry))?,
+        arguments,
     }
     .draft()
 }
@@ -80,13 +94,14 @@ struct SwitchReader<'a> {
     entry: &'a ProgramEntry,
     switch: Switch<'a>,
     arguments: Arguments<'a>,
+    file: Option<&'a ConfigFile>,
 }
 
 impl<'a> SwitchReader<'a> {
     fn draft(&self) -> Result<Draft, String> {
         let switch = &self.switch;
         let mut draft = Draft::default();
-        for name in switch.off {
+        for name in &switch.spec.off {
             if let Some(hit) = self.last(name)
                 && !hit
                     .value
@@ -98,7 +113,7 @@ impl<'a> SwitchReader<'a> {
             }
         }
         let mut switched_off: Vec<Hit<'_>> = Vec::new();
-        for name in switch.on.iter().chain(switch.valued) {
+        for name in switch.spec.on.iter().chain(&switch.spec.valued) {
             let Some(hit) = self.last(name) else { continue };
             match hit.value {
                 Some(value) if (switch.means_off)(value.text) => switched_off.push(hit),
@@ -106,18 +121,16 @@ impl<'a> SwitchReader<'a> {
             }
         }
         if !switched_off.is_empty() {
-            return self.turn_around(draft, &switched_off);
+            return self.turned_around(draft, &switched_off);
         }
         if let Some(value) = switch.of_launcher
             && !(switch.means_off)(value)
         {
-            return Err(format!(
-                "already on: the launcher's --mixed_precision {value}"
-            ));
+            return Err(by_the_launcher(value));
         }
         let default = match self.said_in_file()? {
             Some(()) => SwitchDefault::Off,
-            None => switch.default,
+            None => switch.spec.default,
         };
         match default {
             SwitchDefault::On => return Err(format!("on by default in {}", self.entry.shown())),
@@ -128,10 +141,9 @@ impl<'a> SwitchReader<'a> {
                 ));
             }
             SwitchDefault::None => {
-                return Err(switch.note.map_or_else(
-                    || format!("{} has no option for {}", self.entry.shown(), switch.what),
-                    str::to_string,
-                ));
+                return Err(switch.spec.note.clone().unwrap_or_else(|| {
+                    format!("{} has no option for {}", self.entry.shown(), switch.what)
+                }));
             }
             SwitchDefault::Off => {}
         }
@@ -140,11 +152,11 @@ impl<'a> SwitchReader<'a> {
         Ok(draft)
     }
 
-    /// An argument that says "off" is turned around where it stands.
     /// Whether the config file says that it is off; an error where it is on or cannot be told.
     fn said_in_file(&self) -> Result<Option<()>, String> {
-        let file = file::of_command(&self.arguments, self.entry, &self.switch.inputs.launch);
-        let Some(file) = file else { return Ok(None) };
+        let Some(file) = self.file else {
+            return Ok(None);
+        };
         let mut off = None;
         for name in self.switch.in_file {
             match file.scalar(name) {
@@ -164,7 +176,8 @@ impl<'a> SwitchReader<'a> {
         Ok(off)
     }
 
-    fn turn_around(&self, mut draft: Draft, switched_off: &[Hit<'_>]) -> Result<Draft, String> {
+    /// An argument that says "off" is turned around where it stands.
+    fn turned_around(&self, mut draft: Draft, switched_off: &[Hit<'_>]) -> Result<Draft, String> {
         let words = self.switch.words?;
         let (name, value) = match words {
             [name, value] => (name.as_str(), value.as_str()),
@@ -183,7 +196,7 @@ impl<'a> SwitchReader<'a> {
 
     fn add(&self, draft: &mut Draft, words: &[String]) -> Result<(), String> {
         let words = self.written(words);
-        let gap = if self.switch.place == InsertPlace::Launcher {
+        let gap = if self.switch.spec.place == InsertPlace::Launcher {
             let launcher = self
                 .recognised
                 .launchers()
@@ -206,7 +219,7 @@ impl<'a> SwitchReader<'a> {
             end.ok_or("there is nothing beside which it could be put")?
         } else {
             let range = &self.recognised.anatomy.arguments;
-            InsertPoint::Before(match self.switch.place {
+            InsertPoint::Before(match self.switch.spec.place {
                 InsertPlace::Start => range.start,
                 InsertPlace::End | InsertPlace::Launcher => range.end,
             })
@@ -244,8 +257,8 @@ impl<'a> SwitchReader<'a> {
             Some(ArgumentForm::Space | ArgumentForm::Glued) => false,
             _ => mostly_equals(&self.arguments),
         };
-        let joined = name.starts_with('-') && equals && !self.switch.spaced;
-        if joined && self.switch.place != InsertPlace::Launcher {
+        let joined = name.starts_with('-') && equals && !self.switch.spec.spaced;
+        if joined && self.switch.spec.place != InsertPlace::Launcher {
             vec![format!("{name}={value}")]
         } else {
             vec![name, value.clone()]
@@ -255,6 +268,10 @@ impl<'a> SwitchReader<'a> {
     fn last(&self, name: &str) -> Option<Hit<'a>> {
         self.arguments.find(Name::new(name)).last().copied()
     }
+}
+
+pub(super) fn by_the_launcher(value: &str) -> String {
+    format!("already on: the launcher's --mixed_precision {value}")
 }
 
 pub(super) fn mostly_equals(arguments: &Arguments<'_>) -> bool {

@@ -16,9 +16,7 @@ fn fewer(
     recognised: &Recognised<'_>,
     inputs: &RemedyInputs<'_>,
 ) -> Result<Draft, String> {
-    if let Some(reason) = &recognised.closed {
-        return Err(reason.clone());
-    }
+    recognised.check_open()?;
     if inputs
         .findings
         .first()

@@ -164,7 +164,8 @@ impl<'a> KnownProgram<'a, '_> {
             [one, two, ..] => return Err(format!("{} and {} are both set", one.name, two.name)),
             [] => {}
         }
-        let may_be_set = accumulation.in_config && entry.is_configured(&self.arguments);
+        let may_be_set =
+            accumulation.in_config != Some(false) && entry.is_configured(&self.arguments);
         let is_refused = accumulation.refused_with.iter().any(|o| self.has(o));
         if is_refused || may_be_set && self.file.is_none() {
             return Ok(Vec::new());

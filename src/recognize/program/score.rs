@@ -52,7 +52,8 @@ impl ProgramEntry {
             && self.positional.is_empty());
         let nothing_to_count = self.any.is_empty() && self.strong_hints.is_empty();
         let enough = nothing_to_count
-            || of_shape.points >= self.min_score && of_shape.strong_hints >= self.min_strong_hints;
+            || of_shape.points >= self.min_score.unwrap_or(1)
+                && of_shape.strong_hints >= self.min_strong_hints;
         let base = if by_name {
             100
         } else if by_path(&self.scripts)
