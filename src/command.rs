@@ -43,7 +43,10 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// The value that this command gives to `name`, if it says anything of it.
-    pub fn env_value(&self, name: &str) -> Option<&Word> {
+    pub fn env_value<N: ?Sized>(&self, name: &N) -> Option<&Word>
+    where
+        Word: PartialEq<N>,
+    {
         self.env
             .iter()
             .rev()
@@ -58,6 +61,16 @@ impl CommandLine {
             name: Word::from(name),
             value,
         });
+    }
+
+    /// What somebody typed, words between single spaces.
+    #[cfg(test)]
+    pub(crate) fn typed(line: &str) -> CommandLine {
+        CommandLine {
+            argv: line.split(' ').map(Word::from).collect(),
+            env: Vec::new(),
+            cwd: "/".into(),
+        }
     }
 
     /// The command for a person: quoted so that a shell reads the same words, secrets masked.
@@ -130,34 +143,19 @@ mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
-    fn command(words: &[&str]) -> CommandLine {
-        CommandLine {
-            argv: words.iter().map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
     #[test]
     fn a_directory_that_is_no_text_survives_json() {
-        let mut odd = command(&["x"]);
+        let mut odd = CommandLine::typed("x");
         odd.cwd = OsString::from_vec(vec![b'/', 0xff]).into();
         let json = serde_json::to_string(&odd).unwrap();
         assert_eq!(serde_json::from_str::<CommandLine>(&json).unwrap(), odd);
-        let plain = serde_json::to_string(&command(&["x"])).unwrap();
+        let plain = serde_json::to_string(&CommandLine::typed("x")).unwrap();
         assert!(plain.contains(r#""cwd":"/""#), "{plain}");
     }
 
     #[test]
     fn secrets_are_never_shown() {
-        let mut secret = command(&[
-            "x",
-            "--hf_token",
-            "abc",
-            "--api-key=def",
-            "--tokenizer",
-            "t5",
-        ]);
+        let mut secret = CommandLine::typed("x --hf_token abc --api-key=def --tokenizer t5");
         secret.set_env("WANDB_API_KEY", Some(Word::from("ghi")));
         assert_eq!(
             secret.shown(),
@@ -171,14 +169,14 @@ mod tests {
 
     #[test]
     fn shown_commands_read_back_in_a_shell() {
-        let odd = command(&["echo", "a b", "it's", "", "$HOME", "lr=0.1", "=x", "~"]);
-        let back = shlex::split(&odd.shown()).unwrap();
+        let words = ["echo", "a b", "it's", "", "$HOME", "lr=0.1", "=x", "~"];
+        let odd = CommandLine {
+            argv: words.iter().map(Word::from).collect(),
+            ..CommandLine::default()
+        };
+        assert_eq!(shlex::split(&odd.shown()).unwrap(), words);
         assert_eq!(
-            back,
-            ["echo", "a b", "it's", "", "$HOME", "lr=0.1", "=x", "~"]
-        );
-        assert_eq!(
-            command(&["a=b", "+trainer.lr=0.1", "=x"]).shown(),
+            CommandLine::typed("a=b +trainer.lr=0.1 =x").shown(),
             "'a=b' +trainer.lr=0.1 '=x'"
         );
     }

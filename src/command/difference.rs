@@ -109,15 +109,7 @@ fn env_difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
     names
         .into_iter()
         .filter_map(|name| {
-            let value_in = |command: &CommandLine| {
-                command
-                    .env
-                    .iter()
-                    .rev()
-                    .find(|change| change.name == *name)
-                    .and_then(|change| change.value.clone())
-            };
-            let (from, to) = (value_in(old), value_in(new));
+            let (from, to) = (old.env_value(name).cloned(), new.env_value(name).cloned());
             (from != to).then(|| Change::Env {
                 name: name.clone(),
                 from,
@@ -131,27 +123,10 @@ fn env_difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
 mod tests {
     use super::*;
 
-    fn command(words: &[&str]) -> CommandLine {
-        CommandLine {
-            argv: words.iter().map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
     #[test]
     fn differences_say_words() {
-        let old = command(&["python", "train.py", "--batch-size", "64", "--lr", "1"]);
-        let mut new = command(&[
-            "python",
-            "train.py",
-            "--batch-size",
-            "32",
-            "--grad-accum",
-            "2",
-            "--lr",
-            "1",
-        ]);
+        let old = CommandLine::typed("python train.py --batch-size 64 --lr 1");
+        let mut new = CommandLine::typed("python train.py --batch-size 32 --grad-accum 2 --lr 1");
         new.set_env("A", Some(Word::from("b")));
         assert_eq!(
             difference(&old, &new),
@@ -177,7 +152,10 @@ mod tests {
 
     #[test]
     fn removed_words_are_said() {
-        let changes = difference(&command(&["a", "--noamp", "b"]), &command(&["a", "b"]));
+        let changes = difference(
+            &CommandLine::typed("a --noamp b"),
+            &CommandLine::typed("a b"),
+        );
         assert_eq!(
             changes,
             [Change::Removed {

@@ -3,7 +3,6 @@
 
 use super::argument::Arguments;
 use super::environment::LaunchEnvironment;
-use super::file::Lookup;
 use super::program::ProgramEntry;
 use super::recognition::{arguments_of, recognise};
 use crate::command::CommandLine;
@@ -80,8 +79,5 @@ pub(crate) fn directory(
         .file
         .directory
         .iter()
-        .find_map(|key| match file.scalar(key) {
-            Lookup::Found(value) => Some(value.text),
-            Lookup::Absent | Lookup::Unclear(_) => None,
-        })
+        .find_map(|key| Some(file.scalar(key).ok()??.text))
 }

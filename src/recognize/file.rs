@@ -50,17 +50,6 @@ pub(crate) struct FileSettings {
     pub may_hide: bool,
 }
 
-/// What became of looking a setting up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lookup {
-    /// It is there, in one place.
-    Found(FoundValue),
-    /// It is not there.
-    Absent,
-    /// It cannot be told, and this is why.
-    Unclear(String),
-}
-
 /// A value found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundValue {
@@ -115,32 +104,26 @@ impl ConfigFile {
         number.map_or_else(|| written.to_string(), |number| number.to_string())
     }
 
-    /// Looks a setting up by its dotted name, in which `*` stands for anything.
-    pub(crate) fn scalar(&self, name: &str) -> Lookup {
-        let unclear = |why: String| Lookup::Unclear(format!("{} in {}: {why}", name, self.shown()));
-        let settings = match self.settings() {
-            Ok(settings) => settings,
-            Err(why) => return unclear(why),
-        };
-        let named: Vec<&FileSetting> = settings
-            .all
-            .iter()
-            .filter(|s| is_like(&s.name, name))
-            .collect();
-        match named.as_slice() {
-            [] if settings.may_hide => unclear("another file may set it".into()),
-            [] => Lookup::Absent,
-            [one] if one.is_plain => match self.text.get(one.from..one.to) {
-                Some(text) => Lookup::Found(FoundValue {
+    /// The setting of a dotted name, in which `*` stands for anything; none where it is not there. The
+    /// error says why that cannot be told.
+    pub(crate) fn scalar(&self, name: &str) -> Result<Option<FoundValue>, String> {
+        let unclear = |why: &str| format!("{} in {}: {why}", name, self.shown());
+        let settings = self.settings().map_err(|why| unclear(&why))?;
+        let mut named = settings.all.iter().filter(|s| is_like(&s.name, name));
+        match (named.next(), named.next()) {
+            (None, _) if settings.may_hide => Err(unclear("another file may set it")),
+            (None, _) => Ok(None),
+            (Some(_), Some(_)) => Err(unclear("it appears more than once")),
+            (Some(one), None) if !one.is_plain => Err(unclear("it isn't a plain value")),
+            (Some(one), None) => {
+                let text = self.text.get(one.from..one.to);
+                Ok(Some(FoundValue {
                     name: one.name.clone(),
-                    text: self.value(text),
+                    text: self.value(text.ok_or_else(|| unclear("it isn't text"))?),
                     from: one.from,
                     to: one.to,
-                }),
-                None => unclear("it isn't text".into()),
-            },
-            [_] => unclear("it isn't a plain value".into()),
-            [_, _, ..] => unclear("it appears more than once".into()),
+                }))
+            }
         }
     }
 }

@@ -13,13 +13,6 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// The word at this place becomes another.
-    Replace {
-        /// Its place.
-        at: usize,
-        /// The new word.
-        with: Word,
-    },
     /// Some bytes of the word at this place become others; nothing becomes something where `from`
     /// is `to`.
     Splice {
@@ -138,33 +131,18 @@ fn replace_env(command: &mut CommandLine, name: &str, value: Option<Word>) {
 }
 
 fn edited_word(word: &Word, at: usize, edits: &[&Edit]) -> Word {
-    let mut word = word.clone();
+    let mut splices: Vec<(usize, usize, &Word)> = Vec::new();
     for edit in edits {
-        if let Edit::Replace { at: place, with } = edit
+        if let Edit::Splice {
+            at: place,
+            from,
+            to,
+            with,
+        } = edit
             && *place == at
         {
-            word = with.clone();
+            splices.push((*from, *to, with));
         }
-    }
-    let mut splices: Vec<(usize, usize, &Word)> = edits
-        .iter()
-        .filter_map(|edit| match edit {
-            Edit::Splice {
-                at: place,
-                from,
-                to,
-                with,
-            } if *place == at => Some((*from, *to, with)),
-            Edit::Splice { .. }
-            | Edit::Replace { .. }
-            | Edit::Insert { .. }
-            | Edit::Remove { .. }
-            | Edit::Env { .. }
-            | Edit::Patch(_) => None,
-        })
-        .collect();
-    if splices.is_empty() {
-        return word;
     }
     // From the back, so that a place still is what it was; of two at one place the first stays first.
     splices.sort_by_key(|(from, to, _)| (*from, *to));

@@ -82,17 +82,16 @@ fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
         ),
         (Err(reason), _) => (Draft::default(), Availability::NotOffered(reason)),
     };
+    let plain = Remedy::of(id);
     Remedy {
-        id,
-        key: spec.key,
-        title: spec.title.into(),
         availability,
         changes: draft.shown.join("  "),
         edits: draft.edits,
         files: draft.files,
         expectation: proposal.expectation,
         takes: proposal.takes,
-        alters: spec.alters.or(proposal.alters),
+        alters: plain.alters.or(proposal.alters),
         cost: proposal.cost,
+        ..plain
     }
 }

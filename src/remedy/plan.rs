@@ -126,6 +126,23 @@ pub struct Remedy {
 }
 
 impl Remedy {
+    /// One that is offered, with nothing said of it yet.
+    pub(super) fn of(id: RemedyId) -> Remedy {
+        Remedy {
+            id,
+            key: id.spec().key,
+            title: id.spec().title.into(),
+            availability: Availability::Offered,
+            edits: Vec::new(),
+            files: Vec::new(),
+            changes: String::new(),
+            expectation: Expectation::default(),
+            takes: None,
+            alters: id.spec().alters,
+            cost: String::new(),
+        }
+    }
+
     /// Whether it is offered.
     pub fn is_offered(&self) -> bool {
         self.availability == Availability::Offered

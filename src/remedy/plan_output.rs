@@ -47,32 +47,16 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
         Availability::NotOffered(reason) => Some(reason.as_str()),
     };
     let typed = |name: &str| command.env.iter().any(|change| change.name == *name);
-    let env: serde_json::Map<String, Value> = remedy
-        .edits
-        .iter()
-        .filter_map(|edit| match edit {
+    let (mut env, mut patches) = (serde_json::Map::new(), Vec::new());
+    for edit in &remedy.edits {
+        match edit {
             Edit::Env { name, value } => {
-                Some((name.clone(), value.as_ref().map_or(Value::Null, word)))
+                env.insert(name.clone(), value.as_ref().map_or(Value::Null, word));
             }
-            Edit::Replace { .. }
-            | Edit::Splice { .. }
-            | Edit::Insert { .. }
-            | Edit::Remove { .. }
-            | Edit::Patch(_) => None,
-        })
-        .collect();
-    let patches: Vec<String> = remedy
-        .edits
-        .iter()
-        .filter_map(|edit| match edit {
-            Edit::Patch(patch) => Some(patch.to_string()),
-            Edit::Replace { .. }
-            | Edit::Splice { .. }
-            | Edit::Insert { .. }
-            | Edit::Remove { .. }
-            | Edit::Env { .. } => None,
-        })
-        .collect();
+            Edit::Patch(patch) => patches.push(patch.to_string()),
+            Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => {}
+        }
+    }
     let mut argv: Vec<Value> = edited
         .env
         .iter()

@@ -5,7 +5,8 @@
 //! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
 use super::edit::Edit;
-use super::plan::{Availability, Expectation, Remedy, RemedyId};
+use super::plan::{Availability, Remedy, RemedyId};
+use super::proposal::unknown;
 use crate::event::Exit;
 use std::time::Duration;
 
@@ -108,9 +109,7 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
 
 fn changes_words(remedy: &Remedy) -> bool {
     remedy.edits.iter().any(|edit| match edit {
-        Edit::Replace { .. } | Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => {
-            true
-        }
+        Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. } => true,
         Edit::Env { .. } | Edit::Patch(_) => false,
     })
 }
@@ -174,29 +173,16 @@ pub fn without_rejected(
         remedies.insert(
             0,
             Remedy {
-                id: RemedyId::Without,
-                key: RemedyId::Without.spec().key,
-                title: RemedyId::Without.spec().title.into(),
-                availability: Availability::Offered,
-                edits: others
-                    .iter()
-                    .flat_map(|other| other.edits.clone())
-                    .collect(),
-                files: others
-                    .iter()
-                    .flat_map(|other| other.files.clone())
-                    .collect(),
+                edits: others.iter().flat_map(|o| o.edits.clone()).collect(),
+                files: others.iter().flat_map(|o| o.files.clone()).collect(),
                 changes: match changes.as_slice() {
                     [] => "the command as it was".into(),
                     changes => changes.join("  "),
                 },
-                expectation: Expectation {
-                    words: "unknown: what was rejected is missing".into(),
-                    ..Expectation::default()
-                },
+                expectation: unknown("what was rejected is missing"),
                 takes: others.iter().find_map(|other| other.takes),
                 alters: others.iter().find_map(|other| other.alters),
-                cost: String::new(),
+                ..Remedy::of(RemedyId::Without)
             },
         );
     }

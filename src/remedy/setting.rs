@@ -176,14 +176,6 @@ fn named<'a>(arguments: &Arguments<'a>, name: &str) -> Vec<Hit<'a>> {
 mod tests {
     use super::*;
 
-    fn command(text: &str) -> CommandLine {
-        CommandLine {
-            argv: text.split(' ').map(Word::from).collect(),
-            env: Vec::new(),
-            cwd: "/".into(),
-        }
-    }
-
     #[test]
     fn the_batch_and_any_other_number_can_be_set() {
         for (text, which, value, set) in [
@@ -218,7 +210,7 @@ mod tests {
                 "python t.py data.length=96",
             ),
         ] {
-            let command = command(text);
+            let command = CommandLine::typed(text);
             let setting = Setting::find(&command, &which).unwrap();
             assert_eq!(setting.value, value, "{text}");
             assert_eq!(setting.to(&command, 96).shown(), set);
@@ -240,14 +232,15 @@ mod tests {
                 "isn't an integer",
             ),
         ] {
-            let error = Setting::find(&command(text), &which).unwrap_err();
+            let error = Setting::find(&CommandLine::typed(text), &which).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }
 
     #[test]
     fn an_argument_is_replaced_or_added() {
-        let with = |text: &str| with_argument(&command(text), "output_dir", "/tmp/x").shown();
+        let with =
+            |text: &str| with_argument(&CommandLine::typed(text), "output_dir", "/tmp/x").shown();
         assert_eq!(
             with("python t.py --output-dir runs -b 8"),
             "python t.py --output-dir /tmp/x -b 8"
@@ -257,7 +250,7 @@ mod tests {
             "python t.py -b 8 --output_dir /tmp/x"
         );
         assert_eq!(
-            places_written(&command("python t.py --output_dir runs")),
+            places_written(&CommandLine::typed("python t.py --output_dir runs")),
             [("--output_dir".to_string(), "runs".to_string())]
         );
     }

@@ -10,7 +10,7 @@ use crate::command::CommandLine;
 use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Name, same};
 use crate::recognize::family::SwitchReading;
-use crate::recognize::file::{self, Lookup};
+use crate::recognize::file;
 use crate::recognize::program::{InsertPlace, ProgramEntry, SwitchDefault, SwitchSpec};
 use crate::recognize::recognition::{Recognised, opened};
 use crate::recognize::spellings::{is_bool, turned_on};
@@ -128,9 +128,9 @@ impl<'a> SwitchReader<'a> {
         {
             return Err(by_the_launcher(value));
         }
-        let default = match self.said_in_file()? {
-            Some(()) => SwitchDefault::Off,
-            None => switch.spec.default,
+        let default = match self.is_off_in_file()? {
+            true => SwitchDefault::Off,
+            false => switch.spec.default,
         };
         match default {
             SwitchDefault::On => return Err(format!("on by default in {}", self.entry.shown())),
@@ -153,15 +153,14 @@ impl<'a> SwitchReader<'a> {
     }
 
     /// Whether the config file says that it is off; an error where it is on or cannot be told.
-    fn said_in_file(&self) -> Result<Option<()>, String> {
+    fn is_off_in_file(&self) -> Result<bool, String> {
         let Some(file) = self.file else {
-            return Ok(None);
+            return Ok(false);
         };
-        let mut off = None;
+        let mut is_off = false;
         for name in self.switch.in_file {
-            match file.scalar(name) {
-                Lookup::Found(value) if (self.switch.means_off)(&value.text) => off = Some(()),
-                Lookup::Found(value) => {
+            match file.scalar(name)? {
+                Some(value) if !(self.switch.means_off)(&value.text) => {
                     return Err(format!(
                         "already on: {} is {} in {}",
                         value.name,
@@ -169,11 +168,10 @@ impl<'a> SwitchReader<'a> {
                         file.shown()
                     ));
                 }
-                Lookup::Unclear(why) => return Err(why),
-                Lookup::Absent => {}
+                value => is_off |= value.is_some(),
             }
         }
-        Ok(off)
+        Ok(is_off)
     }
 
     /// An argument that says "off" is turned around where it stands.

@@ -18,7 +18,7 @@ pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) ->
 mod tests {
     use super::*;
     use crate::event::ProbeDevice;
-    use crate::remedy::{Availability, Expectation, RemedyId};
+    use crate::remedy::RemedyId;
     use crate::units::{Bytes, Pid, RunNumber};
 
     fn hello(expandable: Option<bool>, conf: Option<&str>) -> Hello {
@@ -43,32 +43,10 @@ mod tests {
         }
     }
 
-    fn applied(id: RemedyId) -> [Remedy; 1] {
-        [Remedy {
-            id,
-            key: 'x',
-            title: String::new(),
-            availability: Availability::Offered,
-            edits: Vec::new(),
-            files: Vec::new(),
-            changes: String::new(),
-            expectation: Expectation {
-                needs: None,
-                at_least: None,
-                fits: None,
-                words: String::new(),
-                ..Expectation::default()
-            },
-            takes: None,
-            alters: None,
-            cost: String::new(),
-        }]
-    }
-
     #[test]
     fn what_did_not_take_effect_is_said() {
         let said = |id, hello: &Hello, failed: &str| {
-            not_in_force(&applied(id), hello, Some(&Uuid::new(failed))).join("; ")
+            not_in_force(&[Remedy::of(id)], hello, Some(&Uuid::new(failed))).join("; ")
         };
         let segments = RemedyId::ExpandableSegments;
         assert_eq!(said(segments, &hello(Some(true), None), ""), "");

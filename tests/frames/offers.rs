@@ -34,8 +34,10 @@ pub fn remedies() -> Vec<Remedy> {
             title: "smaller batch".into(),
             availability: Availability::Offered,
             edits: vec![
-                Edit::Replace {
+                Edit::Splice {
                     at: 3,
+                    from: 0,
+                    to: 2,
                     with: Word::from("32"),
                 },
                 Edit::Insert {

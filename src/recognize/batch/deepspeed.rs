@@ -3,7 +3,7 @@
 
 use super::{BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::environment::ConfigFile;
-use crate::recognize::file::Lookup;
+use crate::recognize::file::FoundValue;
 
 const MICRO: &str = "train_micro_batch_size_per_gpu";
 const STEPS: &str = "gradient_accumulation_steps";
@@ -18,14 +18,11 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn by(file: &'a ConfigFile) -> Result<Said<'a>, String> {
-        let number = |name: &str| match file.scalar(name) {
-            Lookup::Found(value) if value.text == "auto" => Ok(None),
-            Lookup::Found(value) => {
-                let text = value.text.clone();
-                Knob::new(name, &text, Place::File(file, value)).map(Some)
-            }
-            Lookup::Absent => Ok(None),
-            Lookup::Unclear(why) => Err(why),
+        let number = |name: &str| {
+            let found = file.scalar(name)?.filter(|found| found.text != "auto");
+            let knob =
+                |found: FoundValue| Knob::new(name, &found.text.clone(), Place::File(file, found));
+            found.map(knob).transpose()
         };
         Ok(Said {
             micro: number(MICRO)?,

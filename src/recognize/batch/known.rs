@@ -5,7 +5,7 @@ use super::steps::{addition, numbers};
 use super::{Addition, BatchSource, Knob, Place, WholeBatch, deepspeed, last, parsed};
 use crate::recognize::argument::{Arguments, Hit, InsertPoint, Name};
 use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
-use crate::recognize::file::{self, FoundValue, Lookup};
+use crate::recognize::file::{self, FoundValue};
 use crate::recognize::program::{AccumulationRule, InsertPlace, ProgramEntry};
 use crate::recognize::recognition::Recognised;
 
@@ -303,19 +303,15 @@ impl<'a> KnownProgram<'a, '_> {
 
 /// The one of several settings that a file has; nothing where it has none of them.
 fn one_of(file: &ConfigFile, names: &[String]) -> Result<Option<FoundValue>, String> {
-    let mut found = None;
-    for name in names {
-        match file.scalar(name) {
-            Lookup::Found(_) if found.is_some() => {
-                return Err(format!(
-                    "{} sets the batch size in more than one place",
-                    file.shown()
-                ));
-            }
-            Lookup::Found(value) => found = Some(value),
-            Lookup::Unclear(why) => return Err(why),
-            Lookup::Absent => {}
-        }
+    let found: Vec<FoundValue> = names
+        .iter()
+        .filter_map(|name| file.scalar(name).transpose())
+        .collect::<Result<_, _>>()?;
+    match found.len() {
+        0 | 1 => Ok(found.into_iter().next()),
+        _ => Err(format!(
+            "{} sets the batch size in more than one place",
+            file.shown()
+        )),
     }
-    Ok(found)
 }

@@ -7,7 +7,7 @@ use super::{BatchSource, Knob, Place, WholeBatch, deepspeed};
 use crate::command::CommandLine;
 use crate::recognize::argument::{Arguments, Hit, Name, Value, same, text};
 use crate::recognize::environment::{ConfigFile, LaunchEnvironment};
-use crate::recognize::file::{FoundValue, Lookup};
+use crate::recognize::file::FoundValue;
 use crate::recognize::launcher::{ProgramKind, file_name};
 use crate::recognize::recognition::Recognised;
 use crate::recognize::spellings::{BatchArgument, is_one, spellings};
@@ -255,10 +255,7 @@ fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
         .iter()
         .filter(|name| family::batch_level(name).is_some() || family::is_accumulation(name));
     named
-        .map(|name| match file.scalar(name) {
-            Lookup::Found(found) => Ok(NamedValue::Setting(file, found)),
-            Lookup::Unclear(why) => Err(why),
-            Lookup::Absent => Err(format!("{name} is not in {}", file.shown())),
-        })
+        .filter_map(|name| file.scalar(name).transpose())
+        .map(|found| Ok(NamedValue::Setting(file, found?)))
         .collect()
 }

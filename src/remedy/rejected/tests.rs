@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::command::Word;
-use crate::remedy::{Availability, Expectation};
 
 fn remedy(id: RemedyId, changes: &str) -> Remedy {
     let edits = match id {
@@ -16,23 +15,9 @@ fn remedy(id: RemedyId, changes: &str) -> Remedy {
         }],
     };
     Remedy {
-        id,
-        key: 'x',
-        title: String::new(),
-        availability: Availability::Offered,
         edits,
-        files: Vec::new(),
         changes: changes.into(),
-        expectation: Expectation {
-            needs: None,
-            at_least: None,
-            fits: None,
-            words: String::new(),
-            ..Expectation::default()
-        },
-        takes: None,
-        alters: None,
-        cost: String::new(),
+        ..Remedy::of(id)
     }
 }
 
