@@ -103,6 +103,10 @@ pub struct Patchable {
     /// The batch that the program asked for: another one where a patch has changed it.
     #[serde(default)]
     pub batch_asked: Option<u64>,
+    /// The class that normalizes by the samples that it is given at once, where one does: to it parts
+    /// of a batch are not the batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_norm: Option<String>,
     /// Why the batch cannot be changed, where there are DataLoaders and it cannot.
     #[serde(default)]
     pub batch_left: Option<String>,

@@ -7,19 +7,16 @@ use crate::units::Bytes;
 /// What is left free above the interval's upper end, unless asked otherwise.
 pub const MARGIN: f64 = 0.02;
 
-/// From here on batches are multiples of eight.
-const ROUNDED_ABOVE: u64 = 16;
+/// From which batch on people write multiples of what: no step costs more than a thirtieth of it.
+const STEPS: [(u64, u64); 3] = [(256, 8), (128, 4), (32, 2)];
 
 /// No batch beyond this is looked at: more than this many times what was seen is a guess.
 const AT_MOST_TIMES: u64 = 64;
 
 /// Rounds a batch down as people write them.
 pub fn rounded(batch: u64) -> u64 {
-    if batch > ROUNDED_ABOVE {
-        batch / 8 * 8
-    } else {
-        batch
-    }
+    let step = STEPS.iter().find(|(from, _)| batch >= *from);
+    step.map_or(batch, |(_, step)| batch / step * step)
 }
 
 /// A batch and how often it is accumulated.
@@ -43,11 +40,18 @@ impl Model {
     /// rounded. `None` where not even one does, or nothing is known.
     pub fn largest(&self, like: &Target, room: Bytes, margin: f64, most: u64) -> Option<u64> {
         let seen = self.largest_seen()?;
-        let fits = |batch: u64| match self.needs(&Target { batch, ..*like }) {
-            Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => {
-                needs.high.scale(1.0 + margin) <= room
+        let fits = |batch: u64| {
+            let target = Target { batch, ..*like };
+            let rehearsed = self.rehearsed();
+            if let Some(fits) = rehearsed.and_then(|step| step.fits(&target, room, margin)) {
+                return fits;
             }
-            Forecast::AtLeast(..) | Forecast::Unknown => false,
+            match self.needs(&target) {
+                Forecast::Within(needs) | Forecast::Extrapolated(needs, _) => {
+                    needs.high.scale(1.0 + margin) <= room
+                }
+                Forecast::AtLeast(..) | Forecast::Unknown => false,
+            }
         };
         let largest = edge(most.min(seen.saturating_mul(AT_MOST_TIMES)), fits);
         (largest > 0).then_some(largest)
@@ -104,8 +108,19 @@ mod tests {
 
     #[test]
     fn batches_are_rounded_as_people_write_them() {
-        for (batch, round) in [(1, 1), (7, 7), (16, 16), (17, 16), (31, 24), (100, 96)] {
+        for (batch, round) in [
+            (1, 1),
+            (7, 7),
+            (31, 31),
+            (33, 32),
+            (101, 100),
+            (147, 144),
+            (1013, 1008),
+        ] {
             assert_eq!(rounded(batch), round);
+        }
+        for batch in 1..5000 {
+            assert!(rounded(batch) as f64 >= 0.965 * batch as f64, "{batch}");
         }
     }
 
@@ -119,7 +134,7 @@ mod tests {
             (96, 50, 48, 2),
             // Of a prime nothing is a part: the nearest.
             (61, 40, 40, 2),
-            // 25 is no round number and 10 less than half of what fits: 48 of 50.
+            // 10 is less than half of what fits: 48 of 50.
             (50, 24, 24, 2),
             (8, 3, 2, 4),
             (1, 1, 1, 1),

@@ -77,7 +77,7 @@ impl Model {
     }
 
     /// The rehearsal, where it says more than what was seen.
-    fn rehearsed(&self) -> Option<&Rehearsed> {
+    pub(super) fn rehearsed(&self) -> Option<&Rehearsed> {
         self.rehearsed.as_ref().filter(|_| self.whole_runs() == 0)
     }
 

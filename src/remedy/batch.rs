@@ -23,18 +23,31 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         true => patch::batch(offering.command, inputs, found),
         false => Err("the program has an option for it".into()),
     });
+    let batch_norm = patch::patchable(inputs).and_then(|found| found.batch_norm.as_deref());
     Some(match found {
         Ok(edit) => Proposal {
-            alters: edit.alters.then_some(Alteration::EffectiveBatch),
+            alters: match (edit.alters, batch_norm) {
+                (true, _) => Some(Alteration::EffectiveBatch),
+                (false, Some(_)) => Some(Alteration::BatchStatistics),
+                (false, None) => None,
+            },
             takes: Some(BatchChange {
                 from: edit.from,
                 at_once: edit.to,
                 accumulates: edit.accumulates,
             }),
-            ..Proposal::of(Ok(edit.draft), &edit.cost)
+            ..Proposal::of(Ok(edit.draft), &cost(&edit.cost, batch_norm))
         },
         Err(reason) => Proposal::of(Err(reason), ""),
     })
+}
+
+/// With what a smaller batch is to a model that normalizes by it.
+fn cost(of_edit: &str, batch_norm: Option<&str>) -> String {
+    match batch_norm {
+        Some(class) => format!("{of_edit}; {class} then normalizes over fewer samples"),
+        None => of_edit.into(),
+    }
 }
 
 fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {

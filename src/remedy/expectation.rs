@@ -48,9 +48,8 @@ impl<'a> Outlook<'a> {
         let record = oom.and_then(|oom| oom.record.as_ref());
         let expandable = rank.and_then(|rank| rank.hello.expandable_segments);
         Outlook {
-            model: Model::of(observations(inputs, rank, &reading)).with_rehearsal(
-                rank.and_then(|rank| Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)),
-            ),
+            model: Model::of(observations(inputs, rank, &reading))
+                .with_rehearsal(rank.and_then(|rank| rehearsed(rank, &reading))),
             reading,
             room: inputs.forecast.room.or_else(|| oom.and_then(room_at)),
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
@@ -287,6 +286,15 @@ impl<'a> Outlook<'a> {
         let futile = self.inputs.findings.first()?.cause.spec().futile?;
         Some((futile.verdict, futile.reason))
     }
+}
+
+/// The step that failed, rehearsed, under the allocator settings that it had.
+fn rehearsed(rank: &RankState, reading: &Reading) -> Option<Rehearsed> {
+    let rehearsed = Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)?;
+    Some(match &rank.hello.alloc_conf {
+        Some(conf) => rehearsed.under(conf),
+        None => rehearsed,
+    })
 }
 
 /// How far the step that failed had come, in words.

@@ -80,6 +80,8 @@ pub struct Expectation {
 pub enum Alteration {
     /// Samples of an optimizer step.
     EffectiveBatch,
+    /// What batch normalization computes its statistics over.
+    BatchStatistics,
     /// The arithmetic's precision.
     Precision,
     /// Activations are computed again in backward.

@@ -4,7 +4,7 @@ use crate::command::CommandLine;
 use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
-use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
+use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
 
@@ -89,6 +89,28 @@ fn what_was_found_is_offered_and_shown_as_a_patch() {
     }
     let words = &one(&remedies, RemedyId::Recompute).expectation.words;
     assert!(words.contains("used 9.00 GiB of 12.0 GiB"), "{words}");
+}
+
+/// An accumulated batch is the same batch, but not to a model that normalizes by what it is given.
+#[test]
+fn a_batch_in_parts_is_another_to_batch_normalization() {
+    const ACCUMULATES: &str = "python train.py --batch-size 64 --grad-accum 1";
+    let alters = |batch_norm: Option<&str>| {
+        let found = Patchable {
+            batch_norm: batch_norm.map(str::to_string),
+            ..found()
+        };
+        let (_, remedies) = offers(&ran(ACCUMULATES, Some(found)));
+        let batch = one(&remedies, RemedyId::Batch);
+        (batch.alters, batch.cost.clone())
+    };
+    assert_eq!(alters(None).0, None);
+    let (alters, cost) = alters(Some("BatchNorm2d"));
+    assert_eq!(alters, Some(Alteration::BatchStatistics));
+    assert!(
+        cost.contains("BatchNorm2d then normalizes over fewer samples"),
+        "{cost}"
+    );
 }
 
 #[test]

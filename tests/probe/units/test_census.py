@@ -53,6 +53,16 @@ class Found(PatchTest):
         self.assertNotIn("precision", line)
         del net, teacher
 
+    def test_one_that_normalizes_by_the_batch_is_named_while_it_trains(self):
+        kind = type("BatchNorm2d", (type("_BatchNorm", (type(Block()),), {}),), {})
+        norm = kind()
+        net = Net([norm, Block()])
+        norm.training = True
+        self.assertEqual(self.take()["batch_norm"], "BatchNorm2d")
+        norm.training = False
+        self.assertNotIn("batch_norm", self.take())
+        del net
+
     def test_what_their_forward_holds_is_counted_by_the_recorded_lines(self):
         net = Net([Block(), Block()])
         code = Block.forward.__code__

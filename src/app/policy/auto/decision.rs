@@ -221,7 +221,7 @@ fn acts(id: RemedyId) -> bool {
 /// The permission that a candidate lacks.
 fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
     let needed = candidate.alters.iter().map(|alteration| match alteration {
-        Alteration::EffectiveBatch => Permission::EffectiveBatch,
+        Alteration::EffectiveBatch | Alteration::BatchStatistics => Permission::EffectiveBatch,
         Alteration::Precision => Permission::Amp,
         Alteration::Recomputation => Permission::Recompute,
     });

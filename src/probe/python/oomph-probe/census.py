@@ -48,6 +48,9 @@ class Census:
             "blocks": groups[:MAX_GROUPS],
             "bf16": precision.does_bf16(self.torch, "cuda"),
         }
+        normalizes = batch_norm(roots)
+        if normalizes is not None:
+            line["batch_norm"] = normalizes
         own = self.own_precision(found, roots)
         if own is not None:
             line["precision"] = own
@@ -163,6 +166,15 @@ class ObjectScan:
             asked, size = sizes.pop()
             return {"batch": size, "batch_asked": asked}
         return {"batch_left": why_not or "DataLoaders of several batches are in use"}
+
+
+def batch_norm(roots):
+    """The class that normalizes by the batch while the model trains; None where none does."""
+    for root in roots:
+        for module in root.modules():
+            if module.training and any(base.__name__ == "_BatchNorm" for base in type(module).__mro__):
+                return type(module).__name__
+    return None
 
 
 def held_through(cls, segments):

@@ -120,6 +120,10 @@ fn what_changes_the_training_needs_a_word() {
             Permission::EffectiveBatch,
         ),
         (
+            candidate(&[Batch], Some(true), &[Alteration::BatchStatistics]),
+            Permission::EffectiveBatch,
+        ),
+        (
             candidate(&[Amp], Some(true), &[Alteration::Precision]),
             Permission::Amp,
         ),

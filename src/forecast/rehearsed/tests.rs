@@ -1,0 +1,172 @@
+//! Rehearsals put together to trainings, and what those need.
+
+use super::*;
+use crate::event::OptimizerMemory;
+use crate::forecast::{MARGIN, Treatment, edge, rounded};
+
+const MIB: u64 = 1 << 20;
+
+/// A model of one weight of 64 MiB: forward keeps 8 MiB a sample, backward makes the gradient.
+fn said() -> Rehearsal {
+    let trace = |each: u64| Some(format!("x{each} {} -2", 64 * MIB));
+    Rehearsal {
+        batch: 16,
+        before: Bytes((64 + 16) * MIB),
+        arguments: Bytes(16 * MIB),
+        weights: vec![64 * MIB],
+        trained: vec![64 * MIB],
+        optimizer: Some(OptimizerMemory {
+            class: "AdamW".into(),
+            states: Some(2),
+            ..OptimizerMemory::default()
+        }),
+        own_loss: true,
+        variants: vec![
+            RehearsedVariant {
+                trace: trace(8 * MIB),
+                ..RehearsedVariant::default()
+            },
+            RehearsedVariant {
+                checkpointing: true,
+                trace: trace(2 * MIB),
+                ..RehearsedVariant::default()
+            },
+        ],
+        ..Rehearsal::default()
+    }
+}
+
+fn target(batch: u64) -> Target {
+    Target {
+        batch,
+        keeps_gradients: false,
+        treatment: Treatment::default(),
+        allocator: Allocator::Expandable,
+    }
+}
+
+#[test]
+fn the_second_step_has_the_optimizers_state() {
+    let step = Rehearsed::of(&said(), 16).unwrap();
+    for batch in [1, 16, 100] {
+        // The weight, two states, the arguments, what forward keeps and the gradient.
+        let expected = Bytes((64 + 128 + batch + 8 * batch + 64) * MIB);
+        assert_eq!(
+            step.peak(&target(batch)).unwrap().low,
+            expected,
+            "batch {batch}"
+        );
+    }
+}
+
+#[test]
+fn gradients_that_are_kept_and_other_treatments() {
+    let step = Rehearsed::of(&said(), 16).unwrap();
+    let plain = step.peak(&target(16)).unwrap();
+    let kept = Target {
+        keeps_gradients: true,
+        ..target(16)
+    };
+    // The second micro-batch finds the gradient of the first, and makes its own beside it.
+    assert_eq!(step.peak(&kept).unwrap().low, plain.low + Bytes(64 * MIB));
+    let recomputed = |mixed| Target {
+        treatment: Treatment {
+            mixed,
+            recomputed: true,
+        },
+        ..target(16)
+    };
+    let less = step.peak(&recomputed(false)).unwrap();
+    assert_eq!(less.low, plain.low - Bytes(6 * 16 * MIB));
+    assert!(
+        step.peak(&recomputed(true)).is_none(),
+        "it was not rehearsed"
+    );
+}
+
+#[test]
+fn the_commands_batch_may_be_another_count() {
+    // 4 in the command are 16 samples of the call: sequences of one text, or devices.
+    let step = Rehearsed::of(&said(), 4).unwrap();
+    let plain = Rehearsed::of(&said(), 16).unwrap();
+    assert_eq!(step.peak(&target(2)), plain.peak(&target(8)));
+}
+
+#[test]
+fn what_came_to_nothing_is_no_rehearsal() {
+    let mut said = said();
+    said.variants = vec![RehearsedVariant {
+        why_not: Some("it took too long".into()),
+        ..RehearsedVariant::default()
+    }];
+    assert!(Rehearsed::of(&said, 16).is_none());
+    assert_eq!(said.why_not(), Some("it took too long"));
+}
+
+/// Twelve blocks, each with a larger temporary than the one before it, forward and backward.
+fn in_pieces() -> Rehearsal {
+    let forward = (1..=12).map(|n| format!("x{} x{} -1 ", 3 * MIB, 4 * n * MIB));
+    let backward = (0..12).map(|_| format!("x{} {} -2 ", 5 * MIB, 8 * MIB));
+    let trace: String = forward.chain(backward).collect();
+    Rehearsal {
+        variants: vec![RehearsedVariant {
+            trace: Some(trace),
+            ..RehearsedVariant::default()
+        }],
+        ..said()
+    }
+}
+
+#[test]
+fn a_need_is_what_it_runs_in_though_it_reserves_more_where_there_is_more() {
+    let step = Rehearsed::of(&in_pieces(), 16).unwrap();
+    let fixed = Target {
+        allocator: Allocator::Fixed,
+        ..target(48)
+    };
+    let needs = step.needs(&fixed).unwrap();
+    let trace = step.training(step.variant(&fixed).unwrap(), &fixed);
+    let settings = step.settings(&fixed);
+    assert!(runs_in(&trace, &settings, needs.low.0));
+    assert!(!runs_in(&trace, &settings, needs.low.scale(0.99).0));
+    let free = replay(&trace, &settings, ReplayRoom::default());
+    assert!(needs.low.0 < free.reserved_peak, "{needs:?} {free:?}");
+}
+
+#[test]
+fn the_largest_batch_that_is_said_to_fit_is_near_the_largest_that_does() {
+    for said in [said(), in_pieces()] {
+        for allocator in [Allocator::Expandable, Allocator::Fixed] {
+            let like = Target {
+                allocator,
+                ..target(1)
+            };
+            let step = Rehearsed::of(&said, 4096).unwrap().counted(16, 4096);
+            for room in [Bytes::gib(16), Bytes::gib(24), Bytes::gib(80)] {
+                let runs = |batch| {
+                    let target = Target { batch, ..like };
+                    let trace = step.training(step.variant(&target).unwrap(), &target);
+                    runs_in(&trace, &step.settings(&target), room.0)
+                };
+                let fits = |batch| {
+                    let target = Target { batch, ..like };
+                    step.fits(&target, room, MARGIN).unwrap()
+                };
+                let (most, proposed) = (edge(4096, runs), rounded(edge(4096, fits)));
+                let share = proposed as f64 / most as f64;
+                assert!(
+                    runs(proposed) && share >= 0.92,
+                    "{proposed} of {most} in {room}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_programs_own_settings_stay() {
+    let step = Rehearsed::of(&said(), 16)
+        .unwrap()
+        .under("max_split_size_mb:128");
+    assert_eq!(step.settings(&target(1)).max_split_size, 128 * MIB);
+}
