@@ -19,12 +19,13 @@ pub(crate) mod program;
 mod reading;
 pub(crate) mod recognition;
 pub(crate) mod spellings;
+pub(crate) mod variable;
 
 pub use argument::ArgumentForm;
 pub use batch::{Batch, batch_of};
 pub(crate) use checkpoint::directory;
 pub use checkpoint::{Wanted, wanted as checkpoints_wanted};
-pub use environment::{Checkpoint, ConfigFile, ENVIRONMENT, LaunchEnvironment};
+pub use environment::{Checkpoint, ConfigFile, LaunchEnvironment, environment_read};
 pub use file::{NamedFile, named_files};
 pub use launcher::{Anatomy, Launcher, Passage, ProgramKind};
 pub use program::{Catalogue, ProgramEntry, Scope};

@@ -107,14 +107,11 @@ pub fn merge(
     inherited: Inherited<'_>,
     torch: Option<TorchVersion>,
 ) -> Result<Vec<Assignment>, String> {
-    check(key, value, torch)?;
-    let (source, mut conf) = in_force(inherited, torch)?;
+    let (_, conf) = in_force(inherited, torch)?;
     if conf.value(key) == Some(value) {
         return Err(format!("{key}:{value} is already set"));
     }
-    conf.set(key, value);
-    check_together(&conf)?;
-    Ok(assignments(&conf, source, inherited, torch))
+    merge_user(&format!("{key}:{value}"), inherited, torch)
 }
 
 /// What to write for the settings that a user gave oomph (`--alloc-conf KEY:VALUE[,…]`) beside those

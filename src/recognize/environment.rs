@@ -3,6 +3,7 @@
 
 use super::alloc_conf::Inherited;
 use super::program::Catalogue;
+use super::spellings::spellings;
 use std::path::{Path, PathBuf};
 
 /// The surroundings of a launch. All of it may be missing.
@@ -12,7 +13,7 @@ pub struct LaunchEnvironment<'a> {
     pub torch: Option<&'a str>,
     /// The allocator's variables as oomph inherited them.
     pub inherited: Inherited<'a>,
-    /// Those of [`ENVIRONMENT`] that oomph inherited.
+    /// Those of [`environment_read`] that oomph inherited.
     pub environment: &'a [(String, String)],
     /// The user's own program entries, the first to be asked first.
     pub own: &'a [Catalogue],
@@ -48,36 +49,18 @@ pub struct Checkpoint {
 
 /// Variables of the inherited environment that say how a job is spread over machines, and which
 /// devices are visible.
-pub const ENVIRONMENT: [&str; 25] = [
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "NNODES",
-    "NUM_NODES",
-    "PET_NNODES",
-    "MLP_WORKER_NUM",
-    "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_PROCID",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "NODE_RANK",
-    "MACHINE_RANK",
-    "GROUP_RANK",
-    "MLP_ROLE_INDEX",
-    "PET_NODE_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "RANK",
-    "LOCAL_RANK",
-    "TORCHELASTIC_RUN_ID",
-    "MASTER_ADDR",
-    "JOB_COMPLETION_INDEX",
-    "CROSS_SPECIFIC_RANK",
-    "WORLD_RANK",
-];
+pub fn environment_read() -> impl Iterator<Item = &'static str> {
+    let job = &spellings().job;
+    let counted = job
+        .machines
+        .iter()
+        .chain(&job.machine)
+        .chain(&job.processes);
+    counted.chain(&job.others).map(String::as_str)
+}
 
 impl LaunchEnvironment<'_> {
-    /// The inherited value of one of [`ENVIRONMENT`].
+    /// The inherited value of one of [`environment_read`].
     pub(crate) fn inherited_value(&self, name: &str) -> Option<&str> {
         self.environment
             .iter()

@@ -1,11 +1,11 @@
 //! Whether a command is one of several parts of a job. The parts must agree on what they run, so a
 //! change of one alone is no relaunch on a key but a command to copy.
 
-use super::argument::text;
 use super::environment::LaunchEnvironment;
 use super::launcher::Anatomy;
 use super::spellings::spellings;
-use crate::command::{CommandLine, Word};
+use super::variable::Variable;
+use crate::command::CommandLine;
 
 /// The steps of SLURM that are a batch script and an interactive shell (`slurm.h`): what runs there
 /// is no task of a job but may start one.
@@ -20,19 +20,9 @@ pub(crate) fn part_of_a_job(
     if let Some(part) = anatomy.launchers.iter().find_map(|l| l.part_of.clone()) {
         return Some(part);
     }
-    let said = |name: &str| -> Option<String> {
-        let in_words = anatomy.assignments.iter().rev().find_map(|at| {
-            let (key, value) = text(&command.argv[*at]).split_once('=')?;
-            (key == name).then(|| value.to_string())
-        });
-        in_words
-            .or_else(|| {
-                command
-                    .env_value(name)
-                    .and_then(Word::as_str)
-                    .map(str::to_string)
-            })
-            .or_else(|| launch.inherited_value(name).map(str::to_string))
+    let said = |name: &str| {
+        let inherited = launch.inherited_value(name);
+        Some(Variable::find(command, anatomy, name, inherited)?.text())
     };
     let number = |name: &str| -> Option<u32> {
         // `1:4` of torchrun's elastic launch: the most.
@@ -47,7 +37,7 @@ pub(crate) fn part_of_a_job(
     };
     let task_of_slurm = || {
         let step = said("SLURM_STEP_ID")?;
-        let counts = step.parse::<u32>().is_ok() && !NO_TASK.contains(&step.as_str());
+        let counts = step.parse::<u32>().is_ok() && !NO_TASK.contains(&step);
         counts.then(|| more_than(1, &["SLURM_STEP_NUM_TASKS".into()]))?
     };
     let rank = || {

@@ -86,6 +86,15 @@ pub struct Anatomy {
     pub arguments: Range<usize>,
 }
 
+impl Anatomy {
+    /// How a variable gets to the program.
+    pub(crate) fn passage(&self) -> Passage {
+        let mut passages = self.launchers.iter().map(|launcher| launcher.environment);
+        let other = passages.find(|passage| *passage != Passage::Inherited);
+        other.unwrap_or(Passage::Inherited)
+    }
+}
+
 /// Takes a command apart.
 pub(crate) fn take_apart(words: &[Word]) -> Anatomy {
     CommandReader {

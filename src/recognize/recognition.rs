@@ -30,22 +30,11 @@ pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> R
         program,
         arguments: &arguments,
     };
-    let known = match anatomy.kind {
-        ProgramKind::Script
-        | ProgramKind::Module
-        | ProgramKind::Executable
-        | ProgramKind::ShellScript
-        | ProgramKind::Image => {
-            let own = launch.own.iter();
-            own.chain([Catalogue::built_in()])
-                .find_map(|catalogue| catalogue.entry(&anatomy, &seen))
-        }
-        ProgramKind::Code
-        | ProgramKind::ShellString
-        | ProgramKind::Remote
-        | ProgramKind::Missing => None,
-    };
-    let closed = closed(&anatomy, program, &arguments, known);
+    let unread = unread(&anatomy, program);
+    let catalogues = launch.own.iter().chain([Catalogue::built_in()]);
+    let mut catalogues = catalogues.filter(|_| unread.is_none());
+    let known = catalogues.find_map(|catalogue| catalogue.entry(&anatomy, &seen));
+    let closed = unread.or_else(|| closed(program, &arguments, known));
     let part_of_a_job = part_of_a_job(command, &anatomy, launch);
     Recognised {
         anatomy,
@@ -69,23 +58,11 @@ impl Recognised<'_> {
     /// The place of the word that Python is started with: the interpreter, a launcher or a console
     /// script. None where it is in a container, on another machine or inside a shell script.
     pub fn python_word(&self) -> Option<usize> {
+        use ProgramKind::{Code, Executable, Module, Script};
         let elsewhere = |launcher: &Launcher| matches!(launcher.environment, Passage::Option(_));
-        if self.anatomy.launchers.iter().any(elsewhere) {
-            return None;
-        }
-        match self.anatomy.kind {
-            ProgramKind::Script
-            | ProgramKind::Module
-            | ProgramKind::Code
-            | ProgramKind::Executable => {
-                Some(self.anatomy.interpreter.unwrap_or(self.anatomy.program))
-            }
-            ProgramKind::ShellScript
-            | ProgramKind::ShellString
-            | ProgramKind::Image
-            | ProgramKind::Remote
-            | ProgramKind::Missing => None,
-        }
+        let is_python = matches!(self.anatomy.kind, Script | Module | Code | Executable);
+        let word = self.anatomy.interpreter.unwrap_or(self.anatomy.program);
+        (is_python && !self.anatomy.launchers.iter().any(elsewhere)).then_some(word)
     }
 
     /// How many processes the launchers start on this machine, where they say it.
@@ -129,30 +106,26 @@ pub(crate) fn opened<'a>(
     }
 }
 
-fn closed(
-    anatomy: &Anatomy,
-    program: &str,
-    arguments: &Arguments<'_>,
-    known: Option<&ProgramEntry>,
-) -> Option<String> {
-    match anatomy.kind {
-        ProgramKind::Missing => return Some("the command has no program".into()),
-        ProgramKind::Code => return Some("the program is inline code in the command".into()),
-        ProgramKind::ShellString => {
-            return Some("the command is one shell string, which is not edited".into());
-        }
-        ProgramKind::Remote => {
-            return Some(format!(
-                "{} starts it on another machine",
-                file_name(program)
-            ));
-        }
+/// Why the program's arguments cannot be read at all, where they cannot.
+fn unread(anatomy: &Anatomy, program: &str) -> Option<String> {
+    Some(match anatomy.kind {
+        ProgramKind::Missing => "the command has no program".into(),
+        ProgramKind::Code => "the program is inline code in the command".into(),
+        ProgramKind::ShellString => "the command is one shell string, which is not edited".into(),
+        ProgramKind::Remote => format!("{} starts it on another machine", file_name(program)),
         ProgramKind::Script
         | ProgramKind::Module
         | ProgramKind::Executable
         | ProgramKind::ShellScript
-        | ProgramKind::Image => {}
-    }
+        | ProgramKind::Image => return None,
+    })
+}
+
+fn closed(
+    program: &str,
+    arguments: &Arguments<'_>,
+    known: Option<&ProgramEntry>,
+) -> Option<String> {
     let name = file_name(program);
     if name.contains("submitit")
         || program.contains("dinov2/run/")

@@ -79,6 +79,7 @@ pub(crate) struct JobVariables {
     pub machines: Vec<String>,
     pub machine: Vec<String>,
     pub processes: Vec<String>,
+    pub others: Vec<String>,
 }
 
 pub(crate) fn spellings() -> &'static Spellings {

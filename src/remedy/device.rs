@@ -7,13 +7,14 @@
 use super::draft::Draft;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal, unknown};
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::Hello;
 use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
-use crate::recognize::argument::{Arguments, Name, Value, text};
+use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::launcher::Passage;
 use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::variable::Variable;
 use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
 
@@ -83,58 +84,11 @@ fn another(
         return Err(name);
     }
     let mut draft = Draft::default();
-    let words = written(command, recognised, inputs);
-    let list = words.as_ref().map(Written::text);
-    let new = rewritten(list, rank, failed, other)?;
-    match &words {
-        Some(Written::Word { at, text }) => {
-            let value = Value {
-                text,
-                at: *at,
-                from: VISIBLE.len() + 1,
-            };
-            draft.set(VISIBLE, value, &new);
-        }
-        Some(Written::Environment(old)) => draft.set_env(VISIBLE, Some(old), &new),
-        None => draft.set_env(VISIBLE, None, &new),
-    }
+    let inherited = inputs.launch.inherited_value(VISIBLE);
+    let set = Variable::find(command, &recognised.anatomy, VISIBLE, inherited);
+    let new = rewritten(set.map(|set| set.text()), rank, failed, other)?;
+    draft.set_variable(VISIBLE, set, &new);
     Ok((draft, free))
-}
-
-/// Where the variable is said.
-enum Written<'a> {
-    /// In a word of the command.
-    Word { at: usize, text: &'a str },
-    /// Before the command, or inherited.
-    Environment(&'a str),
-}
-
-impl Written<'_> {
-    fn text(&self) -> &str {
-        match self {
-            Written::Word { text, .. } | Written::Environment(text) => text,
-        }
-    }
-}
-
-fn written<'a>(
-    command: &'a CommandLine,
-    recognised: &Recognised<'_>,
-    inputs: &'a RemedyInputs<'_>,
-) -> Option<Written<'a>> {
-    let word = recognised.anatomy.assignments.iter().rev().find_map(|at| {
-        let (name, value) = text(&command.argv[*at]).split_once('=')?;
-        (name == VISIBLE).then_some(Written::Word {
-            at: *at,
-            text: value,
-        })
-    });
-    word.or_else(|| {
-        let typed = command.env_value(VISIBLE).and_then(Word::as_str);
-        typed
-            .or_else(|| inputs.launch.inherited_value(VISIBLE))
-            .map(Written::Environment)
-    })
 }
 
 fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result<(), String> {

@@ -6,6 +6,7 @@ use crate::recognize::ConfigFile;
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, InsertPoint, Value};
 use crate::recognize::batch::{Knob, Place};
 use crate::recognize::file::FoundValue;
+use crate::recognize::variable::Variable;
 use std::path::Path;
 
 /// Edits of one remedy so far.
@@ -129,8 +130,17 @@ impl Draft {
         ));
     }
 
+    /// Gives a variable another value where it is set, or sets it before the command.
+    pub(super) fn set_variable(&mut self, name: &str, set: Option<Variable<'_>>, new: &str) {
+        match set {
+            Some(Variable::Word(value)) => self.set(name, value, new),
+            Some(Variable::Environment(old)) => self.set_env(name, Some(old), new),
+            None => self.set_env(name, None, new),
+        }
+    }
+
     /// Sets a variable of the environment.
-    pub(super) fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
+    fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
         self.edits.push(Edit::Env {
             name: name.into(),
             value: Some(Word::from(new)),

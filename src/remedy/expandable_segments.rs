@@ -4,13 +4,14 @@ use super::draft::Draft;
 use super::edit::edited;
 use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal};
-use crate::command::{CommandLine, Word};
+use crate::command::CommandLine;
 use crate::event::Hello;
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
-use crate::recognize::argument::{Arguments, InsertPoint, Name, Value, text};
+use crate::recognize::argument::{InsertPoint, text};
 use crate::recognize::launcher::{Passage, ProgramKind};
 use crate::recognize::recognition::{Recognised, recognise};
+use crate::recognize::variable::Variable;
 use crate::units::Uuid;
 
 /// The first version for which expandable segments are safe to offer.
@@ -46,22 +47,16 @@ pub(super) fn draft(
     key: &str,
     value: &str,
 ) -> Result<Draft, String> {
-    match recognised.anatomy.kind {
-        ProgramKind::Remote => return Err("it runs on another machine".into()),
-        ProgramKind::Missing => return Err("the command has no program".into()),
-        ProgramKind::Script
-        | ProgramKind::Module
-        | ProgramKind::Code
-        | ProgramKind::Executable
-        | ProgramKind::ShellScript
-        | ProgramKind::ShellString
-        | ProgramKind::Image => {}
+    let kind = recognised.anatomy.kind;
+    if matches!(kind, ProgramKind::Remote | ProgramKind::Missing) {
+        recognised.check_open()?;
     }
-    let set = Set::of(command, recognised, inputs.launch.inherited);
-    let merged = alloc_conf::merge(key, value, set.inherited(), torch(inputs))?;
+    let inherited = inputs.launch.inherited;
+    let set = in_training(command, recognised, inherited);
+    let merged = alloc_conf::merge(key, value, set, torch(inputs))?;
     let mut draft = Draft::default();
     for (name, new) in merged {
-        place(&mut draft, command, recognised, &set, name, &new)?;
+        place(&mut draft, command, recognised, inherited, name, &new)?;
     }
     draft.shown = vec![format!("{key}:{value}")];
     Ok(draft)
@@ -83,140 +78,55 @@ pub fn with_alloc_conf(
     torch: Option<&str>,
 ) -> Result<CommandLine, String> {
     let recognised = recognise(command, &LaunchEnvironment::default());
-    let set = Set::of(command, &recognised, inherited);
+    let set = in_training(command, &recognised, inherited);
     let torch = torch.and_then(TorchVersion::parse);
     let mut draft = Draft::default();
-    for (name, new) in alloc_conf::merge_user(conf, set.inherited(), torch)? {
-        place(&mut draft, command, &recognised, &set, name, &new)?;
+    for (name, new) in alloc_conf::merge_user(conf, set, torch)? {
+        place(&mut draft, command, &recognised, inherited, name, &new)?;
     }
     Ok(edited(command, &draft.edits.iter().collect::<Vec<_>>()))
 }
 
-/// Where one of the variables is set.
-#[derive(Debug, Clone, Copy)]
-enum SettingSource<'a> {
-    /// Inherited, or typed before the command.
-    Environment(&'a str),
-    /// By a word of the command.
-    Word(Value<'a>),
-}
-
-impl<'a> SettingSource<'a> {
-    fn text(&self) -> &'a str {
-        match self {
-            SettingSource::Environment(text) => text,
-            SettingSource::Word(value) => value.text,
-        }
-    }
-}
-
-/// The variables as the training will see them.
-struct Set<'a> {
-    cuda: Option<SettingSource<'a>>,
-    hip: Option<SettingSource<'a>>,
-    general: Option<SettingSource<'a>>,
-}
-
-impl<'a> Set<'a> {
-    fn of(
-        command: &'a CommandLine,
-        recognised: &Recognised<'_>,
-        inherited: Inherited<'a>,
-    ) -> Set<'a> {
-        let passage = passage(recognised);
-        let find = |name: &str, inherited: Option<&'a str>| {
-            if let Some(value) = of_words(command, recognised, name) {
-                return Some(SettingSource::Word(value));
-            }
-            if passage != Passage::Inherited {
-                return None;
-            }
-            let said = command.env.iter().rev().find(|change| change.name == *name);
-            match said {
-                Some(change) => change.value.as_ref().and_then(Word::as_str),
-                None => inherited,
-            }
-            .map(SettingSource::Environment)
-        };
-        Set {
-            cuda: find(alloc_conf::CUDA, inherited.cuda),
-            hip: find(alloc_conf::HIP, inherited.hip),
-            general: find(alloc_conf::GENERAL, inherited.general),
-        }
-    }
-
-    fn inherited(&self) -> Inherited<'a> {
-        Inherited {
-            cuda: self.cuda.map(|s| s.text()),
-            hip: self.hip.map(|s| s.text()),
-            general: self.general.map(|s| s.text()),
-        }
-    }
-
-    fn source(&self, name: &str) -> Option<SettingSource<'a>> {
-        match name {
-            alloc_conf::CUDA => self.cuda,
-            alloc_conf::HIP => self.hip,
-            _ => self.general,
-        }
-    }
-}
-
-/// A `NAME=VALUE` word of the command that sets the variable, the innermost one.
-fn of_words<'a>(
+/// One of the allocator's variables as the training will see it.
+fn variable<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'_>,
+    inherited: Inherited<'a>,
     name: &str,
-) -> Option<Value<'a>> {
-    let in_container = recognised.launchers().iter().rev().find_map(|launcher| {
-        let Passage::Option(option) = launcher.environment else {
-            return None;
-        };
-        let words = &command.argv[launcher.words.clone()];
-        let options = Arguments::of_words(words, launcher.words.start);
-        let hits = [Name::new(option), Name::new("--env")].map(|name| options.find(name));
-        hits.into_iter()
-            .flatten()
-            .filter_map(|hit| hit.value)
-            .rfind(|value| value.text.split_once('=').is_some_and(|(n, _)| n == name))
-    });
-    let assigned = recognised.anatomy.assignments.iter().rev().find_map(|at| {
-        let word = text(&command.argv[*at]);
-        word.split_once('=').filter(|(n, _)| *n == name)?;
-        Some(Value {
-            text: word,
-            at: *at,
-            from: 0,
-        })
-    });
-    let whole = assigned.or(in_container)?;
-    Some(Value {
-        text: &whole.text[name.len() + 1..],
-        at: whole.at,
-        from: whole.from + name.len() + 1,
-    })
+) -> Option<Variable<'a>> {
+    let inherited = match name {
+        alloc_conf::CUDA => inherited.cuda,
+        alloc_conf::HIP => inherited.hip,
+        _ => inherited.general,
+    };
+    Variable::find(command, &recognised.anatomy, name, inherited)
 }
 
-/// How a variable gets to the training.
-fn passage(recognised: &Recognised<'_>) -> Passage {
-    recognised
-        .launchers()
-        .iter()
-        .map(|launcher| launcher.environment)
-        .find(|passage| *passage != Passage::Inherited)
-        .unwrap_or(Passage::Inherited)
+/// All of them.
+fn in_training<'a>(
+    command: &'a CommandLine,
+    recognised: &Recognised<'_>,
+    inherited: Inherited<'a>,
+) -> Inherited<'a> {
+    let text = |name| variable(command, recognised, inherited, name).map(|set| set.text());
+    Inherited {
+        cuda: text(alloc_conf::CUDA),
+        hip: text(alloc_conf::HIP),
+        general: text(alloc_conf::GENERAL),
+    }
 }
 
 fn place(
     draft: &mut Draft,
     command: &CommandLine,
     recognised: &Recognised<'_>,
-    set: &Set<'_>,
+    inherited: Inherited<'_>,
     name: &'static str,
     new: &str,
 ) -> Result<(), String> {
-    if let Some(SettingSource::Word(value)) = set.source(name) {
-        draft.set(name, value, new);
+    let set = variable(command, recognised, inherited, name);
+    if let Some(Variable::Word(_)) = set {
+        draft.set_variable(name, set, new);
         return Ok(());
     }
     // An `env NAME=…` in the middle would hide what stands in front of it; it is a word then.
@@ -247,11 +157,7 @@ fn place(
             "the command clears its environment (env -i, --cleanenv, --export=NONE)".into(),
         );
     }
-    let old = match set.source(name) {
-        Some(SettingSource::Environment(text)) => Some(text),
-        _ => None,
-    };
-    draft.set_env(name, old, new);
+    draft.set_variable(name, set, new);
     Ok(())
 }
 

@@ -42,9 +42,8 @@ impl SessionInputs {
     /// What is known before anything has run: the environment of this process, and the user's own
     /// entries of programs. What is wrong with those comes back in words.
     pub(crate) fn at_start(settings: &UserSettings) -> (SessionInputs, Vec<String>) {
-        let environment = recognize::ENVIRONMENT
-            .iter()
-            .filter_map(|name| Some(((*name).to_string(), std::env::var(name).ok()?)))
+        let environment = recognize::environment_read()
+            .filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)))
             .collect();
         let around = StartEnvironment {
             inherited: InheritedSettings::read(|name| std::env::var_os(name)),

@@ -1,0 +1,78 @@
+//! A variable of the environment as the program will see it: by a word of the command, else as it was
+//! typed before the command, else inherited.
+
+use super::argument::{Arguments, Name, Value, text};
+use super::launcher::{Anatomy, Passage};
+use crate::command::{CommandLine, Word};
+
+/// A variable that is set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Variable<'a> {
+    /// By a word of the command.
+    Word(Value<'a>),
+    /// Before the command, or inherited.
+    Environment(&'a str),
+}
+
+impl<'a> Variable<'a> {
+    /// Looks a variable up; `inherited` is its value in oomph's own environment.
+    pub(crate) fn find(
+        command: &'a CommandLine,
+        anatomy: &Anatomy,
+        name: &str,
+        inherited: Option<&'a str>,
+    ) -> Option<Variable<'a>> {
+        if let Some(value) = of_words(command, anatomy, name) {
+            return Some(Variable::Word(value));
+        }
+        if anatomy.passage() != Passage::Inherited {
+            return None;
+        }
+        let said = command.env.iter().rev().find(|change| change.name == *name);
+        match said {
+            Some(change) => change.value.as_ref().and_then(Word::as_str),
+            None => inherited,
+        }
+        .map(Variable::Environment)
+    }
+
+    /// Its value.
+    pub(crate) fn text(&self) -> &'a str {
+        match self {
+            Variable::Word(value) => value.text,
+            Variable::Environment(text) => text,
+        }
+    }
+}
+
+/// A `NAME=VALUE` word of the command that sets the variable, the innermost one.
+fn of_words<'a>(command: &'a CommandLine, anatomy: &Anatomy, name: &str) -> Option<Value<'a>> {
+    let behind = |whole: Value<'a>| {
+        let text = whole.text.strip_prefix(name)?.strip_prefix('=')?;
+        let from = whole.from + name.len() + 1;
+        Some(Value {
+            text,
+            from,
+            ..whole
+        })
+    };
+    let word = |at: &usize| Value {
+        text: text(&command.argv[*at]),
+        at: *at,
+        from: 0,
+    };
+    let mut assigned = anatomy.assignments.iter().rev().map(word);
+    let in_container = || {
+        anatomy.launchers.iter().rev().find_map(|launcher| {
+            let Passage::Option(option) = launcher.environment else {
+                return None;
+            };
+            let words = &command.argv[launcher.words.clone()];
+            let options = Arguments::of_words(words, launcher.words.start);
+            let hits = [option, "--env"].map(|name| options.find(Name::new(name)));
+            let values = hits.into_iter().flatten().rev();
+            values.filter_map(|hit| hit.value).find_map(behind)
+        })
+    };
+    assigned.find_map(behind).or_else(in_container)
+}
