@@ -30,7 +30,7 @@ pub use run::{Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
-use crate::units::{Moment, Pid, RunNumber, Uuid};
+use crate::units::{Moment, RunNumber, Uuid};
 
 /// Everything that is known of a session.
 #[derive(Debug, Clone, Default)]
@@ -88,11 +88,6 @@ impl State {
     /// while that cannot be told.
     pub fn oom(&self) -> Option<&OomIncident> {
         self.run().and_then(Run::oom)
-    }
-
-    /// The process of the current run with this id.
-    pub fn rank_of(&self, pid: Pid) -> Option<&RankState> {
-        self.run()?.ranks.iter().find(|rank| rank.hello.pid == pid)
     }
 
     /// What is known of the probe in the current run.

@@ -5,7 +5,7 @@ use crate::oom::{OomOutcome, OomReport};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
 /// An out-of-memory with one witness or both.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct OomIncident {
     /// When the first witness spoke.
     pub at: Moment,
@@ -43,13 +43,10 @@ impl OomIncident {
     pub fn of_report(at: Moment, report: OomReport) -> OomIncident {
         OomIncident {
             at,
-            record: None,
-            pid: None,
             rank: report.rank,
-            device: None,
-            nvml_at_oom: None,
             caught: report.outcome == OomOutcome::Caught,
             report: Some(report),
+            ..OomIncident::default()
         }
     }
 

@@ -35,17 +35,12 @@ impl State {
         }
         let device = self.device_of(record.pid, record.device);
         let nvml_at_oom = self.nvml_at_oom_of(device.as_ref(), Some(record.pid));
-        let run = match self
-            .runs
-            .iter_mut()
-            .rfind(|run| run.rank_with(record.pid).is_some())
-        {
-            Some(run) => run,
-            // Its hello was missed; the record is too dear to be lost.
-            None => match self.runs.last_mut() {
-                Some(run) => run,
-                None => return,
-            },
+        let of_process = |run: &Run| run.rank_with(record.pid).is_some();
+        let place = self.runs.iter().rposition(of_process);
+        // Its hello was missed; the record is too dear to be lost.
+        let place = place.unwrap_or(self.runs.len().saturating_sub(1));
+        let Some(run) = self.runs.get_mut(place) else {
+            return;
         };
         if let Some(rank) = run.rank_mut(record.pid) {
             rank.allocated_peak = rank.allocated_peak.max(record.sample.allocated_peak);
@@ -72,12 +67,11 @@ impl State {
             None => run.keep(OomIncident {
                 at,
                 record: Some(record.clone()),
-                report: None,
                 pid: Some(record.pid),
                 rank,
                 device,
                 nvml_at_oom,
-                caught: false,
+                ..OomIncident::default()
             }),
         }
         run.settle_ooms();
@@ -89,20 +83,12 @@ impl State {
         let Some(run) = run_at(&mut self.runs, at) else {
             return;
         };
-        let ranks: Vec<(Pid, Option<Rank>)> = run
-            .ranks
-            .iter()
-            .map(|rank| (rank.hello.pid, rank.hello.rank))
-            .collect();
-        let rank_of = |pid: Pid| {
-            let known = ranks.iter().find(|(known, _)| *known == pid);
-            known.and_then(|(_, rank)| *rank)
-        };
         let twin = run.nearest(at, TOGETHER_BY_FIGURES, |oom| {
             oom.report.is_none()
-                && oom.record.as_ref().is_some_and(|record| {
-                    alike(record, rank_of(record.pid), report, apart(oom.at, at))
-                })
+                && oom
+                    .record
+                    .as_ref()
+                    .is_some_and(|record| alike(record, oom.rank, report, apart(oom.at, at)))
         });
         if let Some(twin) = twin {
             twin.report = Some(report.clone());

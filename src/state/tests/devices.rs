@@ -60,7 +60,13 @@ fn a_device_holds_what_its_live_ranks_hold() {
     assert_eq!(device(&scene, 0), (Some(gib(6.0)), Some(gib(8.0))));
     assert_eq!(device(&scene, 1), (Some(gib(0.5)), Some(gib(0.6))));
     assert_eq!(
-        scene.state.rank_of(Pid(101)).unwrap().device,
+        scene
+            .state
+            .run()
+            .unwrap()
+            .rank_with(Pid(101))
+            .unwrap()
+            .device,
         Some(uuid(0)),
         "where it reserved most"
     );
