@@ -1,8 +1,8 @@
-//! Out-of-memory in text: a scanner over a byte stream.
+//! Finds out-of-memory messages in text.
 //!
-//! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes. What
-//! is recognised is one table, `wordings.toml`: a new wording is a row of it. What stands around a
-//! message is in `phrases.toml`.
+//! [`Scanner`] reads a live stream, [`Transcript`] a whole text, whose end tells the outcomes. The
+//! recognised messages are the rows of `wordings.toml`; `phrases.toml` has what programs print
+//! around them.
 //!
 //! ```text
 //! bytes ─ lines ──── sanitize ─ prefix ─ messages ─ dedup ─ reports

@@ -1,8 +1,7 @@
-//! What is known so far: a fold of events. The screen, the reports and the tests read this one
-//! state; a recording that is replayed gives the same.
+//! What is known so far: a fold of events, so that a replayed recording gives the same state.
+//! Screen and reports read it.
 //!
-//! Pure: no clock, no file, no socket, no process. Time comes with the events. It knows no pixels,
-//! no colours and no key.
+//! Pure: no clock, no file, no socket, no process. Time comes with the events.
 
 mod apply;
 mod bounded;

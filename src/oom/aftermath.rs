@@ -1,26 +1,25 @@
-//! What lines after a message say about whether the program survived it.
+//! What the lines after an OOM message say about whether the program survived it.
 
 use super::phrases::PHRASES;
 use super::wording::CompactLine;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// What one line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SurvivalSign {
-    /// The program says that it goes on.
+    /// The program says that it continues.
     Handled,
-    /// A process of the program ended badly, as its launcher or shell reports.
+    /// A launcher or shell reports a failed process.
     EndedBadly,
-    /// It ended well.
+    /// A launcher or shell reports success.
     EndedWell,
-    /// An exception that is no out-of-memory.
+    /// An exception that is no OOM.
     OtherException,
-    /// Python's words between an exception and the one that it led to.
+    /// Python's words between an exception and the one raised while handling it.
     Chain,
-    /// A counter of the training stands at this number.
+    /// A counter of the training.
     Progress(ProgressCounter),
-    /// Part of a traceback, an after-effect of the end, or decoration: says nothing.
+    /// Part of a traceback, noise of a dying program, or decoration.
     Nothing,
     /// Other output.
     Output,
@@ -29,17 +28,16 @@ pub(super) enum SurvivalSign {
 /// A counter that training programs print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProgressCounter {
-    /// Which of the words it stood behind; bars have a number of their own.
+    /// Which word it followed; 0 for a progress bar.
     pub(super) of: u8,
-    /// Where it stands.
+    /// Its value.
     pub(super) at: u64,
 }
 
-/// What the line says.
 pub(super) fn read(text: &CompactLine) -> SurvivalSign {
     let compact = &text.compact;
     if let Some(ours) = compact.strip_prefix("oomph:") {
-        // Our own last words (report/text.rs): said when a program has died of it, and only then.
+        // Our own last words, printed only if the program died of it.
         return match ours.starts_with("outofmemory:") {
             true => SurvivalSign::EndedBadly,
             false => SurvivalSign::Nothing,
@@ -53,7 +51,7 @@ pub(super) fn read(text: &CompactLine) -> SurvivalSign {
         && let Some(status) = exit_status(&compact.to_ascii_lowercase())
     {
         return match status {
-            // torchrun ends the ranks that are left with SIGTERM: collateral, no sign.
+            // torchrun ends the remaining ranks with SIGTERM.
             -15 => SurvivalSign::Nothing,
             0 => SurvivalSign::EndedWell,
             _ => SurvivalSign::EndedBadly,
@@ -75,7 +73,7 @@ pub(super) fn read(text: &CompactLine) -> SurvivalSign {
     }
 }
 
-/// The exit status that a launcher, a shell or an IDE reports; in lower case, compact.
+/// The exit status in a compact line in lower case.
 fn exit_status(line: &str) -> Option<i32> {
     PHRASES.aftermath.exit_status.iter().find_map(|words| {
         let status = &line[line.find(words)? + words.len()..];
@@ -87,12 +85,12 @@ fn exit_status(line: &str) -> Option<i32> {
     })
 }
 
-/// The words that training programs print a number behind.
+/// Words that training programs print a number behind.
 const COUNTED: [&str; 6] = ["iteration", "iter", "step", "epoch", "batch", "update"];
 
 static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
     let words = COUNTED.join("|");
-    // tqdm's bar, `12/345 [00:01<…`, or a number behind one of the words.
+    // tqdm's `12/345 [00:01<…`, or a number behind one of the words.
     Regex::new(&format!(
         r#"(?-u)([0-9]+)/[0-9]+ \[|\b(?i:({words}))[ :=#|'"\[-]{{0,6}}([0-9]+)"#
     ))
@@ -101,7 +99,7 @@ static COUNTERS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The first counter in a line.
 pub(super) fn counter(plain: &str) -> Option<ProgressCounter> {
-    // Most lines have none, and finding that out is cheaper than taking one apart.
+    // Most lines have none: searching is cheaper than capturing.
     let found = COUNTERS.captures(COUNTERS.find(plain)?.as_str())?;
     let number = |group: usize| found.get(group)?.as_str().parse().ok();
     match found.get(2) {
@@ -121,7 +119,7 @@ pub(super) fn counter(plain: &str) -> Option<ProgressCounter> {
     }
 }
 
-/// `package.module.SomeError: words` at the start of a line.
+/// A line that starts with `package.module.SomeError:`.
 fn is_exception(line: &str) -> bool {
     let class = line.split([':', ' ']).next().unwrap_or_default();
     let named = ["Error", "Exception", "Interrupt"]

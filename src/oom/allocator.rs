@@ -1,4 +1,4 @@
-//! PyTorch's caching allocators: CUDA, HIP and XPU share one template, in all its versions.
+//! Messages of PyTorch's caching allocators: CUDA, HIP and XPU share one text, in several versions.
 
 use super::compact::{find, number_after, number_at_start, size_after, size_at_start, size_before};
 use super::kind::OomKind;
@@ -6,17 +6,17 @@ use super::report::{OomReport, OtherProcess};
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
 use crate::units::Pid;
 
-/// The words that such a message begins with, compact, and whose message it then is.
+/// The words, compact, with which such a message begins, and its kind.
 pub(super) type AllocatorHeads = [(String, OomKind)];
 
-/// A line that is all messages is still read in bounded time.
+/// Bounds the time spent on one line.
 const MOST_MESSAGES_IN_A_LINE: usize = 16;
 
 /// `backend:cudaMallocAsync` has a text of its own (CUDAMallocAsyncAllocator.cpp, 2.0 to 2.15).
 const ASYNC_HEAD: &str = "Allocationondevice";
 const ASYNC_WORDS: &str = "wouldexceedallowedmemory";
 
-/// The messages in `text`, which are several where the output of two ranks was glued.
+/// The messages in `text`: several if the output of ranks was glued together.
 pub(super) fn read(text: &CompactLine, heads: &AllocatorHeads) -> Vec<OomReading> {
     let mut heads: Vec<(usize, usize, OomKind)> = heads
         .iter()
@@ -46,25 +46,26 @@ pub(super) fn read(text: &CompactLine, heads: &AllocatorHeads) -> Vec<OomReading
     found
 }
 
-/// The last message of any of the family's in `text`.
+/// The last message in `text`, in any of the forms.
 pub(super) fn read_any(text: &CompactLine, heads: &AllocatorHeads) -> Option<OomReading> {
     let last = read(text, heads).pop();
     last.or_else(|| read_async(text))
         .or_else(|| read_class(text, heads))
 }
 
-/// The class by its public names: 2.4 (pull request 121702), 1.13 (83146).
+/// The exception's public names: 2.4 (pull request 121702), 1.13 (83146).
 const CLASSES: [&str; 2] = ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"];
 
-/// A class that says it alone, whatever its message: `torch.OutOfMemoryError: Allocation on device`
-/// as ComfyUI shortens it, a framework's own words, or a head that was wrapped.
+/// The exception's class with any other message: shortened by ComfyUI (`torch.OutOfMemoryError:
+/// Allocation on device`), reworded by a framework, or wrapped.
 pub(super) fn read_class(text: &CompactLine, heads: &AllocatorHeads) -> Option<OomReading> {
     let (at, end) = CLASSES.iter().find_map(|class| {
         let at = find(&text.compact, &format!("{class}:"))?;
         Some((at, at + class.len() + 1))
     })?;
     let before = &text.compact[..at];
-    // `except torch.OutOfMemoryError:` and other source; a message that was read and refused.
+    // `except torch.OutOfMemoryError:` and other source code; or a message that was rejected
+    // before.
     let source =
         before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '(' | '\'' | '"'));
     let refused = heads
@@ -83,17 +84,16 @@ pub(super) fn read_class(text: &CompactLine, heads: &AllocatorHeads) -> Option<O
     })
 }
 
-/// What follows the head.
 fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading> {
     let mut found = OomReading::whole(kind, form);
     let clause = body.trim_start_matches(['.', ',', ':']);
     let report = &mut found.report;
     if clause.starts_with("Triedtoallocatemorethan1EB") {
-        // CUDACachingAllocator.cpp, `kMaxAllocSize`'s check, 2.x: a size that overflowed.
+        // 2.x's check of `kMaxAllocSize` (CUDACachingAllocator.cpp): a size that overflowed.
         return Some(found);
     }
     if let Some(after) = clause.strip_prefix("Allocationwaspreemptivelyrejected") {
-        // Pull request 179473 (2.12): the fraction would be passed; no "Tried to allocate".
+        // Pull request 179473 (2.12): over the memory fraction; without "Tried to allocate".
         report.requested = size_after(after, "Requestedsize:");
         found.more = report
             .requested
@@ -102,7 +102,7 @@ fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading>
         return Some(found);
     }
     if !clause.starts_with("Triedtoallocate") {
-        // The class alone says it, or the line was wrapped within the head.
+        // There is only the head, or the line was wrapped in it.
         let ended = clause
             .trim_matches(['"', '\'', '`', ')', '\\', '.', '!'])
             .is_empty();
@@ -115,7 +115,7 @@ fn read_body(body: &str, kind: OomKind, form: MessageForm) -> Option<OomReading>
     report.requested = size_after(clause, "Triedtoallocate");
     read_figures(clause, report);
     if report.requested.is_none() && clause.len() > "Triedtoallocate99999999.99MiB".len() {
-        // `Tried to allocate {size}`, `XX MiB`, `...`: a source line or its documentation.
+        // `Tried to allocate {size}`, `XX MiB`, `...`: source code or documentation.
         return None;
     }
     let finished = [
@@ -144,8 +144,8 @@ fn read_figures(clause: &str, report: &mut OomReport) {
         report.unallocated = size_before(after, "isreservedbyPyTorch");
         report.process_used = size_after(after, "thisprocesshas");
         report.others = other_processes(after);
-        // CUDACachingAllocator.cpp: allocated (with what is free in private pools) and
-        // "reserved but unallocated" (without it) are together what is reserved.
+        // CUDACachingAllocator.cpp: allocated (with what is free in private pools) plus "reserved
+        // but unallocated" (without it) is reserved.
         if let (Some(allocated), Some(unallocated)) = (report.allocated, report.unallocated) {
             report.reserved = Some(allocated + unallocated);
         }
@@ -161,7 +161,7 @@ fn read_figures(clause: &str, report: &mut OomReport) {
             (Some(reserved), Some(allocated)) if reserved >= allocated => {
                 report.unallocated = Some(reserved - allocated);
             }
-            // 1.0 to 1.3 (pull request 13751): "cached" is what is reserved beyond allocated.
+            // 1.0 to 1.3 (pull request 13751): "cached" is reserved but unallocated.
             (None, Some(allocated)) => {
                 report.unallocated = size_before(clause, "cached");
                 report.reserved = report.unallocated.map(|cached| allocated + cached);
@@ -171,7 +171,7 @@ fn read_figures(clause: &str, report: &mut OomReport) {
     }
 }
 
-/// `Process 745 has 1.20 GiB memory in use.`, one sentence for each process that NVML names.
+/// `Process 745 has 1.20 GiB memory in use.`, for each process that NVML lists.
 fn other_processes(clause: &str) -> Vec<OtherProcess> {
     clause
         .match_indices("Process")
@@ -186,7 +186,7 @@ fn other_processes(clause: &str) -> Vec<OtherProcess> {
         .collect()
 }
 
-/// `Allocation on device 0 would exceed allowed memory. (out of memory)`, and a line a figure.
+/// `Allocation on device 0 would exceed allowed memory. (out of memory)`, then a line per figure.
 pub(super) fn read_async(text: &CompactLine) -> Option<OomReading> {
     let words = find(&text.compact, ASYNC_WORDS)?;
     let at = text.compact[..words].rfind(ASYNC_HEAD)?;
@@ -201,7 +201,7 @@ pub(super) fn read_async(text: &CompactLine) -> Option<OomReading> {
     report.free = size_after(clause, "Free(accordingtoCUDA):");
     let limit = "user-suppliedmemoryfraction):";
     report.limit = size_after(clause, limit);
-    // 2^64 - 1 stands for "no limit" there and reads as `None`; the clause ends the message.
+    // No limit is printed as 2^64 - 1 and read as `None`.
     let ended = clause
         .find(limit)
         .is_some_and(|at| size_at_start(&clause[at + limit.len()..]).is_some());
@@ -209,7 +209,7 @@ pub(super) fn read_async(text: &CompactLine) -> Option<OomReading> {
     Some(found)
 }
 
-/// Whether a message that nothing followed is one: a line that merely ends in the words is not.
+/// Whether a message is one without a continuation: a line that only ends in the words is not.
 pub(super) fn stands_alone(found: &OomReading) -> bool {
     let report = &found.report;
     let has_figures = report.sizes().iter().any(Option::is_some)

@@ -1,17 +1,15 @@
 //! Text without white space, and the figures in it.
 //!
-//! Terminals and loggers wrap a long message wherever their line ends, in the middle of a number
-//! too. Without white space all ways of wrapping are one text, so wordings are written down, and
-//! looked for, in this form: `Triedtoallocate2.00GiB`.
+//! Terminals and loggers wrap a long message anywhere, even in the middle of a number. Without
+//! white space it does not matter where, so wordings are searched in this form:
+//! `Triedtoallocate2.00GiB`.
 
 use crate::units::Bytes;
 
-/// The units that frameworks print behind a figure (`format_size` of PyTorch's allocators, MPS's
-/// `MB`, XLA's glued `GiB`), the longer before their own beginnings.
+/// The units that frameworks print behind a figure; longer ones before those they end with.
 const UNITS: [&str; 9] = ["bytes", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"];
 
-/// `text` without white space, without line ends that were written out as `\n`, and without the
-/// borders of a box that it was drawn in.
+/// `text` without white space, escaped line ends (`\n`) and the borders of a box around it.
 pub(super) fn squeeze(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -24,31 +22,31 @@ pub(super) fn squeeze(text: &str) -> String {
         }
         out.push_str(word);
     }
-    // rich and others draw a box around what they wrap.
+    // rich and others draw boxes around wrapped text.
     if memchr::memmem::find(out.as_bytes(), "│".as_bytes()).is_some() {
         out.retain(|c| c != '│');
     }
     out
 }
 
-/// Where the first `words` begin. Like [`str::find`], which prepares itself for much longer texts.
+/// Like [`str::find`], but without its setup for long texts.
 pub(super) fn find(text: &str, words: &str) -> Option<usize> {
     memchr::memmem::find(text.as_bytes(), words.as_bytes())
 }
 
-/// The figure right after the first `words`. `None` also for figures that mean "not available".
+/// The figure behind the first `words`. `None` also for figures that mean "not available".
 pub(super) fn size_after(text: &str, words: &str) -> Option<Bytes> {
     size_at_start(&text[find(text, words)? + words.len()..])?.0
 }
 
-/// The figure right before the first `words` that have one.
+/// The figure before the first `words` that have one.
 pub(super) fn size_before(text: &str, words: &str) -> Option<Bytes> {
     memchr::memmem::find_iter(text.as_bytes(), words.as_bytes())
         .find_map(|at| size_at_end(&text[..at]))
 }
 
-/// The figure at the start of `text` and what follows it; the figure is `None` where it is one
-/// that means "not available".
+/// The figure at the start of `text` and the rest; the figure is `None` if it means "not
+/// available".
 pub(super) fn size_at_start(text: &str) -> Option<(Option<Bytes>, &str)> {
     let number = text
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
@@ -71,7 +69,7 @@ fn size_at_end(text: &str) -> Option<Bytes> {
         .map_or(0, |at| {
             at + number[at..].chars().next().map_or(1, char::len_utf8)
         });
-    // The full stop of the sentence before is no part of the number: `free.1.20GiBallowed`.
+    // `free.1.20GiBallowed`: the first full stop ends a sentence.
     let number = &number[start..];
     let dots = if *unit == "bytes" { 1 } else { 2 };
     let number = match number.rmatch_indices('.').nth(dots - 1) {
@@ -81,7 +79,7 @@ fn size_at_end(text: &str) -> Option<Bytes> {
     parse(&text[text.len() - unit.len() - number.len()..])
 }
 
-/// Figures of CuPy have commas between the thousands.
+/// CuPy prints commas between thousands.
 fn parse(figure: &str) -> Option<Bytes> {
     if figure.contains(',') {
         Bytes::parse(&figure.replace(',', ""))
@@ -90,12 +88,12 @@ fn parse(figure: &str) -> Option<Bytes> {
     }
 }
 
-/// The whole number right after the first `words`.
+/// The integer behind the first `words`.
 pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
     number_at_start(&text[find(text, words)? + words.len()..]).map(|(number, _)| number)
 }
 
-/// The whole number at the start of `text`, and what follows it.
+/// The integer at the start of `text`, and the rest.
 pub(super) fn number_at_start(text: &str) -> Option<(u32, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())

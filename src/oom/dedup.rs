@@ -1,23 +1,22 @@
-//! Which messages were reported lately: programs print the same one several times (a logger, the
-//! traceback, the traceback of the error that it caused, the launcher).
+//! Drops repetitions: programs print a message several times (a logger, the traceback, the
+//! traceback of a consequence, the launcher).
 
 use super::report::OomReport;
 use std::collections::VecDeque;
 
-/// Further apart, the same figures are another event: a program that catches it on every epoch.
+/// Further apart, the same figures are another OOM: a program may catch one in every epoch.
 const WINDOW_LINES: u64 = 1_000;
 
-/// Messages remembered at a time; ranks that fail together all have to find room.
+/// Messages remembered: enough for all ranks of a node.
 const MOST: usize = 128;
 
-/// The messages reported lately.
 #[derive(Debug, Default)]
 pub(super) struct RecentReports {
     reports: VecDeque<OomReport>,
 }
 
 impl RecentReports {
-    /// Whether `report` repeats a message; remembers it either way.
+    /// Whether `report` repeats a message; it is remembered in any case.
     pub(super) fn repeats(&mut self, report: &OomReport) -> bool {
         let known = self.reports.iter_mut().find(|known| {
             report.line.saturating_sub(known.line) <= WINDOW_LINES && is_part_of(report, known)

@@ -1,4 +1,4 @@
-//! For the tests of the families: a text in, what was read out.
+//! Helpers for tests: a text in, the reports out.
 
 use super::report::OomReport;
 use super::scanner::Scanner;
@@ -20,7 +20,7 @@ pub(super) fn reports_in_chunks(text: &[u8], length: usize) -> Vec<OomReport> {
     reports
 }
 
-/// The one report of `text`, its line number put aside.
+/// The one report of `text`, without its line number.
 #[track_caller]
 pub(super) fn one(text: &str) -> OomReport {
     let mut found = reports(text);

@@ -1,10 +1,10 @@
-//! Who ran out of memory, and all that the program knows of each: one row a kind.
+//! The kinds of OOM, and a table of what is known of each.
 
 use crate::measured::{LARGE_SEGMENT, SMALL_SEGMENT};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Who ran out of memory.
+/// Whose memory ran out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OomKind {
@@ -30,29 +30,27 @@ pub enum OomKind {
     HostOom,
 }
 
-/// What is known of a kind.
 #[derive(Debug)]
 pub struct OomKindSpec {
-    /// As a title: "CUDA out of memory".
+    /// "CUDA out of memory".
     pub title: &'static str,
-    /// In a sentence: "PyTorch's CUDA allocator".
+    /// "PyTorch's CUDA allocator".
     pub allocator: &'static str,
-    /// In a few words, at the start of a sentence too: "cuBLAS".
+    /// "cuBLAS".
     pub component: &'static str,
     pub source: OomSource,
-    /// Whether the probe's observer, which sees PyTorch's own allocators, can have recorded the
-    /// same failure.
+    /// Whether the probe may have recorded the same OOM: it observes PyTorch's own allocators.
     pub probed: bool,
     /// Whether expandable segments could have helped.
     pub has_segments: bool,
 }
 
-/// Whose code reports the shortage.
+/// What kind of code reports the OOM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OomSource {
     /// One of PyTorch's allocators, with figures.
     PytorchAllocator,
-    /// A call to the device's driver failed, which can also mean that the device is broken.
+    /// A driver call failed, which may also mean that the device is broken.
     DriverCall,
     /// A framework with an allocator of its own.
     Framework,
@@ -86,9 +84,9 @@ impl OomKind {
         }
     }
 
-    /// Whether `requested` is the segment that PyTorch's caching allocator takes for any small
-    /// tensor (kSmallBuffer, 2 MiB, and kLargeBuffer, 20 MiB, in c10's allocator), so that its size
-    /// says nothing of the tensor.
+    /// Whether `requested` is a segment that PyTorch's caching allocator requests for any small
+    /// tensor (kSmallBuffer, 2 MiB, and kLargeBuffer, 20 MiB), so that it says nothing about the
+    /// tensor's size.
     pub fn is_small_segment(self, requested: Bytes) -> bool {
         let spec = self.spec();
         let caching = spec.source == OomSource::PytorchAllocator && spec.probed;

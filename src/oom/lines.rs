@@ -1,69 +1,62 @@
-//! From chunks of a byte stream to the lines that are worth reading.
+//! From chunks of a byte stream to the lines worth reading.
 //!
-//! Training logs are long and almost all of it is of no interest, so chunks are searched raw, at
-//! the speed of memory, for a few words that every message has; only a line that has one, or an
-//! escape sequence that may hide one, is assembled. Where lines begin and are cut depends on the
-//! stream alone, never on its chunks.
+//! Almost all of a training's log is of no interest, so chunks are searched for a few words, and
+//! only a line with one of them, or with an escape sequence that may hide one, is assembled. The
+//! result does not depend on how the stream is cut into chunks.
 
 use super::sanitize::strip_escapes;
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
 use regex::bytes::Regex;
 
-/// A line that grows beyond this is read in parts: memory stays flat on an endless one.
+/// A longer line is read in parts, so that an endless one does not fill the memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// A message that begins this close to the end of a part belongs to the next part. The longest
-/// template with sixteen processes is shorter.
+/// A message that begins this close to the end of a part is read with the next part. The longest
+/// message with sixteen processes is shorter.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// What stands in front of a message: its class, a rank, a logger's prefix. As much of the line
-/// before is kept.
+/// Room for what precedes a message: its class, a rank, a logger's prefix. As much is kept of the
+/// line before.
 const LEAD: usize = 256;
 
-/// A line, or a part of a very long one, without its end and without escapes.
+/// A line, or a part of a very long one, without escapes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawLine<'a> {
-    /// The text.
     pub(crate) bytes: &'a [u8],
-    /// Its number in the stream, from 1; a carriage return begins no new number.
+    /// Counted from 1; a carriage return starts no new number.
     pub(crate) number: u64,
-    /// The end of the line before it that was not empty, as it stands in the stream.
+    /// The end of the last line that was not empty, raw.
     pub(crate) previous: &'a [u8],
-    /// Whether it has one of the words.
     pub(crate) promising: bool,
 }
 
-/// Who reads the lines.
 pub(crate) trait LineReader {
-    /// Whether lines without one of the words are wanted as well, for now.
+    /// Whether lines without the words are wanted too, for now.
     fn wants_every_line(&self) -> bool;
-    /// Takes a line.
     fn read(&mut self, line: RawLine<'_>);
 }
 
-/// The state between two chunks: never more than one line and the end of the one before.
+/// Splits a stream; holds at most one line and the end of the one before.
 #[derive(Debug)]
 pub(crate) struct LineSplitter {
     gate: LineGate,
-    /// Line ends seen.
     ended: u64,
-    /// The beginning of a line whose end has not come.
+    /// An unfinished line.
     begun: Vec<u8>,
     /// The end of the last line that was not empty.
     previous: Vec<u8>,
 }
 
-/// Lets the lines through that are worth reading.
+/// Passes on the lines worth reading.
 #[derive(Debug)]
 struct LineGate {
-    /// What the stream is searched for.
     words: &'static Regex,
-    /// Room for a line without its escapes.
+    /// Buffer for a line without escapes.
     stripped: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// At the start of a stream that is searched for `words`.
+    /// For a stream that is searched for `words`.
     pub(crate) fn of(words: &'static Regex) -> LineSplitter {
         LineSplitter {
             gate: LineGate {
@@ -76,7 +69,6 @@ impl LineSplitter {
         }
     }
 
-    /// Takes the stream's next chunk.
     pub(crate) fn feed(&mut self, mut chunk: &[u8], reader: &mut dyn LineReader) {
         if !self.begun.is_empty() {
             let Some(end) = line_end(chunk) else {
@@ -92,12 +84,11 @@ impl LineSplitter {
         self.begin(&chunk[whole..], reader);
     }
 
-    /// The stream has ended, and with it its last line.
     pub(crate) fn finish(&mut self, reader: &mut dyn LineReader) {
         self.offer_begun(self.begun.len(), reader);
     }
 
-    /// Keeps the beginning of a line; what is too long of it is read at once.
+    /// Keeps the beginning of a line; reads it in parts if it is too long.
     fn begin(&mut self, mut bytes: &[u8], reader: &mut dyn LineReader) {
         while !bytes.is_empty() {
             let room = (LONGEST_LINE - self.begun.len()).min(bytes.len());
@@ -109,7 +100,7 @@ impl LineSplitter {
         }
     }
 
-    /// Reads so much of what has begun, and keeps the rest.
+    /// Reads so much of the unfinished line, and keeps the rest.
     fn offer_begun(&mut self, length: usize, reader: &mut dyn LineReader) {
         let line = &self.begun[..length];
         self.gate
@@ -118,7 +109,7 @@ impl LineSplitter {
         self.begun.drain(..length);
     }
 
-    /// Reads the promising lines among whole ones.
+    /// Searches whole lines.
     fn search(&mut self, whole: &[u8], reader: &mut dyn LineReader) {
         let mut at = 0;
         let mut counted = 0;
@@ -158,7 +149,7 @@ impl LineSplitter {
         remember(&mut self.previous, last_line(whole));
     }
 
-    /// Reads the line `whole[start..end]`, in parts where it is too long for one.
+    /// Reads the line `whole[start..end]`, in parts if it is too long.
     fn read_whole(&mut self, whole: &[u8], start: usize, end: usize, reader: &mut dyn LineReader) {
         let mut line = &whole[start..end];
         let mut previous = match last_line(&whole[..start]) {
@@ -176,7 +167,7 @@ impl LineSplitter {
 }
 
 impl LineGate {
-    /// Shows the reader a line if it is promising, or if the reader wants all.
+    /// Passes a line on if it has one of the words, or if the reader wants all.
     fn offer(&mut self, raw: &[u8], number: u64, previous: &[u8], reader: &mut dyn LineReader) {
         let bytes = if memchr(0x1b, raw).is_some() {
             self.stripped.clear();
@@ -196,8 +187,8 @@ impl LineGate {
         }
     }
 
-    /// Where a line of [`LONGEST_LINE`] bytes is cut, so that no message is: before one that begins
-    /// near its end. At least [`LEAD`] bytes stay for the next part.
+    /// Where to cut a line of [`LONGEST_LINE`] bytes: before a message that begins near its end. At
+    /// least [`LEAD`] bytes are left for the next part.
     fn cut(&self, line: &[u8]) -> usize {
         let latest = line.len() - LEAD;
         let late = self.words.find_at(line, line.len() - LONGEST_MESSAGE);

@@ -1,4 +1,4 @@
-//! From lines to messages: asks the families, joins what was wrapped, drops what was seen.
+//! From lines to messages: reads lines by the table, joins wrapped messages, drops repetitions.
 
 mod unfinished;
 
@@ -15,43 +15,39 @@ use super::{allocator, nccl};
 use crate::units::Rank;
 use unfinished::{JoinedLines, MOST_LINES_OTHER, Unfinished, with_wrapped_head};
 
-/// Messages that are being joined at a time: one a rank of a large node.
+/// Unfinished messages at a time: one for each rank of a large node.
 const MOST_UNFINISHED: usize = 64;
 
-/// How far a traceback's head may be above its message.
+/// Lines between a traceback's head and its message, at most.
 const LONGEST_TRACEBACK_LINES: u64 = 2_000;
 
-/// How far NCCL's reason may be above the allocation that it refused.
+/// Lines between NCCL's reason and the allocation that it refused, at most.
 const NCCL_REASON_LINES: u64 = 20;
 
-/// A message read, and what stood around it.
+/// A message and its surroundings.
 #[derive(Debug)]
 pub(super) struct OomMessage<'a> {
     pub(super) report: OomReport,
     pub(super) form: MessageForm,
-    /// An allocator's notice that it waits and tries again; the exception may still follow.
+    /// An allocator's notice that it will retry; the exception may still follow.
     pub(super) is_notice: bool,
-    /// Whether a traceback's head was above it.
     pub(super) after_traceback: bool,
-    /// The line that it ended in.
+    /// The line in which it ended.
     pub(super) text: &'a str,
 }
 
-/// Who wants the messages.
 pub(super) trait MessageSink {
-    /// Whether it wants the lines between as well.
+    /// Whether it wants other lines too.
     fn wants_lines(&self) -> bool;
-    /// Takes a message.
     fn message(&mut self, message: OomMessage<'_>);
-    /// Takes a line, or a rank's piece of one, that is part of no message.
+    /// Takes a line, or a rank's part of one, that belongs to no message.
     fn line(&mut self, rank: Option<Rank>, number: u64, text: &CompactLine);
 }
 
-/// What is known between two lines.
 #[derive(Debug, Default)]
 pub(super) struct MessageAssembler {
     unfinished: Vec<Unfinished>,
-    /// A line that has one of the words and is no message: it may be the first of a wrapped one.
+    /// A line with one of the words that is no message yet: the message may be wrapped.
     beginning: Option<JoinedLines>,
     seen: RecentReports,
     notices: RecentReports,
@@ -66,7 +62,6 @@ impl MessageAssembler {
         !self.unfinished.is_empty() || self.beginning.is_some()
     }
 
-    /// Takes a line.
     pub(super) fn read(&mut self, line: RawLine<'_>, sink: &mut dyn MessageSink) {
         let plain = readable(line.bytes);
         let before = if line.promising {
@@ -86,7 +81,7 @@ impl MessageAssembler {
         }
     }
 
-    /// No more lines come, or none for a while: what is unfinished is all there is.
+    /// Reports unfinished messages as they are.
     pub(super) fn finish(&mut self, sink: &mut dyn MessageSink) {
         for unfinished in std::mem::take(&mut self.unfinished) {
             self.close(unfinished, sink);
@@ -135,7 +130,7 @@ impl MessageAssembler {
         }
     }
 
-    /// Reports a message, or waits for the rest of it.
+    /// Reports a message, or waits for its continuation.
     fn take(
         &mut self,
         rank: Option<Rank>,
@@ -161,14 +156,15 @@ impl MessageAssembler {
         });
     }
 
-    /// A message that began before the traceback's head is not after it.
+    /// Whether a traceback's head was shortly above a line.
     fn is_after_traceback(&self, number: u64) -> bool {
         self.traceback
             .and_then(|head| number.checked_sub(head))
             .is_some_and(|lines| lines <= LONGEST_TRACEBACK_LINES)
     }
 
-    /// Joins a line that is no message to the beginning before it; reports what both are together.
+    /// Joins a line that is no message to a beginning before it, and reports the message if that
+    /// makes one.
     fn complete(
         &mut self,
         rank: Option<Rank>,
@@ -179,8 +175,8 @@ impl MessageAssembler {
         let Some(mut beginning) = self.beginning.take() else {
             return false;
         };
-        // A line that has a message's words by itself and was refused is an echo of the source;
-        // behind other lines it would no longer look like one.
+        // A line with a message's words that was rejected is an echo of source code; joined to
+        // other lines it would no longer look like one.
         let is_refused = WordingTable::get().may_match(text);
         if is_refused || beginning.rank != rank && rank.is_some() {
             return false;
@@ -196,7 +192,6 @@ impl MessageAssembler {
         true
     }
 
-    /// The messages in a line by itself.
     fn read_alone(&self, text: &CompactLine, number: u64) -> Vec<OomReading> {
         let earlier = StreamContext {
             gpu_ran_out: self.device_ran_out,
@@ -207,13 +202,13 @@ impl MessageAssembler {
         WordingTable::get().read(text, earlier)
     }
 
-    /// Joins `text` to the unfinished message that it goes on from, if it does; lets those end
-    /// that cannot go on any more.
+    /// Joins `text` to the unfinished message that it continues, if any; ends those that cannot
+    /// continue any more.
     fn join(&mut self, rank: Option<Rank>, text: &CompactLine, sink: &mut dyn MessageSink) -> bool {
         if self.unfinished.is_empty() {
             return false;
         }
-        // Nothing but a prefix: a blank line of the message's own.
+        // Only a prefix: an empty line within the message.
         let blank = self
             .unfinished
             .iter()
@@ -278,8 +273,8 @@ impl MessageAssembler {
             ..found.report
         };
         let is_notice = report.outcome == OomOutcome::Caught;
-        // Inductor's autotuning logs `Runtime error during autotuning:`, the error on the next line,
-        // and goes on with another choice.
+        // Inductor's autotuning logs `Runtime error during autotuning:`, then the error, and tries
+        // another choice.
         let is_trial = text.previous.ends_with("duringautotuning:");
         if is_trial || PHRASES.aftermath.handled.is_in(&text.compact) {
             report.outcome = OomOutcome::Caught;

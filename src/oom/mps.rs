@@ -1,14 +1,13 @@
-//! PyTorch on Apple's GPUs.
+//! Messages of PyTorch on Apple's GPUs.
 
 use super::compact::{find, size_after};
 use super::kind::OomKind;
 use super::wording::{CompactLine, Continuation, MessageForm, OomReading, form_at, is_prose};
 
-/// MPSAllocator.mm, 1.12 to 2.15. Units are `MB`/`GB` until about 2.7 and `MiB`/`GiB` after,
-/// powers of two both; the watermark's parts vanish when its ratio is 0.
+/// MPSAllocator.mm, 1.12 to 2.15. `MB`/`GB` until about 2.7 are powers of two like `MiB`/`GiB`
+/// since; without a watermark its parts are missing.
 const HEAD: &str = "MPSbackendoutofmemory";
 
-/// The message in `text`.
 pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
     let at = find(&text.compact, HEAD)?;
     let form = form_at(text, at)?;

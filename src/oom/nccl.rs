@@ -1,4 +1,4 @@
-//! NCCL, whose buffers lie outside PyTorch's allocator.
+//! Messages of NCCL, whose buffers are outside PyTorch's allocator.
 
 use super::compact::{find, number_at_start, size_after};
 use super::kind::OomKind;
@@ -11,8 +11,7 @@ const FAILURES: [&str; 2] = ["Cudafailure'outofmemory'", "Cudafailure2'outofmemo
 /// alloc.h: `Failed to CUDA calloc %ld bytes`, `malloc`, `host alloc`, `calloc async`.
 const REFUSED: &str = "FailedtoCUDA";
 
-/// The message in `text`: NCCL's own warnings, or the last error that PyTorch's
-/// `DistBackendError` repeats.
+/// NCCL's own warnings, or the last error that PyTorch's `DistBackendError` repeats.
 pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
     let warning = text.compact.contains("NCCLWARN");
     let failure = FAILURES.iter().find_map(|words| find(&text.compact, words));
@@ -37,7 +36,7 @@ pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
     })
 }
 
-/// `host:pid:tid [3] …`: the device in brackets.
+/// The device in `host:pid:tid [3] …`.
 fn device(compact: &str) -> Option<u32> {
     compact.match_indices('[').find_map(|(at, _)| {
         let thread = compact[..at].trim_end_matches(|c: char| c.is_ascii_digit());
@@ -47,15 +46,15 @@ fn device(compact: &str) -> Option<u32> {
     })
 }
 
-/// Whether the line is a CUDA failure of NCCL with another reason: the refused allocation that it
-/// reports next is then no shortage (`Cuda failure 1 'invalid argument'`).
+/// Whether NCCL reports a CUDA failure with another reason (`Cuda failure 1 'invalid argument'`):
+/// the refused allocation that it reports next is then no OOM.
 pub(super) fn failed_otherwise(text: &CompactLine) -> bool {
     let reason = find(&text.compact, "Cudafailure").map(|at| &text.compact[at..]);
     reason
         .is_some_and(|reason| reason.matches('\'').count() > 1 && !reason.contains("'outofmemory'"))
 }
 
-/// Whether `found` is nothing but a refused allocation, whose reason the line before says.
+/// Whether `found` is only a refused allocation; the line before has the reason.
 pub(super) fn is_refusal(found: &OomReading) -> bool {
     found.report.kind == OomKind::Nccl
         && found.report.requested.is_some()

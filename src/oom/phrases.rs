@@ -1,5 +1,5 @@
-//! What programs print around a message, `phrases.toml`: lists of words, read without white space
-//! as the lines are.
+//! What programs print around a message (`phrases.toml`). White space is removed, as it is from the
+//! lines.
 
 use super::compact::squeeze;
 use regex::Regex;
@@ -20,7 +20,7 @@ pub(super) struct Phrases {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AftermathPhrases {
-    /// As they stand in the raw output.
+    /// Not compact: for the raw output.
     pub(super) find: Vec<String>,
     pub(super) exit_status: PhraseList,
     pub(super) ended_badly: PhraseList,
@@ -47,7 +47,6 @@ pub(super) struct ContinuationPhrases {
     pub(super) tensor: PhraseList,
 }
 
-/// Words, compact.
 #[derive(Debug, Deserialize)]
 #[serde(from = "Vec<String>")]
 pub(super) struct PhraseList(Vec<String>);
@@ -63,18 +62,16 @@ impl PhraseList {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether a compact text has one of them.
     pub(super) fn is_in(&self, compact: &str) -> bool {
         self.iter().any(|words| compact.contains(words))
     }
 
-    /// Whether a compact text begins with one of them.
     pub(super) fn begins(&self, compact: &str) -> bool {
         self.iter().any(|words| compact.starts_with(words))
     }
 }
 
-/// Expressions of which a compact text may have any.
+/// Several expressions in one.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub(super) struct AnyOf(Regex);

@@ -1,17 +1,17 @@
-//! The words that the raw output is searched for: only a line with one of them is read.
+//! The words that the raw output is searched for: only lines with one of them are read.
 
 use super::phrases::PHRASES;
 use super::table::WordingTable;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 
-/// One of these is in every message, and in every line that says what became of the program.
+/// Every message, and every line about the program's end, has one of these.
 pub(super) static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     let pattern: Vec<String> = words().into_iter().map(regex::escape).collect();
     Regex::new(&pattern.join("|")).expect("literals make a valid expression")
 });
 
-/// The fewest that will do: of two words of which one is in the other, the shorter.
+/// As few as possible: a word that contains another is left out.
 pub(super) fn words() -> Vec<&'static str> {
     let rows = WordingTable::get().wordings.iter();
     let mut words: Vec<&str> = rows

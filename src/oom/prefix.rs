@@ -1,21 +1,21 @@
-//! What launchers and loggers put in front of a line, and whose line it is.
+//! Prefixes that launchers and loggers add, and the rank in them.
 
 use crate::units::Rank;
 
-/// How much of a line's start can be prefix: container, actor, date, level, module.
+/// Bytes of a prefix: container, actor, date, level, module.
 const LONGEST_PREFIX: usize = 200;
 
-/// A line's text, or a part of it, and the rank that printed it.
+/// A line, or a part of it, and the rank that printed it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RankedText<'a> {
-    /// The rank, where a prefix says one.
+    /// The rank, if a prefix has it.
     pub(crate) rank: Option<Rank>,
-    /// The text behind the rank's marker.
+    /// Without the rank's marker.
     pub(crate) text: &'a str,
 }
 
-/// `line` in pieces, one for each rank marker in it: under `torchrun --tee` the chunks of two
-/// ranks can be glued without a line end (`94.70it/s][default1]:…`, tried with torch 2.15).
+/// `line` split at rank markers: `torchrun --tee` can glue the output of two ranks without a line
+/// end (`94.70it/s][default1]:…`, seen with torch 2.15).
 pub(crate) fn pieces(line: &str) -> Vec<RankedText<'_>> {
     let mut pieces = Vec::with_capacity(1);
     let mut rank = rank_in_prefix(line);
@@ -27,7 +27,7 @@ pub(crate) fn pieces(line: &str) -> Vec<RankedText<'_>> {
             continue;
         };
         let before = &line[begin..at];
-        // A date or an actor's name in front of the first marker is prefix, not another's text.
+        // A date or an actor's name before the first marker is a prefix, not another rank's text.
         let is_prefix =
             begin == 0 && before.len() <= LONGEST_PREFIX && before.ends_with(char::is_whitespace);
         if !before.is_empty() && !is_prefix {
@@ -44,8 +44,8 @@ pub(crate) fn pieces(line: &str) -> Vec<RankedText<'_>> {
     pieces
 }
 
-/// `[rank3]:` (torch.distributed's excepthook, on every line that is not empty) and
-/// `[default3]:` (torchrun `--tee`; "default" is the role).
+/// `[rank3]:` (torch.distributed's excepthook) and `[default3]:` (torchrun `--tee`; "default" is
+/// the role).
 fn marker(text: &str) -> Option<(Rank, usize)> {
     let digits = text
         .strip_prefix("[rank")
@@ -55,8 +55,8 @@ fn marker(text: &str) -> Option<(Rank, usize)> {
     Some((rank, text.len() - after.len()))
 }
 
-/// Ranks in other people's prefixes: `(VllmWorker rank=1 pid=745)`, `[Rank 3]`, and
-/// `[1,3]<stderr>:` (mpirun `--tag-output`: job, rank).
+/// Ranks in other prefixes: `(VllmWorker rank=1 pid=745)`, `[Rank 3]`, and `[1,3]<stderr>:` (mpirun
+/// `--tag-output`: job, rank).
 fn rank_in_prefix(line: &str) -> Option<Rank> {
     let mut end = line.len().min(LONGEST_PREFIX);
     while !line.is_char_boundary(end) {
@@ -67,7 +67,7 @@ fn rank_in_prefix(line: &str) -> Option<Rank> {
         .iter()
         .find_map(|name| {
             let at = head.find(name)?;
-            // `local_rank=` and `node_rank=` say something else.
+            // Not `local_rank=` and `node_rank=`.
             if head[..at].ends_with(|c: char| c == '_' || c.is_alphanumeric()) {
                 return None;
             }
@@ -86,12 +86,12 @@ fn leading_rank(text: &str) -> Option<(Rank, &str)> {
     Some((Rank(text[..end].parse().ok()?), &text[end..]))
 }
 
-/// `line` without the prefix that it shares with `first`, digits aside: loggers and actors put
-/// theirs in front of every line of a message.
+/// `line` without a prefix that it shares with `first`, digits aside: loggers and actors prefix
+/// every line of a message.
 pub(super) fn behind_shared_prefix<'a>(first: &str, line: &'a str) -> &'a str {
     let alike = |(a, b): &(u8, u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
     let shared = first.bytes().zip(line.bytes()).take_while(alike).count();
-    // A prefix ends with something that no word goes on behind.
+    // The shared part may end within a word, a prefix does not.
     let end = line.as_bytes()[..shared]
         .iter()
         .rposition(|byte| matches!(byte, b' ' | b']' | b')' | b'|' | b'>'))

@@ -1,23 +1,22 @@
-//! What one out-of-memory says in text. A figure that the text does not have is `None`.
+//! What an OOM message says; `None` for what it does not say.
 
 use super::kind::OomKind;
 use crate::units::{Bytes, Pid, Rank};
 use serde::{Deserialize, Serialize};
 
-/// An out-of-memory as it was read.
+/// An OOM read from text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OomReport {
-    /// Who ran out of memory.
     pub kind: OomKind,
-    /// Whether it ended the program, as far as the text shows.
+    /// Whether it ended the program, as far as the text tells.
     pub outcome: OomOutcome,
-    /// The line's number in the stream, from 1.
+    /// The line's number, from 1.
     pub line: u64,
-    /// The rank that printed it, where a prefix says one.
+    /// The rank, if a prefix has it.
     pub rank: Option<Rank>,
-    /// CUDA's ordinal, where the text has it.
+    /// CUDA's ordinal.
     pub device: Option<u32>,
-    /// "Tried to allocate": the segment asked of the driver, not the tensor.
+    /// "Tried to allocate": the segment requested from the driver, not the tensor.
     pub requested: Option<Bytes>,
     /// The device's capacity.
     pub total: Option<Bytes>,
@@ -31,9 +30,9 @@ pub struct OomReport {
     pub unallocated: Option<Bytes>,
     /// This process's memory, non-PyTorch included.
     pub process_used: Option<Bytes>,
-    /// A cap set by the program ("allowed").
+    /// A limit set by the program ("allowed").
     pub limit: Option<Bytes>,
-    /// Of the allocated, in private pools (CUDA graphs).
+    /// The part of allocated that is in private pools (CUDA graphs).
     pub private_pools: Option<Bytes>,
     /// Other processes on the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +40,7 @@ pub struct OomReport {
 }
 
 impl OomReport {
-    /// Its figures of memory.
+    /// All its figures.
     pub(super) fn sizes(&self) -> [Option<Bytes>; 9] {
         [
             self.requested,
@@ -57,22 +56,21 @@ impl OomReport {
     }
 }
 
-/// Another process that the text names.
+/// Another process on the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherProcess {
-    /// Its id, as NVML told PyTorch (in a container it may be the run itself).
+    /// As NVML told PyTorch; in a container it may be the training itself.
     pub pid: Pid,
     /// Its memory on the device.
     pub used: Option<Bytes>,
 }
 
-/// Whether an out-of-memory ended the program.
+/// Whether an OOM ended the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OomOutcome {
-    /// It did.
     Fatal,
-    /// The program went on.
+    /// The program continued.
     Caught,
     /// The text does not tell.
     #[default]

@@ -1,24 +1,22 @@
-//! A line as a person reads it: without terminal escapes, HTML entities and the debris of both.
-//!
-//! Works on one line at a time, so nothing here can grow: a control string that is never closed
-//! ends with its line at the latest. Knows nothing of wordings.
+//! Removes terminal escapes, HTML entities and leftovers of both from a line. A control string ends
+//! with its line at the latest.
 
 use memchr::{memchr, memchr2};
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 
-/// The longest control string (OSC, DCS, APC …) that is believed. Titles and hyperlinks are far
-/// shorter; a longer one is text that follows a stray introducer.
+/// Bytes of a control string (OSC, DCS, APC …). Titles and hyperlinks are far shorter; a longer one
+/// is text behind a stray introducer.
 const LONGEST_CONTROL_STRING: usize = 4096;
 
-/// The longest parameter part of a CSI sequence that is believed.
+/// Bytes of a CSI sequence's parameters.
 const LONGEST_PARAMETERS: usize = 64;
 
 /// Appends `raw` to `out` without its escape sequences.
 ///
-/// Moves of the cursor become a space, since consoles draw blanks with them. Of a control string
-/// that is not closed only the introducer is dropped: text is worth more than tidiness.
+/// Cursor movements become a space, since programs draw blanks with them. Of an unclosed control
+/// string only the introducer is removed, so that no text is lost.
 pub(super) fn strip_escapes(raw: &[u8], out: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(at) = memchr(ESC, rest) {
@@ -30,10 +28,10 @@ pub(super) fn strip_escapes(raw: &[u8], out: &mut Vec<u8>) {
         rest = match introducer {
             b'[' => after_csi(after, out),
             b']' | b'P' | b'X' | b'^' | b'_' => after_control_string(after),
-            // Intermediate bytes: one more byte belongs to the sequence (character sets).
+            // An intermediate byte: one more byte follows (character sets).
             b' '..=b'/' => after.get(1..).unwrap_or_default(),
             0x30..=0x7e => after,
-            // Not an escape sequence at all: only the ESC goes.
+            // No escape sequence: only the ESC is removed.
             _ => rest,
         };
     }
@@ -66,8 +64,8 @@ fn after_control_string(rest: &[u8]) -> &[u8] {
     }
 }
 
-/// `line`, already without escapes, as text: entities resolved, colour codes that lost their ESC
-/// byte removed, control characters turned to spaces.
+/// `line`, already without escapes, as text: entities resolved, colour codes without their ESC byte
+/// removed, control characters replaced by spaces.
 pub(super) fn readable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut out = String::with_capacity(text.len());
@@ -84,7 +82,7 @@ pub(super) fn readable(line: &[u8]) -> String {
     out
 }
 
-/// What stands for the debris at the start of `text`, and how long it is.
+/// The replacement for the start of `text`, and the length of what it replaces.
 fn debris(text: &str) -> (&str, usize) {
     const ENTITIES: [(&str, &str); 7] = [
         ("&gt;", ">"),
@@ -95,7 +93,7 @@ fn debris(text: &str) -> (&str, usize) {
         ("&nbsp;", " "),
         ("&amp;", "&"),
     ];
-    // An ESC that was written out: by repr(), JSON, `cat -v`; or lost altogether.
+    // An ESC as printed by repr(), JSON or `cat -v`, or missing.
     const WRITTEN_ESCAPES: [&str; 7] = [
         "\\x1b[", "\\x1B[", "\\u001b[", "\\u001B[", "\\033[", "^[[", "[",
     ];
@@ -117,7 +115,7 @@ fn debris(text: &str) -> (&str, usize) {
     }
 }
 
-/// The length of `36m` or `1;31m` or `m` at the start of `text`.
+/// The length of `36m` or `1;31m` at the start of `text`.
 fn colour_length(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     (text[end..].starts_with('m') && (1..=16).contains(&end)).then_some(end + 1)

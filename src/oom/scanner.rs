@@ -1,5 +1,4 @@
-//! The one scanner: bytes in, out-of-memory reports out. The live output and `oomph explain` use
-//! the same.
+//! The scanner: bytes in, OOM reports out, for live output and for `oomph explain`.
 
 use super::lines::{LineReader, LineSplitter, RawLine};
 use super::messages::{MessageAssembler, MessageSink, OomMessage};
@@ -8,13 +7,11 @@ use super::report::OomReport;
 use super::wording::CompactLine;
 use crate::units::Rank;
 
-/// Finds out-of-memory messages in a byte stream, however it is cut into chunks.
+/// Finds OOM messages in a byte stream, however it is cut into chunks.
 ///
-/// A message is reported when its line has ended, or, where the line stops within the message
-/// and the next may go on with it, with the line that ends it. Memory is bounded: a line, the end
-/// of the one before, a few unfinished messages. Outcomes are as far as the message's own line
-/// says; whether a program went on is only known later, to those who see its exit status, or to
-/// [`explain`](super::explain).
+/// A message is reported when its last line has ended. Memory is bounded: a line, the end of the
+/// one before, a few unfinished messages. The outcome is only what the message's line says; whether
+/// the program continued shows later.
 #[derive(Debug)]
 pub struct Scanner {
     lines: LineSplitter,
@@ -28,7 +25,6 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// A scanner at the start of a stream.
     pub fn new() -> Scanner {
         Scanner {
             lines: LineSplitter::of(&WORDS),
@@ -36,20 +32,17 @@ impl Scanner {
         }
     }
 
-    /// Takes the next bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8], found: &mut dyn FnMut(OomReport)) {
         self.feed_into(bytes, &mut ReportSink(found));
     }
 
-    /// The stream has ended: what has begun is all there is of it.
+    /// The stream has ended: reports unfinished messages too.
     pub fn finish(&mut self, found: &mut dyn FnMut(OomReport)) {
         self.finish_into(&mut ReportSink(found));
     }
 
-    /// The stream is quiet: reports a message that waits for a next line, as it stands.
-    ///
-    /// For a program that prints an unfinished message and then hangs. If the rest comes after
-    /// all, it is no longer joined.
+    /// Reports unfinished messages as they are, for a program that prints a part of a message and
+    /// hangs. If the rest comes after all, it is not joined.
     pub fn pause(&mut self, found: &mut dyn FnMut(OomReport)) {
         self.messages.finish(&mut ReportSink(found));
     }
@@ -66,7 +59,6 @@ impl Scanner {
     }
 }
 
-/// Lines read by the messages on behalf of a sink.
 struct Joined<'a> {
     messages: &'a mut MessageAssembler,
     sink: &'a mut dyn MessageSink,
@@ -82,7 +74,6 @@ impl LineReader for Joined<'_> {
     }
 }
 
-/// The sink of a live stream.
 struct ReportSink<'a>(&'a mut dyn FnMut(OomReport));
 
 impl MessageSink for ReportSink<'_> {

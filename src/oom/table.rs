@@ -1,5 +1,5 @@
 //! The table of wordings, `wordings.toml`, and how a line is read by it. The search of the raw
-//! output, the gate before a line is read, and the tests follow from its rows.
+//! output and the tests follow from its rows.
 
 use super::allocator::{self, AllocatorHeads};
 use super::kind::OomKind;
@@ -12,7 +12,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// One row.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wording {
@@ -39,7 +38,7 @@ pub(super) struct Wording {
     pub(super) example: String,
 }
 
-/// What reads a line that has a row's words.
+/// What reads a line with a row's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WordingReader {
@@ -53,11 +52,11 @@ pub(super) enum WordingReader {
     Tensor,
 }
 
-/// What came earlier in the stream and decides how a line is read.
+/// What was earlier in the stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StreamContext {
     pub(super) gpu_ran_out: bool,
-    /// NCCL's last failure had another reason than memory.
+    /// NCCL's last failure was no OOM.
     pub(super) nccl_failed_otherwise: bool,
 }
 
@@ -112,13 +111,13 @@ impl WordingTable {
         &self.allocator_heads
     }
 
-    /// Whether the line may have one of the wordings: asked before all of them are looked for.
+    /// A quick test before all wordings are tried.
     pub(super) fn may_match(&self, line: &CompactLine) -> bool {
         let gate = self.gate.as_ref().expect("made with the table");
         gate.is_match(&line.compact)
     }
 
-    /// The messages in a line: those of the first row whose words are in it.
+    /// The messages in a line, by the first row whose words it has.
     pub(super) fn read(&self, line: &CompactLine, earlier: StreamContext) -> Vec<OomReading> {
         if !self.may_match(line) {
             return Vec::new();
@@ -147,7 +146,7 @@ impl WordingTable {
 }
 
 impl WordingReader {
-    /// Whether PyTorch's own message says it, beyond doubt.
+    /// Whether it reads PyTorch's own messages, about which there is no doubt.
     fn is_of_an_allocator(self) -> bool {
         matches!(
             self,
@@ -194,7 +193,7 @@ impl Wording {
         })
     }
 
-    /// `None` where the words are not in the line; no reading where the line only speaks of them.
+    /// `None` if the line does not have the words; `Some(None)` if it has them and is no message.
     fn read_template(&self, line: &CompactLine, lower: &str) -> Option<Option<OomReading>> {
         let (text, found) = self
             .text
@@ -213,7 +212,7 @@ impl Wording {
         let mut report = found.figures;
         report.kind = self.kind;
         report.outcome = match self.suspicion {
-            // The launcher's, or the shell's, own word that the process has ended.
+            // A launcher or shell says that the process has ended.
             true => OomOutcome::Fatal,
             false => self.outcome,
         };

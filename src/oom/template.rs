@@ -1,15 +1,14 @@
-//! A wording as its program prints it, with placeholders for what differs each time.
+//! A wording with placeholders for what varies.
 
 use super::compact::{number_at_start, size_at_start, squeeze};
 use super::report::OomReport;
 use memchr::memmem;
 use serde::Deserialize;
 
-/// Places in a line that are tried, so that a line full of a wording's first words is still read
-/// in bounded time.
+/// Places tried in a line, which bounds the time for a line full of a wording's first words.
 const MOST_PLACES: usize = 16;
 
-/// `Failed to allocate request for {requested} on device {device}`; [`super::table`] has the rules.
+/// `Failed to allocate request for {requested} on device {device}`; `wordings.toml` has the rules.
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub(super) struct Template {
@@ -30,7 +29,7 @@ enum TemplatePart {
     Anything,
 }
 
-/// Where a template stands in a line, and the figures that it found there.
+/// A template's place in a line, and the figures in it.
 #[derive(Debug)]
 pub(super) struct TemplateMatch {
     pub(super) start: usize,
@@ -81,7 +80,7 @@ impl Template {
         }
     }
 
-    /// The words that it begins with.
+    /// Its first words.
     pub(super) fn head(&self) -> &str {
         match self.parts.first() {
             Some(TemplatePart::Words(words)) => words,
@@ -89,7 +88,7 @@ impl Template {
         }
     }
 
-    /// An expression that every text with the template matches.
+    /// An expression for a quick test: every text with the template matches it.
     pub(super) fn gate(&self) -> String {
         let begin = if self.at_start { "^" } else { "" };
         let end = if self.at_end && self.parts.len() == 1 {
@@ -109,12 +108,12 @@ impl Template {
         })
     }
 
-    /// Whether it is a line's only words.
+    /// Whether it has to be the whole line.
     pub(super) fn is_whole_line(&self) -> bool {
         self.at_start && self.at_end
     }
 
-    /// Where `compact` has it; `lower` is the same in lower case.
+    /// Its place in `compact`; `lower` is the same in lower case.
     pub(super) fn find(&self, compact: &str, lower: &str) -> Option<TemplateMatch> {
         let text = if self.any_case { lower } else { compact };
         let head = self.head();
@@ -132,7 +131,7 @@ impl Template {
         })
     }
 
-    /// What follows the parts in `text`, which begins with them.
+    /// The rest of `text` behind these parts, if it begins with them.
     fn rest<'t>(
         &self,
         parts: &[TemplatePart],

@@ -1,4 +1,4 @@
-//! TensorFlow's tensors, whose size is their shape times the width of their type.
+//! TensorFlow's message, which has a shape and a type instead of a size.
 
 use super::compact::{find, number_after};
 use super::kind::OomKind;
@@ -26,7 +26,7 @@ pub(super) fn read(text: &CompactLine) -> Option<OomReading> {
     Some(found)
 }
 
-/// The tensor's size: its shape times its type's.
+/// The shape times the size of the type.
 fn tensor_bytes(clause: &str) -> Option<Bytes> {
     let (_, shape) = clause.split_once("shape[")?;
     let (shape, after) = shape.split_once(']')?;

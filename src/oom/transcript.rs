@@ -1,7 +1,7 @@
-//! A whole text, whose end is known: the scanner's reports with their outcomes.
+//! Reads a whole text, whose end is known: the scanner's reports with their outcomes.
 //!
-//! The words alone never prove that a program died of them; many catch the error and go on. What
-//! comes after tells: an exit status, progress, or nothing at all behind the traceback.
+//! A message does not prove that the program died of it: many catch the error and continue. What
+//! follows tells: an exit status, progress, or nothing after the traceback.
 
 use super::aftermath::{self, ProgressCounter, SurvivalSign};
 use super::kind::OomKind;
@@ -11,13 +11,13 @@ use super::scanner::Scanner;
 use super::wording::{CompactLine, MessageForm};
 use crate::units::Rank;
 
-/// Reports kept of one text. A log with more is a program that catches them by the thousand.
+/// Reports kept; a program with more catches them.
 const MOST_REPORTS: usize = 1_000;
 
-/// How far behind its message a program's word that it goes on may stand.
+/// Lines between a message and the program's words that it continues, at most.
 const HANDLED_WITHIN_LINES: u64 = 20;
 
-/// A text that is read to its end; memory is bounded as the scanner's is.
+/// A text that is read to its end, in bounded memory.
 #[derive(Debug, Default)]
 pub struct Transcript {
     scanner: Scanner,
@@ -25,58 +25,55 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// A text of which nothing is read yet.
     pub fn new() -> Transcript {
         Transcript::default()
     }
 
-    /// Takes the next bytes of the text.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.scanner.feed_into(bytes, &mut self.aftermath);
     }
 
-    /// The text has ended: its out-of-memories in the order of their lines.
+    /// The text has ended: its OOMs in order.
     pub fn finish(mut self) -> Vec<OomReport> {
         self.scanner.finish_into(&mut self.aftermath);
         self.aftermath.settle()
     }
 }
 
-/// The out-of-memories of `text`, each with its outcome as far as the text shows it.
+/// The OOMs of `text` with their outcomes, as far as the text tells.
 pub fn read(text: &[u8]) -> Vec<OomReport> {
     let mut transcript = Transcript::new();
     transcript.feed(text);
     transcript.finish()
 }
 
-/// How many lines after a message are all looked at. By then a program that went on has shown it;
-/// of what comes later only the words of an exit matter, which the scanner looks for anyway.
+/// Lines after a message that are all read. A program that continues shows it by then; later only
+/// words about its exit matter, which the scanner searches for anyway.
 const NEAR_LINES: u64 = 20_000;
 
-/// What the lines after each message have said so far.
+/// What the lines after each message tell.
 #[derive(Debug, Default)]
 struct OutcomeTracker {
     /// Lines since the last message.
     lines: u64,
     cases: Vec<TrackedOom>,
-    /// Counters seen since the first message, by rank of the line and word.
+    /// Counters since the first message, by rank and word.
     counters: Vec<(Option<Rank>, ProgressCounter)>,
 }
 
-/// One message and what followed.
 #[derive(Debug)]
 struct TrackedOom {
     report: OomReport,
     is_notice: bool,
-    /// The last line of a traceback.
+    /// It is the last line of a traceback.
     is_uncaught_form: bool,
-    /// A logger printed it as a warning or less.
+    /// It was logged as a warning or less.
     is_warning: bool,
-    /// Counters that rose.
+    /// How often a counter rose after it.
     rises: u32,
     /// An exit status other than 0 was reported.
     ended_badly: bool,
-    /// Another error came later, which may be what the program died of.
+    /// Another error followed, of which the program may have died.
     other_exception: bool,
     /// The next exception is a consequence.
     chained: bool,
@@ -105,7 +102,7 @@ impl MessageSink for OutcomeTracker {
         self.count(rank, before);
         self.cases.push(TrackedOom {
             is_uncaught_form: is_exception && message.after_traceback,
-            // NCCL has no other level for what it dies of.
+            // NCCL logs fatal errors as warnings.
             is_warning: !is_exception && message.report.kind != OomKind::Nccl && is_warning(before),
             is_notice: message.is_notice,
             report: message.report,
@@ -137,7 +134,7 @@ impl MessageSink for OutcomeTracker {
 }
 
 impl OutcomeTracker {
-    /// Notes a counter in `text`, and who of its rank has seen it rise.
+    /// Takes a counter in `text`; if it rose, the OOMs of its rank were survived.
     fn count(&mut self, rank: Option<Rank>, text: &str) {
         let Some(counter) = aftermath::counter(text) else {
             return;
@@ -196,7 +193,7 @@ impl TrackedOom {
     }
 
     fn settle(self) -> OomReport {
-        // A bar is drawn once more when a program dies; twice higher is progress.
+        // A bar is drawn once more when a program dies.
         let went_on = self.rises >= if self.is_uncaught_form { 2 } else { 1 };
         let outcome = match self.report.outcome {
             known @ (OomOutcome::Fatal | OomOutcome::Caught) => known,
@@ -207,7 +204,7 @@ impl TrackedOom {
             {
                 OomOutcome::Fatal
             }
-            // Somebody caught it in order to log it, and thought it no more than a warning.
+            // It was caught and logged as a warning.
             OomOutcome::Unknown if self.is_warning => OomOutcome::Caught,
             OomOutcome::Unknown => OomOutcome::Unknown,
         };
@@ -218,7 +215,7 @@ impl TrackedOom {
     }
 }
 
-/// What stands in the message's line before and after its words.
+/// What precedes and follows the message in its line.
 fn around(text: &str) -> (&str, &str) {
     let words = ["out of memory", "Tried to allocate", "Requested"];
     let start = words.iter().filter_map(|word| text.find(word)).min();

@@ -1,19 +1,18 @@
-//! What every family of wordings shares: the text it is shown, what it answers, and where in a
-//! line a message may stand.
+//! What the readers of messages share: the line, the result, and how a message stands in its line.
 
 use super::compact::squeeze;
 use super::kind::OomKind;
 use super::phrases::PHRASES;
 use super::report::OomReport;
 
-/// One line (or a wrapped message's lines together), ready to be read.
+/// A line, or a wrapped message's joined lines.
 #[derive(Debug)]
 pub(super) struct CompactLine {
-    /// As a person reads it.
+    /// With white space.
     pub(super) plain: String,
-    /// Without white space: wordings are looked for here.
+    /// Without white space; wordings are searched here.
     pub(super) compact: String,
-    /// The end of the line before, compact: a call or a word that the line goes on from.
+    /// The end of the line before, compact.
     pub(super) previous: String,
 }
 
@@ -26,23 +25,23 @@ impl CompactLine {
         }
     }
 
-    /// Whether `words`, written with spaces, are in it.
+    /// Whether it has `words`, written with spaces.
     pub(super) fn has(&self, words: &str) -> bool {
         self.compact.contains(&squeeze(words))
     }
 
-    /// Whether one of `words` is in it: asked before the many wordings of a family are.
+    /// Whether it has one of `words`, which are compact.
     pub(super) fn has_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.compact.contains(word))
     }
 }
 
-/// A message that was read.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OomReading {
     pub(super) report: OomReport,
     pub(super) form: MessageForm,
-    /// Whether more of it may follow on the next lines.
+    /// How it may continue on the next lines.
     pub(super) more: Option<Continuation>,
 }
 
@@ -59,18 +58,18 @@ impl OomReading {
     }
 }
 
-/// How a message stands in its line.
+/// The form of a message in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageForm {
     /// `Class: message`, the last line of a traceback.
     Exception,
     /// `Class('message')`.
     Quoted,
-    /// The message somewhere in a line.
+    /// Anywhere in a line.
     Logged,
 }
 
-/// What the next lines of an unfinished message look like.
+/// What the next lines of an unfinished message have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Continuation {
     /// Clauses of a caching allocator's message.
@@ -98,8 +97,8 @@ impl Continuation {
     }
 }
 
-/// How the message that begins at `at` (in compact text) stands in its line; `None` where the
-/// line is not the message but speaks of it: the echo of a source line, a comment.
+/// The form of the message at `at` in the compact text; `None` if it is an echo of source code or a
+/// comment.
 pub(super) fn form_at(text: &CompactLine, at: usize) -> Option<MessageForm> {
     let before = &text.compact[..at];
     let open = before.trim_end_matches(['"', '\'', '`', '*', '\\']);
@@ -107,7 +106,7 @@ pub(super) fn form_at(text: &CompactLine, at: usize) -> Option<MessageForm> {
     if before.starts_with('#') && !before.starts_with("##") {
         return None;
     }
-    // Bytes and raw or formatted strings of a source line: f"CUDA out of memory…".
+    // String literals in source code: f"CUDA out of memory…".
     if quoted
         && let Some(call) = open.strip_suffix(['f', 'r', 'b'])
         && call.ends_with('(')
@@ -118,8 +117,8 @@ pub(super) fn form_at(text: &CompactLine, at: usize) -> Option<MessageForm> {
         return form_of_argument(call, quoted);
     }
     if quoted {
-        // The first line of a call's argument in a traceback of Python 3.13, which shows all
-        // lines of a statement; or the test for the message in the program's own source.
+        // A call's argument on a line of its own, as tracebacks of Python 3.13 show it, or a test
+        // for the message in source code.
         let argument = open.is_empty() && text.previous.ends_with('(');
         let asked_for = ["match=", "regex=", "if", "assert", "=="]
             .iter()
@@ -136,7 +135,7 @@ pub(super) fn form_at(text: &CompactLine, at: usize) -> Option<MessageForm> {
     })
 }
 
-/// `call("message")` is a repr where `call` is an exception's class, and source where it is not.
+/// `call("message")` is a repr if `call` is an exception's class, and else source code.
 fn form_of_argument(call: &str, quoted: bool) -> Option<MessageForm> {
     let name_from = call
         .rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')
@@ -155,7 +154,7 @@ fn form_of_argument(call: &str, quoted: bool) -> Option<MessageForm> {
     }
 }
 
-/// `error = RuntimeError("…")`: an assignment of a bare name, not a logger's `err=`.
+/// `error = RuntimeError("…")`, but not a logger's `err=`.
 fn name_is_source(before: &str) -> bool {
     let name = before.trim_end_matches('=');
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -167,9 +166,8 @@ fn ends_with_class(text: &str) -> bool {
         .any(|suffix| text.ends_with(suffix))
 }
 
-/// Whether the line tells people about such messages rather than being one.
-///
-/// Asked only of messages without figures of the device: nobody writes those in prose.
+/// Whether the line is prose about such messages. Only for messages without figures of the device,
+/// which nobody writes in prose.
 pub(super) fn is_prose(text: &CompactLine, at: usize, end: usize) -> bool {
     let before = text.compact[..at].to_lowercase();
     let after = text.compact[end..].trim_start_matches(['"', '\'', '`', ')', '*']);

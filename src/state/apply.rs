@@ -1,7 +1,7 @@
-//! The fold itself: one event into the state.
+//! Folds one event into the state.
 //!
-//! An event is taken as it was stamped, whatever the order of arrival: what comes late of an
-//! earlier run's process goes to that run. Nothing here grows without bound.
+//! Events count at their time stamp, whenever they arrive: a late one of an earlier run goes to
+//! that run. Nothing grows without bound.
 
 mod device;
 mod oom;
@@ -16,7 +16,7 @@ use super::bounded::push_bounded;
 use crate::event::{Dropped, Event, Level, Note, What};
 use crate::units::Moment;
 
-/// Lines kept for the list of events.
+/// Notes kept.
 const NOTES: usize = 200;
 
 impl State {

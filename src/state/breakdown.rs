@@ -1,35 +1,32 @@
-//! What a device's memory is made of: NVML's view and the probes' joined, and what neither knows
-//! left unknown.
+//! The breakdown of a device's memory from NVML and the probes. What neither knows is left unknown.
 
 use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, Run, State};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::measured::NON_TORCH_WITH_NCCL;
 use crate::units::{Bytes, Moment, Pid};
 
-/// The use of a device that NVML gives to no process, up to which it counts as overhead of the
-/// processes it does list.
+/// Device use without a process, up to which it counts as overhead of the listed processes.
 const OVERHEAD: Bytes = Bytes::mib(256);
 
-/// Room on a device, and whether the figure is one or only a bound.
+/// Free memory of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headroom {
-    /// What is left for the training to reserve.
+    /// What the training can still reserve.
     pub bytes: Bytes,
-    /// Whether it may be less: without NVML nobody says what lies outside PyTorch's allocator.
+    /// Whether it may be less: without NVML, memory outside PyTorch's allocator is unknown.
     pub is_upper_bound: bool,
 }
 
-/// Whose memory NVML's figures are.
+/// NVML's figures by owner.
 struct MemoryOwners {
-    /// The training's, PyTorch's included; `None` also where no process of it is known.
+    /// The training's, with PyTorch's; `None` also if no process of it is known.
     ours: Option<Bytes>,
     others: Option<Bytes>,
 }
 
 impl Breakdown {
-    /// PyTorch's parts: what optimizers hold is named, the rest of what is allocated is activations,
-    /// buffers, batches. Parts were read at different instants (gradients come and go), so that
-    /// together they may say more than is allocated: then the surest are believed first.
+    /// PyTorch's parts. Activations are the rest of what is allocated. The parts are measured at
+    /// different times and may add up to more than is allocated: the most certain come first then.
     fn of_allocator(structures: &[&Structure], allocated: Bytes, reserved: Bytes) -> Breakdown {
         let mut parts = Breakdown {
             cached: Some(reserved - allocated),
@@ -52,7 +49,7 @@ impl Breakdown {
 }
 
 impl DeviceState {
-    /// What the device's memory is made of, as of the latest readings.
+    /// The breakdown by the latest readings.
     pub fn breakdown(&self, state: &State) -> Breakdown {
         let mut parts = Breakdown::default();
         let ranks = self.ranks(state);
@@ -61,15 +58,14 @@ impl DeviceState {
             parts = Breakdown::of_allocator(&self.structures(&ranks), allocated, reserved);
         }
         let known = reserved.unwrap_or(Bytes::ZERO);
-        // Where NVML says nothing nobody says what lies outside PyTorch's allocator, and so what is
-        // free is not known.
+        // Without NVML, memory outside PyTorch's allocator is unknown, and so is free memory.
         if let Some((at, reading)) = self.fresh(state) {
             let owners = self.owners(state, &ranks, reading);
             let used_otherwise = match (owners.ours, owners.others) {
                 (Some(ours), Some(others)) => {
-                    // NVML and the probes read at different instants, and what is reserved may have
-                    // grown by most of the card between them: the parts never hold more than it.
-                    // Before the first sample nobody said what was reserved: then the first one.
+                    // NVML and the probes measure at different times, and reserved memory may grow
+                    // quickly: the parts are limited to the capacity. Before the first sample its
+                    // value is used.
                     let before = self.reserved.value_at(at).unwrap_or(known);
                     let rest = self.capacity.map(|capacity| capacity - known);
                     let within = |bytes: Bytes, room: Option<Bytes>| {
@@ -95,8 +91,8 @@ impl DeviceState {
         parts
     }
 
-    /// What filled the device when memory ran out on it, from the observer's record: exact, at the
-    /// moment. `None` without a record, and for an out-of-memory of another device.
+    /// The breakdown at an OOM, exact, from the probe's record. `None` without a record, or for
+    /// another device.
     pub fn breakdown_at(&self, oom: &OomIncident) -> Option<Breakdown> {
         let record = oom.record.as_ref()?;
         if oom.device.as_ref() != Some(&self.uuid) {
@@ -108,7 +104,7 @@ impl DeviceState {
         parts.free = Some(record.free);
         let capacity = oom.capacity().or(self.capacity);
         let nvml_at_oom = oom.nvml_at_oom.as_ref();
-        // What nobody else holds is this process's own, outside PyTorch.
+        // The rest is this process's memory outside PyTorch.
         let others = nvml_at_oom.and_then(|nvml_at_oom| nvml_at_oom.others.as_ref());
         let others = others.and_then(|others| others.iter().map(|other| other.used).sum());
         if let (Some(capacity), Some(others)) = (capacity, others) {
@@ -120,8 +116,8 @@ impl DeviceState {
         Some(parts)
     }
 
-    /// How much more the training could reserve on this device: up to its capacity, or to the cap
-    /// that the program set.
+    /// How much more the training can reserve: up to the capacity, or to the limit that the program
+    /// set.
     pub fn headroom(&self, state: &State) -> Option<Headroom> {
         let reserved = self.reserved.current().unwrap_or(Bytes::ZERO);
         let under_limit = self.limit.map(|limit| limit - reserved);
@@ -135,7 +131,7 @@ impl DeviceState {
         })
     }
 
-    /// The latest reading, while NVML answers and the device is there.
+    /// The latest reading, while NVML answers and the device is not lost.
     pub fn fresh(&self, state: &State) -> Option<(Moment, &DeviceReading)> {
         let answers = match &state.nvml {
             None | Some(NvmlState::Live { .. }) => true,
@@ -145,21 +141,20 @@ impl DeviceState {
         (answers && reading.lost.is_none()).then_some((*at, reading))
     }
 
-    /// The processes on the device that are not the current run's, as far as that is certain;
-    /// `None` where NVML's list cannot be told apart.
+    /// The processes on the device that are not the current run's; `None` if that is not certain.
     pub fn other_processes<'a>(&'a self, state: &'a State) -> Option<Vec<&'a DeviceProcess>> {
         let (_, reading) = self.fresh(state)?;
         self.others_on(state, &self.ranks(state), reading)
     }
 
-    /// What the training's processes hold together by the latest reading, and when it was taken.
+    /// The training's memory by the latest reading, and the time of the reading.
     pub(super) fn ours_now(&self, state: &State) -> Option<(Moment, Bytes)> {
         let (at, reading) = self.fresh(state)?;
         let owners = self.owners(state, &self.ranks(state), reading);
         Some((at, owners.ours?))
     }
 
-    /// What NVML says of this device besides the process that ran out of memory on it.
+    /// What NVML says about the device and the other processes on it at an OOM.
     pub(super) fn nvml_at_oom(&self, state: &State, pid: Option<Pid>) -> Option<NvmlAtOom> {
         let (at, reading) = self.fresh(state)?;
         let ranks = self.ranks(state);
@@ -171,7 +166,7 @@ impl DeviceState {
         let others = self
             .others_on(state, &ranks, reading)
             .map(|others| others.into_iter().cloned().collect::<Vec<_>>());
-        // Several ranks on one device are each other's neighbours.
+        // Other ranks on the device count as others.
         let others = others.and_then(|mut others| {
             let siblings = ranks.iter().map(|rank| rank.hello.pid);
             if !alone {
@@ -189,7 +184,7 @@ impl DeviceState {
         })
     }
 
-    /// The current run's live processes with something to say of this device.
+    /// The current run's live processes with a sample of this device.
     fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
         let alive = state.run().into_iter().flat_map(Run::alive);
         alive
@@ -197,7 +192,7 @@ impl DeviceState {
             .collect()
     }
 
-    /// What the processes' optimizers hold together, where any is known.
+    /// The structures of these processes on this device.
     fn structures<'a>(&self, ranks: &[&'a RankState]) -> Vec<&'a Structure> {
         ranks
             .iter()
@@ -219,7 +214,7 @@ impl DeviceState {
         let Some(others) = self.others_on(state, ranks, reading) else {
             return unknown;
         };
-        // A process whose bytes NVML does not say leaves both sides open.
+        // If NVML does not know the memory of a process, neither sum is known.
         let bytes_of = |of_others: bool| -> Option<Bytes> {
             processes
                 .iter()
@@ -237,7 +232,7 @@ impl DeviceState {
                 others: Some(theirs),
             }
         } else {
-            // Somebody holds it, and NVML lists all of ours.
+            // NVML lists all of our processes, so the rest belongs to others.
             MemoryOwners {
                 ours: (!ranks.is_empty()).then_some(ours),
                 others: Some(theirs + unlisted),
@@ -245,7 +240,7 @@ impl DeviceState {
         }
     }
 
-    /// The listed processes that are not ours; `None` where that cannot be told.
+    /// The listed processes that are not ours; `None` if that cannot be told.
     fn others_on<'a>(
         &self,
         state: &State,
@@ -262,8 +257,8 @@ impl DeviceState {
             return Some(others);
         }
         if ranks.is_empty() {
-            // Without a probe a process of the tree cannot be told from another's, but one that
-            // was there before the run can; and after the run all are others'.
+            // Without a probe only processes from before the run are certainly others'; after the
+            // run all are.
             let before_or_after = |process: &&&DeviceProcess| match run {
                 Some(run) if run.ended.is_none() => self
                     .first_seen
@@ -278,8 +273,8 @@ impl DeviceState {
         if ranks.iter().all(listed) {
             return Some(others);
         }
-        // In a container NVML may say the host's ids. We are certainly on the device; where it
-        // lists as many processes as we have there, and their sizes allow it, they are ours.
+        // In a container NVML may report the host's ids. If it lists as many processes as we have
+        // on the device, and their sizes are plausible, they are ours.
         let reserved: Bytes = ranks
             .iter()
             .filter_map(|rank| rank.usage_on(&self.uuid))

@@ -1,38 +1,35 @@
-//! One device: NVML's view and the sum of what the probes hold on it.
+//! A device: NVML's readings and the sums of the probes' samples.
 
 use super::non_torch::NonTorch;
 use super::{Series, State};
 use crate::event::{DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
-/// One device.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceState {
     pub uuid: Uuid,
     pub name: String,
-    /// NVML's index, or CUDA's ordinal where NVML does not know the device.
+    /// NVML's index, or CUDA's ordinal if NVML does not list the device.
     pub index: u32,
-    /// The memory that processes can have: NVML's total less what the driver keeps, or what CUDA
-    /// says where there is no NVML.
+    /// The memory for processes: NVML's total less the driver's, or CUDA's total without NVML.
     pub capacity: Option<Bytes>,
-    /// A cap that the program set, if one.
+    /// A limit that the program set.
     pub limit: Option<Bytes>,
-    /// The processes of NVML's latest reading, and when each was first seen on the device.
+    /// The processes of the latest reading, and when each was first seen.
     pub first_seen: Vec<(Pid, Moment)>,
-    /// What the training holds outside PyTorch, by NVML's readings and the probes' samples.
+    /// The training's memory outside PyTorch.
     pub(super) non_torch: NonTorch,
     /// NVML's latest reading.
     pub reading: Option<(Moment, DeviceReading)>,
-    /// Used on the device, as NVML says it, over the session.
+    /// Device use by NVML.
     pub used: Series,
-    /// Allocated by the training's processes on this device together, over the session.
+    /// Allocated by all the training's processes.
     pub allocated: Series,
-    /// Reserved by them together.
+    /// Reserved by all of them.
     pub reserved: Series,
 }
 
 impl DeviceState {
-    /// A device of which only this is known.
     pub(super) fn of(uuid: Uuid, name: &str, index: u32) -> DeviceState {
         DeviceState {
             uuid,
@@ -42,8 +39,7 @@ impl DeviceState {
         }
     }
 
-    /// What is wrong with the device, if anything is: NVML says that it is lost, or answered for it
-    /// before and does not any more.
+    /// What is wrong with the device: it is lost, or NVML does not answer any more.
     pub fn fault(&self, state: &State) -> Option<String> {
         let (_, reading) = self.reading.as_ref()?;
         match (&reading.lost, &state.nvml) {
@@ -54,20 +50,19 @@ impl DeviceState {
     }
 }
 
-/// What a device's memory is made of right now. The parts add up to `capacity` where it and all
-/// of them are known; a part that is not known is `None` and drawn as unknown.
+/// The breakdown of a device's memory; unknown parts are `None`. All parts add up to the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Breakdown {
-    /// Parameters held by optimizers.
+    /// Known from the optimizers.
     pub parameters: Option<Bytes>,
     pub gradients: Option<Bytes>,
     pub optimizer_state: Option<Bytes>,
-    /// The rest of what is allocated: activations, buffers, batches, whatever has no name. All of
-    /// it, while no optimizer was seen.
+    /// The rest of what is allocated: activations, buffers, batches. Everything, before an
+    /// optimizer was seen.
     pub activations_and_other: Option<Bytes>,
     /// Reserved but unallocated.
     pub cached: Option<Bytes>,
-    /// The training's device memory outside PyTorch: context, libraries, NCCL.
+    /// The training's memory outside PyTorch: context, libraries, NCCL.
     pub non_pytorch: Option<Bytes>,
     pub other_processes: Option<Bytes>,
     pub free: Option<Bytes>,

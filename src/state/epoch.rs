@@ -1,12 +1,12 @@
-//! The epochs of a run, as its output named them: a bounded list of when which began.
+//! The epochs of a run as its output names them.
 
 use crate::units::Moment;
 use std::ops::RangeInclusive;
 
-/// More are more than a wide screen has columns: of them every second is forgotten.
+/// Marks kept, more than a wide screen has columns; beyond that every second one is dropped.
 const MOST: usize = 512;
 
-/// An epoch was named.
+/// The first mention of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochMark {
     pub at: Moment,
@@ -14,17 +14,16 @@ pub struct EpochMark {
     pub number: u64,
 }
 
-/// The epochs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Epochs {
     marks: Vec<EpochMark>,
 }
 
 impl Epochs {
-    /// The output named this one.
+    /// Takes a mention.
     pub(super) fn told(&mut self, at: Moment, number: u64) {
         let place = self.marks.partition_point(|mark| mark.at <= at);
-        // A front that came later may have read it again.
+        // A later front may have read it again.
         if place > 0 && self.marks[place - 1].number == number {
             return;
         }
@@ -36,12 +35,12 @@ impl Epochs {
         }
     }
 
-    /// Those that are known, in order of time.
+    /// In order of time.
     pub fn marks(&self) -> &[EpochMark] {
         &self.marks
     }
 
-    /// Of these the round numbers: every `step`th, or the first that is known behind one.
+    /// Every `step`th epoch, or the first known one after it.
     pub fn every(&self, step: u64) -> impl Iterator<Item = &EpochMark> {
         let step = step.max(1);
         let mut before = None;
@@ -54,13 +53,12 @@ impl Epochs {
         })
     }
 
-    /// The number that was named last.
+    /// The latest epoch.
     pub fn latest(&self) -> Option<u64> {
         self.marks.last().map(|mark| mark.number)
     }
 
-    /// The first and the last epoch of a stretch of time; where some were forgotten between two
-    /// that are known, all that it may have been.
+    /// The epochs in a stretch of time; if marks were dropped there, all that it may have been.
     pub fn between(&self, from: Moment, to: Moment) -> Option<RangeInclusive<u64>> {
         let begun = self.marks.partition_point(|mark| mark.at <= from);
         let ended = self.marks.partition_point(|mark| mark.at < to).max(begun);

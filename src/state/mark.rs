@@ -1,63 +1,59 @@
-//! What each of the latest optimizer steps was like: its baseline, what it reached, how long it took,
-//! and how often the allocator had to try again. The diagnosis compares steps with these.
+//! The latest optimizer steps, for the diagnosis to compare: baseline, peak, end, retries.
 //!
-//! PyTorch's peak is one of the whole run and is never reset, so a step that stays below the run's
-//! maximum shows no peak of its own: of it only the largest sample is known, and that is a lower
-//! bound and is marked as one.
+//! PyTorch's peak is never reset, so the peak of a step is known only if it is a new maximum of the
+//! run. Of other steps only the largest sample is known, which is a lower bound.
 
 use super::bounded::push_bounded;
 use crate::event::Step;
 use crate::units::{Bytes, Moment};
 
-/// One ended step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepMark {
-    /// How many steps had ended with it.
+    /// The number of ended steps, this one included.
     pub count: u64,
     /// When it ended.
     pub at: Moment,
     /// Allocated after it.
     pub baseline: Bytes,
-    /// The most that was allocated in it (and in those before it that were not read singly).
+    /// The most allocated in it (and in earlier steps that were not seen singly).
     pub peak: Bytes,
-    /// Whether `peak` is exact; otherwise more may have been allocated between two samples.
+    /// Whether `peak` is exact, or a lower bound.
     pub is_exact: bool,
-    /// How often cudaMalloc had failed and been tried again, over the run so far.
+    /// Retries of cudaMalloc in the run so far.
     pub retries: u64,
 }
 
-/// The latest steps, and what was seen of the one that goes on.
+/// The latest steps, and what was seen of the current one.
 #[derive(Debug, Clone, Default)]
 pub struct StepMarks {
-    /// The latest ended steps, oldest first; bounded.
+    /// Oldest first; bounded.
     pub ended: Vec<StepMark>,
-    /// The largest sample since the last of them ended.
+    /// The largest sample of the current step.
     seen: Bytes,
-    /// The retries as of the latest sample.
+    /// Retries by the latest sample.
     retries: u64,
     /// PyTorch's peak at the end of the latest step.
     peak: Bytes,
 }
 
-/// StepMarks kept: as many as baselines are.
+/// Steps kept: as many as baselines.
 const KEPT: usize = 512;
 
 impl StepMarks {
-    /// A sample of the device that the process uses most.
+    /// Takes a sample of the device that the process uses most.
     pub(super) fn sampled(&mut self, allocated: Bytes, retries: u64) {
         self.seen = self.seen.max(allocated);
         self.retries = self.retries.max(retries);
     }
 
-    /// A step ended.
     pub(super) fn ended(&mut self, at: Moment, step: &Step) {
         let peak = step.before.peak.max(step.after.peak);
         let seen = self
             .seen
             .max(step.before.allocated)
             .max(step.after.allocated);
-        // A new maximum was reached in this step. One that fell was reset by the program and says
-        // what was reached since.
+        // A new maximum is of this step. A peak that fell was reset by the program, and is the peak
+        // since then.
         let rose = peak > self.peak;
         let was_reset = peak < self.peak;
         let mark = StepMark {
@@ -77,7 +73,7 @@ impl StepMarks {
         push_bounded(&mut self.ended, mark, KEPT);
     }
 
-    /// How often cudaMalloc failed and was tried again, as of the latest sample.
+    /// Retries of cudaMalloc by the latest sample.
     pub fn retries(&self) -> u64 {
         self.retries
     }

@@ -1,55 +1,52 @@
-//! What the training uses of a device outside PyTorch's allocator: the context, libraries, NCCL.
+//! The training's memory outside PyTorch's allocator on a device: context, libraries, NCCL.
 //!
-//! Nobody says it; it is what NVML counts less what the probes say is reserved. But these are read
-//! at different instants, and a training that starts reserves most of a card between two of them.
-//! So a reading counts as exact only if what was reserved before and after it is the same, and what
-//! the exact ones said is kept while it is not: the figure itself hardly moves. It knows neither
-//! devices nor processes.
+//! It is NVML's figure minus reserved memory. Both are measured at different times, and a training
+//! that starts may reserve most of a GPU between them. So a reading counts as exact only if
+//! reserved memory was the same before and after it; otherwise the last exact figures are kept,
+//! since the value hardly changes.
 
 use super::bounded::push_bounded;
 use crate::measured::LARGE_SEGMENT;
 use crate::units::{Bytes, Moment};
 
-/// Exact readings kept, whose median is the estimate: less than a second's at 10 Hz, so that a
-/// library that comes later is soon counted, and one wrong reading is not.
+/// Exact readings kept; their median is the estimate. They are of less than a second, so that a
+/// library loaded later is soon counted, but a single wrong reading is not.
 const EXACT: usize = 7;
 
-/// Bounds kept while no reading was exact.
+/// Bounds kept, for use while there is no exact reading.
 const BOUNDS: usize = 16;
 
-/// By how much the samples around an exact reading may differ: one segment for small tensors or
-/// for middling ones, which is far less than a context.
+/// Samples around an exact reading may differ by one segment, which is far less than a context.
 const STILL: Bytes = LARGE_SEGMENT;
 
-/// What NVML's readings and the probes' samples say together.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NonTorch {
-    /// By the latest exact readings, oldest first.
+    /// Oldest first.
     exact: Vec<Bytes>,
-    /// What it was at most by the latest readings, oldest first.
+    /// Upper bounds, oldest first.
     bounds: Vec<Bytes>,
-    /// The latest reading, until a sample of every process has come after it.
+    /// The latest reading, until every process was sampled after it.
     open: Option<PendingReading>,
 }
 
-/// One reading of NVML's between two samples.
+/// A reading of NVML between two samples.
 #[derive(Debug, Clone, Copy)]
 struct PendingReading {
     at: Moment,
-    /// What the training held by it, PyTorch's part included.
+    /// The training's memory, with PyTorch's.
     ours: Bytes,
-    /// What was reserved by the samples before it.
+    /// Reserved by the samples before it.
     before: Bytes,
 }
 
 impl NonTorch {
-    /// Takes in a reading of what the training's processes hold, and what was reserved before it.
+    /// Takes a reading of the training's memory, and what was reserved before it.
     pub(super) fn read(&mut self, at: Moment, ours: Bytes, before: Bytes) {
         self.open = Some(PendingReading { at, ours, before });
         push_bounded(&mut self.bounds, ours - before, BOUNDS);
     }
 
-    /// Takes in what is reserved, `heard` being the oldest of the processes' latest samples.
+    /// Takes the reserved memory; `heard` is the oldest of the processes' latest samples.
     pub(super) fn sampled(&mut self, heard: Moment, reserved: Bytes) {
         let Some(reading) = self.open.filter(|reading| heard >= reading.at) else {
             return;
@@ -59,12 +56,12 @@ impl NonTorch {
         if most - least <= STILL && reading.ours >= most {
             push_bounded(&mut self.exact, reading.ours - most, EXACT);
         } else if let Some(bound) = self.bounds.last_mut() {
-            // The cache may have been given back before NVML was read.
+            // The cache may have been released before NVML was read.
             *bound = (*bound).max(reading.ours - least);
         }
     }
 
-    /// The best that is known of it; `None` before any reading.
+    /// The best estimate; `None` before any reading.
     pub(super) fn estimate(&self) -> Option<Bytes> {
         let mut exact = self.exact.clone();
         exact.sort_unstable();

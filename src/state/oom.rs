@@ -1,45 +1,43 @@
-//! One out-of-memory: what the probe's observer saw and what was read in the output, joined.
+//! An OOM: the probe's record and the message in the output, joined.
 
 use crate::event::{DeviceProcess, OomRecord};
 use crate::oom::{OomOutcome, OomReport};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 
-/// An out-of-memory with one witness or both.
+/// An OOM from the probe's record, a message, or both.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OomIncident {
-    /// When the first witness spoke.
+    /// The time of the first of the two.
     pub at: Moment,
-    /// What the observer recorded: exact, at the moment.
+    /// The probe's record, with exact figures.
     pub record: Option<OomRecord>,
-    /// What the text said.
+    /// The message.
     pub report: Option<OomReport>,
-    /// The process, where it can be told.
+    /// The process, if known.
     pub pid: Option<Pid>,
-    /// The rank, where either says it.
+    /// The rank, if known.
     pub rank: Option<Rank>,
-    /// The device, where it can be told.
+    /// The device, if known.
     pub device: Option<Uuid>,
-    /// What NVML last said of the device when the first witness spoke.
+    /// NVML's reading at that time.
     pub nvml_at_oom: Option<NvmlAtOom>,
-    /// Whether the program survived it: it went on stepping, or ended well.
+    /// Whether the program survived it: another step followed, or it ended with success.
     pub caught: bool,
 }
 
-/// What NVML said of a device just before it ran out of memory. It is kept with the incident since
-/// afterwards the device looks different: the process has gone.
+/// NVML's last reading before an OOM. It is kept because the process may be gone in the next one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NvmlAtOom {
-    /// When it was read.
     pub at: Moment,
-    /// The process's memory outside PyTorch's allocator, where NVML's figures tell.
+    /// The process's memory outside PyTorch's allocator, if known.
     pub non_pytorch: Option<Bytes>,
-    /// The other processes on the device, further ranks of the same training among them; `None`
-    /// where they cannot be told from the one that ran out of memory.
+    /// The other processes on the device, also ranks of the same training; `None` if they cannot be
+    /// told from the one that ran out of memory.
     pub others: Option<Vec<DeviceProcess>>,
 }
 
 impl OomIncident {
-    /// One of which only a text is known.
+    /// An OOM known only from a message.
     pub fn of_report(at: Moment, report: OomReport) -> OomIncident {
         OomIncident {
             at,
@@ -50,12 +48,12 @@ impl OomIncident {
         }
     }
 
-    /// Whose it is, as far as that is known: by this, incidents of two processes are told apart.
+    /// The process, as far as known, to tell the OOMs of two processes apart.
     pub(super) fn who(&self) -> (Option<Pid>, Option<Rank>) {
         (self.pid, self.rank)
     }
 
-    /// A figure of the observer's record, or else of the text.
+    /// A figure of the record, or else of the message.
     fn figure(
         &self,
         of_record: impl Fn(&OomRecord) -> Option<Bytes>,
@@ -77,7 +75,7 @@ impl OomIncident {
     }
 
     pub fn reserved(&self) -> Option<Bytes> {
-        // Texts since 2.1 say the two parts, those before it the sum.
+        // Messages have the sum before torch 2.1, and the two parts since.
         self.figure(
             |record| Some(record.sample.reserved),
             |text| {
@@ -98,7 +96,7 @@ impl OomIncident {
         )
     }
 
-    /// The device's capacity (never the cap).
+    /// The device's capacity, not the limit.
     pub fn capacity(&self) -> Option<Bytes> {
         self.figure(
             |record| record.limit.is_none().then_some(record.total),
@@ -106,7 +104,7 @@ impl OomIncident {
         )
     }
 
-    /// The cap that the program or the environment set.
+    /// The limit that the program or the environment set.
     pub fn limit(&self) -> Option<Bytes> {
         self.figure(|record| record.limit, |text| text.limit)
     }

@@ -1,4 +1,4 @@
-//! One attempt of a session: a command, the processes it started, and how it ended.
+//! A run: a command, its processes, and how it ended.
 
 use super::{Epochs, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
@@ -6,69 +6,63 @@ use crate::event::{Exit, Patch, PatchOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::time::Duration;
 
-/// Within what time the out-of-memories of several processes are one failure. Ranks wait for each
-/// other in every step, so that those that fail do so within seconds of each other.
+/// OOMs of several processes within this time are one failure. Ranks wait for each other in every
+/// step, so that they fail within seconds.
 const BURST: Duration = Duration::from_secs(30);
 
-/// One run.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     pub number: RunNumber,
-    /// What was started.
     pub command: CommandLine,
-    /// What differs from the run before; empty for the first.
+    /// Changes since the run before.
     pub changes: Vec<Change>,
-    /// The remedies that made the difference, in words.
+    /// The remedies that made the changes, in words.
     pub remedies: Vec<String>,
-    /// The direct child.
+    /// Of the direct child.
     pub pid: Pid,
     pub started: Moment,
     /// When and how it ended.
     pub ended: Option<(Moment, Exit)>,
-    /// Processes of its tree that were alive when it was reaped.
+    /// Processes of its tree that outlived it.
     pub survivors: Vec<Pid>,
-    /// The processes that initialised CUDA, in order of their hello.
+    /// Processes that initialised CUDA, in order of their hello.
     pub ranks: Vec<RankState>,
-    /// Its out-of-memory incidents, each from one witness or both, in order; bounded: of a program
-    /// that catches one after another the first and the latest are kept.
+    /// Its OOMs in order; bounded: the first and the latest.
     pub ooms: Vec<OomIncident>,
-    /// How many there were.
+    /// The number of OOMs, kept or not.
     pub oom_count: u64,
-    /// The epochs that its output named.
     pub epochs: Epochs,
-    /// Whether the user, or a signal from outside, asked it to stop.
+    /// When the user, or a signal, asked it to stop.
     pub stop_requested: Option<Moment>,
-    /// The peak that was predicted for it.
+    /// The predicted peak.
     pub predicted_peak: Option<Bytes>,
 }
 
-/// How a run stands with the patches that its command asks for.
+/// The state of the patches that a command asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patching {
-    /// No process has said anything of them yet.
+    /// No process has reported yet.
     Asked,
-    /// At least one is in force.
+    /// At least one is active.
     Applied,
-    /// They declined, and the run is as it would be without them.
+    /// None is active.
     Declined,
 }
 
-/// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {
     Running,
-    /// It ended with exit code 0.
+    /// With exit code 0.
     Finished,
-    /// It ran out of memory and ended by it.
+    /// Ended by an OOM.
     OutOfMemory,
-    /// It was asked to stop and did.
+    /// Stopped on request.
     Stopped,
-    /// It ended otherwise.
+    /// Ended otherwise.
     Failed(Exit),
 }
 
 impl Run {
-    /// A run of which only this is known.
     pub(super) fn of(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,
@@ -78,7 +72,7 @@ impl Run {
         }
     }
 
-    /// The largest `allocated` that any of its processes reached.
+    /// The largest `allocated` of any process.
     pub fn peak(&self) -> Option<Bytes> {
         self.ranks
             .iter()
@@ -87,7 +81,7 @@ impl Run {
             .max()
     }
 
-    /// What became of the patches that its command asks for; `None` where it asks for none.
+    /// `None` if its command asks for no patches.
     pub fn patching(&self) -> Option<Patching> {
         let asked = Patch::of(&self.command);
         if asked.is_empty() {
@@ -105,7 +99,7 @@ impl Run {
         )
     }
 
-    /// The most optimizer steps that any of its processes ended.
+    /// The most optimizer steps of any process.
     pub fn steps(&self) -> u64 {
         self.ranks
             .iter()
@@ -114,14 +108,14 @@ impl Run {
             .unwrap_or(0)
     }
 
-    /// Its decisive out-of-memory: of several processes that fail together, the one that failed
-    /// first (the rest are collateral); of one that tried again and again, its last.
+    /// The decisive OOM: the first of several processes that fail together, the last of one that
+    /// tried again and again.
     pub fn oom(&self) -> Option<&OomIncident> {
         let uncaught = || self.ooms.iter().rev().filter(|oom| !oom.caught);
         let end = uncaught().next()?.at;
         let mut burst = uncaught().filter(|oom| end.since(oom.at) <= BURST);
-        // What follows without figures (a library that finds no memory while the exception is
-        // handled) is a consequence.
+        // An OOM without figures after it is a consequence: a library without memory while the
+        // exception is handled.
         let last = burst
             .clone()
             .find(|oom| oom.requested().is_some())
@@ -129,7 +123,7 @@ impl Run {
         let mut decisive = last;
         let mut seen = vec![last.who()];
         for earlier in burst.filter(|oom| oom.at <= last.at) {
-            // Who cannot be told apart may be the same process trying again.
+            // It may be the same process trying again.
             if seen.contains(&earlier.who()) || seen.contains(&(None, None)) {
                 continue;
             }
@@ -141,17 +135,16 @@ impl Run {
         Some(decisive)
     }
 
-    /// The processes whose probes are still connected.
+    /// Processes with a connected probe.
     pub fn alive(&self) -> impl Iterator<Item = &RankState> {
         self.ranks.iter().filter(|rank| rank.disconnected.is_none())
     }
 
-    /// Whether this process is known to be of the run.
+    /// Whether a process is known to belong to the run.
     pub fn owns(&self, pid: Pid) -> bool {
         self.pid == pid || self.survivors.contains(&pid) || self.rank_with(pid).is_some()
     }
 
-    /// The process of this run with this id.
     pub fn rank_with(&self, pid: Pid) -> Option<&RankState> {
         self.ranks.iter().find(|rank| rank.hello.pid == pid)
     }
@@ -160,7 +153,7 @@ impl Run {
         self.ranks.iter_mut().find(|rank| rank.hello.pid == pid)
     }
 
-    /// What the rank that ran out of memory is known by.
+    /// The process of an OOM.
     pub fn rank_of(&self, oom: &OomIncident) -> Option<&RankState> {
         match oom.pid {
             Some(pid) => self.rank_with(pid),
@@ -171,7 +164,7 @@ impl Run {
         }
     }
 
-    /// A process ended an optimizer step: what it ran out of memory in before, it has survived.
+    /// A process ended an optimizer step: it has survived its earlier OOMs.
     pub(super) fn survived(&mut self, pid: Pid, at: Moment) {
         for oom in &mut self.ooms {
             if oom.pid == Some(pid) && oom.at < at {
@@ -184,13 +177,12 @@ impl Run {
         self.stop_requested.is_some_and(|stopped| stopped < at)
     }
 
-    /// How it stands.
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
             None => RunOutcome::Running,
             Some((_, exit)) if exit.is_success() => RunOutcome::Finished,
-            // Who stops a training that has run out of memory (its other ranks may hang for
-            // minutes) did not end it.
+            // Stopping a training after an OOM (its other ranks may hang for minutes) did not end
+            // it.
             Some(_) if self.oom().is_some_and(|oom| !self.stopped_before(oom.at)) => {
                 RunOutcome::OutOfMemory
             }

@@ -1,9 +1,8 @@
-//! A quantity over time in bounded memory, with gaps that stay gaps.
+//! A quantity over time in bounded memory, with gaps.
 //!
-//! The newest changes are kept exactly; what is older is kept as buckets (min, max, last) of equal
-//! width, and the width doubles whenever there are too many of them. So an hour is held to the
-//! second, a week to some minutes, and a peak of one sample never vanishes: it is the max of its
-//! bucket. It knows neither what it measures nor who draws it.
+//! The newest changes are kept exactly, older ones as buckets (min, max, last) of equal width,
+//! which doubles whenever there are too many. So an hour is kept to the second, a week to some
+//! minutes, and a peak of one sample is never lost: it is the maximum of its bucket.
 
 mod bucket;
 
@@ -13,23 +12,22 @@ use crate::units::{Bytes, Moment};
 use bucket::{Cell, GAP, ValueChange};
 use std::collections::VecDeque;
 
-/// Changes kept exactly: ten minutes at 10 Hz (more where the value rests: a value that is
-/// repeated takes no place).
+/// Changes kept exactly: at least ten minutes at 10 Hz; a repeated value is no change.
 const EXACT: usize = 6_000;
 
-/// Buckets kept of what is older.
+/// Buckets of older changes.
 const BUCKETS: usize = 2_048;
 
-/// The first width of a bucket, in microseconds: one second.
+/// The first width of a bucket in microseconds: one second.
 const FIRST_WIDTH: u64 = 1_000_000;
 
-/// How much of a quantity is kept.
+/// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Resolution {
-    /// Enough for a chart across a wide screen.
+    /// For a chart on a wide screen.
     #[default]
     Chart,
-    /// Enough for a line within a table: there may be hundreds of them.
+    /// For a sparkline in a table, of which there may be hundreds.
     Spark,
 }
 
@@ -42,7 +40,7 @@ impl Resolution {
         }
     }
 
-    /// Buckets kept of what is older.
+    /// Buckets of older changes.
     fn buckets(self) -> usize {
         match self {
             Resolution::Chart => BUCKETS,
@@ -51,13 +49,12 @@ impl Resolution {
     }
 }
 
-/// A quantity over time.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     resolution: Resolution,
-    /// Older than all of `exact`, one for each slot of `width` that has any change.
+    /// Older than `exact`, one for each slot of `width` with a change.
     cells: VecDeque<Cell>,
-    /// The slots' width in microseconds; zero while there are no cells.
+    /// In microseconds; zero while there are no cells.
     width: u64,
     /// The newest changes.
     exact: VecDeque<ValueChange>,
@@ -68,7 +65,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// An empty one that keeps so much.
     pub fn with(resolution: Resolution) -> Series {
         Series {
             resolution,
@@ -76,7 +72,7 @@ impl Series {
         }
     }
 
-    /// Adds a value. Values come in order of time; an earlier one counts as of the latest instant.
+    /// Adds a value. An earlier one than the latest counts as of the latest moment.
     pub fn push(&mut self, at: Moment, value: Bytes) {
         let value = Bytes(value.0.min(GAP - 1));
         let at = self.not_before_the_last(at);
@@ -88,7 +84,7 @@ impl Series {
         }
     }
 
-    /// Says that nothing is known from here on until the next value.
+    /// Nothing is known until the next value.
     pub fn gap(&mut self, at: Moment) {
         if self.latest.is_some() && !self.in_gap {
             let at = self.not_before_the_last(at);
@@ -97,12 +93,12 @@ impl Series {
         }
     }
 
-    /// The latest value, whether or not a gap has begun since.
+    /// The latest value, even if a gap has begun since.
     pub fn last(&self) -> Option<(Moment, Bytes)> {
         self.latest
     }
 
-    /// The latest value while it still holds: `None` in a gap.
+    /// The latest value; `None` in a gap.
     pub fn current(&self) -> Option<Bytes> {
         self.latest.filter(|_| !self.in_gap).map(|(_, value)| value)
     }
@@ -113,7 +109,7 @@ impl Series {
         cell.or_else(|| self.exact.front().map(|change| change.at))
     }
 
-    /// The value that held at an instant; of an instant long ago, the latest of its bucket.
+    /// The value at a moment; long ago, the last of its bucket.
     pub fn value_at(&self, at: Moment) -> Option<Bytes> {
         match self.exact.partition_point(|change| change.at <= at) {
             0 => {
@@ -127,11 +123,9 @@ impl Series {
         }
     }
 
-    /// The stretch from `from` to `to` in `columns` equal parts; `None` where nothing is known.
-    /// A value holds until the next one, or until a gap.
-    ///
-    /// A column that many values fall into has their min and max; a bucket of old values that is
-    /// wider than a column gives its range to all the columns that it covers.
+    /// The time from `from` to `to` in `columns` equal parts; `None` where nothing is known. A
+    /// value holds until the next one, or until a gap. A bucket wider than a column gives its range
+    /// to all columns that it covers.
     pub fn columns(&self, from: Moment, to: Moment, columns: usize) -> Vec<Option<SeriesBucket>> {
         let mut drawn: Vec<Option<SeriesBucket>> = vec![None; columns];
         if columns == 0 || to <= from {
@@ -144,7 +138,7 @@ impl Series {
         };
         self.stretches(from, to, |begin, end, values| {
             let first = column_of(begin.max(from));
-            // A stretch that ends where a column begins is not seen in that column.
+            // A stretch that ends where a column begins is not in that column.
             let last = column_of(Moment(end.0.saturating_sub(1)).max(begin).max(from));
             for column in &mut drawn[first..=last.min(columns - 1)] {
                 *column = Some(column.map_or(values, |before| before.then(values)));
@@ -153,15 +147,14 @@ impl Series {
         drawn
     }
 
-    /// The largest value that held anywhere from `from` to `to`.
+    /// The largest value from `from` to `to`.
     pub fn max_between(&self, from: Moment, to: Moment) -> Option<Bytes> {
         let mut max: Option<Bytes> = None;
         self.stretches(from, to, |_, _, values| max = max.max(Some(values.max)));
         max
     }
 
-    /// Gives up exactness for resolution: all that is known in at most `buckets` buckets. For what will
-    /// get no more values.
+    /// Keeps everything in at most `buckets` buckets, for a series without further values.
     pub fn thin(&mut self, buckets: usize) {
         for change in std::mem::take(&mut self.exact) {
             self.settle(change, self.resolution.buckets());
@@ -170,14 +163,14 @@ impl Series {
         self.cells.shrink_to_fit();
     }
 
-    /// Each stretch with one bucket that overlaps `from..to`, in order, its ends not cut.
+    /// Calls `each` for all buckets that overlap `from..to`, in order.
     fn stretches(
         &self,
         from: Moment,
         to: Moment,
         mut each: impl FnMut(Moment, Moment, SeriesBucket),
     ) {
-        // The entry before the first one inside still holds at `from`.
+        // The entry before the first one still holds at `from`.
         let cells = self.cells.partition_point(|cell| cell.at < from);
         let exact = self.exact.partition_point(|change| change.at < from);
         let cells = self.cells.range(cells.saturating_sub(1)..).copied();
@@ -212,12 +205,12 @@ impl Series {
         }
     }
 
-    /// Takes a change that is no longer kept exactly into the buckets.
+    /// Moves a change to the buckets.
     fn settle(&mut self, change: ValueChange, limit: usize) {
         self.width = self.width.max(FIRST_WIDTH);
         self.add(Cell::of(change));
         if self.cells.len() > limit {
-            // A quarter of resolution at least, so that widening is rare.
+            // Well below the limit, so that widening is rare.
             self.widen(limit - limit / 4);
         }
     }
@@ -244,7 +237,7 @@ impl Series {
     }
 }
 
-/// Makes room for one more, doubling as any list does, but never for more than it will ever hold.
+/// Grows a list as usual, but never beyond what it will ever hold.
 fn grow<T>(list: &mut VecDeque<T>, most: usize) {
     if list.len() == list.capacity() && list.len() < most {
         let more = list.len().max(16).min(most - list.len());

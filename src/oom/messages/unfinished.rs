@@ -1,4 +1,4 @@
-//! A message that may go on in the next line: its lines so far, and what may join them.
+//! A message that may continue in the next line.
 
 use crate::oom::compact::find;
 use crate::oom::prefix::behind_shared_prefix;
@@ -7,26 +7,25 @@ use crate::oom::wording::{CompactLine, Continuation, OomReading};
 use crate::oom::{allocator, mps, nccl, tensor};
 use crate::units::Rank;
 
-/// Lines that a wrapped message of an allocator can have; narrower than 40 columns nobody wraps.
+/// Lines of an allocator's wrapped message; nobody wraps at less than 40 columns.
 const MOST_LINES: u32 = 24;
 
-/// NCCL's two warnings stand side by side, with a blank or an INFO line between them.
+/// NCCL prints two warnings, with at most an empty or an INFO line between them.
 const MOST_LINES_NCCL: u32 = 6;
 
-/// Lines that any other message can be wrapped to.
+/// Lines of any other message.
 pub(super) const MOST_LINES_OTHER: u32 = 4;
 
-/// Lines of others that may stand between two lines of a message.
+/// Other lines between two lines of a message.
 const MOST_BETWEEN: u32 = 8;
 
-/// Bytes of a message that is being joined.
+/// Bytes of a joined message.
 const LONGEST_JOINED: usize = 8 * 1024;
 
-/// Lines that are read as one.
 #[derive(Debug)]
 pub(super) struct JoinedLines {
     pub rank: Option<Rank>,
-    /// The first one's number.
+    /// Of the first line.
     pub number: u64,
     plain: String,
     previous: String,
@@ -44,7 +43,7 @@ impl JoinedLines {
         }
     }
 
-    /// The line without the prefix that it shares with these.
+    /// The line without a prefix that it shares with these.
     pub(super) fn behind_prefix<'l>(&self, line: &'l CompactLine) -> &'l str {
         behind_shared_prefix(&self.plain, &line.plain)
     }
@@ -65,19 +64,19 @@ impl JoinedLines {
     }
 }
 
-/// A message whose end has not come.
+/// A message that may continue.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     pub lines: JoinedLines,
     pub found: OomReading,
     pub more: Continuation,
-    /// Lines of others since its last one.
+    /// Other lines since its last one.
     pub between: u32,
     pub after_traceback: bool,
 }
 
 impl Unfinished {
-    /// Takes the message's next line; says whether more can come.
+    /// Takes the next line; returns whether more can follow.
     pub(super) fn append(&mut self, text: &CompactLine) -> bool {
         self.lines.append(text);
         let joined = self.lines.joined();
@@ -95,12 +94,12 @@ impl Unfinished {
         self.found.more.is_some() && self.lines.may_grow(most)
     }
 
-    /// Whether its next line may still come behind one more line, of this rank, that is none of it.
+    /// Whether it may still continue after another line, of this rank.
     pub(super) fn waits_behind(&mut self, rank: Option<Rank>) -> bool {
         self.between += 1;
         match self.more {
             Continuation::Allocator => self.lines.rank != rank && self.between <= MOST_BETWEEN,
-            // NCCL prefixes its lines itself; the next one is there or there is none.
+            // NCCL's warnings follow each other.
             Continuation::Nccl | Continuation::Tensor => false,
         }
     }
@@ -110,8 +109,8 @@ fn read_allocator(text: &CompactLine) -> Option<OomReading> {
     allocator::read_any(text, WordingTable::get().allocator_heads())
 }
 
-/// The line, joined to the end of the one before where the message's head itself was wrapped:
-/// `… CUDA out` / `of memory. Tried to allocate …`.
+/// Joins the line to the end of the one before if the message's head was wrapped: `… CUDA out` /
+/// `of memory. Tried to allocate …`.
 pub(super) fn with_wrapped_head(text: CompactLine) -> CompactLine {
     let goes_on =
         find(&text.compact, "Triedtoallocate").is_some_and(|at| at < "CUDAoutofmemory.".len());

@@ -1,4 +1,4 @@
-//! What NVML says of the devices, and the sums of what the probes hold on them.
+//! Readings of NVML, and the sums of what the probes report for a device.
 
 use crate::event::{DeviceReading, NvmlState};
 use crate::state::non_torch::NonTorch;
@@ -20,7 +20,7 @@ impl State {
 
     pub(super) fn device_read(&mut self, at: Moment, reading: &DeviceReading) {
         let device = self.device_or_new(&reading.uuid, &reading.name, reading.index);
-        // A device that is lost may say no name any more.
+        // A lost device may have no name any more.
         if !reading.name.is_empty() {
             device.name = reading.name.clone();
         }
@@ -50,7 +50,7 @@ impl State {
         self.note_non_torch(&reading.uuid);
     }
 
-    /// Keeps what this reading says of the training's memory outside PyTorch: for now a bound.
+    /// Keeps what this reading says about the training's memory outside PyTorch: a bound for now.
     fn note_non_torch(&mut self, uuid: &Uuid) {
         let Some(place) = self.devices.iter().position(|d| &d.uuid == uuid) else {
             return;
@@ -80,14 +80,14 @@ impl State {
         &mut self.devices[place]
     }
 
-    /// Brings a device's `allocated`, `reserved` and cap up to date with what the current run's
-    /// live processes hold on it; where none is left, nothing is known of them from here on.
+    /// Updates a device's `allocated`, `reserved` and limit from the current run's live processes;
+    /// without any, they are unknown from now on.
     pub(super) fn sum_up(&mut self, at: Moment, uuid: &Uuid) {
         let alive = self.runs.last().into_iter().flat_map(Run::alive);
         let mut held = alive.filter_map(|rank| rank.usage_on(uuid)).peekable();
         let known = held.peek().is_some();
         let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
-        // As of this instant all of them have been heard.
+        // The oldest of their latest samples.
         let mut heard = at;
         for holding in held {
             let sample = &holding.sample;

@@ -1,5 +1,5 @@
-//! Out-of-memory: the probe's record and the text of the output are one incident when both come,
-//! whichever comes first.
+//! OOMs: the probe's record and the message in the output are joined to one incident, whichever
+//! comes first.
 
 use crate::event::{OomRecord, Sample};
 use crate::oom::{self, OomReport};
@@ -7,22 +7,22 @@ use crate::state::{NvmlAtOom, OomIncident, Run, State};
 use crate::units::{Bytes, Moment, Pid, Rank, Uuid};
 use std::time::Duration;
 
-/// How far apart two witnesses of one out-of-memory may speak: the exception has to unwind, the
-/// traceback to be printed and, under a launcher, to be passed on.
+/// Time between record and message of one OOM: the exception unwinds, the traceback is printed and
+/// a launcher passes it on.
 const TOGETHER: Duration = Duration::from_secs(10);
 
-/// The same where they agree on what was asked for and on what was allocated, to the last printed
-/// place: a program may save a checkpoint before it lets the exception through.
+/// The same if they agree on requested and allocated memory to the last printed digit: a program
+/// may save a checkpoint before it lets the exception through.
 const TOGETHER_BY_FIGURES: Duration = Duration::from_secs(120);
 
-/// Incidents kept of the beginning of a run, and altogether.
+/// Incidents kept: the first of a run, and in total.
 const FIRST_KEPT: usize = 16;
 const KEPT: usize = 128;
 
 impl State {
     pub(super) fn oom_recorded(&mut self, at: Moment, record: &OomRecord) {
-        // What was allocated at that instant belongs on the chart: the samples around it may all
-        // be of before the step or of after the unwinding.
+        // The chart needs this sample: those around it may be from before the step or after the
+        // unwinding.
         if record.sample.allocated > Bytes::ZERO {
             self.sampled(
                 at,
@@ -37,7 +37,7 @@ impl State {
         let nvml_at_oom = self.nvml_at_oom_of(device.as_ref(), Some(record.pid));
         let of_process = |run: &Run| run.rank_with(record.pid).is_some();
         let place = self.runs.iter().rposition(of_process);
-        // Its hello was missed; the record is too dear to be lost.
+        // If its hello was missed, the record must not be lost.
         let place = place.unwrap_or(self.runs.len().saturating_sub(1));
         let Some(run) = self.runs.get_mut(place) else {
             return;
@@ -98,8 +98,8 @@ impl State {
             run.settle_ooms();
             return;
         }
-        // The same text once more: tracebacks are printed by the program, by its logger and by its
-        // launcher. (Two witnesses of two equal failures have found their records above.)
+        // The same message again, from the program, its logger or its launcher. (Messages of two
+        // equal OOMs have found their records above.)
         let again = run.nearest(at, TOGETHER, |oom| {
             oom.report.as_ref().is_some_and(|known| same(known, report))
         });
@@ -124,7 +124,7 @@ impl State {
         self.device(device?)?.nvml_at_oom(self, pid)
     }
 
-    /// The process and the device that a text speaks of, where that can be told.
+    /// The process and the device of a message, if that can be told.
     fn speaker(&self, at: Moment, report: &OomReport) -> (Option<Pid>, Option<Uuid>) {
         let run = self
             .runs
@@ -147,7 +147,7 @@ impl State {
         let device = match (speaker, ordinal) {
             (Some(rank), Some(ordinal)) => self.device_of(rank.hello.pid, ordinal),
             (Some(rank), None) => rank.device.clone(),
-            // Nobody says how this process counts its devices; with one device there is no doubt.
+            // It is unknown how this process counts its devices, unless there is only one.
             (None, _) => match &self.devices[..] {
                 [only] => Some(only.uuid.clone()),
                 _ => None,
@@ -157,14 +157,14 @@ impl State {
     }
 }
 
-/// The run that was on at an instant.
+/// The run at a moment.
 fn run_at(runs: &mut [Run], at: Moment) -> Option<&mut Run> {
     let place = runs.iter().rposition(|run| run.started <= at).unwrap_or(0);
     runs.get_mut(place)
 }
 
 impl Run {
-    /// The incident nearest in time among those that fit.
+    /// The nearest incident in time among those that fit.
     fn nearest(
         &mut self,
         at: Moment,
@@ -185,8 +185,8 @@ impl Run {
         self.ooms.push(oom);
     }
 
-    /// Puts the incidents in order of time and says which were survived, whatever came first: the
-    /// witness, the step after it, or the end of the run.
+    /// Sorts the incidents and marks those that were survived, in whatever order record, message,
+    /// next step and end of the run arrived.
     fn settle_ooms(&mut self) {
         self.ooms.sort_by_key(|oom| oom.at);
         let well = self.ended.is_some_and(|(_, exit)| exit.is_success());
@@ -208,8 +208,7 @@ fn apart(a: Moment, b: Moment) -> Duration {
     a.since(b).max(b.since(a))
 }
 
-/// Whether a record and a text that came so long apart can be of one out-of-memory: what both say
-/// is alike.
+/// Whether a record and a message so far apart can be of one OOM.
 fn alike(record: &OomRecord, rank: Option<Rank>, report: &OomReport, apart: Duration) -> bool {
     let by_figures = report.requested.is_some() && report.allocated.is_some();
     if apart > TOGETHER && !by_figures {
@@ -218,7 +217,7 @@ fn alike(record: &OomRecord, rank: Option<Rank>, report: &OomReport, apart: Dura
     let outside_the_allocator = !report.kind.spec().probed;
     let ranks_differ = matches!((rank, report.rank), (Some(a), Some(b)) if a != b);
     let devices_differ = report.device.is_some_and(|device| device != record.device);
-    // The text's "allocated" has the free blocks of private pools in it.
+    // The message's "allocated" includes free blocks of private pools.
     let pooled = report.private_pools.is_some();
     !outside_the_allocator
         && !ranks_differ
@@ -227,7 +226,7 @@ fn alike(record: &OomRecord, rank: Option<Rank>, report: &OomReport, apart: Dura
         && (pooled || prints_as(record.sample.allocated, report.allocated))
 }
 
-/// Whether two texts say the same.
+/// Whether two messages say the same.
 fn same(a: &OomReport, b: &OomReport) -> bool {
     let ranks_differ = matches!((a.rank, b.rank), (Some(a), Some(b)) if a != b);
     !ranks_differ
@@ -235,9 +234,8 @@ fn same(a: &OomReport, b: &OomReport) -> bool {
             == (b.kind, b.device, b.requested, b.allocated, b.free)
 }
 
-/// Whether an exact figure can be the one that a text gives, which has two places after the point
-/// of its unit (`format_size` in PyTorch's CUDACachingAllocator.cpp). A figure that the text lacks
-/// is no objection.
+/// Whether an exact figure can be printed like this: with two decimals of its unit (`format_size`
+/// in PyTorch's CUDACachingAllocator.cpp). A missing figure fits.
 fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
     printed.is_none_or(|printed| {
         let unit = match exact.0 {
@@ -246,7 +244,7 @@ fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
             0x10_0001..=0x4000_0000 => 1 << 20,
             0x4000_0001.. => 1 << 30,
         };
-        // Half of the last place, and a little for the way back through a fraction.
+        // Half of the last digit, and a little for rounding.
         exact.0.abs_diff(printed.0) <= unit / 150 + 1
     })
 }

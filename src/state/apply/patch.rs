@@ -1,10 +1,10 @@
-//! What a process can be changed in, and what became of the changes that were chosen.
+//! What can be patched in a process, and what became of the patches.
 
 use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal};
 use crate::state::State;
 use crate::units::Moment;
 
-/// Patches kept of one process: more than there are kinds.
+/// Patches kept of a process: more than there are kinds.
 const KINDS: usize = 16;
 
 impl State {
@@ -14,7 +14,7 @@ impl State {
         }
     }
 
-    /// The step that failed, rehearsed; where it could not be, why.
+    /// Keeps the rehearsed step, or notes why it could not be rehearsed.
     pub(super) fn rehearsed(&mut self, at: Moment, rehearsal: &Rehearsal) {
         let Some(rank) = self.rank_mut(rehearsal.pid) else {
             return;
@@ -26,8 +26,7 @@ impl State {
         }
     }
 
-    /// One patch in one process, said anew whenever it has become another thing. What is new to the
-    /// whole run is worth a line.
+    /// Keeps a patch's latest outcome in a process. An outcome that is new to the run is noted.
     pub(super) fn patched(&mut self, at: Moment, patched: &Patched) {
         let Some(run) = self.run_of_mut(patched.pid) else {
             return;

@@ -1,14 +1,13 @@
-//! Processes of the training: when their probes begin and end, which devices they use.
+//! Processes of the training: their probes' beginning and end, and their devices.
 
 use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Structure};
 use crate::state::{DeviceState, RankState, Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
-/// Processes kept of one run: more ranks than one host has, and room for those that a launcher
-/// starts again and again.
+/// Processes kept of a run: more than a host has ranks, for launchers that restart them.
 const RANKS: usize = 256;
 
-/// Devices kept: more than one host has. NVML lists its own; a hello may list anything.
+/// Devices kept: more than a host has, since a hello may list anything.
 const DEVICES: usize = 256;
 
 impl State {
@@ -16,7 +15,7 @@ impl State {
         let next = self.runs.last().map(|run| run.number.next());
         let known = self.runs.iter().any(|run| run.number == hello.run);
         if !known && next.is_some_and(|next| next != hello.run) {
-            // Of a run that never began: an environment that outlived its session.
+            // Of a run that never started: its environment is from an earlier session.
             return;
         }
         for device in &hello.devices {
@@ -29,7 +28,7 @@ impl State {
         }
         let run = self.run_or_new(at, hello.run);
         match run.rank_mut(hello.pid) {
-            // The same process again: its connection broke and it came back.
+            // The same process has connected again.
             Some(rank) => {
                 rank.hello = hello.clone();
                 rank.disconnected = None;
@@ -54,7 +53,7 @@ impl State {
         let Some(rank) = self.rank_mut(structure.pid) else {
             return;
         };
-        // A process sees only the devices of its hello.
+        // Not a device of its hello.
         if rank.device_with(structure.device).is_none() {
             return;
         }
@@ -83,7 +82,7 @@ impl State {
         }
     }
 
-    /// Nothing more is known of a process from here on.
+    /// From now on nothing is known of a process.
     pub(super) fn rank_ended(&mut self, at: Moment, run: RunNumber, pid: Pid) {
         let Some(rank) = self
             .runs
@@ -102,8 +101,7 @@ impl State {
         }
     }
 
-    /// The latest run in which this process said hello. (A later run's process may have the id
-    /// of one that is long gone.)
+    /// The latest run with this process: ids are reused.
     fn run_of(&self, pid: Pid) -> Option<&Run> {
         self.runs.iter().rfind(|run| run.rank_with(pid).is_some())
     }
@@ -116,15 +114,15 @@ impl State {
         self.run_of_mut(pid)?.rank_mut(pid)
     }
 
-    /// The device with an ordinal of a process.
+    /// The device that a process counts by this ordinal.
     pub(super) fn device_of(&self, pid: Pid, ordinal: u32) -> Option<Uuid> {
         let device = self.run_of(pid)?.rank_with(pid)?.device_with(ordinal)?;
         Some(self.uuid_of(device))
     }
 
-    /// A device's UUID. An old torch does not say it: then it is the only device with that name,
-    /// or else one that has no name but the process's ordinal (and that NVML's are not joined to,
-    /// since `CUDA_VISIBLE_DEVICES` reorders ordinals).
+    /// A device's UUID. Old versions of torch do not tell it: then it is NVML's only device of that
+    /// name, or else a device known only by the ordinal, which is not joined to NVML's because
+    /// `CUDA_VISIBLE_DEVICES` reorders ordinals.
     fn uuid_of(&self, device: &ProbeDevice) -> Uuid {
         if let Some(uuid) = &device.uuid {
             return uuid.clone();

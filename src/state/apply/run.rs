@@ -1,4 +1,4 @@
-//! Beginnings and ends of runs.
+//! Start and end of runs.
 
 use crate::command::{CommandLine, difference};
 use crate::event::{Exited, Started};
@@ -6,8 +6,7 @@ use crate::state::non_torch::NonTorch;
 use crate::state::{Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
-/// Buckets that the series of a past run's processes keep: as many as a wide screen has columns.
-/// (The devices' series go over the whole session and keep all.)
+/// Buckets kept of the series of a past run's processes: as many as a wide screen has columns.
 const PAST: usize = 256;
 
 impl State {
@@ -50,7 +49,7 @@ impl State {
                 oom.caught = true;
             }
         }
-        // A process that outlived the direct child goes on saying what it holds.
+        // Processes that outlived the direct child are still sampled.
         let ended: Vec<Pid> = run
             .ranks
             .iter()
@@ -62,8 +61,8 @@ impl State {
         }
     }
 
-    /// The run with this number; where its beginning was missed (a front that came later, a
-    /// recording that was cut), one of which no more is known than the number.
+    /// The run with this number; a new one if its start was missed (a front that came later, a
+    /// recording that was cut).
     pub(super) fn run_or_new(&mut self, at: Moment, number: RunNumber) -> &mut Run {
         let place = match self.runs.binary_search_by_key(&number, |run| run.number) {
             Ok(place) => place,

@@ -1,4 +1,4 @@
-//! Samples of the allocator: what each process uses on each device, and its peaks.
+//! Samples of the allocator: the usage of each process on each device, and its peaks.
 
 use crate::event::Sample;
 use crate::state::bounded::push_bounded;
@@ -6,12 +6,12 @@ use crate::state::rank::DeviceUsage;
 use crate::state::{RankState, State};
 use crate::units::{Bytes, Moment};
 
-/// Retries kept with their time: a list of events shows no more.
+/// Retries kept with their time.
 const RETRIES: usize = 32;
 
 impl State {
-    /// A sample, and before it the peak that was reached and left since the one before: the
-    /// allocator counts what no sampling at 10 Hz can see, and a peak must not vanish.
+    /// Takes a sample, and before it a peak that was reached since the last one: the allocator
+    /// knows peaks that sampling at 10 Hz misses.
     pub(super) fn sampled(&mut self, at: Moment, sample: &Sample) {
         self.mark_peak_passed(at, sample);
         self.take_sample(at, sample);
@@ -41,7 +41,7 @@ impl State {
         let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
             return;
         };
-        // What the other processes hold on it stays as it was last heard.
+        // The other processes are as in their latest samples.
         if let Some((_, all)) = device.allocated.last() {
             device.allocated.push(between, all - allocated + peak);
         }
@@ -83,7 +83,7 @@ impl State {
         }
         rank.choose_device();
         if rank.disconnected.is_some() {
-            // It came late: the process has ended and holds nothing any more.
+            // A late sample of a process that has ended.
             return;
         }
         if rank.device.as_ref() == Some(&uuid) {
@@ -97,7 +97,7 @@ impl State {
 }
 
 impl RankState {
-    /// Takes in a peak that was seen while the step after the last ended one was going on.
+    /// Takes a peak of the current step.
     pub(super) fn take_peaks(&mut self, peak: Bytes) {
         if peak > self.allocated_peak {
             self.allocated_peak = peak;
@@ -105,7 +105,7 @@ impl RankState {
         }
     }
 
-    /// Keeps when the count of retries grew. Samples of several devices have a count each.
+    /// Keeps when retries happened. Each device has its own count.
     fn take_retries(&mut self, at: Moment, sample: &Sample) {
         let before = self.usages.iter().map(|held| &held.sample);
         let before = before.filter(|held| held.device == sample.device);

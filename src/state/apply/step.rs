@@ -1,14 +1,14 @@
-//! Ends of optimizer steps: peaks and baselines, and how many steps there are a second.
+//! Optimizer steps: peaks, baselines, and steps per second.
 
 use crate::event::Step;
 use crate::state::bounded::push_bounded;
 use crate::state::{RankState, State, StepTrack};
 use crate::units::Moment;
 
-/// Ends of steps kept for the rate.
+/// Steps kept for the rate.
 const RECENT: usize = 33;
 
-/// Baselines kept: enough for a climb of a few thousandths of the card a step to stand out.
+/// Baselines kept: enough to see growth of a few thousandths of the GPU per step.
 const BASELINES: usize = 512;
 
 impl State {
@@ -22,7 +22,7 @@ impl State {
             let reserved = step.before.reserved.max(step.after.reserved);
             rank.reserved_peak = rank.reserved_peak.max(reserved);
             if step.count == 1 {
-                // What was reached before any step had ended was reached in the first.
+                // Peaks before the first step ended belong to it.
                 rank.peak_step.get_or_insert(1);
             }
             rank.steps.ended(at, step);
@@ -32,7 +32,7 @@ impl State {
 }
 
 impl RankState {
-    /// Takes in what `step()` itself reached, which is over.
+    /// Takes the peak of `step()` itself, which has ended.
     fn take_peaks_of(&mut self, step: &Step) {
         let peak = step.after.peak.max(step.after.allocated);
         if peak > self.allocated_peak {

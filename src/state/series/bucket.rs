@@ -1,9 +1,7 @@
-//! What is kept of a stretch of time: its smallest, largest and latest value, and where it ends
-//! with a gap.
+//! What is kept of a stretch of time: minimum, maximum, last value, and a gap at its end.
 
 use crate::units::{Bytes, Moment};
 
-/// What a stretch of time held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesBucket {
     pub min: Bytes,
@@ -20,7 +18,6 @@ impl SeriesBucket {
         }
     }
 
-    /// This stretch and a later one together.
     pub(super) fn then(self, later: SeriesBucket) -> SeriesBucket {
         SeriesBucket {
             min: self.min.min(later.min),
@@ -30,15 +27,15 @@ impl SeriesBucket {
     }
 }
 
-/// One change of the value: to another one, or to nothing known.
+/// A change of the value, or the beginning of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ValueChange {
     pub(super) at: Moment,
-    // `Option<Bytes>` would take 24 bytes of memory a change where 16 do.
+    // With `Option<Bytes>` a change would take 24 bytes instead of 16.
     pub(super) value: u64,
 }
 
-/// A change to nothing known. No device has 2^64 − 1 bytes.
+/// The value of a gap: no device has 2^64 − 1 bytes.
 pub(super) const GAP: u64 = u64::MAX;
 
 impl ValueChange {
@@ -47,15 +44,13 @@ impl ValueChange {
     }
 }
 
-/// The changes of one slot of time, put together.
+/// The changes of one slot of time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cell {
-    /// The first change in it.
     pub(super) at: Moment,
-    /// The values; `None` where all of it is a gap.
+    /// `None` if all of it is a gap.
     pub(super) values: Option<SeriesBucket>,
-    /// When the gap began with which it ends, if it ends with one. A gap that begins and ends
-    /// within one cell is shorter than the cell and is not kept.
+    /// When the gap at its end began, if there is one. A gap within a cell is not kept.
     pub(super) gap: Option<Moment>,
 }
 
