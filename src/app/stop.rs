@@ -3,13 +3,19 @@
 use super::Ending;
 use super::sessions::{choose, explain};
 use crate::event::Exit;
+use crate::session::FoundSession;
 use crate::supervise::{Call, KeeperAnswers, KeeperReport, Rung};
 use anyhow::bail;
+use nix::sys::signal::{Signal, kill};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// Between two looks at how long it has been.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How long the keeper may take for its first word: it waits for nobody, and says at once that the
+/// training was signalled.
+const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// How long the rest of a session may take once its run is over: its recording, its last words.
 const AFTER_THE_RUN: Duration = Duration::from_secs(15);
@@ -28,13 +34,17 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         true => Call::Kill,
         false => Call::Stop,
     };
+    wake(&found);
     let mut answers =
         KeeperAnswers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
     println!("stopping session {}", found.id);
     let began = Instant::now();
     let mut ended: Option<(Instant, Exit)> = None;
+    let mut heard = false;
     loop {
-        match answers.next(LOOK) {
+        let answer = answers.next(LOOK);
+        heard |= matches!(answer, Ok(Some(_)));
+        match answer {
             Ok(Some(KeeperReport::Finished)) => break,
             Ok(Some(KeeperReport::Exited { exit, .. })) => {
                 println!(
@@ -56,7 +66,13 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
                 "the keeper of session {} is gone; check with `oomph ls`",
                 found.id
             ),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // Whoever has stopped it may have done so in between.
+                wake(&found);
+                if !heard && began.elapsed() > FIRST_WORD {
+                    return Err(explain(&found, error));
+                }
+            }
             Err(error) => return Err(explain(&found, error)),
         }
         match ended {
@@ -77,6 +93,18 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
     }
     println!("session {} has ended", found.id);
     Ok(Ending::Code(0))
+}
+
+/// A keeper that is stopped (SIGSTOP) cannot end anything: it is made to go on, and that is said.
+fn wake(found: &FoundSession) {
+    let Some(keeper) = found.stopped_keeper() else {
+        return;
+    };
+    let woken = kill(nix::unistd::Pid::from_raw(keeper.0), Signal::SIGCONT);
+    match woken {
+        Ok(()) => println!("its keeper (pid {keeper}) was stopped; resumed it with SIGCONT"),
+        Err(error) => println!("its keeper (pid {keeper}) is stopped; SIGCONT failed: {error}"),
+    }
 }
 
 fn words(rung: Rung, within: Duration) -> String {

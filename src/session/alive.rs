@@ -90,6 +90,14 @@ impl FoundSession {
     pub fn socket(&self) -> PathBuf {
         self.directory.join(KEEPER_SOCKET)
     }
+
+    /// Its keeper, where that is stopped by a signal.
+    pub fn stopped_keeper(&self) -> Option<Pid> {
+        let file = self.file.as_ref()?;
+        let is_it = file.life(&PidScope::here()) == Life::Alive;
+        let stat = procfs::process::Process::new(file.keeper.0).and_then(|process| process.stat());
+        (is_it && stat.ok()?.state == 'T').then_some(file.keeper)
+    }
 }
 
 impl SessionFile {

@@ -2,7 +2,7 @@
 
 use crate::faults::staging::{OOMPH, Scene};
 use crate::harness::{Key, PATIENCE, processes, wait_until};
-use nix::sys::signal::Signal::{SIGINT, SIGKILL};
+use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGSTOP};
 use oomph::event::Exit;
 
 /// Lines that were meant for a shell, an editor or a colleague.
@@ -96,4 +96,40 @@ fn fault_87_a_front_without_any_source_rests() {
     training.make("go");
     training.file("ended");
     training.marker().wait_gone(PATIENCE);
+}
+
+#[test]
+fn fault_89_a_stopped_keeper_is_resumed_to_end_the_session() {
+    for (words, exit) in [
+        (&["stop"][..], Exit::Signal(15)),
+        (&["stop", "--kill"], Exit::Signal(9)),
+    ] {
+        let scene = Scene::new();
+        let runtime = scene.path("run").display().to_string();
+        let mut training = scene
+            .env("OOMPH_RUNTIME_DIR", runtime.clone())
+            .headless(&["touch:ready", "until:never"])
+            .held_up();
+        training.file("ready");
+        let oomph = |words: &[&str]| {
+            let mut command = std::process::Command::new(OOMPH);
+            command.args(words).env_clear();
+            command.env("HOME", training.place.path());
+            command.env("OOMPH_RUNTIME_DIR", &runtime);
+            command.output().expect("oomph runs")
+        };
+        wait_until("it is listed", PATIENCE, || {
+            oomph(&["ls", "--json"]).stdout.starts_with(b"[\n")
+        });
+        let keeper = training.keeper();
+        processes::signal(keeper, SIGSTOP);
+        wait_until("it is stopped", PATIENCE, || {
+            processes::state(keeper) == Some('T')
+        });
+        let stopped = oomph(words);
+        let said = String::from_utf8_lossy(&stopped.stdout).into_owned();
+        assert!(said.contains("was stopped; resumed it"), "{stopped:?}");
+        assert!(said.contains("has ended"), "{stopped:?}");
+        training.finish(exit);
+    }
 }
