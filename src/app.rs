@@ -16,6 +16,7 @@ mod logs;
 mod plan;
 mod policy;
 mod predict;
+mod print;
 mod replay;
 mod session;
 mod sessions;
@@ -34,6 +35,7 @@ pub use plan::plan;
 pub use policy::auto::{AutoOptions, Measure, Permission};
 pub use policy::fit::FitOptions;
 pub use predict::predict;
+pub use print::complain;
 pub use replay::replay;
 pub use signals::OnHup;
 pub use stop::stop;
@@ -128,14 +130,14 @@ pub const OWN_FAILURE: i32 = 125;
 pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
-        eprintln!("oomph: {missing}");
+        complain(&missing.to_string());
         return Ok(Ending::Code(missing.status()));
     }
     if let Some(lack) = supervise::lacking() {
         // The training does not depend on us.
-        eprintln!("oomph: {lack}; running the command without oomph");
+        complain(&format!("{lack}; running the command without oomph"));
         let missing = supervise::become_command(&options.command);
-        eprintln!("oomph: {missing}");
+        complain(&missing.to_string());
         return Ok(Ending::Code(missing.status()));
     }
     front::run_to_end(options, None)

@@ -127,7 +127,34 @@ pub fn quoted(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(bare) {
         return word.to_string();
     }
+    if word.contains(char::is_control) {
+        return spelled(word);
+    }
     shlex::try_quote(word).map_or_else(|_| word.replace('\0', ""), |text| text.into_owned())
+}
+
+/// A word with control characters, which a terminal would obey where it is shown or pasted: as
+/// `$'...'`, which shells spell them in (POSIX since 2024).
+fn spelled(word: &str) -> String {
+    let mut whole = String::from("$'");
+    for c in word.chars().filter(|c| *c != '\0') {
+        match c {
+            '\n' => whole.push_str("\\n"),
+            '\r' => whole.push_str("\\r"),
+            '\t' => whole.push_str("\\t"),
+            '\\' => whole.push_str("\\\\"),
+            '\'' => whole.push_str("\\'"),
+            c if c.is_control() => {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    whole.push_str(&format!("\\{byte:03o}"));
+                }
+            }
+            c => whole.push(c),
+        }
+    }
+    whole.push('\'');
+    whole
 }
 
 fn quoted_always(word: &str, c: char) -> String {
@@ -179,5 +206,20 @@ mod tests {
             CommandLine::typed("a=b +trainer.lr=0.1 =x").shown(),
             "'a=b' +trainer.lr=0.1 '=x'"
         );
+    }
+
+    #[test]
+    fn control_characters_are_spelled_as_a_shell_reads_them() {
+        let words = ["a\nb", "\u{1b}]0;x\u{7}", "it's\r\\", "\u{9b}2J"];
+        let shown = command(&words).shown();
+        assert!(!shown.contains(char::is_control), "{shown}");
+        let script = format!("printf '%s\\0' {shown}");
+        let bash = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .output();
+        if let Ok(said) = bash {
+            let said = String::from_utf8(said.stdout).unwrap();
+            assert_eq!(said.split_terminator('\0').collect::<Vec<_>>(), words);
+        }
     }
 }

@@ -70,6 +70,6 @@ fn end(ending: anyhow::Result<Ending>) -> ExitCode {
 }
 
 fn failure(text: &str) -> ExitCode {
-    eprintln!("oomph: {text}");
+    app::complain(text);
     ExitCode::from(OWN_FAILURE as u8)
 }

@@ -21,6 +21,7 @@ mod read;
 mod recent;
 mod recorder;
 mod recording_file;
+mod tame;
 
 pub use alive::{FoundSession, Life, PidScope, SessionFile, clear_dead, find};
 pub use allowance::Share;

@@ -211,6 +211,22 @@ fn the_map_names_only_files_that_exist() {
     }
 }
 
+/// What a stranger wrote (arguments, recordings, settings) must not reach the terminal as commands.
+#[test]
+fn what_oomph_prints_goes_through_one_place() {
+    for (file, text) in the_sources() {
+        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_test = file.to_string().contains("tests");
+        for printing in ["println!", "print!(", "stderr().lock()", "stderr().write"] {
+            let is_exempt = is_test || file.to_string().ends_with("app/print.rs");
+            assert!(
+                is_exempt || !product.contains(printing),
+                "{file}: {printing}"
+            );
+        }
+    }
+}
+
 #[test]
 fn imports_run_downwards_only() {
     let sources = the_sources();

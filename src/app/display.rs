@@ -9,6 +9,7 @@ pub(super) mod screen;
 pub(super) mod theme;
 mod type_ahead;
 
+use super::print;
 use super::session::Session;
 use crate::supervise::{OutputStream, Size};
 use crate::ui::{Effect, Theme};
@@ -319,7 +320,8 @@ impl Display {
         let begin = if self.last_byte == b'\n' { "" } else { "\n" };
         self.last_byte = b'\n';
         // Nobody may be listening any more.
-        let _ = writeln!(io::stderr().lock(), "{begin}oomph: {words}");
+        let _ = write!(print::err(), "{begin}");
+        print::complain(&words);
     }
 
     pub(super) fn say_last(&mut self, words: impl Into<String>) {

@@ -3,7 +3,7 @@
 //! A run in which nothing happened leaves not one line of oomph's. Where the screen was up, the
 //! program's last rows are put where they would have stood without it.
 
-use super::Ending;
+use super::{Ending, print};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
@@ -44,7 +44,7 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     let mut text = String::new();
     for line in lines(state, words, on_screen) {
         text.push_str("oomph: ");
-        text.push_str(&line);
+        text.push_str(&print::line(&line));
         text.push('\n');
     }
     if text.is_empty() {
@@ -56,9 +56,9 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     // After a screen the words belong on the terminal that had it: standard error may be a file of
     // the user's that holds the program's own.
     let _ = if on_screen {
-        std::io::stdout().lock().write_all(text.as_bytes())
+        print::out().write_all(text.as_bytes())
     } else {
-        std::io::stderr().lock().write_all(text.as_bytes())
+        print::err().write_all(text.as_bytes())
     };
 }
 

@@ -3,6 +3,7 @@
 
 use super::allocator::InheritedSettings;
 use super::{Ending, replay, torch};
+use crate::app::print;
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, What};
@@ -75,7 +76,7 @@ pub fn explain(
         true => explain::json(&explanation) + "\n",
         false => explain::text(&explanation),
     };
-    let mut out = io::stdout().lock();
+    let mut out = print::out();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -107,7 +108,7 @@ fn find(source: &Source) -> anyhow::Result<Found> {
         Source::StandardInput => {
             let stdin = io::stdin();
             if stdin.is_terminal() {
-                eprintln!("oomph: reading standard input to its end (Ctrl-D); or give a file");
+                print::complain("reading standard input to its end (Ctrl-D); or give a file");
             }
             let mut input = BufReader::with_capacity(CHUNK, stdin.lock());
             let header = header(&mut input).context("cannot read standard input")?;

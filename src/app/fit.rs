@@ -7,6 +7,7 @@
 use super::policy::fit::{AT_MOST, Fit, FitOptions, search};
 use super::session::earlier;
 use super::{Ending, OWN_FAILURE, front};
+use crate::app::print;
 use crate::remedy::{Which, places_written};
 use crate::supervise;
 use anyhow::Context;
@@ -19,13 +20,13 @@ use std::io::{self, BufRead, IsTerminal, Write};
 pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.run.command, path.as_deref()) {
-        eprintln!("oomph: {missing}");
+        print::complain(&missing.to_string());
         return Ok(Ending::Code(missing.status()));
     }
     let mut fit = match Fit::new(options) {
         Ok(fit) => fit,
         Err(reason) => {
-            eprintln!("oomph: fit: {reason}");
+            print::complain(&format!("fit: {reason}"));
             return Ok(Ending::Code(OWN_FAILURE));
         }
     };
@@ -60,7 +61,7 @@ fn warn(fit: &Fit) -> bool {
     text.push_str("oomph: it may write files (checkpoints, logs) to its usual places");
     let places = places_written(&fit.trial());
     if let Some((name, value)) = places.first() {
-        text.push_str(&format!(", here {name} {value}"));
+        text.push_str(&format!(", here {name} {}", print::line(value)));
     }
     let name = places
         .first()
@@ -69,12 +70,11 @@ fn warn(fit: &Fit) -> bool {
     text.push_str(&format!(
         "; --replace {name}=/tmp/fit points it elsewhere for these runs.\n"
     ));
-    eprint!("{text}");
+    let _ = print::err().write_all(text.as_bytes());
     if options.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return true;
     }
-    eprint!("oomph: Continue? [Y/n] ");
-    let _ = io::stderr().flush();
+    let _ = write!(print::err(), "oomph: Continue? [Y/n] ");
     let mut line = String::new();
     let answered = matches!(io::stdin().lock().read_line(&mut line), Ok(read) if read > 0);
     // Whoever types a word of refusal, or any other, has not said yes.

@@ -1,9 +1,9 @@
 //! `oomph ls`: the sessions that are alive on this machine.
 
-use super::Ending;
 use super::display::screen::terminal_size;
 use super::session::Activity;
 use super::sessions::{self, Living};
+use super::{Ending, print};
 use crate::supervise::{RunStage, SessionStatus};
 use crate::units::Bytes;
 use jiff::Timestamp;
@@ -51,7 +51,7 @@ pub fn list(json: bool) -> anyhow::Result<Ending> {
     } else {
         table(&rows, terminal_size().map(|size| usize::from(size.cols)))
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match print::out().write_all(text.as_bytes()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         done => done?,
@@ -140,6 +140,7 @@ fn table(rows: &[Row], width: Option<usize>) -> String {
                 .map_or_else(unknown, |peak| Bytes(peak).to_string()),
             row.command.clone().unwrap_or_else(unknown),
         ]
+        .map(|cell| print::line(&cell).into_owned())
     }));
     let widest = |lines: &[[String; 7]], column: usize| {
         let widths = lines.iter().map(|line| line[column].width());

@@ -3,6 +3,7 @@
 use super::Ending;
 use super::session::SessionInputs;
 use super::torch;
+use crate::app::print;
 use crate::command::CommandLine;
 use crate::config;
 use crate::recognize::{LaunchEnvironment, recognise};
@@ -18,7 +19,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     let settings = config::read(&command.cwd);
     let (mut known, problems) = SessionInputs::at_start(&settings);
     for problem in settings.problems.iter().chain(&problems) {
-        eprintln!("oomph: {problem}");
+        print::complain(problem);
     }
     known.look(command, None);
     let inputs = RemedyInputs {
@@ -30,7 +31,7 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
         leftovers: known.leftovers(),
         ..RemedyInputs::default()
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = print::out();
     if json {
         let outline = remedy::plan_json(command, &inputs);
         writeln!(out, "{}", remedy::plan_text(&outline))?;
@@ -51,20 +52,34 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
             None => format!("known as {}", entry.name),
         },
     );
-    writeln!(out, "program    {program} ({known})")?;
+    line(&mut out, &format!("program    {program} ({known})"))?;
     if !launchers.is_empty() {
-        writeln!(out, "launchers  {}", launchers.join(", "))?;
+        line(&mut out, &format!("launchers  {}", launchers.join(", ")))?;
     }
-    writeln!(out, "torch      {}", torch.as_deref().unwrap_or("unknown"))?;
+    line(
+        &mut out,
+        &format!("torch      {}", torch.as_deref().unwrap_or("unknown")),
+    )?;
     for remedy in remedy::remedies(command, &inputs) {
-        writeln!(out, "\n{}", remedy.title)?;
+        writeln!(out)?;
+        line(&mut out, &remedy.title.to_string())?;
         match &remedy.availability {
             Availability::Offered => {
-                writeln!(out, "  {} ({})", remedy.changes, remedy.cost)?;
-                writeln!(out, "  {}", Plan::of(command, &[&remedy]).command.shown())?;
+                line(&mut out, &format!("  {} ({})", remedy.changes, remedy.cost))?;
+                line(
+                    &mut out,
+                    &format!("  {}", Plan::of(command, &[&remedy]).command.shown()),
+                )?;
             }
-            Availability::NotOffered(reason) => writeln!(out, "  not offered: {reason}")?,
+            Availability::NotOffered(reason) => {
+                line(&mut out, &format!("  not offered: {reason}"))?
+            }
         }
     }
     Ok(Ending::Code(0))
+}
+
+/// One line, whatever is in it.
+fn line(out: &mut impl Write, words: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", print::line(words))
 }

@@ -2,6 +2,7 @@
 //! Runs nothing.
 
 use super::{Ending, replay};
+use crate::app::print;
 use crate::command::CommandLine;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
 use crate::recognize::{LaunchEnvironment, Reading};
@@ -39,7 +40,7 @@ pub fn predict(
         observations.extend(Observation::of_session(&state, &reading, &launch));
     }
     let model = Model::of(observations);
-    let mut out = std::io::stdout().lock();
+    let mut out = print::out();
     for batch in batches {
         let target = Target {
             batch: *batch,

@@ -5,6 +5,7 @@ use super::display::keyboard::{self, Typed};
 use super::display::mode::{self, Mode, Surface};
 use super::display::screen::{Due, Screen};
 use super::display::theme;
+use crate::app::print;
 use crate::config;
 use crate::diagnosis;
 use crate::event::{Clock, Event, What};
@@ -28,7 +29,7 @@ pub fn replay(file: &Path, headless: bool, theme: Option<Scheme>) -> anyhow::Res
     let events = read(file)?;
     match mode::choose(headless, &Surface::of_this_process()) {
         Mode::Headless(_) => {
-            let said = print(&events, &mut std::io::stdout().lock());
+            let said = print(&events, &mut print::out());
             // A reader that has seen enough (`| head`) is no failure.
             if let Err(error) = said
                 && error.kind() != io::ErrorKind::BrokenPipe
@@ -44,7 +45,7 @@ pub fn replay(file: &Path, headless: bool, theme: Option<Scheme>) -> anyhow::Res
             let settings = config::read(&std::env::current_dir().unwrap_or_default());
             let (theme, problem) = theme::chosen(theme, &settings);
             for problem in settings.problems.into_iter().chain(problem) {
-                eprintln!("oomph: {problem}");
+                print::complain(&problem);
             }
             runtime.block_on(play(&events, file, theme))?;
             runtime.shutdown_background();
@@ -64,10 +65,10 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Event>> {
         }
     }
     if corrupt > 0 {
-        eprintln!(
-            "oomph: skipped {corrupt} lines of {} that are not events",
+        print::complain(&format!(
+            "skipped {corrupt} lines of {} that are not events",
             file.display()
-        );
+        ));
     }
     anyhow::ensure!(
         !events.is_empty(),

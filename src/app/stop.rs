@@ -1,7 +1,7 @@
 //! `oomph stop`: ends a session, and says how far that has come.
 
-use super::Ending;
 use super::sessions::{choose, explain};
+use super::{Ending, print};
 use crate::event::Exit;
 use crate::session::FoundSession;
 use crate::supervise::{Call, KeeperAnswers, KeeperReport, Rung};
@@ -37,7 +37,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
     wake(&found);
     let mut answers =
         KeeperAnswers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
-    println!("stopping session {}", found.id);
+    print::tell(&format!("stopping session {}", found.id));
     let began = Instant::now();
     let mut ended: Option<(Instant, Exit)> = None;
     let mut heard = false;
@@ -47,18 +47,21 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         match answer {
             Ok(Some(KeeperReport::Finished)) => break,
             Ok(Some(KeeperReport::Exited { exit, .. })) => {
-                println!(
+                print::tell(&format!(
                     "the training ended: {exit}, after {} s",
                     began.elapsed().as_secs()
-                );
+                ));
                 ended = Some((Instant::now(), exit));
             }
             Ok(Some(KeeperReport::Stopping { rung, within })) => {
-                println!("{}", words(rung, within));
+                print::tell(&words(rung, within));
             }
             Ok(Some(KeeperReport::Swept { left })) if !left.is_empty() => {
                 let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
-                println!("could not end these processes: {}", pids.join(" "));
+                print::tell(&format!(
+                    "could not end these processes: {}",
+                    pids.join(" ")
+                ));
             }
             Ok(Some(_)) => {}
             Ok(None) if ended.is_some() => break,
@@ -91,7 +94,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
             Some(_) | None => {}
         }
     }
-    println!("session {} has ended", found.id);
+    print::tell(&format!("session {} has ended", found.id));
     Ok(Ending::Code(0))
 }
 
@@ -102,8 +105,12 @@ fn wake(found: &FoundSession) {
     };
     let woken = kill(nix::unistd::Pid::from_raw(keeper.0), Signal::SIGCONT);
     match woken {
-        Ok(()) => println!("its keeper (pid {keeper}) was stopped; resumed it with SIGCONT"),
-        Err(error) => println!("its keeper (pid {keeper}) is stopped; SIGCONT failed: {error}"),
+        Ok(()) => print::tell(&format!(
+            "its keeper (pid {keeper}) was stopped; resumed it with SIGCONT"
+        )),
+        Err(error) => print::tell(&format!(
+            "its keeper (pid {keeper}) is stopped; SIGCONT failed: {error}"
+        )),
     }
 }
 

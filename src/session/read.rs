@@ -7,6 +7,7 @@
 use super::fidelity::{Fidelity, fidelity};
 use super::index::{IndexedLine, LONGEST_LINE, index};
 use super::recent::with_suffix;
+use super::tame;
 use crate::event::{Event, What};
 use crate::units::Moment;
 use std::fmt;
@@ -133,7 +134,14 @@ impl Events {
                 path: path.clone(),
                 error,
             })?;
-        serde_json::from_slice(&text).map_err(|error| corrupt(error.to_string()))
+        let event = match tame::is_suspect(&text) {
+            false => serde_json::from_slice(&text),
+            true => serde_json::from_slice(&text).and_then(|mut value| {
+                tame::tame(&mut value);
+                serde_json::from_value(value)
+            }),
+        };
+        event.map_err(|error| corrupt(error.to_string()))
     }
 
     /// Whether this is an event that we know and have not had yet.

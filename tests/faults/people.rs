@@ -133,3 +133,76 @@ fn fault_89_a_stopped_keeper_is_resumed_to_end_the_session() {
         training.finish(exit);
     }
 }
+
+/// No word of a stranger's is a command to the terminal, or a line of its own.
+#[test]
+fn fault_90_what_others_wrote_is_printed_as_text() {
+    let place = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| place.path().join(name);
+    let hostile = "x\u{1b}]0;stolen\u{7}\r\nEVIL\u{9b}2J";
+    let spelled = serde_json::to_string(hostile).expect("a string");
+    let spelled = spelled.trim_matches('"');
+    let recording = include_str!("../replay/capacity.jsonl")
+        .replace("train.py", &format!("train.py{spelled}"))
+        .replace("forward", &format!("forward{spelled}"));
+    assert!(recording.contains("EVIL"));
+    std::fs::write(path("rec.jsonl"), recording).expect("a recording");
+    let toml = format!("\"{}\" = 1\n", spelled.replace('\u{9b}', "\\u009b"));
+    std::fs::write(path("oomph.toml"), toml).expect("settings");
+    let script = format!("train.py{hostile}");
+    let recorded = path("rec.jsonl").display().to_string();
+    for words in [
+        &[
+            "plan",
+            "--",
+            "python",
+            &script,
+            "--batch-size",
+            "8",
+            hostile,
+        ][..],
+        &[
+            "plan",
+            "--json",
+            "--",
+            "python",
+            &script,
+            "--batch-size",
+            "8",
+        ],
+        &["explain", &recorded],
+        &[
+            "explain",
+            &recorded,
+            "--",
+            "python",
+            &script,
+            "--batch-size",
+            "8",
+        ],
+        &["replay", "--headless", &recorded],
+        &["replay", hostile],
+        &["attach", hostile],
+        &["logs", hostile],
+        &[hostile],
+        &["--no-nvml", "--no-record", "sh", "-c", "exit 3", hostile],
+    ] {
+        let done = std::process::Command::new(OOMPH)
+            .args(words)
+            .current_dir(place.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", place.path())
+            .env("OOMPH_RUNTIME_DIR", path("run"))
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("oomph runs");
+        for said in [done.stdout, done.stderr] {
+            let said = String::from_utf8(said).expect("text");
+            let is_command = |c: char| c.is_control() && c != '\n';
+            assert!(!said.contains(is_command), "{words:?}: {said:?}");
+            let forged = said.lines().any(|line| line.starts_with("EVIL"));
+            assert!(!forged, "{words:?}: {said}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use super::Front;
 use crate::app::display::mode::Mode;
 use crate::app::link::{Departure, Role, SessionPhase};
+use crate::app::print;
 use crate::app::signals::{SignalAction, Signals, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::Exit;
@@ -82,7 +83,7 @@ impl Front {
         };
         let mut text = rows;
         for line in self.display.last_words() {
-            text.extend(format!("oomph: {line}\n").bytes());
+            text.extend(format!("oomph: {}\n", print::line(line)).bytes());
         }
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(&text).and_then(|()| out.flush());
@@ -105,7 +106,7 @@ impl Front {
         );
         match self.display.mode {
             Mode::Headless(_) => {
-                let _ = std::io::stderr().lock().write_all(line.as_bytes());
+                let _ = print::err().write_all(line.as_bytes());
             }
             Mode::Screen => self.display.print_plain(line.as_bytes()),
         }

@@ -4,6 +4,7 @@ use super::setup::SessionGuard;
 use super::{Front, Sources, detach, start};
 use crate::app::link::Departure;
 use crate::app::policy::Policy;
+use crate::app::print;
 use crate::app::{Ending, RunOptions};
 use crate::supervise::{self, KeeperTimeouts};
 use crate::units::Pid;
@@ -55,7 +56,10 @@ pub(super) async fn run(
         let left = supervise::clear_up(&timing).await;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();
-            eprintln!("oomph: could not end these processes: {}", pids.join(" "));
+            print::complain(&format!(
+                "could not end these processes: {}",
+                pids.join(" ")
+            ));
         }
     }
     Ok(ending)

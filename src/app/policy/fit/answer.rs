@@ -2,6 +2,7 @@
 
 use super::Fit;
 use super::search::{SearchAnswer, Trial};
+use crate::app::print;
 use crate::command::{CommandLine, Word};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ pub(super) fn say(fit: &Fit) -> i32 {
         Some(SearchAnswer::None) | None => None,
     };
     if let Some(reason) = &fit.given_up {
-        eprintln!("oomph: fit: {reason}");
+        print::complain(&format!("fit: {reason}"));
     }
     let text = match fit.options.json {
         true => format!("{:#}\n", in_json(fit, found)),
@@ -22,6 +23,7 @@ pub(super) fn say(fit: &Fit) -> i32 {
     };
     // Who closed the pipe has read enough.
     if let Some(out) = &fit.standard_output {
+        let text = print::text(&text);
         let mut left = text.as_bytes();
         while let Ok(written @ 1..) = nix::unistd::write(out, left) {
             left = &left[written..];

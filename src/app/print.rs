@@ -1,0 +1,100 @@
+//! Everything that oomph itself prints goes through here: what stands in it came from arguments,
+//! recordings, file names and settings of anybody, and must not reach the terminal as commands to it.
+//! The training's own bytes pass elsewhere, unchanged.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Whether a terminal, or who reads from left to right, would take it for something else than a
+/// character: controls, C1 among them, and marks that turn the direction of text.
+fn is_active(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text with such characters spelled out, as JSON spells them, so that JSON stays JSON. Lines
+/// stay lines.
+pub(super) fn text(text: &str) -> Cow<'_, str> {
+    spelled(text, |c| is_active(c) && c != '\n')
+}
+
+/// The same for what is one line.
+pub(super) fn line(text: &str) -> Cow<'_, str> {
+    spelled(text, is_active)
+}
+
+fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_spelled) {
+        return text.into();
+    }
+    let mut whole = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if !is_spelled(c) => whole.push(c),
+            '\n' => whole.push_str("\\n"),
+            '\r' => whole.push_str("\\r"),
+            '\t' => whole.push_str("\\t"),
+            c => whole.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    whole.into()
+}
+
+/// Whatever is written to it arrives spelled out.
+pub(super) struct Printer<W>(W);
+
+impl<W: Write> Write for Printer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .write_all(text(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Standard output, for our own words.
+pub(super) fn out() -> Printer<impl Write> {
+    Printer(io::stdout().lock())
+}
+
+/// Standard error, for our own words.
+pub(super) fn err() -> Printer<impl Write> {
+    Printer(io::stderr().lock())
+}
+
+/// Says a line on standard error, as oomph's. Nobody may be listening any more.
+pub fn complain(words: &str) {
+    let _ = writeln!(err(), "oomph: {}", line(words));
+}
+
+/// Says a line on standard output.
+pub(super) fn tell(words: &str) {
+    let _ = writeln!(out(), "{}", line(words));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\x1b]52;c;eA==\x07b\rc\u{9b}31md\u{202e}e\x7f";
+
+    #[test]
+    fn nothing_reaches_the_terminal_as_a_command() {
+        let mut written = Vec::new();
+        writeln!(Printer(&mut written), "{HOSTILE}\nü 漢").unwrap();
+        let written = String::from_utf8(written).unwrap();
+        assert!(!written.contains(|c: char| is_active(c) && c != '\n'));
+        assert_eq!(written.lines().count(), 2, "{written}");
+        assert!(written.ends_with("\nü 漢\n"), "{written}");
+        assert_eq!(line("a\nb\r\u{1b}[2J"), "a\\nb\\r\\u001b[2J");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let json = serde_json::to_string(&[HOSTILE]).unwrap();
+        let back: Vec<String> = serde_json::from_str(&text(&json)).unwrap();
+        assert_eq!(back, [HOSTILE]);
+    }
+}
