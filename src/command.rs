@@ -211,7 +211,11 @@ mod tests {
     #[test]
     fn control_characters_are_spelled_as_a_shell_reads_them() {
         let words = ["a\nb", "\u{1b}]0;x\u{7}", "it's\r\\", "\u{9b}2J"];
-        let shown = command(&words).shown();
+        let odd = CommandLine {
+            argv: words.iter().map(Word::from).collect(),
+            ..CommandLine::default()
+        };
+        let shown = odd.shown();
         assert!(!shown.contains(char::is_control), "{shown}");
         let script = format!("printf '%s\\0' {shown}");
         let bash = std::process::Command::new("bash")
