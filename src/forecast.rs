@@ -26,6 +26,6 @@ pub use largest::{Division, MARGIN, divided, edge, rounded};
 pub use memory::{Forecast, Model};
 pub use observation::{Observation, Passes, Unseen};
 pub use partial_step::{PartialStep, Progress};
-pub use rehearsed::Rehearsed;
+pub use rehearsed::{Rehearsed, WholeStep};
 pub use target::{Allocator, Target};
 pub use treatment::Treatment;

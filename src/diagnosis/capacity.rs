@@ -7,12 +7,16 @@ use super::other_process::{self, NOTABLE_UNNAMED};
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
+use crate::forecast::WholeStep;
 use crate::measured::NON_TORCH_AT_MOST;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 
 /// Up to this share of a forward what is still to come is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;
+
+/// The share of a step from which what has no name of its own is said.
+const NOTABLE: f64 = 0.05;
 
 /// The share of what is allocated from which a part is called the most of it.
 const MOST: f64 = 0.5;
@@ -36,6 +40,9 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let (allocated, asked) = (case.allocated?, case.asked()?);
     let own_room = case.own_room()?;
+    if let Some(whole) = case.far_too_much() {
+        return Some(whole_step(case, whole, own_room));
+    }
     let (spare, tight) = (case.spare(), case.is_full() == Some(true));
     let done = case
         .record()
@@ -124,6 +131,40 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     }
     finding.advice = super::advice::advice(case);
     Some(finding)
+}
+
+/// The step was rehearsed: it says what all of it needs, not only what it had come to.
+fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
+    let named = [
+        ("activations", whole.activations),
+        ("parameters", whole.parameters),
+        ("gradients", whole.gradients),
+        ("optimizer state", whole.optimizer),
+    ];
+    let other = whole.total().scale(NOTABLE) <= whole.other;
+    let parts = named
+        .into_iter()
+        .chain(other.then_some(("other", whole.other)));
+    let parts: Vec<(&str, Bytes)> = parts.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect();
+    let made_of: Vec<String> = parts
+        .iter()
+        .map(|(name, bytes)| format!("{name} {bytes}"))
+        .collect();
+    let headline = format!(
+        "The whole step needs {} ({}), {room} available.",
+        whole.total(),
+        made_of.join(", ")
+    );
+    let mut finding =
+        case.finding(Cause::Capacity, Certainty::Certain, headline)
+            .says_if(case.allocated.zip(case.asked()).map(|(allocated, asked)| {
+                format!("It had come to {allocated} allocated + {asked}.")
+            }))
+            .says_if(case.failed())
+            .says("Rehearsed: the step's allocations, computed without running it.")
+            .shows(parts);
+    finding.advice = super::advice::advice(case);
+    finding
 }
 
 /// "Only 7 MiB is cached, so this is not fragmentation; no other process is on the GPU."

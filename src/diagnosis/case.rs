@@ -4,10 +4,14 @@
 use super::neighbours::{Neighbours, Other};
 use super::{Cause, Certainty, Finding};
 use crate::event::{OomRecord, Phase, Structure};
+use crate::forecast::{Rehearsed, WholeStep};
 use crate::measured::{FIXED_LEAST_WASTE, USUAL_CACHE};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::Bytes;
+
+/// So many times the room is more than a rehearsal could be wrong by.
+const FAR: f64 = 1.05;
 
 /// One out-of-memory and the numbers around it. What is not known is `None`.
 pub(super) struct Case<'a> {
@@ -36,6 +40,8 @@ pub(super) struct Case<'a> {
     /// The optimizer step in which it happened, from 1.
     pub(super) step: Option<u64>,
     pub(super) structure: Option<&'a Structure>,
+    /// What the step would have needed as a whole, where it was rehearsed.
+    pub(super) whole_step: Option<WholeStep>,
     /// What is wrong with the device itself.
     pub(super) fault: Option<String>,
 }
@@ -77,6 +83,7 @@ impl<'a> Case<'a> {
             by_last_sample: oom.allocated().is_none() && sample.is_some(),
             phase,
             step: step(record, rank, phase),
+            whole_step: rank.and_then(|rank| whole_step(rank, phase)),
             fault: device.and_then(|device| device.fault(state)),
             structure: record
                 .and_then(|record| record.structure.as_deref())
@@ -92,6 +99,12 @@ impl<'a> Case<'a> {
     /// What was allocated and what was requested, together.
     pub(super) fn needed(&self) -> Option<Bytes> {
         Some(self.allocated? + self.requested?)
+    }
+
+    /// What the whole step needs, where that is far more than PyTorch could ever have here.
+    pub(super) fn far_too_much(&self) -> Option<WholeStep> {
+        let (whole, room) = (self.whole_step?, self.own_room()?);
+        (whole.total() > room.scale(FAR)).then_some(whole)
     }
 
     /// What would be left if every free piece, in PyTorch's cache and on the GPU, could be used;
@@ -194,6 +207,16 @@ impl<'a> Case<'a> {
         };
         finding.shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))))
     }
+}
+
+/// The rehearsed step, where it is the one that ran out.
+fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
+    let of_a_step = match phase {
+        Phase::Forward | Phase::Backward | Phase::Optimizer => true,
+        Phase::Load | Phase::Evaluation | Phase::Unknown => false,
+    };
+    let said = rank.rehearsal.as_ref().filter(|_| of_a_step)?;
+    Rehearsed::of(said, said.batch)?.whole_step()
 }
 
 /// The step it happened in, where any step is known or the phase is one of a step.

@@ -39,6 +39,14 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
             }
         }
     }
+    if case.far_too_much().is_some() {
+        // Whatever else took memory: without it the step would not fit either.
+        for finding in &mut findings {
+            if finding.cause != Cause::Capacity && finding.cause != Cause::Limit {
+                finding.certainty = finding.certainty.min(Certainty::Likely);
+            }
+        }
+    }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.certainty));
     findings
 }

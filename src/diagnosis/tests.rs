@@ -4,6 +4,7 @@
 mod climbs;
 mod forecasts;
 mod messages;
+mod rehearsals;
 mod trainings;
 
 use super::*;

@@ -1,12 +1,17 @@
 //! What a training needs by a rehearsal of its step: the rehearsed allocations, the optimizer's state and
 //! its temporaries put together to two steps, and played through the allocator.
 
+mod made;
+
 use super::estimate::Estimate;
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::target::{Allocator, Target};
-use super::trace::{Trace, TraceBlock, TraceEvent, TraceTemplate};
+use super::trace::{Trace, TraceTemplate};
+use super::treatment::Treatment;
 use crate::event::{Rehearsal, RehearsedVariant};
 use crate::units::Bytes;
+pub use made::WholeStep;
+use made::{Made, Part};
 
 /// What matrix products and other kernels take for themselves, which a rehearsal does not see: cuBLAS has
 /// a workspace for each thread that calls it (32 MiB on Hopper, 8 MiB before).
@@ -69,6 +74,17 @@ impl Rehearsed {
     /// Whether the target was rehearsed.
     pub fn knows(&self, target: &Target) -> bool {
         self.variant(target).is_some()
+    }
+
+    /// What the step that ran out would have needed as a whole, and of what.
+    pub fn whole_step(&self) -> Option<WholeStep> {
+        let as_it_was = Target {
+            batch: self.counted,
+            keeps_gradients: false,
+            treatment: Treatment::default(),
+            allocator: Allocator::Fixed,
+        };
+        Some((self.made(self.variant(&as_it_was)?, &as_it_was)).at_its_peak())
     }
 
     /// The allocated peak of a target.
@@ -146,14 +162,23 @@ impl Rehearsed {
 
     /// Two steps of the training at a batch.
     fn training(&self, step: &TraceTemplate, target: &Target) -> Trace {
+        self.made(step, target).trace
+    }
+
+    fn made(&self, step: &TraceTemplate, target: &Target) -> Made {
         let batch = (target.batch.saturating_mul(self.said.batch) / self.counted).max(1);
         let said = &self.said;
         let weights: u64 = said.weights.iter().sum();
         let rest = said.before - said.arguments - Bytes(weights);
         let mut trace = Made::default();
-        let there = said.weights.iter().copied().chain([rest.0]);
-        for size in there.filter(|size| *size > 0) {
-            trace.allocate(size);
+        let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
+        let of_rest = match said.optimizer.as_ref().is_some_and(|it| it.has_state) {
+            true => Part::Optimizer,
+            false => Part::Other,
+        };
+        let there = weights.chain([(rest.0, of_rest)]);
+        for (size, of) in there.filter(|(size, _)| *size > 0) {
+            trace.allocate(size, of);
         }
         let optimizer = said.optimizer.clone().unwrap_or_default();
         let states = match (optimizer.has_state, optimizer.states) {
@@ -173,20 +198,20 @@ impl Rehearsed {
                     .iter()
                     .flat_map(|size| vec![*size; states as usize])
                 {
-                    trace.allocate(size);
+                    trace.allocate(size, Part::Optimizer);
                 }
             }
             if optimizer.foreach {
                 let made: Vec<usize> = said
                     .trained
                     .iter()
-                    .map(|size| trace.allocate(*size))
+                    .map(|size| trace.allocate(*size, Part::Optimizer))
                     .collect();
                 made.into_iter().for_each(|number| trace.free(number));
             }
             gradients.into_iter().for_each(|number| trace.free(number));
         }
-        trace.trace
+        trace
     }
 }
 
@@ -197,66 +222,6 @@ fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64) -> bool {
         cap: None,
     };
     replay(trace, settings, room).ran_out.is_none()
-}
-
-/// A trace while it is put together.
-#[derive(Default)]
-struct Made {
-    trace: Trace,
-    allocated: usize,
-}
-
-impl Made {
-    fn allocate(&mut self, size: u64) -> usize {
-        let block = TraceBlock { size, stream: 0 };
-        self.trace.events.push(TraceEvent::Alloc(block));
-        self.allocated += 1;
-        self.allocated - 1
-    }
-
-    fn free(&mut self, allocation: usize) {
-        self.trace.events.push(TraceEvent::Free(allocation));
-    }
-
-    /// Forward and backward: what is not freed by then are gradients, which are returned. Where
-    /// gradients are there already, new ones are added to them and freed at once.
-    fn step(&mut self, step: &TraceTemplate, batch: u64, arguments: u64, adds: bool) -> Vec<usize> {
-        let given = (arguments > 0).then(|| self.allocate(arguments));
-        let first = self.allocated;
-        let events = step.events(batch, first);
-        let count = events
-            .iter()
-            .filter(|e| matches!(e, TraceEvent::Alloc(_)))
-            .count();
-        let mut alive = vec![true; count];
-        for event in &events {
-            if let TraceEvent::Free(allocation) = event {
-                alive[allocation - first] = false;
-            }
-        }
-        let mut pending = None;
-        for event in events {
-            self.trace.events.push(event);
-            if let TraceEvent::Alloc(_) = event {
-                let number = self.allocated;
-                self.allocated += 1;
-                if let Some(gradient) = pending.take() {
-                    self.free(gradient);
-                }
-                if adds && alive[number - first] {
-                    pending = Some(number);
-                }
-            }
-        }
-        if let Some(gradient) = pending {
-            self.free(gradient);
-        }
-        if let Some(given) = given {
-            self.free(given);
-        }
-        let gradients = (0..count).filter(|at| alive[*at] && !adds);
-        gradients.map(|at| first + at).collect()
-    }
 }
 
 #[cfg(test)]
