@@ -133,6 +133,9 @@ fn objection(record: &Record) -> Option<String> {
     let Some(report) = reports.first() else {
         return Some("nothing was read".into());
     };
+    if record.text.lines().count() == 1 && reports.len() > 1 {
+        return Some(format!("{} reports of one line", reports.len()));
+    }
     let said = serde_json::to_value(report).expect("JSON");
     let mut off = String::new();
     if said["kind"] != kind || said["outcome"] != outcome {

@@ -1,11 +1,5 @@
-//! Each row has an example, and is read as what it says; then the families, one by one.
-
-mod cublas_cudnn;
-mod cuda_runtime;
-mod host;
-mod jax_tf;
-mod libraries;
-mod nvml_assert;
+//! Each row has an example and is read as it says; and what depends on other lines. The messages
+//! themselves are in `tests/messages`.
 
 use super::*;
 use crate::oom::fixture::reports;
@@ -67,4 +61,34 @@ fn every_example_is_read_as_its_row_says() {
 fn the_raw_output_is_searched_for_few_words() {
     let words = crate::oom::prefilter::words();
     assert!(words.len() <= 64, "{} words", words.len());
+}
+
+#[test]
+fn a_killed_process_is_no_oom_of_the_host_if_a_gpu_ran_out() {
+    for killed in [
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 (pid: 811) of binary: /usr/bin/python",
+        "  exitcode  : -9 (pid: 811)",
+        "trainer-1 exited with code 137",
+    ] {
+        let after = format!("RuntimeError: CUDA error: out of memory\n{killed}");
+        assert_eq!(reports(&after).len(), 1, "{killed}");
+    }
+}
+
+#[test]
+fn each_rank_has_its_own() {
+    let text = "[rank0]: RuntimeError: CUDA error: out of memory\n[rank1]: RuntimeError: CUDA error: out of memory\n[rank1]: RuntimeError: CUDA error: out of memory\n";
+    assert_eq!(reports(text).len(), 2);
+}
+
+/// The allocator waits and tries again: the program may go on, or the exception follows.
+#[test]
+fn a_wait_of_the_allocator_hides_neither_exception_nor_a_killed_process() {
+    let notice = "2026-01-02 10:00:00.1: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 300.00GiB (rounded to 322122547200)requested by op";
+    let exception = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 300.00GiB with allocator GPU_0_bfc on device 0.";
+    let both = format!("{notice}\n{notice}\n{exception}\n{exception}\n");
+    let outcomes: Vec<OomOutcome> = reports(&both).iter().map(|report| report.outcome).collect();
+    assert_eq!(outcomes, [OomOutcome::Caught, OomOutcome::Unknown]);
+    let killed = format!("{notice}\ntrainer-1 exited with code 137\n");
+    assert_eq!(reports(&killed).len(), 2);
 }
