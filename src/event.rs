@@ -13,6 +13,7 @@ mod exit;
 mod patch;
 mod probe;
 mod rehearsal;
+mod step_trace;
 
 pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
@@ -24,6 +25,7 @@ pub use probe::{
 };
 
 pub use rehearsal::{OptimizerMemory, Rehearsal, RehearsedVariant};
+pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
 
 use crate::command::CommandLine;
 use crate::oom;
@@ -70,6 +72,8 @@ pub enum What {
     Patchable(Patchable),
     /// The step that memory ran out in was rehearsed.
     Rehearsal(Box<Rehearsal>),
+    /// One step of one process was traced, allocation by allocation.
+    StepTrace(Box<StepTrace>),
     /// A remedy inside a process was applied, or declined.
     Patch(Patched),
     /// A probe's connection ended.

@@ -4,6 +4,7 @@
 // What only the crate needs says so; tests have no API to keep small.
 #![warn(unreachable_pub)]
 
+pub mod anatomy;
 pub mod app;
 mod background;
 pub mod cli;

@@ -56,8 +56,10 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/sampler.py",
     "oomph-probe/snapshot.py",
     "oomph-probe/stack_policy.py",
+    "oomph-probe/step_trace.py",
     "oomph-probe/steps.py",
     "oomph-probe/structure.py",
+    "oomph-probe/tracing.py",
     "oomph-probe/wire.py",
 ];
 

@@ -16,6 +16,7 @@ mod run;
 mod series;
 #[cfg(test)]
 pub(crate) mod staged;
+mod step_traces;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,8 @@ pub use oom::{NvmlAtOom, OomIncident};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
+
+pub use step_traces::StepTraces;
 
 use crate::event::{Dropped, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};

@@ -177,7 +177,7 @@ pub enum Phase {
 }
 
 /// One line of the program or of a library.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SourceLine {
     /// The file's path.
     pub file: String,
@@ -227,7 +227,7 @@ pub struct LineUsage {
 }
 
 /// What an optimizer knows memory to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
     /// Parameters.

@@ -45,6 +45,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Structure(_)
         | What::Patchable(_)
         | What::Rehearsal(_)
+        | What::StepTrace(_)
         | What::Patch(_)
         | What::ProbeGone(_)
         | What::Epoch(_)

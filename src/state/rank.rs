@@ -1,6 +1,6 @@
 //! A process of the training, as its probe reports it.
 
-use super::{Resolution, Series, StepMarks};
+use super::{Resolution, Series, StepMarks, StepTraces};
 use crate::event::{Hello, Patchable, Patched, ProbeDevice, Rehearsal, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
@@ -39,6 +39,8 @@ pub struct RankState {
     pub patchable: Option<Patchable>,
     /// The step of an OOM, rehearsed on fake tensors.
     pub rehearsal: Option<Rehearsal>,
+    /// Steps that were traced.
+    pub traces: StepTraces,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
     /// When its probe disconnected.

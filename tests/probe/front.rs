@@ -1,7 +1,7 @@
 //! A front for the tests: the real installation, the real socket, and the events that came.
 
 use oomph::collect::probe_socket;
-use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, Structure, What};
+use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, StepTrace, Structure, What};
 use oomph::probe::{Installed, ProbeOptions, install};
 use oomph::units::RunNumber;
 use std::ffi::{OsStr, OsString};
@@ -170,6 +170,13 @@ impl Front {
     pub fn structures(&self) -> Vec<&Structure> {
         self.all(|what| match what {
             What::Structure(structure) => Some(structure),
+            _ => None,
+        })
+    }
+
+    pub fn step_traces(&self) -> Vec<&StepTrace> {
+        self.all(|what| match what {
+            What::StepTrace(trace) => Some(&**trace),
             _ => None,
         })
     }

@@ -3,6 +3,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
+use oomph::anatomy::{Anatomy, by_line};
 use oomph::units::Bytes;
 use std::process::Command;
 
@@ -193,4 +194,57 @@ print(len(tried), _C.context[0])
     front.wait_for_end_of(1);
     let last = front.samples().last().unwrap().allocated;
     assert!(last >= Bytes::mib(103), "{last:?}");
+}
+
+/// A step that makes an activation at line 5, and what the third one is told as.
+const TRACED: &str = "\
+import torch
+parameters = [torch.empty(1 << 20)]
+optimizer = torch.optim.Adam(parameters)
+def forward():
+    return torch.empty(3 << 20)
+";
+
+#[test]
+fn the_third_step_is_traced_allocation_by_allocation() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text =
+        format!("{TRACED}for _ in range(6):\n    forward()\n    optimizer.step()\nprint('done')\n");
+    Program::script(&place, "train.py", &text)
+        .run(&place)
+        .expect("done");
+    front.wait_for_end_of(1);
+    let [traced] = &front.step_traces()[..] else {
+        panic!("{:?}", front.step_traces());
+    };
+    assert_eq!((traced.step, traced.failed), (3, false));
+    let step = Anatomy::of(traced).expect("a step");
+    assert_eq!(step.allocated[step.peak()], Bytes::mib(6));
+    let held = by_line(&step, step.peak());
+    let lines: Vec<_> = held
+        .iter()
+        .map(|of| (of.line.map(|line| line.line), of.bytes))
+        .collect();
+    let expected = [
+        (Some(5), Bytes::mib(3)),
+        (Some(8), Bytes::mib(2)),
+        (Some(2), Bytes::mib(1)),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_first_step_that_runs_out_of_memory_is_traced_to_its_end() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = format!("{TRACED}kept = forward()\ntorch.empty(1 << 31)\n");
+    Program::script(&place, "train.py", &text).run(&place);
+    front.wait_for_end_of(1);
+    let [traced] = &front.step_traces()[..] else {
+        panic!("{:?}", front.step_traces());
+    };
+    assert_eq!((traced.step, traced.failed), (1, true));
+    let step = Anatomy::of(traced).expect("a step");
+    assert_eq!(step.allocated[step.end()], Bytes::mib(4));
 }

@@ -32,6 +32,7 @@ pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Even
         }
         What::Patchable(patchable) => set(&mut patchable.pid, peer),
         What::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
+        What::StepTrace(trace) => set(&mut trace.pid, peer),
         What::Patch(patched) => set(&mut patched.pid, peer),
         What::Note(_) | What::Dropped(_) => {}
         What::SessionStarted(_)

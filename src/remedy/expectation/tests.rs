@@ -63,6 +63,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         usages: Default::default(),
         patchable: None,
         rehearsal: None,
+        traces: Default::default(),
         patches: Vec::new(),
         disconnected: None,
     };

@@ -1,6 +1,6 @@
 //! What can be patched in a process, and what became of the patches.
 
-use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal};
+use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal, StepTrace};
 use crate::state::State;
 use crate::units::Moment;
 
@@ -23,6 +23,13 @@ impl State {
         if let Some(why) = rehearsal.why_not() {
             let text = format!("the step that failed can't be rehearsed: {why}");
             self.note(at, Level::Info, text);
+        }
+    }
+
+    /// A step, allocation by allocation.
+    pub(super) fn step_traced(&mut self, trace: &StepTrace) {
+        if let Some(rank) = self.rank_mut(trace.pid) {
+            rank.traces.keep(trace);
         }
     }
 

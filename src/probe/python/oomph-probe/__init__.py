@@ -15,6 +15,8 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     snapshot       summaries of the allocator's snapshot
     recording      records the Python stacks of live blocks
     stack_policy   decides when that is worth its overhead
+    tracing        which steps are traced, allocation by allocation
+    step_trace     such a step in a compact form
     frames         Python stacks: the program's own lines, and the phase of the step
     growth         lines whose live memory grows from step to step
     progress       how far the forward had got at an OOM

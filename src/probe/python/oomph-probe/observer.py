@@ -35,7 +35,7 @@ class Observer:
     def observe(self, device, requested, total, free):
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
-        for send in (self.send_record, self.send_census, self.send_dump):
+        for send in (self.send_record, self.trace, self.send_census, self.send_dump):
             try:
                 if self.process.live:
                     send(device, requested, total, free)
@@ -45,6 +45,9 @@ class Observer:
     def send_record(self, device, requested, total, free):
         self.process.wire.put(self.record(device, requested, total, free), keep=True)
         self.process.wire.flush(SEND)
+
+    def trace(self, device, *_):
+        self.process.tracing.ran_out(device)
 
     def send_dump(self, *_):
         if self.dump is not None:

@@ -19,6 +19,7 @@ from . import (
     sampler,
     steps,
     structure,
+    tracing,
     wire,
 )
 
@@ -81,6 +82,7 @@ class Process:
         self.rehearsals = rehearsals.Rehearsals(self)
         self.owners = frames.Owners(self.torch)
         self.growth = growth.Growth(self, self.owners)
+        self.tracing = tracing.Tracing(self)
         self.wire = wire.Wire(self.socket, lambda: hello.compose(self))
         self.sampler = sampler.Sampler(self, self.interval)
         self.live = True
@@ -111,6 +113,7 @@ class Process:
         """Records the line that allocated each live block; cudaMallocAsync records none."""
         if self.recording is not None and self.backend == "native" and not self.recording.begin():
             self.note("the program records its allocation history itself; the probe leaves it alone")
+        self.tracing.begin()
 
     def note(self, text):
         self.wire.put({"event": "note", "level": "info", "text": text}, keep=True)

@@ -8,7 +8,7 @@ import os
 import time
 from _thread import allocate_lock, get_ident
 
-from . import stack_policy
+from . import stack_policy, tracing
 
 ENTRY = "_cuda_record_memory_history"
 # The longest that a caller waits for one of our calls, which take microseconds: in a forked child the
@@ -31,6 +31,7 @@ class Recording:
         self.is_ours = False
         self.is_others = False
         self.with_stacks = False
+        self.traces = False
         # The thread that began the recording that is on; and since when it has been on without stacks.
         self.began_on = None
         self.quiet_since = None
@@ -104,7 +105,9 @@ class Recording:
         if self.quiet_since is None or self.began_on != get_ident() or not self.may_change():
             return
         if time.monotonic() - self.quiet_since >= QUIET:
-            self.call(None, None)
+            with self.lock:
+                if not self.is_others:
+                    self.call_entry(None, None)
             self.quiet_since = self.began_on = None
 
     def record(self, with_stacks):
@@ -118,21 +121,33 @@ class Recording:
         allocator's lock was taken in between.
         """
         with self.lock:
-            if self.is_others:
-                return
-            if self.began_on is None:
-                self.call_entry("state", None)
-                self.began_on = get_ident()
-            self.call_entry("state", "state" if with_stacks else None)
             self.with_stacks = with_stacks
-            self.quiet_since = None if with_stacks else time.monotonic()
+            self.apply()
 
-    def call(self, enabled, context):
+    def trace(self, on):
+        """Keeps the history of events with their stacks, as long as it is on. False where it cannot be."""
+        if not self.may_change():
+            return False
         with self.lock:
-            if not self.is_others:
-                self.call_entry(enabled, context)
+            self.traces = on
+            self.apply()
+        return not self.is_others
 
-    def call_entry(self, enabled, context):
+    def apply(self):
+        """Sets the recording as it is wanted, with the lock held."""
+        if self.is_others:
+            return
+        if self.began_on is None:
+            self.call_entry("state", None)
+            self.began_on = get_ident()
+        if self.traces:
+            self.call_entry("all", "alloc", tracing.MOST_EVENTS)
+        else:
+            self.call_entry("state", "state" if self.with_stacks else None)
+        is_quiet = not (self.traces or self.with_stacks)
+        self.quiet_since = time.monotonic() if is_quiet else None
+
+    def call_entry(self, enabled, context, entries=1):
         """torch's entry, with the lock held, in our own name."""
         self.caller = get_ident()
         try:
@@ -140,7 +155,7 @@ class Recording:
                 enabled="all" if self.keeps_history else enabled,
                 context="all" if self.keeps_history else context,
                 stacks="python",
-                max_entries=HISTORY if self.keeps_history else 1,
+                max_entries=HISTORY if self.keeps_history else entries,
             )
         finally:
             self.caller = None

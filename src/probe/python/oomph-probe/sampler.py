@@ -110,6 +110,9 @@ class Sampler:
         self.process.steps.report(wire, self.stopping)
         for structure in self.process.structure.take():
             wire.put(structure)
+        trace = self.process.tracing.take()
+        if trace is not None:
+            wire.put(trace)
         now = time.monotonic()
         for device in range(len(self.process.allocator.devices())):
             self.gather_device(wire, device, now)

@@ -81,6 +81,8 @@ class Steps:
         while self.running and now - self.running[0][1] > STALE_NS:
             del self.running[0]
         device = edge = None
+        if not self.running:
+            self.process.tracing.optimizer_began()
         if not self.running and self.is_due(now):
             self.read_at = now
             device = self.device_of(optimizer)
@@ -97,6 +99,7 @@ class Steps:
         self.ended_at = now
         if self.process.roots is not None:
             self.process.roots.step_ended(self.count)
+        self.process.tracing.step_ended(self.count, self.device_of(optimizer))
         if self.process.recording is not None:
             self.process.recording.rest()
         if step is None or step[3] is None:

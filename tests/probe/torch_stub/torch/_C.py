@@ -1,6 +1,7 @@
 """What torch has in C++: memory as a number, its statistics, observers, and stacks of blocks."""
 import os
 import sys
+import time
 
 CAPACITY = 1 << 30
 DEVICES = 2
@@ -17,6 +18,15 @@ class Device:
         self.allocated = self.peak = self.reserved = self.reserved_peak = 0
         self.ooms = self.allocations = 0
         self.fraction = 1.0
+        self.history = []
+
+    def happened(self, action, owner, size, stack=()):
+        """An event of the history, if that is kept."""
+        if recording[0] == "all":
+            self.history.append({
+                "action": action, "addr": owner, "size": size, "stream": 0,
+                "time_us": time.time_ns() // 1000, "frames": list(stack),
+            })
 
 
 devices = [Device() for _ in range(DEVICES)]
@@ -52,6 +62,7 @@ class Tensor:
             size, _ = device.blocks.pop(id(self))
             device.allocated -= size
             device.free.append(size)
+            device.happened("free_completed", id(self), size)
 
 
 def empty(size, device=0):
@@ -76,6 +87,7 @@ def allocate(owner, size, ordinal, frame):
     if size in device.free:
         device.free.remove(size)
     device.blocks[id(owner)] = (size, stack)
+    device.happened("alloc", id(owner), size, stack)
     device.allocated += size
     device.allocations += 1
     device.peak = max(device.peak, device.allocated)

@@ -29,6 +29,7 @@ def _snapshot(device=None):
     settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
     return {
         "segments": segments,
+        "device_traces": [list(of.history) for of in _C.devices],
         "allocator_settings": {
             "PYTORCH_CUDA_ALLOC_CONF": settings,
             "expandable_segments": "expandable_segments:True" in settings,

@@ -1,0 +1,162 @@
+//! What one step is made of: at each of its events the bytes allocated, and which blocks hold them, by
+//! the line that allocated them and by what they are.
+//!
+//! Read from a traced step (`event::StepTrace`); pure.
+
+mod category;
+mod holdings;
+
+pub use category::Category;
+pub use holdings::{Holding, by_category, by_line};
+
+use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
+use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
+use crate::units::Bytes;
+
+/// The allocator rounds what is asked for up to this.
+const ROUNDING: u64 = 512;
+
+/// One step. A position in it is a number of events that have happened: 0 is its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anatomy {
+    /// Which step, from 1.
+    pub step: u64,
+    /// Whether memory ran out at its end.
+    pub failed: bool,
+    /// Bytes allocated, by position; never empty.
+    pub allocated: Vec<Bytes>,
+    /// Where each phase begins, by position.
+    pub phases: Vec<PhaseStart>,
+    /// What was alive at any time, in the order in which it was allocated.
+    pub blocks: Vec<Block>,
+    /// Where blocks come from.
+    pub origins: Vec<BlockOrigin>,
+}
+
+/// A block of the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    pub bytes: Bytes,
+    /// The position from which on it is alive: 0 if it was before the step.
+    pub from: usize,
+    /// The position from which on it is not; `None` where it outlives the step.
+    pub until: Option<usize>,
+    /// Its place in [`Anatomy::origins`].
+    pub origin: Option<usize>,
+    pub category: Category,
+}
+
+impl Block {
+    /// Whether it is alive at a position.
+    pub fn is_alive(&self, position: usize) -> bool {
+        self.from <= position && self.until.is_none_or(|until| position < until)
+    }
+}
+
+impl Anatomy {
+    /// What a traced step is made of.
+    ///
+    /// # Errors
+    ///
+    /// Where the trace or the list of origins is no such text, or one is not as long as the other.
+    pub fn of(step: &StepTrace) -> Result<Anatomy, BadTrace> {
+        let trace: Trace = step.trace.parse()?;
+        let origins = origins_of(&step.blocks, step.origins.len())?;
+        let mut blocks: Vec<Block> = trace
+            .allocations()
+            .map(|block| Block {
+                bytes: Bytes(block.size.div_ceil(ROUNDING) * ROUNDING),
+                from: 0,
+                until: None,
+                origin: None,
+                category: Category::Other,
+            })
+            .collect();
+        if origins.len() != blocks.len() {
+            return Err(BadTrace(format!("{} origins", origins.len())));
+        }
+        let mut now: Bytes = blocks[..trace.carried.len()].iter().map(|b| b.bytes).sum();
+        let mut allocated = vec![now];
+        let mut next = trace.carried.len();
+        for (number, event) in trace.events.iter().enumerate() {
+            let position = number + 1;
+            match event {
+                TraceEvent::Alloc(_) => {
+                    blocks[next].from = position;
+                    now += blocks[next].bytes;
+                    next += 1;
+                }
+                TraceEvent::Free(block) => {
+                    blocks[*block].until = Some(position);
+                    now = now - blocks[*block].bytes;
+                }
+                TraceEvent::EmptyCache => {}
+            }
+            allocated.push(now);
+        }
+        let phases = step.phases.iter().map(|start| PhaseStart {
+            from: start.from + 1,
+            ..*start
+        });
+        let mut anatomy = Anatomy {
+            step: step.step,
+            failed: step.failed,
+            allocated,
+            phases: phases.collect(),
+            blocks: Vec::new(),
+            origins: step.origins.clone(),
+        };
+        for (block, origin) in blocks.iter_mut().zip(origins) {
+            block.origin = origin;
+            block.category = category::of(&anatomy, block);
+        }
+        anatomy.blocks = blocks;
+        Ok(anatomy)
+    }
+
+    /// The last position.
+    pub fn end(&self) -> usize {
+        self.allocated.len() - 1
+    }
+
+    /// The first position at which the most is allocated.
+    pub fn peak(&self) -> usize {
+        let most = self.allocated.iter().max();
+        let at = self.allocated.iter().position(|bytes| Some(bytes) == most);
+        at.unwrap_or(0)
+    }
+
+    /// The phase that a position belongs to; not known before the first event.
+    pub fn phase(&self, position: usize) -> Phase {
+        let begun = self
+            .phases
+            .iter()
+            .take_while(|start| start.from <= position);
+        begun.last().map_or(Phase::Unknown, |start| start.phase)
+    }
+}
+
+/// `2*40 0 1` as an origin for each of 42 blocks.
+fn origins_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
+    let mut origins = Vec::new();
+    for word in text.split_whitespace() {
+        let bad = || BadTrace(word.into());
+        let (number, times) = word.split_once('*').unwrap_or((word, "1"));
+        let number: usize = number.parse().map_err(|_| bad())?;
+        let times: usize = times.parse().map_err(|_| bad())?;
+        if number > known || times > MOST_BLOCKS {
+            return Err(bad());
+        }
+        origins.extend(std::iter::repeat_n(number.checked_sub(1), times));
+        if origins.len() > MOST_BLOCKS {
+            return Err(bad());
+        }
+    }
+    Ok(origins)
+}
+
+/// More than any step that is sent has; a recording may say anything.
+const MOST_BLOCKS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! A step written down by hand.
+
+use super::*;
+use crate::event::{MemoryKind, SourceLine};
+
+fn line(number: u32) -> SourceLine {
+    SourceLine {
+        file: "train.py".into(),
+        line: number,
+        function: "step".into(),
+    }
+}
+
+fn origin(number: u32, kind: Option<MemoryKind>) -> BlockOrigin {
+    BlockOrigin {
+        line: Some(line(number)),
+        inside: None,
+        kind,
+    }
+}
+
+/// Weights of 1024 and an input of 512; an activation, a temporary, a gradient, an optimizer's
+/// temporary.
+fn step() -> StepTrace {
+    let phase = |phase, from| PhaseStart { phase, from };
+    StepTrace {
+        step: 3,
+        trace: "1024 500 | 4096 100 -1 1000 -3 2048 -1".into(),
+        phases: vec![
+            phase(Phase::Forward, 0),
+            phase(Phase::Backward, 3),
+            phase(Phase::Optimizer, 5),
+        ],
+        origins: vec![
+            origin(3, Some(MemoryKind::Parameters)),
+            origin(10, None),
+            origin(11, Some(MemoryKind::Gradients)),
+        ],
+        blocks: "1 0 2*2 3 0".into(),
+        ..StepTrace::default()
+    }
+}
+
+#[test]
+fn each_position_has_its_bytes_and_its_phase() {
+    let anatomy = Anatomy::of(&step()).expect("a step");
+    let bytes: Vec<u64> = anatomy.allocated.iter().map(|bytes| bytes.0).collect();
+    assert_eq!(bytes, [1536, 5632, 6144, 5632, 6656, 2560, 4608, 2560]);
+    assert_eq!((anatomy.peak(), anatomy.end()), (4, 7));
+    let phases = [0, 1, 3, 4, 6].map(|position| anatomy.phase(position));
+    use Phase::*;
+    assert_eq!(phases, [Unknown, Forward, Forward, Backward, Optimizer]);
+}
+
+#[test]
+fn a_blocks_life_tells_what_it_is_for() {
+    let anatomy = Anatomy::of(&step()).expect("a step");
+    let categories: Vec<Category> = anatomy.blocks.iter().map(|block| block.category).collect();
+    use Category::*;
+    let expected = [
+        Parameters,
+        Other,
+        Activations,
+        Temporaries,
+        Gradients,
+        Temporaries,
+    ];
+    assert_eq!(categories, expected);
+}
+
+#[test]
+fn what_is_alive_at_the_peak_is_told_by_line() {
+    let anatomy = Anatomy::of(&step()).expect("a step");
+    let held: Vec<_> = by_line(&anatomy, anatomy.peak())
+        .iter()
+        .map(|of| (of.line.map(|line| line.line), of.category, of.bytes.0))
+        .collect();
+    use Category::*;
+    let expected = [
+        (Some(10), Activations, 4096),
+        (Some(3), Parameters, 1024),
+        (Some(11), Gradients, 1024),
+        (None, Other, 512),
+    ];
+    assert_eq!(held, expected);
+    let sum: Bytes = by_category(&anatomy, anatomy.peak())
+        .iter()
+        .map(|(_, bytes)| *bytes)
+        .sum();
+    assert_eq!(sum, anatomy.allocated[anatomy.peak()]);
+}
+
+#[test]
+fn what_a_failed_step_still_holds_is_an_activation() {
+    let failed = StepTrace {
+        trace: "1024 500 | 4096 100".into(),
+        blocks: "1 0 2*2".into(),
+        failed: true,
+        ..step()
+    };
+    let anatomy = Anatomy::of(&failed).expect("a step");
+    assert_eq!(anatomy.blocks[2].category, Category::Activations);
+}
+
+#[test]
+fn a_text_that_is_no_step_is_refused() {
+    for (trace, blocks) in [
+        ("1 | x", "0"),
+        ("1 | 2", "0"),
+        ("1 | 2", "0 9"),
+        ("1 | 2", "0 0 0"),
+        ("1 | 2", "0*99999999999"),
+        ("1 | -2", "0"),
+    ] {
+        let bad = StepTrace {
+            trace: trace.into(),
+            blocks: blocks.into(),
+            ..step()
+        };
+        assert!(Anatomy::of(&bad).is_err(), "{trace} with {blocks}");
+    }
+}

@@ -1,0 +1,148 @@
+"""One step of the training as the allocator's history has it, in a compact form: every allocation and
+free, the phase it belongs to, and for every block the program's line that allocated it. Pure: torch's
+snapshot in, one line of the wire out.
+
+The form of the trace is that of src/forecast/trace.rs: what was alive at the step's beginning, ` | `, then
+`4096` allocates, `4096@1` does so on another stream, `-3` frees what was allocated three allocations ago.
+"""
+from . import frames, snapshot
+
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+# A line of the wire above this is not sent, and its step not shown.
+LONGEST = 100000
+
+
+class Block:
+    """An allocation: its place in the trace and what is known of its origin."""
+
+    __slots__ = ("size", "number", "frames", "address")
+
+    def __init__(self, size, stack, address):
+        self.size = size
+        self.number = None
+        self.frames = stack
+        self.address = address
+
+
+def condense(segments, events, began_us, optimizer_us, kinds, owners):
+    """The step that began at `began_us`, from the snapshot at its end; `optimizer_us` is when its optimizer
+    began, None where it did not. `kinds` maps addresses to kinds of tensors, as they were at the end."""
+    events = [
+        event
+        for event in events
+        if event["time_us"] >= began_us and event["action"] in ("alloc", "free_completed")
+    ]
+    carried = carried_blocks(segments, events)
+    table, words, phases, of_blocks = Table(owners, kinds), [], [], []
+    alive, streams = {}, {}
+    for block in carried:
+        block.number = len(of_blocks)
+        of_blocks.append(block)
+        alive[block.address] = block
+    phase = FORWARD
+    for event in events:
+        address = event["addr"]
+        if event["action"] == "alloc":
+            phase = phase_of(event, phase, optimizer_us, owners)
+            stream = streams.setdefault(event["stream"], len(streams))
+            words.append("%d@%d" % (event["size"], stream) if stream else "%d" % event["size"])
+            block = alive[address] = Block(event["size"], event.get("frames"), address)
+            block.number = len(of_blocks)
+            of_blocks.append(block)
+        elif address in alive:
+            words.append("-%d" % (len(of_blocks) - alive.pop(address).number))
+        else:
+            continue
+        if not phases or phases[-1][0] != phase:
+            phases.append((phase, len(words) - 1))
+    at_end = {id(block) for block in alive.values()}
+    numbers = [table.number_of(block, id(block) in at_end) for block in of_blocks]
+    return {
+        "trace": " ".join([str(block.size) for block in carried] + ["|"] + words),
+        "phases": [{"phase": phase, "from": at} for phase, at in phases],
+        "origins": table.rows,
+        "blocks": runs(numbers),
+    }
+
+
+def carried_blocks(segments, events):
+    """What was alive before the events, by address: what is alive after them and was not made by them, and
+    what they freed first."""
+    made, before = set(), {}
+    for event in events:
+        address = event["addr"]
+        if event["action"] == "alloc":
+            made.add(address)
+        elif address not in made:
+            before.setdefault(address, Block(event["size"], event.get("frames"), address))
+        else:
+            made.discard(address)
+    for segment in segments:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            place = block.get("address", address)
+            if block["state"].startswith("active") and place not in made and place not in before:
+                before[place] = Block(block.get("requested_size", block["size"]), block.get("frames"), place)
+            address = place + block["size"]
+    return [before[address] for address in sorted(before)]
+
+
+def phase_of(event, phase, optimizer_us, owners):
+    """Backward runs on the engine's threads, which have no Python frames but those of a recomputation."""
+    if optimizer_us is not None and event["time_us"] >= optimizer_us:
+        return OPTIMIZER
+    stack = event.get("frames")
+    if stack is None:
+        return phase
+    if not stack or any(is_recomputation(frame, owners) for frame in stack):
+        return BACKWARD
+    return FORWARD
+
+
+def is_recomputation(frame, owners):
+    return frame["name"] in ("unpack_hook", "recompute_fn") and frame["filename"].startswith(owners.torch_home)
+
+
+class Table:
+    """The origins of blocks: the program's line, the library's below it, and the kind of tensor."""
+
+    def __init__(self, owners, kinds):
+        self.owners = owners
+        self.kinds = kinds
+        self.rows = []
+        self.known = {}
+
+    def number_of(self, block, is_alive):
+        """1 for the first row, and so on; 0 where nothing is known."""
+        # The kinds are those of the end: an address may have had another block before.
+        kind = self.kinds.get(block.address) if is_alive else None
+        own = inside = None
+        if block.frames:
+            own, inside = snapshot.own_and_inside(block.frames, self.owners)
+        if own is None and kind is None:
+            return 0
+        key = own, inside, kind
+        number = self.known.get(key)
+        if number is None:
+            row = {}
+            if own is not None:
+                row["line"] = frames.line_of(*own)
+            if inside is not None:
+                row["inside"] = frames.line_of(*inside)
+            if kind is not None:
+                row["kind"] = kind
+            self.rows.append(row)
+            number = self.known[key] = len(self.rows)
+        return number
+
+
+def runs(numbers):
+    """`3 3 3 0` as "3*3 0"."""
+    words, at = [], 0
+    while at < len(numbers):
+        end = at
+        while end < len(numbers) and numbers[end] == numbers[at]:
+            end += 1
+        words.append(str(numbers[at]) if end == at + 1 else "%d*%d" % (numbers[at], end - at))
+        at = end
+    return " ".join(words)

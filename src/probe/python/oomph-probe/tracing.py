@@ -1,0 +1,105 @@
+"""Which steps are traced: the first ones, up to an out-of-memory if there is one, and from then on one step
+now and then. A traced step is recorded with the stacks of its allocations, read once at its end on the
+training's thread, and condensed on the sampler's.
+"""
+import time
+
+from . import step_trace
+
+# The first steps allocate what stays; the third is like those after it.
+FIRST_STEPS = 3
+# Seconds between two traces, and how many times as long as the last one held the training up.
+PAUSE, COST_FACTOR = 60.0, 2000.0
+# Events of one step that are kept; and blocks alive above which reading them takes too long.
+MOST_EVENTS = 20000
+MOST_BLOCKS = 20000
+
+
+class Tracing:
+    """The traces of this process's steps."""
+
+    def __init__(self, process):
+        self.process = process
+        # When the traced step began, by the clock of the allocator's history; None where none is traced.
+        self.began_us = None
+        self.optimizer_us = None
+        self.next_step = FIRST_STEPS
+        self.next_at = 0.0
+        self.failed_step = None
+        self.pending = []
+
+    def begin(self):
+        """From now on a step is traced; on the training's thread."""
+        if self.process.recording is not None and self.process.recording.trace(True):
+            self.began_us, self.optimizer_us = now_us(), None
+
+    def optimizer_began(self):
+        if self.began_us is not None and self.optimizer_us is None:
+            self.optimizer_us = now_us()
+
+    def step_ended(self, count, device):
+        """After each step; cheap where nothing is due."""
+        if self.began_us is None:
+            if count >= self.next_step and time.monotonic() >= self.next_at:
+                self.next_at = time.monotonic() + PAUSE
+                if self.is_small(device):
+                    self.begin()
+        elif count < FIRST_STEPS and self.is_small(device):
+            # Nobody asks for this one: the next is like those after it.
+            self.began_us, self.optimizer_us = now_us(), None
+        else:
+            began = time.monotonic()
+            try:
+                if self.is_small(device):
+                    self.read(count, device)
+            finally:
+                self.end()
+                self.next_step = 2 * count
+                self.next_at = began + max(PAUSE, COST_FACTOR * (time.monotonic() - began))
+
+    def ran_out(self, device):
+        """The step that runs out of memory, up to there; once, however often it tries again."""
+        step = self.process.steps.count + 1
+        if self.began_us is not None and step != self.failed_step:
+            self.failed_step = step
+            self.read(step, device, failed=True)
+
+    def end(self):
+        self.began_us = None
+        self.process.recording.trace(False)
+
+    def is_small(self, device):
+        return self.process.allocator.read(device).blocks <= MOST_BLOCKS
+
+    def read(self, step, device, failed=False):
+        taken = self.process.torch.cuda.memory._snapshot(device)
+        segments = [each for each in taken["segments"] if each.get("device", device) == device]
+        events = taken["device_traces"][device]
+        if len(events) >= MOST_EVENTS:
+            # Its beginning was overwritten.
+            return
+        line = {
+            "event": "step_trace",
+            "pid": self.process.pid,
+            "device": int(device),
+            "step": step,
+            "failed": failed,
+        }
+        kinds = self.process.structure.kinds()
+        self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds)]
+
+    def take(self):
+        """The line of what was traced, on the sampler's thread; or None."""
+        if not self.pending:
+            return None
+        line, *figures = self.pending.pop()
+        try:
+            line.update(step_trace.condense(*figures, self.process.owners))
+        except Exception:
+            return None
+        length = len(line["trace"]) + len(line["blocks"]) + sum(len(str(row)) for row in line["origins"])
+        return line if length <= step_trace.LONGEST else None
+
+
+def now_us():
+    return time.time_ns() // 1000

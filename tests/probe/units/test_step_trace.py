@@ -1,0 +1,97 @@
+"""The allocator's history of one step, condensed: written down by hand as torch has it."""
+import unittest
+
+import support  # noqa: F401
+from _oomph_probe import step_trace
+
+TORCH = "/lib/site-packages/torch/"
+
+
+class Owners:
+    torch_home = TORCH
+
+    def innermost_own(self, paths):
+        return next((at for at, path in enumerate(paths) if not path.startswith("/lib")), None)
+
+
+def frame(path, line, name="step"):
+    return {"filename": path, "line": line, "name": name}
+
+
+MODEL = [frame(TORCH + "nn/linear.py", 5, "forward"), frame("/home/me/train.py", 10)]
+OPTIMIZER = [frame(TORCH + "optim/adam.py", 7), frame("/home/me/train.py", 12)]
+RECOMPUTED = [frame("/home/me/train.py", 4), frame(TORCH + "utils/checkpoint.py", 9, "unpack_hook")]
+
+
+def alloc(address, size, stack, at, stream=0):
+    return {"action": "alloc", "addr": address, "size": size, "stream": stream, "time_us": at, "frames": stack}
+
+
+def free(address, size, at):
+    return {"action": "free_completed", "addr": address, "size": size, "stream": 0, "time_us": at}
+
+
+def block(address, size, stack=()):
+    return {"address": address, "size": size, "requested_size": size, "state": "active_allocated", "frames": list(stack)}
+
+
+def condense(events, blocks=(), began=100, optimizer=None, kinds=None):
+    segments = [{"address": 0, "blocks": list(blocks)}]
+    return step_trace.condense(segments, events, began, optimizer, kinds or {}, Owners())
+
+
+class TheTrace(unittest.TestCase):
+    def test_names_blocks_by_how_long_ago_they_were_allocated(self):
+        line = condense([alloc(8, 1024, MODEL, 101), alloc(9, 512, MODEL, 102, stream=77), free(8, 1024, 103)])
+        self.assertEqual(line["trace"], "| 1024 512@1 -2")
+
+    def test_begins_with_what_was_alive_by_address(self):
+        events = [alloc(4, 10, MODEL, 101), free(50, 7, 102), alloc(50, 9, MODEL, 103)]
+        line = condense(events, [block(4, 10), block(20, 3), block(50, 9)])
+        self.assertEqual(line["trace"], "3 7 | 10 -2 9")
+
+    def test_leaves_out_what_was_before_and_what_is_no_block(self):
+        events = [alloc(1, 5, MODEL, 99), {"action": "segment_alloc", "addr": 0, "size": 9, "stream": 0, "time_us": 101}]
+        self.assertEqual(condense(events)["trace"], "|")
+
+    def test_a_free_of_what_nobody_allocated_twice_is_left_out(self):
+        line = condense([free(50, 7, 101), free(50, 7, 102)])
+        self.assertEqual(line["trace"], "7 | -1")
+
+
+class ThePhases(unittest.TestCase):
+    def test_are_told_by_the_stacks_and_the_optimizers_time(self):
+        events = [
+            alloc(1, 5, MODEL, 101),
+            alloc(2, 5, [], 102),
+            alloc(3, 5, RECOMPUTED, 103),
+            free(3, 5, 104),
+            alloc(4, 5, OPTIMIZER, 111),
+        ]
+        phases = condense(events, optimizer=110)["phases"]
+        self.assertEqual(
+            [(phase["phase"], phase["from"]) for phase in phases],
+            [("forward", 0), ("backward", 1), ("optimizer", 4)],
+        )
+
+    def test_an_event_without_a_stack_is_of_the_phase_before(self):
+        events = [alloc(1, 5, [], 101), {**alloc(2, 5, None, 102)}]
+        self.assertEqual([each["phase"] for each in condense(events)["phases"]], ["backward"])
+
+
+class TheOrigins(unittest.TestCase):
+    def test_are_the_programs_lines_with_the_kind_of_what_is_left(self):
+        events = [alloc(1, 5, MODEL, 101), free(1, 5, 102), alloc(1, 5, MODEL, 103), alloc(2, 5, [], 104)]
+        line = condense(events, [block(9, 4, MODEL)], kinds={9: "parameters", 1: "gradients"})
+        self.assertEqual(line["blocks"], "1 2 3 0")
+        self.assertEqual([row.get("kind") for row in line["origins"]], ["parameters", None, "gradients"])
+        self.assertEqual(line["origins"][1]["line"]["line"], 10)
+        self.assertEqual(line["origins"][1]["inside"]["function"], "forward")
+
+    def test_in_a_row_are_counted(self):
+        self.assertEqual(step_trace.runs([0, 0, 3, 1, 1, 1]), "0*2 3 1*3")
+        self.assertEqual(step_trace.runs([]), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
