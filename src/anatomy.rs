@@ -18,7 +18,7 @@ const ROUNDING: u64 = 512;
 
 /// One step. A position in it is a number of events that have happened: 0 is its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Anatomy {
+pub struct StepAnatomy {
     /// Which step, from 1.
     pub step: u64,
     /// Whether memory ran out at its end.
@@ -28,43 +28,43 @@ pub struct Anatomy {
     /// Where each phase begins, by position.
     pub phases: Vec<PhaseStart>,
     /// What was alive at any time, in the order in which it was allocated.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<StepBlock>,
     /// Where blocks come from.
     pub origins: Vec<BlockOrigin>,
 }
 
 /// A block of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub struct StepBlock {
     pub bytes: Bytes,
     /// The position from which on it is alive: 0 if it was before the step.
     pub from: usize,
     /// The position from which on it is not; `None` where it outlives the step.
     pub until: Option<usize>,
-    /// Its place in [`Anatomy::origins`].
+    /// Its place in [`StepAnatomy::origins`].
     pub origin: Option<usize>,
     pub category: Category,
 }
 
-impl Block {
+impl StepBlock {
     /// Whether it is alive at a position.
     pub fn is_alive(&self, position: usize) -> bool {
         self.from <= position && self.until.is_none_or(|until| position < until)
     }
 }
 
-impl Anatomy {
+impl StepAnatomy {
     /// What a traced step is made of.
     ///
     /// # Errors
     ///
     /// Where the trace or the list of origins is no such text, or one is not as long as the other.
-    pub fn of(step: &StepTrace) -> Result<Anatomy, BadTrace> {
+    pub fn of(step: &StepTrace) -> Result<StepAnatomy, BadTrace> {
         let trace: Trace = step.trace.parse()?;
         let origins = origins_of(&step.blocks, step.origins.len())?;
-        let mut blocks: Vec<Block> = trace
+        let mut blocks: Vec<StepBlock> = trace
             .allocations()
-            .map(|block| Block {
+            .map(|block| StepBlock {
                 bytes: Bytes(block.size.div_ceil(ROUNDING) * ROUNDING),
                 from: 0,
                 until: None,
@@ -98,7 +98,7 @@ impl Anatomy {
             from: start.from + 1,
             ..*start
         });
-        let mut anatomy = Anatomy {
+        let mut anatomy = StepAnatomy {
             step: step.step,
             failed: step.failed,
             allocated,

@@ -1,6 +1,6 @@
 //! What a block is for, as far as its life in the step and the optimizer tell.
 
-use super::{Anatomy, Block};
+use super::{StepAnatomy, StepBlock};
 use crate::event::{MemoryKind, Phase};
 
 /// What a block is for.
@@ -41,7 +41,7 @@ impl Category {
 }
 
 /// The category of a block whose origin is known already.
-pub(super) fn of(anatomy: &Anatomy, block: &Block) -> Category {
+pub(super) fn of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
     let kind = block.origin.and_then(|origin| anatomy.origins[origin].kind);
     match kind {
         Some(MemoryKind::Parameters) => return Category::Parameters,

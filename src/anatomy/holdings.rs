@@ -1,6 +1,6 @@
 //! Who holds the memory at one moment of the step, the largest first.
 
-use super::{Anatomy, Category};
+use super::{Category, StepAnatomy};
 use crate::event::SourceLine;
 use crate::units::Bytes;
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ pub struct Holding<'a> {
 }
 
 /// The lines that hold memory at a position.
-pub fn by_line(anatomy: &Anatomy, position: usize) -> Vec<Holding<'_>> {
+pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding<'_>> {
     let mut found: HashMap<(Option<&SourceLine>, Category), Holding> = HashMap::new();
     let mut inside: HashMap<(Option<&SourceLine>, Category, &SourceLine), Bytes> = HashMap::new();
     for block in anatomy
@@ -68,7 +68,7 @@ pub fn by_line(anatomy: &Anatomy, position: usize) -> Vec<Holding<'_>> {
 }
 
 /// The bytes of each category at a position, in the order of [`Category::ALL`].
-pub fn by_category(anatomy: &Anatomy, position: usize) -> [(Category, Bytes); 6] {
+pub fn by_category(anatomy: &StepAnatomy, position: usize) -> [(Category, Bytes); 6] {
     Category::ALL.map(|category| {
         let of = anatomy
             .blocks

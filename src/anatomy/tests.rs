@@ -43,7 +43,7 @@ fn step() -> StepTrace {
 
 #[test]
 fn each_position_has_its_bytes_and_its_phase() {
-    let anatomy = Anatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::of(&step()).expect("a step");
     let bytes: Vec<u64> = anatomy.allocated.iter().map(|bytes| bytes.0).collect();
     assert_eq!(bytes, [1536, 5632, 6144, 5632, 6656, 2560, 4608, 2560]);
     assert_eq!((anatomy.peak(), anatomy.end()), (4, 7));
@@ -54,7 +54,7 @@ fn each_position_has_its_bytes_and_its_phase() {
 
 #[test]
 fn a_blocks_life_tells_what_it_is_for() {
-    let anatomy = Anatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::of(&step()).expect("a step");
     let categories: Vec<Category> = anatomy.blocks.iter().map(|block| block.category).collect();
     use Category::*;
     let expected = [
@@ -70,7 +70,7 @@ fn a_blocks_life_tells_what_it_is_for() {
 
 #[test]
 fn what_is_alive_at_the_peak_is_told_by_line() {
-    let anatomy = Anatomy::of(&step()).expect("a step");
+    let anatomy = StepAnatomy::of(&step()).expect("a step");
     let held: Vec<_> = by_line(&anatomy, anatomy.peak())
         .iter()
         .map(|of| (of.line.map(|line| line.line), of.category, of.bytes.0))
@@ -98,7 +98,7 @@ fn what_a_failed_step_still_holds_is_an_activation() {
         failed: true,
         ..step()
     };
-    let anatomy = Anatomy::of(&failed).expect("a step");
+    let anatomy = StepAnatomy::of(&failed).expect("a step");
     assert_eq!(anatomy.blocks[2].category, Category::Activations);
 }
 
@@ -117,6 +117,6 @@ fn a_text_that_is_no_step_is_refused() {
             blocks: blocks.into(),
             ..step()
         };
-        assert!(Anatomy::of(&bad).is_err(), "{trace} with {blocks}");
+        assert!(StepAnatomy::of(&bad).is_err(), "{trace} with {blocks}");
     }
 }

@@ -110,7 +110,7 @@ fn a_snapshot_is_saved_where_it_is_asked_for() {
         .expect("python");
     assert_eq!(
         String::from_utf8_lossy(&done.stdout),
-        "['allocator_settings', 'segments'] 2\n"
+        "['allocator_settings', 'device_traces', 'segments'] 2\n"
     );
 }
 

@@ -3,7 +3,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
-use oomph::anatomy::{Anatomy, by_line};
+use oomph::anatomy::{StepAnatomy, by_line};
 use oomph::units::Bytes;
 use std::process::Command;
 
@@ -190,7 +190,7 @@ again = time.monotonic() + 0.3
 rounds(lambda: time.monotonic() > again)
 print(len(tried), _C.context[0])
 ";
-    busy(&place, text).run(&place).expect("1 state");
+    busy(&place, text).run(&place).expect("1 alloc");
     front.wait_for_end_of(1);
     let last = front.samples().last().unwrap().allocated;
     assert!(last >= Bytes::mib(103), "{last:?}");
@@ -219,7 +219,7 @@ fn the_third_step_is_traced_allocation_by_allocation() {
         panic!("{:?}", front.step_traces());
     };
     assert_eq!((traced.step, traced.failed), (3, false));
-    let step = Anatomy::of(traced).expect("a step");
+    let step = StepAnatomy::of(traced).expect("a step");
     assert_eq!(step.allocated[step.peak()], Bytes::mib(6));
     let held = by_line(&step, step.peak());
     let lines: Vec<_> = held
@@ -245,6 +245,6 @@ fn a_first_step_that_runs_out_of_memory_is_traced_to_its_end() {
         panic!("{:?}", front.step_traces());
     };
     assert_eq!((traced.step, traced.failed), (1, true));
-    let step = Anatomy::of(traced).expect("a step");
+    let step = StepAnatomy::of(traced).expect("a step");
     assert_eq!(step.allocated[step.end()], Bytes::mib(4));
 }

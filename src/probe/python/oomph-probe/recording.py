@@ -128,10 +128,14 @@ class Recording:
         """Keeps the history of events with their stacks, as long as it is on. False where it cannot be."""
         if not self.may_change():
             return False
-        with self.lock:
-            self.traces = on
-            self.apply()
-        return not self.is_others
+        try:
+            with self.lock:
+                self.traces = on
+                self.apply()
+            return not self.is_others
+        except BaseException:
+            self.is_ours = False
+            return False
 
     def apply(self):
         """Sets the recording as it is wanted, with the lock held."""

@@ -78,7 +78,7 @@ def carried_blocks(segments, events):
         else:
             made.discard(address)
     for segment in segments:
-        address = segment["address"]
+        address = segment.get("address", 0)
         for block in segment["blocks"]:
             place = block.get("address", address)
             if block["state"].startswith("active") and place not in made and place not in before:
