@@ -33,9 +33,6 @@ pub(super) struct Wording {
     suspicion: bool,
     #[serde(default)]
     pub(super) reader: WordingReader,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests"))]
-    #[serde(default)]
-    pub(super) example: String,
 }
 
 /// What reads a line with a row's words.

@@ -1,5 +1,4 @@
-//! Each row has an example and is read as it says; and what depends on other lines. The messages
-//! themselves are in `tests/messages`.
+//! Each row has an example in `tests/messages`; and what depends on other lines.
 
 use super::*;
 use crate::oom::fixture::reports;
@@ -27,11 +26,9 @@ fn corpus() -> Vec<String> {
 #[test]
 fn every_wording_has_an_example() {
     let table = WordingTable::get();
-    let examples = table.wordings.iter().flat_map(|row| row.example.lines());
     let lines: Vec<CompactLine> = corpus()
         .iter()
         .flat_map(|record| [vec![record.as_str()], record.lines().collect()].concat())
-        .chain(examples)
         .map(|text| CompactLine::new(text.to_owned(), ""))
         .collect();
     let has = |text: &Template| {
@@ -43,17 +40,6 @@ fn every_wording_has_an_example() {
     };
     let without: Vec<&Template> = table.texts().filter(|text| !has(text)).collect();
     assert!(without.is_empty(), "in no example: {without:#?}");
-}
-
-#[test]
-fn every_example_is_read_as_its_row_says() {
-    for row in &WordingTable::get().wordings {
-        for example in row.example.lines().filter(|line| !line.is_empty()) {
-            let found = reports(example);
-            assert_eq!(found.len(), 1, "{example}");
-            assert_eq!(found[0].kind, row.kind, "{example}");
-        }
-    }
 }
 
 /// More than 64 literals are searched for at a fraction of the speed.
