@@ -45,6 +45,7 @@ def jobs(oomph, results):
         yield [under(f"fit-{part}", "fit", "--part", f"{part}/{PARTS}")]
     yield [under("programs-1", "programs", "--only", "transformers", "lightning")]
     yield [under("programs-2", "programs", "--only", "timm", "accelerate")]
+    yield [under("anatomy", "anatomy", keeps=False)]
     yield [under("bench", "bench", keeps=False)]
 
 
