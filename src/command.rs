@@ -10,8 +10,8 @@ mod secrets;
 mod word;
 
 pub use difference::{Change, difference};
-use secrets::masked_words;
 pub use secrets::{MASK, is_secret, masked};
+use secrets::{masked_value, masked_words};
 pub use word::Word;
 
 use serde::{Deserialize, Serialize};
@@ -82,8 +82,13 @@ impl CommandLine {
         for change in &self.env {
             let name = change.name.to_string_lossy();
             match &change.value {
-                Some(_) if is_secret(&name) => words.push(format!("{name}={MASK}")),
-                Some(value) => words.push(format!("{name}={}", quoted(&value.to_string_lossy()))),
+                Some(value) => {
+                    let value = match masked_value(&name, value) {
+                        masked if masked == *MASK => MASK.into(),
+                        masked => quoted(&masked.to_string_lossy()),
+                    };
+                    words.push(format!("{name}={value}"));
+                }
                 None => words.push(format!("-u {name}")),
             }
         }
@@ -104,13 +109,8 @@ impl CommandLine {
                 .iter()
                 .map(|change| EnvChange {
                     name: change.name.clone(),
-                    value: change.value.as_ref().map(|value| {
-                        if is_secret(&change.name.to_string_lossy()) {
-                            Word::from(MASK)
-                        } else {
-                            value.clone()
-                        }
-                    }),
+                    value: (change.value.as_ref())
+                        .map(|value| masked_value(&change.name.to_string_lossy(), value)),
                 })
                 .collect(),
             cwd: self.cwd.clone(),

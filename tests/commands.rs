@@ -14,6 +14,7 @@
 
 mod corpus;
 mod properties;
+mod secrets;
 
 use corpus::{Record, command, records};
 use oomph::command::{CommandLine, Word};

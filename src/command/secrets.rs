@@ -1,33 +1,22 @@
 //! What is nobody's business: told by the name that it is given to, or by its own look. Masked
 //! wherever a command is shown or stored.
+//!
+//! A secret that is shown is out for good, an argument that is masked without need costs a look into
+//! the shell's history: where a name can mean either, it is a secret. Names that trainings use for
+//! other things (`--eos_token`, `--image_key`) are known as such.
+
+mod names;
+mod shapes;
+
+pub use names::is_secret;
 
 use super::Word;
+use names::is_plain_value;
 
 /// What stands where a secret stood.
 pub const MASK: &str = "***";
 
-/// Whether a name means that its value is nobody's business.
-///
-/// Whole words between `_`, `-`, `.` are compared, so that `--tokenizer`, `max_tokens` and
-/// `--keyframes` are no secrets while `--hf_token` and `WANDB_API_KEY` are.
-pub fn is_secret(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|part| {
-            matches!(
-                part.to_ascii_lowercase().as_str(),
-                "token"
-                    | "key"
-                    | "apikey"
-                    | "secret"
-                    | "password"
-                    | "passwd"
-                    | "credential"
-                    | "credentials"
-            )
-        })
-}
-
-/// The words as text, values of secret options masked (`--token X`, `--token=X`, `hub.token=X`).
+/// The words as text, secrets masked.
 pub fn masked(argv: &[Word]) -> Vec<String> {
     masked_words(argv)
         .iter()
@@ -40,15 +29,12 @@ pub(super) fn masked_words(argv: &[Word]) -> Vec<Word> {
     argv.iter()
         .map(|word| {
             let text = word.to_string_lossy();
-            if std::mem::take(&mut value_of_secret) && !text.starts_with("--") {
+            let is_value = std::mem::take(&mut value_of_secret) && !text.starts_with("--");
+            if is_value && !is_plain_value(&text) {
                 return Word::from(MASK);
             }
-            match text.split_once('=') {
-                Some((name, _)) if is_secret(name) => return Word::from(format!("{name}={MASK}")),
-                Some(_) => {}
-                None => value_of_secret = text.starts_with('-') && is_secret(&text),
-            }
-            match without_tokens(&text) {
+            value_of_secret = text.starts_with('-') && !text.contains('=') && is_secret(&text);
+            match masked_text(&text) {
                 Some(masked) => Word::from(masked),
                 None => word.clone(),
             }
@@ -56,40 +42,96 @@ pub(super) fn masked_words(argv: &[Word]) -> Vec<Word> {
         .collect()
 }
 
-/// Beginnings by which the services that issue them have tokens recognised: Hugging Face, OpenAI
-/// and Anthropic, GitHub, GitLab.
-const TOKEN_BEGINNINGS: [&str; 8] = [
-    "hf_",
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "api_org_",
-];
-/// A word that is shorter is a name that happens to begin so (`hf_hub`, `sk-learn`).
-const TOKEN_LENGTH: usize = 20;
+/// The value of a variable, masked as far as its name or its own look says so.
+pub(super) fn masked_value(name: &str, value: &Word) -> Word {
+    let text = value.to_string_lossy();
+    match (
+        is_secret(name) && !is_plain_value(&text),
+        masked_text(&text),
+    ) {
+        (true, _) => Word::from(MASK),
+        (false, Some(masked)) => Word::from(masked),
+        (false, None) => value.clone(),
+    }
+}
 
-/// `text` with what looks like a secret masked, or `None` where nothing does: a token by its
-/// beginning, `user:password@` in a URL, what follows `Bearer`.
-fn without_tokens(text: &str) -> Option<String> {
-    if let Some((before, after)) = text.split_once("://")
-        && let Some((user, rest)) = after.split_once('@')
-        && user.contains(':')
-        && !user.contains('/')
+/// `text` with the secrets in it masked, or `None` where there are none.
+fn masked_text(text: &str) -> Option<String> {
+    // The value of a whole word may hold anything, blanks and commas too.
+    if let Some((name, value)) = text.split_once('=')
+        && !name.contains(char::is_whitespace)
+        && is_secret(name)
+        && !is_plain_value(value)
     {
-        return Some(format!("{before}://{MASK}@{rest}"));
+        return Some(format!("{name}={MASK}"));
     }
-    if let Some((before, _)) = text.split_once("Bearer ") {
-        return Some(format!("{before}Bearer {MASK}"));
+    let mut secrets = named(text);
+    secrets.extend(shapes::find(text));
+    secrets.sort_unstable();
+    let mut whole = String::new();
+    let mut at = 0;
+    for (start, end) in secrets {
+        if end <= at {
+            continue;
+        }
+        whole.push_str(&text[at..start.max(at)]);
+        if start >= at {
+            whole.push_str(MASK);
+        }
+        at = end;
     }
-    let value = text.rsplit(['=', ':', ' ']).next().unwrap_or(text);
-    let is_token = value.len() >= TOKEN_LENGTH
-        && TOKEN_BEGINNINGS
-            .iter()
-            .any(|beginning| value.starts_with(beginning));
-    is_token.then(|| text.replacen(value, MASK, 1))
+    (at > 0).then(|| whole + &text[at..])
+}
+
+/// The values in a text (a script, JSON, a header, a list of settings) that a secret name stands
+/// before: `"api_key": "x"`, `X-Api-Key: x`, `a=1,token=x`, `--token x`.
+fn named(text: &str) -> Vec<(usize, usize)> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(from) = text[at..].find(is_name).map(|offset| at + offset) {
+        let name_end = text[from..]
+            .find(|c| !is_name(c))
+            .map_or(text.len(), |n| from + n);
+        at = name_end;
+        let name = &text[from..name_end];
+        let Some(start) = value_start(name, &text[name_end..]).map(|n| name_end + n) else {
+            continue;
+        };
+        let end = start + value_length(name, &text[start..]);
+        if is_secret(name) && end > start && !is_plain_value(&text[start..end]) {
+            found.push((start, end));
+            at = end;
+        }
+    }
+    found
+}
+
+/// Where the value of a name begins in what follows the name.
+fn value_start(name: &str, rest: &str) -> Option<usize> {
+    let after_quotes = rest.trim_start_matches(['"', '\'', '\\']);
+    let after_blanks = after_quotes.trim_start();
+    let behind = match after_blanks.strip_prefix([':', '=']) {
+        // `==` compares, `://` is a URL's.
+        Some(behind) if !behind.starts_with(['=', '/']) => behind,
+        None if name.starts_with('-') && after_blanks.len() < rest.len() => after_blanks,
+        Some(_) | None => return None,
+    };
+    let value = behind.trim_start().trim_start_matches(['"', '\'', '\\']);
+    (!value.starts_with('-')).then(|| rest.len() - value.len())
+}
+
+/// How long the value is: a header's to its end, another to where the next thing begins.
+fn value_length(name: &str, rest: &str) -> usize {
+    let is_header =
+        name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("cookie");
+    let ends = |c: char| match is_header {
+        true => matches!(c, '"' | '\'' | '\n' | '\r'),
+        false => {
+            c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '|' | ')' | '}' | ']')
+        }
+    };
+    rest.find(ends).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
@@ -100,12 +142,34 @@ mod tests {
     fn a_secret_is_known_by_its_look_too() {
         for (word, shown) in [
             ("https://ada:pw@host/x", "https://***@host/x"),
-            ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+            ("Authorization: Bearer abc.def", "Authorization: ***"),
             ("hf_abcdefghijklmnopqrstuvwx", "***"),
             ("hub=hf_abcdefghijklmnopqrstuvwx", "hub=***"),
             ("hf_hub", "hf_hub"),
             ("https://host/a@b", "https://host/a@b"),
             ("tcp://10.0.0.1:29500", "tcp://10.0.0.1:29500"),
+        ] {
+            assert_eq!(masked(&[Word::from(word)]), [shown]);
+        }
+    }
+
+    #[test]
+    fn a_value_inside_a_text_is_masked_and_nothing_beside_it() {
+        for (word, shown) in [
+            (
+                r#"{"lr": 0.1, "api_key": "x,y", "n": 2}"#,
+                r#"{"lr": 0.1, "api_key": "***,y", "n": 2}"#,
+            ),
+            ("X-Api-Key: x", "X-Api-Key: ***"),
+            ("a=1,token=x,b=2", "a=1,token=***,b=2"),
+            (
+                "export HF_TOKEN=x; python train.py --lr 1",
+                "export HF_TOKEN=***; python train.py --lr 1",
+            ),
+            (
+                "train.py --password x --lr 1",
+                "train.py --password *** --lr 1",
+            ),
         ] {
             assert_eq!(masked(&[Word::from(word)]), [shown]);
         }

@@ -1,0 +1,215 @@
+//! Names that secrets are given to, by the words in them.
+
+/// Words that mean a secret wherever they stand in a name.
+const ALWAYS: [&str; 22] = [
+    "apikey",
+    "apitoken",
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "credentials",
+    "creds",
+    "jwt",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "passwords",
+    "pat",
+    "pwd",
+    "secret",
+    "secrets",
+    "sig",
+    "signature",
+    "webhook",
+];
+
+/// Ends of words that were written together: `PGPASSWORD`, `WANDBAPIKEY`, `HFTOKEN`.
+const ENDS: [&str; 12] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "apikey",
+    "accesskey",
+    "authkey",
+    "privatekey",
+    "secretkey",
+    "sshkey",
+    "secret",
+    "token",
+    "pwd",
+];
+
+/// Words before `token` or `key` with which it is one of the vocabulary, or names a column.
+const ORDINARY: [&str; 58] = [
+    "add",
+    "audio",
+    "begin",
+    "bos",
+    "caption",
+    "class",
+    "cls",
+    "column",
+    "data",
+    "decoder",
+    "end",
+    "eos",
+    "feature",
+    "fim",
+    "first",
+    "group",
+    "image",
+    "img",
+    "index",
+    "initializer",
+    "input",
+    "instance",
+    "label",
+    "last",
+    "mask",
+    "max",
+    "metric",
+    "min",
+    "modifier",
+    "monitor",
+    "new",
+    "next",
+    "num",
+    "output",
+    "pad",
+    "padding",
+    "per",
+    "placeholder",
+    "prefix",
+    "primary",
+    "prompt",
+    "sep",
+    "sort",
+    "special",
+    "start",
+    "state",
+    "stop",
+    "suffix",
+    "target",
+    "text",
+    "trigger",
+    "tokenizer",
+    "unk",
+    "video",
+    "vision",
+    "vocab",
+    "word",
+    "n",
+];
+
+/// Words before `pass` with which it is a pass over something.
+const PASSES: [&str; 10] = [
+    "backward", "eval", "first", "forward", "multi", "n", "num", "one", "second", "two",
+];
+
+/// Whether a name means that its value is nobody's business.
+///
+/// Whole words are compared, between other characters than letters and digits, and between small
+/// and capital letters, so that `--tokenizer`, `max_tokens` and `--keyframes` are no secrets while
+/// `--hf_token`, `accessToken` and `WANDB_API_KEY` are.
+pub fn is_secret(name: &str) -> bool {
+    // The shell's own: the working directory.
+    if matches!(name, "PWD" | "OLDPWD") {
+        return false;
+    }
+    let words = words(name);
+    words.iter().enumerate().any(|(n, word)| {
+        let before = n.checked_sub(1).map(|n| words[n].as_str());
+        let ordinary = before.is_some_and(|before| ORDINARY.contains(&before));
+        match word.as_str() {
+            "token" | "key" | "keys" => !ordinary,
+            // `--auth-type`, `use_auth`: how, not what.
+            "auth" => n + 1 == words.len() && before != Some("use"),
+            "pass" => n + 1 == words.len() && before.is_none_or(|before| !PASSES.contains(&before)),
+            word if ALWAYS.contains(&word) => true,
+            word => ENDS.iter().any(|end| {
+                (word.strip_suffix(end))
+                    .is_some_and(|before| !before.is_empty() && !ORDINARY.contains(&before))
+            }),
+        }
+    })
+}
+
+/// A value that says whether, not what: `--use_auth_token True`.
+pub(super) fn is_plain_value(value: &str) -> bool {
+    ["", "true", "false", "none", "null", "yes", "no", "0", "1"]
+        .iter()
+        .any(|plain| value.eq_ignore_ascii_case(plain))
+}
+
+/// The words of a name, small: `accessToken` has two, `WANDB_API_KEY` three.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before_is_small = false;
+    for c in name.chars() {
+        let begins = before_is_small && c.is_ascii_uppercase();
+        before_is_small = c.is_ascii_lowercase() || c.is_ascii_digit();
+        if begins || !c.is_ascii_alphanumeric() {
+            words.push(String::new());
+        }
+        if c.is_ascii_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(c.to_ascii_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_whether_they_are_given_to_secrets() {
+        for name in [
+            "--token",
+            "hf_token",
+            "accessToken",
+            "PGPASSWORD",
+            "WANDBAPIKEY",
+            "HFTOKEN",
+            "--pwd",
+            "api_key",
+            "X-Api-Key",
+            "AWS_SECRET_ACCESS_KEY",
+            "DB_PASS",
+            "--passphrase",
+            "hub.token",
+            "--private-key",
+            "clientSecret",
+            "MYSQL_PWD",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in [
+            "--tokenizer",
+            "max_tokens",
+            "--keyframes",
+            "--eos_token",
+            "pad_token",
+            "--image_key",
+            "--placeholder_token",
+            "PWD",
+            "--monkey",
+            "--forward_pass",
+            "--pass-through",
+            "secretary",
+            "--tokens_per_batch",
+            "--n_token",
+            "--keyword",
+            "hockey",
+            "--auth-type",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+}

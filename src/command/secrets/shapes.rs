@@ -1,0 +1,132 @@
+//! Secrets that are known by their own look, whatever they are given to.
+
+/// Beginnings by which services have their tokens recognised, and the least length of one: a shorter
+/// word is a name that happens to begin so (`hf_hub`, `sk-learn`).
+const BEGINNINGS: [(&str, usize); 36] = [
+    // Hugging Face, OpenAI and Anthropic, NVIDIA, Replicate, Groq, xAI, Perplexity.
+    ("hf_", 20),
+    ("api_org_", 20),
+    ("sk-", 20),
+    ("nvapi-", 20),
+    ("r8_", 20),
+    ("gsk_", 20),
+    ("xai-", 20),
+    ("pplx-", 20),
+    // GitHub, GitLab, Bitbucket and Atlassian.
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghu_", 20),
+    ("ghs_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 20),
+    ("glrt-", 20),
+    ("ATATT", 20),
+    ("ATBB", 20),
+    // Clouds and registries.
+    ("AKIA", 20),
+    ("ASIA", 20),
+    ("AIza", 30),
+    ("ya29.", 20),
+    ("dop_v1_", 20),
+    ("npm_", 20),
+    ("pypi-", 20),
+    ("dckr_pat_", 20),
+    ("hvs.", 20),
+    // Messages, mail, money.
+    ("xoxb-", 20),
+    ("xoxp-", 20),
+    ("xoxa-", 20),
+    ("xapp-", 20),
+    ("SG.", 20),
+    ("sk_live_", 16),
+    ("sk_test_", 16),
+    ("rk_live_", 16),
+    ("lin_api_", 20),
+];
+
+/// Addresses whose rest is the secret.
+const ADDRESSES: [&str; 3] = [
+    "hooks.slack.com/services/",
+    "discord.com/api/webhooks/",
+    "discordapp.com/api/webhooks/",
+];
+
+/// Where they stand in a text.
+pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
+    let mut found = users(text);
+    if let Some(at) = text
+        .find("-----BEGIN ")
+        .filter(|_| text.contains("PRIVATE KEY"))
+    {
+        found.push((at, text.len()));
+    }
+    for scheme in ["Bearer ", "Basic "] {
+        found.extend(text.match_indices(scheme).filter_map(|(at, _)| {
+            let from = at + scheme.len();
+            let length = text[from..]
+                .find(['"', '\'', ' ', '\n'])
+                .unwrap_or(text.len() - from);
+            // Two words of a sentence are none.
+            (length >= 8 || scheme == "Bearer ").then_some((from, from + length))
+        }));
+    }
+    for address in ADDRESSES {
+        found.extend(text.match_indices(address).map(|(at, _)| {
+            let from = at + address.len();
+            let length = text[from..].find(['"', '\'', ' ']);
+            (from, from + length.unwrap_or(text.len() - from))
+        }));
+    }
+    found.extend(tokens(text));
+    found.retain(|(start, end)| start < end);
+    found
+}
+
+/// `user:password` before the host of a URL.
+fn users(text: &str) -> Vec<(usize, usize)> {
+    let after_schemes = text.match_indices("://").map(|(at, _)| at + 3);
+    after_schemes
+        .filter_map(|from| {
+            let rest = &text[from..];
+            let end = rest
+                .find(['/', '?', '#', ' ', '"', '\''])
+                .unwrap_or(rest.len());
+            let user = &rest[..rest[..end].rfind('@')?];
+            user.contains(':').then_some((from, from + user.len()))
+        })
+        .collect()
+}
+
+fn tokens(text: &str) -> Vec<(usize, usize)> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(from) = text[at..].find(is_part).map(|offset| at + offset) {
+        let end = text[from..]
+            .find(|c| !is_part(c))
+            .map_or(text.len(), |n| from + n);
+        at = end;
+        let piece = &text[from..end];
+        let begins = BEGINNINGS.iter().any(|(beginning, least)| {
+            piece.len() >= *least && piece.starts_with(beginning) && is_random(piece, beginning)
+        });
+        if begins || is_web_token(piece) {
+            found.push((from, end));
+        }
+    }
+    found
+}
+
+/// Whether what follows the beginning is drawn by lot and not a name of words: `sk-learn-estimators`.
+fn is_random(piece: &str, beginning: &str) -> bool {
+    let rest = &piece[beginning.len()..];
+    let longest = rest.split(['-', '_', '.']).map(str::len).max();
+    longest.is_some_and(|longest| longest >= 12)
+}
+
+/// A JSON Web Token: three pieces, of which the first begins as `{"` does in base 64.
+fn is_web_token(piece: &str) -> bool {
+    let parts: Vec<&str> = piece.split('.').collect();
+    piece.starts_with("eyJ") && parts.len() >= 2 && parts[0].len() >= 8 && parts[1].len() >= 8
+}
