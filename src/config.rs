@@ -68,7 +68,7 @@ pub fn read(cwd: &Path) -> UserSettings {
 pub fn of_files(files: &[PathBuf]) -> UserSettings {
     let mut settings = UserSettings::default();
     for path in files {
-        file::read(path, &mut settings);
+        file::read(path, nix::unistd::geteuid().as_raw(), &mut settings);
     }
     settings
 }

@@ -5,6 +5,7 @@
 //! knows is an argument, nothing is run.
 
 mod amp;
+mod attribution;
 mod batch;
 mod checkpointing;
 mod device;

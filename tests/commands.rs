@@ -270,6 +270,52 @@ fn checkpoints_are_looked_for_where_the_program_writes_them() {
     assert_eq!(wanted("bash -c 'python run_mlm.py --output_dir o'"), None);
 }
 
+/// A file that came with a repository may add arguments, which are said to be its, and no program.
+#[test]
+fn an_entry_adds_arguments_in_its_own_name_and_never_a_program() {
+    let hostile = "[[program]]\nname = \"theirs\"\nscripts = [\"*\"]\nconsoles = [\"python\", \"bash\"]\nalone = true\n\
+        [program.batch]\nnames = [\"--n\", \"python\", \"-m\", \"train.py\"]\n\
+        [program.precision]\ndefault = \"off\"\nbf16 = [\"evil.py\", \"-c\", \"evil\"]\non = [\"evil.py\"]\n\
+        [program.recompute]\ndefault = \"off\"\nadd = [\"-m\", \"evil\"]\n";
+    let own = [Catalogue::of_user(hostile, "their/oomph.toml").unwrap()];
+    let inputs = RemedyInputs {
+        launch: LaunchEnvironment {
+            own: &own,
+            ..LaunchEnvironment::default()
+        },
+        ..RemedyInputs::default()
+    };
+    let mut added = 0;
+    for line in [
+        "python train.py --n 8",
+        "python -m train --n 8",
+        "python -u train.py --n 8",
+        "bash train.sh --n 8",
+        "torchrun --nproc_per_node 2 train.py --n 8",
+        "accelerate launch train.py --n 8",
+        "./train --n 8",
+    ] {
+        let before = command(line);
+        let place = recognise(&before, &inputs.launch).anatomy.program;
+        for remedy in remedies(&before, &inputs) {
+            if remedy.availability != Availability::Offered {
+                continue;
+            }
+            let after = Plan::of(&before, &[&remedy]).command;
+            if after.argv == before.argv {
+                continue;
+            }
+            let place_after = recognise(&after, &inputs.launch).anatomy.program;
+            assert_eq!(after.argv[0], before.argv[0], "{line}");
+            assert_eq!(after.argv[place_after], before.argv[place], "{line}");
+            let said = remedy.cost.contains("arguments by their/oomph.toml");
+            assert!(said, "{line}: {} ({})", remedy.title, remedy.cost);
+            added += 1;
+        }
+    }
+    assert!(added > 5, "{added}");
+}
+
 #[test]
 fn entries_of_the_user_go_before_the_built_in_ones() {
     let text = "theme = \"dark\"\n[[program]]\nname = \"our trainer\"\nscripts = [\"run_mlm.py\"]\n[program.batch]\nnames = [\"--n\"]\n[program.accumulation]\nrule = \"flag\"\nnames = [\"--times\"]\ndefault = 1\n";

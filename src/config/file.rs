@@ -5,11 +5,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use toml::Spanned;
 
 /// A longer file is none of ours: a path that is a device, or a mistake.
 const LONGEST: u64 = 1 << 20;
+
+const WRITE_FOR_ALL: u32 = 0o002;
 
 /// The keys. A misspelt one is said, not passed over.
 #[derive(Debug, Deserialize)]
@@ -21,8 +24,8 @@ struct Content {
 }
 
 /// Adds what the file at `path` says to what the files before it have said.
-pub(super) fn read(path: &Path, settings: &mut UserSettings) {
-    match text_of(path) {
+pub(super) fn read(path: &Path, owner: u32, settings: &mut UserSettings) {
+    match text_of(path, owner) {
         Ok(text) => take(path, text, settings),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => settings
@@ -31,10 +34,22 @@ pub(super) fn read(path: &Path, settings: &mut UserSettings) {
     }
 }
 
-fn text_of(path: &Path) -> io::Result<String> {
+/// The file's text, if it is `owner`'s.
+fn text_of(path: &Path, owner: u32) -> io::Result<String> {
     // A pipe of this name would be waited for, at the open as at the read.
-    if !path.metadata()?.is_file() {
+    let about = path.metadata()?;
+    if !about.is_file() {
         return Err(io::Error::other("not a regular file"));
+    }
+    // It may have come with somebody else's repository, and says what is added to commands.
+    if about.uid() != owner {
+        return Err(io::Error::other(format!(
+            "belongs to user {}, not to you; copy it, or put yours into ~/.config/oomph",
+            about.uid()
+        )));
+    }
+    if about.mode() & WRITE_FOR_ALL != 0 {
+        return Err(io::Error::other("everybody can write to it; chmod o-w"));
     }
     let file = File::open(path)?;
     let mut text = String::new();
@@ -126,6 +141,23 @@ mod tests {
             assert!(!problem.contains('\n'), "{problem}");
             assert_eq!(settings.theme, None);
         }
+    }
+
+    #[test]
+    fn a_file_of_somebody_elses_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("oomph.toml");
+        fs::write(&path, "theme = 'dark'").unwrap();
+        let mut settings = UserSettings::default();
+        let me = nix::unistd::geteuid().as_raw();
+        read(&path, me + 1, &mut settings);
+        assert_eq!(settings.theme, None);
+        assert!(settings.problems[0].contains(&format!("belongs to user {me}")));
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        fs::set_permissions(&path, all).unwrap();
+        let settings = of_files(&[path]);
+        assert_eq!(settings.theme, None);
+        assert!(settings.problems[0].contains("everybody can write"));
     }
 
     #[test]

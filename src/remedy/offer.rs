@@ -1,6 +1,7 @@
 //! All remedies for one command, each offered or not and why, in the order in which they promise
 //! to help.
 
+use super::attribution::attribute;
 use super::draft::Draft;
 use super::effect::RemedyAction;
 use super::expectation::Outlook;
@@ -28,6 +29,7 @@ pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy>
         .filter_map(|id| {
             let proposal = (id.spec().propose)(&offering)?;
             let mut remedy = remedy(id, proposal, recognised.part_of_a_job.as_deref());
+            attribute(&mut remedy, command, recognised, &inputs.launch);
             if let Some(expectation) = outlook.of_remedy(&remedy) {
                 remedy.expectation = expectation;
             }

@@ -1,0 +1,45 @@
+//! What an `oomph.toml` adds to a command is said to be its, and never chooses the program that runs:
+//! the file may have come with a repository.
+
+use super::edit::Edit;
+use super::plan::{Availability, Plan, Remedy};
+use crate::command::CommandLine;
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::recognition::{Recognised, recognise};
+
+/// Says of a remedy that changes arguments by an entry of a user's file which file that is; one that
+/// would start another program is not offered.
+pub(super) fn attribute(
+    remedy: &mut Remedy,
+    command: &CommandLine,
+    recognised: &Recognised<'_>,
+    launch: &LaunchEnvironment<'_>,
+) {
+    let Some(source) = recognised.known.and_then(|entry| entry.source.as_deref()) else {
+        return;
+    };
+    let by_entry = |edit: &Edit| {
+        matches!(
+            edit,
+            Edit::Splice { .. } | Edit::Insert { .. } | Edit::Remove { .. }
+        )
+    };
+    if !remedy.edits.iter().any(by_entry) {
+        return;
+    }
+    let edited = Plan::of(command, &[remedy]).command;
+    let runs = |command: &CommandLine, recognised: &Recognised<'_>| {
+        let program = command.argv.get(recognised.anatomy.program).cloned();
+        (command.argv.first().cloned(), program)
+    };
+    if runs(command, recognised) != runs(&edited, &recognise(&edited, launch)) {
+        remedy.availability =
+            Availability::NotOffered(format!("{source} would start another program"));
+        return;
+    }
+    let by = format!("arguments by {source}");
+    remedy.cost = match remedy.cost.is_empty() {
+        true => by,
+        false => format!("{}; {by}", remedy.cost),
+    };
+}
