@@ -4,12 +4,15 @@
 //! then what is known beside it and what must come of it, a key of ten columns and a value a line.
 //!
 //! Known beside it: `scale` (of the batch), `bf16` (no: the device lacks it), `inherited` (variables),
+//! `torch` (its version), `conf` (the user's allocator settings), `argument` (of a trial; else the batch),
 //! `checkpoint` (the newest), `file` (a name and its text: on the same line, or below behind `|`).
 //! Expected: of a remedy (`batch`, `amp`, `recompute`, `segments`, `resume`, `workers`; `all` is all
 //! that are offered) `! part of the reason why it is not offered`, `+ words added at the end`,
 //! `old => new` for the text that changes, several with ` ; ` between, or the whole command. The copies
 //! of files must be those that `copied` names, `cost` and `changes` are those of the remedy before, and
-//! `to copy` is the command of one that has no key. `launchers`, `program` and `job part` are what was
+//! `to copy` is the command of one that has no key. `alloc` is the command with `conf`, `trial` the one with
+//! 96 for its argument or batch, `replaced` the one with 96 for an argument that may be new; `written`
+//! are the arguments that say where it writes. `launchers`, `program` and `job part` are what was
 //! recognized.
 
 mod corpus;
@@ -94,6 +97,14 @@ impl Case<'_> {
         }
     }
 
+    fn outcome_differs(&self, after: Result<CommandLine, String>, value: &str) -> Option<String> {
+        match (after, value.strip_prefix('!').map(str::trim)) {
+            (Ok(after), _) => self.differs(&after, value),
+            (Err(why), Some(part)) if why.contains(part) => None,
+            (Err(why), _) => Some(format!("refused: {why}")),
+        }
+    }
+
     fn differs(&self, after: &CommandLine, value: &str) -> Option<String> {
         let (got, wanted) = (words(after), expected(&self.record.line, value));
         (got != wanted).then(|| got.join(" "))
@@ -133,8 +144,18 @@ fn objections(record: &Record) -> Vec<String> {
         path: path.into(),
         number: Some(50),
     });
+    let variable = |wanted: &str| {
+        let mut all = environment.iter();
+        Some(all.find(|(name, _)| name == wanted)?.1.as_str())
+    };
     let mut inputs = RemedyInputs {
         launch: LaunchEnvironment {
+            torch: record.value("torch"),
+            inherited: Inherited {
+                cuda: variable("PYTORCH_CUDA_ALLOC_CONF"),
+                hip: variable("PYTORCH_HIP_ALLOC_CONF"),
+                general: variable("PYTORCH_ALLOC_CONF"),
+            },
             files: &files,
             copies: Some((Path::new("/s"), 2)),
             environment: &environment,
@@ -163,6 +184,27 @@ fn objections(record: &Record) -> Vec<String> {
         let objection = match key.as_str() {
             "cost" => text_of(&latest, |remedy| &remedy.cost),
             "changes" => text_of(&latest, |remedy| &remedy.changes),
+            "alloc" => {
+                let conf = record.value("conf").unwrap_or_default();
+                let launch = &inputs.launch;
+                let after = with_alloc_conf(&before, conf, launch.inherited, launch.torch);
+                case.outcome_differs(after, value)
+            }
+            "trial" => {
+                let named = |name: &str| Which::Named(name.into());
+                let which = record.value("argument").map_or(Which::Batch, named);
+                let setting = Setting::find(&before, &which);
+                case.outcome_differs(setting.map(|setting| setting.to(&before, 96)), value)
+            }
+            "replaced" => {
+                let name = record.value("argument").expect("an argument");
+                case.differs(&with_argument(&before, name, "96"), value)
+            }
+            "written" => {
+                let places = places_written(&before).into_iter();
+                let places: Vec<String> = places.map(|(name, at)| format!("{name} {at}")).collect();
+                (places.join(" ") != *value).then(|| places.join(" "))
+            }
             "to copy" => {
                 let remedy: &Remedy = latest.as_ref().expect("a remedy before");
                 case.differs(&Plan::of(&before, &[remedy]).command, value)
@@ -223,29 +265,6 @@ fn every_command_gets_its_remedies() {
         wrong.len(),
         wrong.join("\n")
     );
-}
-
-#[test]
-fn settings_of_the_user_go_where_the_training_sees_them() {
-    let inherited = Inherited {
-        cuda: Some("garbage_collection_threshold:0.8"),
-        ..Default::default()
-    };
-    let with =
-        |line: &str, conf: &str| with_alloc_conf(&command(line), conf, inherited, Some("2.6.0"));
-    let plain = with("python a.py", "expandable_segments:True").unwrap();
-    assert_eq!(
-        plain.env_value("PYTORCH_CUDA_ALLOC_CONF"),
-        Some(&Word::from(
-            "garbage_collection_threshold:0.8,expandable_segments:True"
-        ))
-    );
-    let boxed = with("docker run im", "expandable_segments:True").unwrap();
-    assert_eq!(
-        boxed.argv[3],
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    );
-    assert!(with("python a.py", "expandable_segments").is_err());
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Spellings {
     pub workers: Vec<String>,
     pub groups: Vec<String>,
     pub config_files: Vec<String>,
+    pub places_written: Vec<String>,
+    pub device_choosers: Vec<String>,
     pub includes: Vec<String>,
     pub not_training: Vec<String>,
     pub only_evaluates: Vec<String>,

@@ -14,25 +14,12 @@ use crate::measured::{EXPANDABLE, NON_TORCH_USUAL};
 use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::launcher::Passage;
 use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::spellings::spellings;
 use crate::recognize::variable::Variable;
 use crate::state::{DeviceState, RankState};
 use crate::units::{Bytes, Uuid};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-
-/// Options by which programs and launchers choose devices themselves.
-const CHOOSERS: [&str; 10] = [
-    "--gpu",
-    "--gpus",
-    "--gpu_id",
-    "--gpu_ids",
-    "--gpu-id",
-    "--device_id",
-    "--devices",
-    "--cuda_device",
-    "--include",
-    "--exclude",
-];
 
 /// The edits that move the run to another device, and what is free there; or why there are none.
 fn another(
@@ -92,6 +79,7 @@ fn another(
 }
 
 fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result<(), String> {
+    let choosers = &spellings().device_choosers;
     let is_cut = |passage| !matches!(passage, Passage::Inherited);
     if let Some(launcher) = recognised
         .launchers()
@@ -103,15 +91,15 @@ fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result
     for launcher in recognised.launchers() {
         let words = &command.argv[launcher.words.clone()];
         let options = Arguments::of_words(words, launcher.words.start);
-        if let Some(option) = CHOOSERS.iter().find(|o| options.has(Name::new(o))) {
+        if let Some(option) = choosers.iter().find(|o| options.has(Name::new(o))) {
             return Err(format!("{}'s {option} chooses the devices", launcher.name));
         }
     }
     let arguments = arguments_of(command, &recognised.anatomy);
     let of_entry = recognised.known.map_or(&[][..], |entry| &entry.devices);
-    let of_entry = of_entry.iter().map(String::as_str);
     let chooser = of_entry
-        .chain(CHOOSERS)
+        .iter()
+        .chain(choosers)
         .find(|option| arguments.has(Name::new(option)));
     match chooser {
         Some(option) => Err(format!("the program's {option} chooses the device")),

@@ -10,6 +10,7 @@ use crate::recognize::argument::{Arguments, Hit, InsertPoint, Value, same};
 use crate::recognize::batch;
 use crate::recognize::program::AccumulationRule;
 use crate::recognize::recognition::{arguments_of, opened, recognise};
+use crate::recognize::spellings::spellings;
 
 /// Which argument a trial changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,28 +124,12 @@ pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandL
     edited(command, &edits)
 }
 
-/// Names that say where a program writes.
-const PLACES: [&str; 12] = [
-    "output_dir",
-    "output",
-    "out_dir",
-    "outdir",
-    "save_dir",
-    "log_dir",
-    "logdir",
-    "logging_dir",
-    "checkpoint_dir",
-    "ckpt_dir",
-    "work_dir",
-    "project",
-];
-
 /// The arguments of a command that say where it writes, as name and value.
 pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let arguments = arguments_of(command, &recognised.anatomy);
-    PLACES
-        .iter()
+    let places = spellings().places_written.iter();
+    places
         .filter_map(|name| {
             let hits = named(&arguments, name);
             let hit = hits.last()?;
@@ -162,96 +147,6 @@ fn named<'a>(arguments: &Arguments<'a>, name: &str) -> Vec<Hit<'a>> {
     let wanted = bare(name);
     arguments
         .all()
-        .filter(|hit| {
-            let typed = bare(hit.name);
-            same(&typed, &wanted)
-                || wanted
-                    .strip_prefix("*.")
-                    .is_some_and(|end| typed.ends_with(&format!(".{end}")) || typed == end)
-        })
+        .filter(|hit| same(&bare(hit.name), &wanted))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_batch_and_any_other_number_can_be_set() {
-        for (text, which, value, set) in [
-            (
-                "python t.py --batch-size 8",
-                Which::Batch,
-                8,
-                "python t.py --batch-size 96",
-            ),
-            (
-                "python t.py --batch_size=8 -x",
-                Which::Batch,
-                8,
-                "python t.py --batch_size=96 -x",
-            ),
-            (
-                "python demo/train.py --batch-size 8",
-                Which::Batch,
-                8,
-                "python demo/train.py --batch-size 96",
-            ),
-            (
-                "python t.py --seq-len 512",
-                Which::Named("seq_len".into()),
-                512,
-                "python t.py --seq-len 96",
-            ),
-            (
-                "python t.py data.length=3",
-                Which::Named("data.length".into()),
-                3,
-                "python t.py data.length=96",
-            ),
-        ] {
-            let command = CommandLine::typed(text);
-            let setting = Setting::find(&command, &which).unwrap();
-            assert_eq!(setting.value, value, "{text}");
-            assert_eq!(setting.to(&command, 96).shown(), set);
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_told_says_why() {
-        for (text, which, why) in [
-            ("python t.py", Which::Batch, "no batch size"),
-            (
-                "python t.py --lr 1",
-                Which::Named("seq".into()),
-                "no argument seq",
-            ),
-            (
-                "python t.py --seq auto",
-                Which::Named("seq".into()),
-                "isn't an integer",
-            ),
-        ] {
-            let error = Setting::find(&CommandLine::typed(text), &which).unwrap_err();
-            assert!(error.contains(why), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_argument_is_replaced_or_added() {
-        let with =
-            |text: &str| with_argument(&CommandLine::typed(text), "output_dir", "/tmp/x").shown();
-        assert_eq!(
-            with("python t.py --output-dir runs -b 8"),
-            "python t.py --output-dir /tmp/x -b 8"
-        );
-        assert_eq!(
-            with("python t.py -b 8"),
-            "python t.py -b 8 --output_dir /tmp/x"
-        );
-        assert_eq!(
-            places_written(&CommandLine::typed("python t.py --output_dir runs")),
-            [("--output_dir".to_string(), "runs".to_string())]
-        );
-    }
 }

@@ -105,7 +105,7 @@ fn records_of(path: &Path) -> Vec<Record> {
         match key {
             "file" => record.files.push((name.into(), text.into())),
             "copied" => record.copied.push((name.into(), text.into())),
-            "scale" | "bf16" | "inherited" | "checkpoint" => {
+            "scale" | "bf16" | "inherited" | "checkpoint" | "torch" | "conf" | "argument" => {
                 record.known.push((key.into(), value.into()));
             }
             _ => record.expected.push((key.into(), value.into())),

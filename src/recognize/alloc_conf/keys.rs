@@ -1,95 +1,90 @@
 //! Which settings the allocator has, since which version of torch, with which values.
 
 use super::{AllocConf, TorchVersion};
+use serde::Deserialize;
+use std::sync::OnceLock;
+
+/// A key of `keys.toml`, which explains the words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    name: String,
+    since: (u32, u32),
+    takes: Takes,
+    #[serde(default)]
+    least: u64,
+    #[serde(default)]
+    one_of: Vec<String>,
+}
 
 /// What a key's value must look like.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Takes {
     Bool,
-    /// A whole number, at least this one.
-    Count(u64),
-    /// A fraction between 0 and 1; whether the ends belong to it.
-    Fraction(bool),
-    OneOf(&'static [&'static str]),
+    Count,
+    OpenFraction,
+    Fraction,
+    OneOf,
     Anything,
 }
 
-/// Keys, the first version that certainly takes them, and their values.
-const KEYS: [(&str, (u32, u32), Takes); 20] = [
-    // At least 21 is accepted by every version: until 2.9 it must be more than 20.
-    ("max_split_size_mb", (1, 10), Takes::Count(21)),
-    ("roundup_power2_divisions", (1, 12), Takes::Anything),
-    (
-        "garbage_collection_threshold",
-        (1, 12),
-        Takes::Fraction(false),
-    ),
-    (
-        "backend",
-        (2, 0),
-        Takes::OneOf(&["native", "cudaMallocAsync"]),
-    ),
-    ("expandable_segments", (2, 1), Takes::Bool),
-    ("release_lock_on_cudamalloc", (2, 1), Takes::Bool),
-    ("release_lock_on_hipmalloc", (2, 1), Takes::Bool),
-    ("pinned_use_cuda_host_register", (2, 1), Takes::Bool),
-    ("pinned_use_hip_host_register", (2, 1), Takes::Bool),
-    ("pinned_num_register_threads", (2, 1), Takes::Count(1)),
-    ("pinned_use_background_threads", (2, 6), Takes::Bool),
-    ("max_non_split_rounding_mb", (2, 7), Takes::Count(21)),
-    ("graph_capture_record_stream_reuse", (2, 9), Takes::Bool),
-    (
-        "per_process_memory_fraction",
-        (2, 10),
-        Takes::Fraction(true),
-    ),
-    ("pinned_reserve_segment_size_mb", (2, 10), Takes::Count(1)),
-    ("large_segment_size_mb", (2, 12), Takes::Count(11)),
-    ("throw_on_cudamalloc_oom", (2, 12), Takes::Bool),
-    ("pinned_free_catch_all", (2, 12), Takes::Bool),
-    ("expandable_segments_reserve", (2, 15), Takes::Anything),
-    (
-        "expandable_segments_reserve_by_class",
-        (2, 15),
-        Takes::Anything,
-    ),
-];
+fn keys() -> &'static [Key] {
+    #[derive(Deserialize)]
+    struct Keys {
+        key: Vec<Key>,
+    }
+    static KEYS: OnceLock<Keys> = OnceLock::new();
+    let read = || toml::from_str(include_str!("keys.toml"));
+    &KEYS
+        .get_or_init(|| read().expect("keys.toml is part of the binary and read by a test"))
+        .key
+}
 
 /// Whether this version takes `key:value`; the error says what it takes.
 pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Result<(), String> {
-    let Some((_, since, takes)) = KEYS.iter().find(|(name, _, _)| *name == key) else {
-        let near = KEYS
-            .iter()
-            .map(|(name, _, _)| *name)
-            .find(|name| name.contains(key) || key.contains(name));
+    let names = || keys().iter().map(|known| known.name.as_str());
+    let Some(known) = keys().iter().find(|known| known.name == key) else {
+        let near = names().find(|name| name.contains(key) || key.contains(name));
         let mend = near.map_or_else(
-            || format!("the keys are {}", KEYS.map(|(name, _, _)| name).join(", ")),
+            || format!("the keys are {}", names().collect::<Vec<_>>().join(", ")),
             |near| format!("did you mean {near}?"),
         );
         return Err(format!(
             "PyTorch's allocator has no setting `{key}`: {mend}"
         ));
     };
-    if let Some(torch) = torch
-        && !torch.is_at_least(*since)
-    {
+    let (major, minor) = known.since;
+    if let Some(torch) = torch.filter(|torch| !torch.is_at_least(known.since)) {
         return Err(format!(
-            "{key} needs torch {}.{}; the command has {}.{}",
-            since.0, since.1, torch.major, torch.minor
+            "{key} needs torch {major}.{minor}; the command has {}.{}",
+            torch.major, torch.minor
         ));
     }
-    let wrong = |takes: String| Err(format!("{key} takes {takes}, not `{value}`"));
-    match takes {
-        Takes::Bool if !matches!(value, "True" | "False") => wrong("True or False".into()),
-        Takes::Count(least) if value.parse::<u64>().map_or(true, |n| n < *least) => {
-            wrong(format!("a whole number of at least {least}"))
+    let fraction = value.parse::<f64>();
+    let (fits, takes) = match known.takes {
+        Takes::Anything => return Ok(()),
+        Takes::Bool => (matches!(value, "True" | "False"), "True or False".into()),
+        Takes::Count => (
+            value.parse::<u64>().is_ok_and(|n| n >= known.least),
+            format!("a whole number of at least {}", known.least),
+        ),
+        Takes::OpenFraction | Takes::Fraction => {
+            let ends = matches!(known.takes, Takes::Fraction);
+            let fits = |x: f64| x > 0.0 && x < 1.0 || ends && (x == 0.0 || x == 1.0);
+            (
+                fraction.is_ok_and(fits),
+                "a fraction between 0 and 1".into(),
+            )
         }
-        Takes::Fraction(ends) => match value.parse::<f64>() {
-            Ok(x) if x > 0.0 && x < 1.0 || *ends && (x == 0.0 || x == 1.0) => Ok(()),
-            _ => wrong("a fraction between 0 and 1".into()),
-        },
-        Takes::OneOf(names) if !names.contains(&value) => wrong(names.join(" or ")),
-        Takes::Bool | Takes::Count(_) | Takes::OneOf(_) | Takes::Anything => Ok(()),
+        Takes::OneOf => (
+            known.one_of.iter().any(|one| one == value),
+            known.one_of.join(" or "),
+        ),
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(format!("{key} takes {takes}, not `{value}`")),
     }
 }
 
@@ -99,7 +94,7 @@ pub(super) fn check_together(conf: &AllocConf) -> Result<(), String> {
         return Ok(());
     }
     if let Some(value) = conf.value("max_split_size_mb") {
-        // PyTorch issue 123548: cudaFree on a mapped block.
+        // PyTorch would call cudaFree on a mapped block.
         return Err(format!(
             "expandable_segments cannot be combined with max_split_size_mb:{value}, which is set: remove that first"
         ));
