@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// A key of `keys.toml`, which explains the words.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Key {
+struct AllocatorKey {
     name: String,
     since: (u32, u32),
     takes: Takes,
@@ -29,10 +29,10 @@ enum Takes {
     Anything,
 }
 
-fn keys() -> &'static [Key] {
+fn keys() -> &'static [AllocatorKey] {
     #[derive(Deserialize)]
     struct Keys {
-        key: Vec<Key>,
+        key: Vec<AllocatorKey>,
     }
     static KEYS: OnceLock<Keys> = OnceLock::new();
     let read = || toml::from_str(include_str!("keys.toml"));
