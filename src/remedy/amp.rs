@@ -80,14 +80,6 @@ fn launcher_precision<'a>(
         })
 }
 
-/// Sentences about a device or a library without bf16.
-pub(super) const REJECTIONS: &[&str] = &[
-    "doesn't support bf16",
-    "does not support bf16",
-    "bf16 mixed precision requires",
-    "not compiled with bf16",
-];
-
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (command, inputs) = (offering.command, offering.inputs);
     let draft = or_patched(inputs, mixed(offering), |found| {

@@ -210,19 +210,6 @@ fn hello<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a crate::event::Hello> {
         .map(|rank| &rank.hello)
 }
 
-/// Sentences of the allocator about its settings.
-pub(super) const REJECTIONS: &[&str] = &[
-    "unrecognized cachingallocator option",
-    "in cuda allocator config",
-    "in accelerator allocator config",
-    "in configtokenizer",
-    "cachingallocator option",
-    "argument for expandable_segments",
-    "max_split_size_mb too small",
-    "expandable_segments not supported",
-    "doesn't currently support expandable_segments",
-];
-
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let draft = expandable(offering.command, offering.recognised, offering.inputs);
     let cost = match offering.inputs.launch.torch {

@@ -8,6 +8,9 @@ use super::edit::Edit;
 use super::plan::{Availability, Remedy, RemedyId};
 use super::proposal::unknown;
 use crate::event::Exit;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How a relaunched run ended.
@@ -32,30 +35,24 @@ pub struct RejectedRemedy {
     pub words: String,
 }
 
-/// Beginnings of sentences that reject an argument by its name.
-const ARGUMENTS: [&str; 21] = [
-    "unrecognized arguments",
-    "unrecognized options",
-    "unrecognized option",
-    "unexpected keyword",
-    "unknown command line flag",
-    "unknown option",
-    "unknown config key",
-    "non-existent config key",
-    "no such option",
-    "no such command",
-    "could not consume arg",
-    "could not override",
-    "not used by the hfargumentparser",
-    "is not in struct",
-    "is not a valid",
-    "not in '",
-    "invalid choice",
-    "expected one argument",
-    "expected at least one argument",
-    "invalid value",
-    "ambiguous option",
-];
+/// What a program or library can reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RejectedThing {
+    Argument,
+    Allocator,
+    Precision,
+    Checkpoint,
+}
+
+/// The sentences of `rejections.toml`, in small letters.
+fn sentences(of: RejectedThing) -> &'static [String] {
+    static SENTENCES: OnceLock<BTreeMap<RejectedThing, Vec<String>>> = OnceLock::new();
+    let read = || toml::from_str(include_str!("rejections.toml"));
+    let all = SENTENCES
+        .get_or_init(|| read().expect("rejections.toml is part of the binary and read by a test"));
+    all.get(&of).map_or(&[], Vec::as_slice)
+}
 
 /// A program that dislikes its arguments says so before it has loaded anything large.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -80,10 +77,16 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
     };
     for line in lines.iter().rev() {
         let lower = line.to_lowercase();
-        let says = |sentences: &[&str]| sentences.iter().any(|sentence| lower.contains(sentence));
-        let by_sentence = applied.iter().find(|r| says(r.id.spec().rejections));
+        let says = |sentences: &[String]| sentences.iter().any(|s| lower.contains(s));
+        let by_sentence = applied
+            .iter()
+            .find(|r| r.id.spec().rejects.is_some_and(|of| says(sentences(of))));
         let by_name = || applied.iter().find(|remedy| is_named(remedy, &lower));
-        let found = by_sentence.or_else(|| says(&ARGUMENTS).then(by_name).flatten());
+        let found = by_sentence.or_else(|| {
+            says(sentences(RejectedThing::Argument))
+                .then(by_name)
+                .flatten()
+        });
         if let Some(remedy) = found {
             return Some(by(remedy, line));
         }

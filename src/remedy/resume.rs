@@ -2,11 +2,9 @@
 //! from its newest checkpoint.
 
 use super::draft::Draft;
-use super::inputs::RemedyInputs;
 use super::plan::Expectation;
 use super::proposal::{Offering, Proposal, unknown};
-use super::switch::mostly_equals;
-use crate::command::CommandLine;
+use super::switch::{mostly_equals, shown};
 use crate::recognize::argument::{Hit, InsertPoint, Name};
 use crate::recognize::program::{InsertPlace, Resumes};
 use crate::recognize::recognition::{Recognised, arguments_of};
@@ -18,60 +16,39 @@ const BY_ITSELF: [&str; 9] = [
 ];
 
 /// The edits that make the next run begin where this one ended, or why there are none.
-fn resume(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    inputs: &RemedyInputs<'_>,
-) -> Result<Draft, String> {
+fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
+    let (recognised, inputs) = (offering.recognised, offering.inputs);
     recognised.check_open()?;
-    let Some(entry) = recognised.known else {
-        return Err(
-            "how this program resumes is not known: it restarts from step 0 and may overwrite what it has written"
-                .into(),
-        );
-    };
+    let entry = recognised.known.ok_or(
+        "how this program resumes is not known: it restarts from step 0 and may overwrite what it has written",
+    )?;
     let resume = &entry.resume;
-    let arguments = arguments_of(command, &recognised.anatomy);
+    let arguments = arguments_of(offering.command, &recognised.anatomy);
     let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
         .unwrap_or_else(|| "what it has written".into());
     let again = format!("restarts from step 0; may overwrite {overwritten}");
-    if let Some((_, why)) = resume
-        .refused_with
-        .iter()
-        .find(|(option, _)| arguments.has(Name::new(option)))
-    {
+    let mut refusals = resume.refused_with.iter();
+    if let Some((_, why)) = refusals.find(|(option, _)| arguments.has(Name::new(option))) {
         return Err(why.clone());
     }
+    let (name, note) = (entry.shown(), resume.note.clone());
     match resume.rule {
+        Resumes::Told => {}
         Resumes::Automatic => {
-            return Err(resume.note.clone().unwrap_or_else(|| {
-                format!(
-                    "{} resumes from its last checkpoint by itself",
-                    entry.shown()
-                )
-            }));
+            let by_itself = || format!("{name} resumes from its last checkpoint by itself");
+            return Err(note.unwrap_or_else(by_itself));
         }
         Resumes::Not => {
-            let why = resume
-                .note
-                .clone()
-                .unwrap_or_else(|| format!("how {} resumes is not known", entry.shown()));
+            let why = note.unwrap_or_else(|| format!("how {name} resumes is not known"));
             return Err(format!("{why}: {again}"));
         }
-        Resumes::Told => {}
     }
-    let there = resume
-        .names
-        .iter()
-        .find_map(|name| arguments.find(Name::new(name)).last().copied());
-    if let Some(hit) = there
-        && is_by_itself(&hit)
-    {
-        return Err(format!(
-            "it already resumes: {}",
-            super::switch::shown(&hit)
-        ));
+    let last = |name: &String| arguments.find(Name::new(name)).pop();
+    let there = resume.names.iter().find_map(last);
+    let already = |hit: &Hit<'_>| Err(format!("it already resumes: {}", shown(hit)));
+    if let Some(hit) = there.filter(is_by_itself) {
+        return already(&hit);
     }
     let Some(checkpoint) = inputs.launch.checkpoint else {
         return Err(format!("this run has no complete checkpoint: {again}"));
@@ -90,8 +67,7 @@ fn resume(
     }
     let mut draft = Draft::default();
     for name in &resume.replaced {
-        let hit = arguments.find(Name::new(name)).last().copied();
-        match hit.and_then(|hit| Some((hit, hit.value?))) {
+        match last(name).and_then(|hit| Some((hit, hit.value?))) {
             Some((hit, value)) => draft.set(hit.name, value, path),
             None => return Err(format!("{name} is not in the command: {again}")),
         }
@@ -100,13 +76,10 @@ fn resume(
         let new = match words.as_slice() {
             [_, new] => new.as_str(),
             [one] => one.split_once('=').map_or(one.as_str(), |(_, new)| new),
-            _ => return Err(format!("{} is there already", super::switch::shown(&hit))),
+            _ => return Err(format!("{} is there already", shown(&hit))),
         };
         if value.text == new || new.starts_with("--") {
-            return Err(format!(
-                "it already resumes: {}",
-                super::switch::shown(&hit)
-            ));
+            return already(&hit);
         }
         draft.set(hit.name, value, new);
         return Ok(draft);
@@ -148,18 +121,9 @@ fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
     }
 }
 
-/// Sentences about a checkpoint that cannot be taken up.
-pub(super) const REJECTIONS: &[&str] = &[
-    "can't find a valid checkpoint",
-    "error(s) in loading state_dict",
-    "no checkpoint found",
-    "checkpoint does not exist",
-    "unexpected key(s) in state_dict",
-];
-
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (recognised, inputs) = (offering.recognised, offering.inputs);
-    let draft = resume(offering.command, recognised, inputs);
+    let draft = resume(offering);
     let cost = match inputs.launch.checkpoint {
         Some(checkpoint) => begins(recognised, checkpoint),
         None => String::new(),

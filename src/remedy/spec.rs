@@ -5,6 +5,7 @@
 use super::effect::{NeedFrom, RemedyAction, RemedyEffect};
 use super::plan::{Alteration, RemedyId};
 use super::proposal::{Offering, Proposal};
+use super::rejected::RejectedThing;
 use super::{
     amp, batch, checkpointing, device, expandable_segments, max_split_size, resume, stop_leftover,
     wait, workers,
@@ -39,8 +40,8 @@ pub struct RemedySpec {
     pub(super) propose: fn(&Offering<'_>) -> Option<Proposal>,
     /// Says from the new run's first message that it did not take effect.
     pub(super) verify: Option<EffectCheck>,
-    /// Sentences (in small letters) with which a program or library rejects it.
-    pub(super) rejections: &'static [&'static str],
+    /// What a program or library may reject of it, beside its arguments.
+    pub(super) rejects: Option<RejectedThing>,
 }
 
 /// A row with nothing of its own.
@@ -55,12 +56,13 @@ const PLAIN: RemedySpec = RemedySpec {
     earlier: None,
     propose: |_| None,
     verify: None,
-    rejections: &[],
+    rejects: None,
 };
 
 use Alteration::{Precision, Recomputation};
 use Help::{AnotherDevice, LessHostMemory, NoFragmentation};
 use NeedFrom::{FailedAllocation, Forecast, ForecastIfKnown};
+use RejectedThing::{Allocator, Checkpoint};
 use RemedyAction::Act;
 use RemedyEffect::{LessAllocated, LessFragmentation, MoreFree};
 
@@ -68,12 +70,12 @@ use RemedyEffect::{LessAllocated, LessFragmentation, MoreFree};
 #[rustfmt::skip]
 static SPECS: &[(RemedyId, RemedySpec)] = &[
     (RemedyId::Batch, RemedySpec { key: 'b', title: "smaller batch", effect: LessAllocated, need: Forecast, place: 7, propose: batch::propose, ..PLAIN }),
-    (RemedyId::ExpandableSegments, RemedySpec { key: 'e', title: "expandable segments", effect: LessFragmentation, need: Forecast, place: 8, earlier: Some((NoFragmentation, 5)), propose: expandable_segments::propose, verify: Some(expandable_segments::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
-    (RemedyId::Amp, RemedySpec { key: 'a', title: "mixed precision", effect: LessAllocated, alters: Some(Precision), need: Forecast, place: 10, propose: amp::propose, rejections: amp::REJECTIONS, ..PLAIN }),
+    (RemedyId::ExpandableSegments, RemedySpec { key: 'e', title: "expandable segments", effect: LessFragmentation, need: Forecast, place: 8, earlier: Some((NoFragmentation, 5)), propose: expandable_segments::propose, verify: Some(expandable_segments::verify), rejects: Some(Allocator), ..PLAIN }),
+    (RemedyId::Amp, RemedySpec { key: 'a', title: "mixed precision", effect: LessAllocated, alters: Some(Precision), need: Forecast, place: 10, propose: amp::propose, rejects: Some(RejectedThing::Precision), ..PLAIN }),
     (RemedyId::Recompute, RemedySpec { key: 'r', title: "activation checkpointing", effect: LessAllocated, alters: Some(Recomputation), need: ForecastIfKnown, place: 9, propose: checkpointing::propose, ..PLAIN }),
     (RemedyId::Device, RemedySpec { key: 'g', title: "another GPU", effect: MoreFree, place: 12, earlier: Some((AnotherDevice, 3)), propose: device::propose, verify: Some(device::verify), ..PLAIN }),
-    (RemedyId::Resume, RemedySpec { key: 'c', title: "resume", place: 14, propose: resume::propose, rejections: resume::REJECTIONS, ..PLAIN }),
-    (RemedyId::MaxSplitSize, RemedySpec { key: 'm', title: "max split size", effect: LessFragmentation, need: FailedAllocation, place: 11, earlier: Some((NoFragmentation, 6)), propose: max_split_size::propose, verify: Some(max_split_size::verify), rejections: expandable_segments::REJECTIONS, ..PLAIN }),
+    (RemedyId::Resume, RemedySpec { key: 'c', title: "resume", place: 14, propose: resume::propose, rejects: Some(Checkpoint), ..PLAIN }),
+    (RemedyId::MaxSplitSize, RemedySpec { key: 'm', title: "max split size", effect: LessFragmentation, need: FailedAllocation, place: 11, earlier: Some((NoFragmentation, 6)), propose: max_split_size::propose, verify: Some(max_split_size::verify), rejects: Some(Allocator), ..PLAIN }),
     (RemedyId::DataloaderWorkers, RemedySpec { key: 'l', title: "fewer DataLoader workers", place: 13, earlier: Some((LessHostMemory, 2)), propose: workers::propose, ..PLAIN }),
     (RemedyId::Wait, RemedySpec { key: 'w', title: "wait", effect: MoreFree, action: Act, place: 4, propose: wait::propose, ..PLAIN }),
     (RemedyId::StopLeftover, RemedySpec { key: 's', title: "stop leftover processes", effect: MoreFree, action: Act, place: 1, propose: stop_leftover::propose, ..PLAIN }),

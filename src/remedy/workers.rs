@@ -2,71 +2,53 @@
 //! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
 
 use super::draft::Draft;
-use super::inputs::RemedyInputs;
 use super::proposal::{Offering, Proposal, unknown};
-use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family;
-use crate::recognize::recognition::{Recognised, arguments_of};
+use crate::recognize::recognition::arguments_of;
 
 /// The edits for half as many, or why there are none.
-fn fewer(
-    command: &CommandLine,
-    recognised: &Recognised<'_>,
-    inputs: &RemedyInputs<'_>,
-) -> Result<Draft, String> {
-    recognised.check_open()?;
-    if inputs
+fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
+    offering.recognised.check_open()?;
+    let cause = offering
+        .inputs
         .findings
         .first()
-        .is_some_and(|finding| finding.cause != Cause::HostMemory)
-    {
+        .map(|finding| finding.cause);
+    if cause.is_some_and(|cause| cause != Cause::HostMemory) {
         return Err("GPU memory ran out, not host memory".into());
     }
-    let arguments = arguments_of(command, &recognised.anatomy);
-    let hits: Vec<Hit<'_>> = match recognised.known {
-        Some(entry) => {
-            let named = entry.workers.iter();
-            let of_entry: Vec<Hit<'_>> = named
-                .filter_map(|name| arguments.find(Name::new(name)).last().copied())
-                .collect();
-            if of_entry.is_empty() {
-                family::workers(&arguments)
-            } else {
-                of_entry
-            }
-        }
-        None => family::workers(&arguments),
-    };
+    let arguments = arguments_of(offering.command, &offering.recognised.anatomy);
+    let names = offering
+        .recognised
+        .known
+        .map_or(&[][..], |entry| &entry.workers);
+    let last = |name: &String| arguments.find(Name::new(name)).pop();
+    let mut hits: Vec<Hit<'_>> = names.iter().filter_map(last).collect();
+    if hits.is_empty() {
+        hits = family::workers(&arguments);
+    }
     let Some(hit) = hits.last() else {
         return Err("the command does not set the number of DataLoader workers".into());
     };
-    if let Some(other) = hits.iter().find(|h| h.name != hit.name) {
-        return Err(format!("{} and {} are both set", other.name, hit.name));
+    let name = hit.name;
+    if let Some(other) = hits.iter().find(|other| other.name != name) {
+        return Err(format!("{} and {name} are both set", other.name));
     }
-    let value = hit
-        .value
-        .ok_or_else(|| format!("{} has no value", hit.name))?;
+    let value = hit.value.ok_or_else(|| format!("{name} has no value"))?;
     let is_plain = value.text.bytes().all(|b| b.is_ascii_digit()) && !value.text.starts_with("00");
-    let old: u32 = match value.text.parse() {
-        Ok(old) if is_plain => old,
-        _ => {
-            return Err(format!(
-                "{} is {}, which isn't a number",
-                hit.name, value.text
-            ));
+    match value.text.parse::<u32>().ok().filter(|_| is_plain) {
+        None => Err(format!("{name} is {}, which isn't a number", value.text)),
+        Some(0) => Err(format!(
+            "{name} is already 0: data is loaded in the main process"
+        )),
+        Some(old) => {
+            let mut draft = Draft::default();
+            draft.set(name, value, &(old / 2).to_string());
+            Ok(draft)
         }
-    };
-    if old == 0 {
-        return Err(format!(
-            "{} is already 0: data is loaded in the main process",
-            hit.name
-        ));
     }
-    let mut draft = Draft::default();
-    draft.set(hit.name, value, &(old / 2).to_string());
-    Ok(draft)
 }
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
@@ -74,7 +56,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     if inputs.forecast.oom.is_some() && offering.cause != Some(Cause::HostMemory) {
         return None;
     }
-    let draft = fewer(offering.command, offering.recognised, inputs);
+    let draft = fewer(offering);
     let cost = "same numerics; data loading may become slower";
     let expectation = unknown("each worker uses host memory");
     Some(Proposal::of(draft, cost).expecting(expectation))
