@@ -23,7 +23,7 @@ pub use estimate::Estimate;
 pub use hint::{Hint, hint};
 pub use inputs::ForecastInputs;
 pub use largest::{Division, MARGIN, divided, edge, rounded};
-pub use memory::{Forecast, Model};
+pub use memory::{Basis, Forecast, Model};
 pub use observation::{Observation, Passes, Unseen};
 pub use partial_step::{PartialStep, Progress};
 pub use rehearsed::{Rehearsed, WholeStep};

@@ -37,6 +37,28 @@ pub enum Forecast {
     Extrapolated(Estimate, Progress),
 }
 
+/// What a figure rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Steps that were seen whole, of this batch or another.
+    Measured,
+    /// The failed step's allocations, computed without running it.
+    Rehearsed,
+    /// What a remedy did to other trainings.
+    Estimated,
+}
+
+impl Basis {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Basis::Measured => "measured",
+            Basis::Rehearsed => "rehearsed",
+            Basis::Estimated => "estimated",
+        }
+    }
+}
+
 /// What runs of one program showed, put together.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -79,6 +101,18 @@ impl Model {
     /// The rehearsal, where it says more than what was seen.
     pub(super) fn rehearsed(&self) -> Option<&Rehearsed> {
         self.rehearsed.as_ref().filter(|_| self.whole_runs() == 0)
+    }
+
+    /// What a figure for a target rests on; `None` where there is none, or it says so itself.
+    pub fn basis(&self, target: &Target) -> Option<Basis> {
+        if self.is_rehearsed(target) {
+            return Some(Basis::Rehearsed);
+        }
+        match (self.peak(target), target.treatment.is_none()) {
+            (Forecast::Within(_), true) => Some(Basis::Measured),
+            (Forecast::Within(_), false) => Some(Basis::Estimated),
+            (Forecast::Extrapolated(..) | Forecast::AtLeast(..) | Forecast::Unknown, _) => None,
+        }
     }
 
     /// Whether what is said of a target rests on a rehearsal.

@@ -225,8 +225,9 @@ impl<'a> Outlook<'a> {
             peak,
             ..expectation
         };
-        if self.model.is_rehearsed(target) {
-            expectation.words.push_str("; rehearsed");
+        if let Some(basis) = self.model.basis(target) {
+            expectation.words.push_str("; ");
+            expectation.words.push_str(basis.word());
         }
         expectation
     }

@@ -178,7 +178,7 @@ fn a_smaller_batch_is_predicted_from_floor_and_peak() {
     assert_eq!(batch.expectation.fits, Some(true));
     assert_eq!(
         batch.expectation.words,
-        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare"
+        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare; measured"
     );
     assert_eq!(all[0].id, RemedyId::Batch);
 }
@@ -300,7 +300,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, Some(true));
     assert_eq!(
         segments.expectation.words,
-        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare"
+        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare; measured"
     );
     assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
     let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
@@ -326,7 +326,7 @@ fn a_cap_bounds_the_room() {
     let batch = of(&all, RemedyId::Batch);
     assert_eq!(
         batch.expectation.words,
-        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare"
+        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare; measured"
     );
 }
 
@@ -341,7 +341,7 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     };
     assert_eq!(
         amp(22),
-        "may not fit: needs 19.3 GiB (12.3–26.6), 22.0 GiB available; at best halves activations"
+        "may not fit: needs 19.3 GiB (12.3–26.6), 22.0 GiB available; estimated; at best halves activations"
     );
     assert_eq!(
         amp(20),

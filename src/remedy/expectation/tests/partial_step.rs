@@ -66,7 +66,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available".into()
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; measured".into()
         )
     );
     failed.record.as_mut().unwrap().progress = Some(0.85);
@@ -74,7 +74,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available".into()
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured".into()
         )
     );
     // Steps that are alike, and the same progress: their peak is what counts.
