@@ -73,8 +73,29 @@ pub struct ProbeOptions {
     pub interval: Duration,
     /// Records which lines allocate.
     pub lines: bool,
-    /// Rehearses the step that memory runs out in, which delays the error by up to seconds.
-    pub rehearses: bool,
+    /// Which step it rehearses.
+    pub rehearses: RehearsedStep,
+}
+
+/// Which step is rehearsed, which takes up to seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RehearsedStep {
+    /// None: nobody waits for what it says.
+    No,
+    /// The one that memory runs out in.
+    OutOfMemory,
+    /// The second one as well: by then the optimizer has its state.
+    Second,
+}
+
+impl RehearsedStep {
+    fn word(self) -> &'static str {
+        match self {
+            RehearsedStep::No => "0",
+            RehearsedStep::OutOfMemory => "1",
+            RehearsedStep::Second => "2",
+        }
+    }
 }
 
 /// The probe's files on disk, for one session.
@@ -147,7 +168,7 @@ impl Installed {
                 Word::from(options.interval.as_millis().to_string()),
             ),
             ("OOMPH_PROBE_LINES", switch(options.lines)),
-            ("OOMPH_PROBE_REHEARSE", switch(options.rehearses)),
+            ("OOMPH_PROBE_REHEARSE", Word::from(options.rehearses.word())),
         ]
         .into_iter()
         .map(|(name, value)| EnvChange {
@@ -242,7 +263,7 @@ mod tests {
                 ProbeOptions {
                     interval: Duration::from_millis(250),
                     lines: false,
-                    rehearses: true,
+                    rehearses: RehearsedStep::OutOfMemory,
                 },
                 inherited.map(OsStr::new),
             );

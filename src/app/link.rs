@@ -15,6 +15,7 @@ use super::OnHup;
 use super::session::{Activity, HandoverState, NextRun, Session, Summary};
 use super::signals::SignalRules;
 use crate::event::{Exited, What};
+use crate::probe::RehearsedStep;
 use crate::supervise::{
     HeldRun, Keeper, KeeperOrder, KeeperTimeouts, Launch, OutputStream, Reports, Size,
     TrainerStreams,
@@ -291,11 +292,11 @@ impl Link {
         std::mem::take(&mut self.refused)
     }
 
-    /// Starts the session's command as run `run`; `rehearses`: another may follow where memory runs out.
+    /// Starts the session's command as run `run`.
     pub(super) fn launch(
         &mut self,
         session: &Session,
-        rehearses: bool,
+        rehearses: RehearsedStep,
         run: RunNumber,
         size: Option<Size>,
     ) {

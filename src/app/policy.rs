@@ -11,6 +11,7 @@ use super::{Ending, OnOom};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
+use crate::probe::RehearsedStep;
 use crate::remedy::{Remedy, RemedyInputs};
 use crate::state::{Run, State};
 use auto::AutoOptions;
@@ -61,9 +62,9 @@ pub(super) trait Policy {
         FollowUp::Wait
     }
 
-    /// Whether another run may follow one that ran out of memory.
-    fn may_relaunch(&self) -> bool {
-        true
+    /// Which step of its runs says what another run would need.
+    fn rehearses(&self) -> RehearsedStep {
+        RehearsedStep::OutOfMemory
     }
 
     /// Whether it decides by what earlier sessions showed, so that those are read first.

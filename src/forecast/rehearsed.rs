@@ -115,6 +115,12 @@ impl Rehearsed {
         Some(self.around(Bytes(high), self.spread_at_the_limit()))
     }
 
+    /// Whether a target runs in so much room by its rehearsal alone.
+    pub fn runs_in(&self, target: &Target, room: Bytes) -> Option<bool> {
+        let trace = self.training(self.variant(target)?, target);
+        Some(runs_in(&trace, &self.settings(target), room.0))
+    }
+
     /// Whether the upper end of what a target needs fits with this margin, of which the interval is a
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {

@@ -2,7 +2,7 @@
 
 use oomph::collect::probe_socket;
 use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, StepTrace, Structure, What};
-use oomph::probe::{Installed, ProbeOptions, install};
+use oomph::probe::{Installed, ProbeOptions, RehearsedStep, install};
 use oomph::units::RunNumber;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Place {
         let options = ProbeOptions {
             interval: Duration::from_millis(20),
             lines,
-            rehearses: true,
+            rehearses: RehearsedStep::OutOfMemory,
         };
         self.installed
             .environment(&self.socket(), RUN, options, Some(inherited))

@@ -207,7 +207,7 @@ impl Front {
         self.session.begin_run(next);
         self.link.hand_over(&self.session.handover);
         let size = self.display.begin_run();
-        let rehearses = self.policy.may_relaunch();
+        let rehearses = self.policy.rehearses();
         self.link.launch(&self.session, rehearses, run, size);
     }
 }

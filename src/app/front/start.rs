@@ -76,7 +76,7 @@ pub(super) fn start(
     let first = RunNumber::FIRST;
     keeper.send(KeeperOrder::Launch(Launch {
         run: first,
-        command: environment.around(&command, first, policy.may_relaunch()),
+        command: environment.around(&command, first, policy.rehearses()),
         size: match mode {
             Mode::Screen => first_child_size(),
             Mode::Headless(_) => terminal_size(),

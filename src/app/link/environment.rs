@@ -5,7 +5,7 @@
 use crate::app::session::HandoverState;
 use crate::app::{RunOptions, SESSION_VARIABLE};
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::probe::{self, Installed, ProbeOptions};
+use crate::probe::{self, Installed, ProbeOptions, RehearsedStep};
 use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,12 +96,11 @@ impl ProbeSetup {
     }
 
     /// The command as it is really started: `shown` with the probe's words in its environment.
-    /// `rehearses`: what it would need otherwise is to be found out once memory runs out.
     pub(crate) fn around(
         &self,
         shown: &CommandLine,
         run: RunNumber,
-        rehearses: bool,
+        rehearses: RehearsedStep,
     ) -> CommandLine {
         let mut command = shown.clone();
         if let Some(probe) = &self.probe {

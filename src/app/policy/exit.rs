@@ -1,6 +1,7 @@
 //! `--on-oom exit`: the diagnosis is printed, and the session ends as its run did.
 
 use super::{FollowUp, Policy, RunSummary};
+use crate::probe::RehearsedStep;
 
 pub(super) struct ExitAtOnce;
 
@@ -9,7 +10,7 @@ impl Policy for ExitAtOnce {
         FollowUp::Leave(None)
     }
 
-    fn may_relaunch(&self) -> bool {
-        false
+    fn rehearses(&self) -> RehearsedStep {
+        RehearsedStep::No
     }
 }

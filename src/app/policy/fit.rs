@@ -11,8 +11,9 @@ use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::app::session::NextRun;
 use crate::app::{Ending, RunOptions};
 use crate::command::CommandLine;
-use crate::forecast::{Allocator, Observation};
+use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::measured::NON_TORCH_USUAL;
+use crate::probe::RehearsedStep;
 use crate::recognize::{LaunchEnvironment, Reading};
 use crate::remedy::{Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
@@ -169,6 +170,9 @@ impl Fit {
             reserved: ranks.iter().map(|rank| rank.reserved_peak).max(),
             fits,
             steps: run.run.steps(),
+            rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
+                .filter(|_| self.options.which == Which::Batch)
+                .and_then(|said| Rehearsed::of(said, value)),
         });
     }
 }
@@ -210,6 +214,10 @@ impl Policy for Fit {
                 FollowUp::Launch(Box::new(next), format!("{said}; next {name} {value}"))
             }
         }
+    }
+
+    fn rehearses(&self) -> RehearsedStep {
+        RehearsedStep::Second
     }
 
     fn not_launched(&mut self, why: &str) -> FollowUp {

@@ -170,6 +170,13 @@ class TheEnd(unittest.TestCase):
         self.assertEqual(self.variants(), [1])
         self.assertEqual(len(self.printed), 2)
 
+    def test_a_step_that_got_through_is_rehearsed_as_it_was(self):
+        self.rehearsals.step_ended(self.call, 2)
+        (line,) = self.lines
+        self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False)])
+        self.rehearsals.step_ended(None, 2)
+        self.assertEqual(len(self.lines), 1)
+
     def test_nothing_is_imported_for_a_program_that_may_go_on(self):
         with mock.patch.object(rehearsals, "SLOW_TO_IMPORT", "wave"), mock.patch.dict(sys.modules):
             sys.modules.pop("wave", None)

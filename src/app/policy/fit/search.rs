@@ -7,13 +7,19 @@
 //! where little is left to be won. If it fails, what surely is enough is the answer, not proven.
 //! (A prediction, `forecast::Allocator`, leans to the safe side; a search that did would stop short.)
 //!
+//! Where the first run's step could be rehearsed, its allocations are replayed for other values, and the
+//! second run proves the answer; a third follows only if it fails.
+//!
 //! The numbers below were chosen on 22 limits measured on a GPU (`limits.toml`), from five starts
 //! each: three of four answers are within 4 % of the largest that fits, more than half where the
 //! first run shows only four fifths of the base; none is above it.
 
-use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment, edge, rounded};
+mod replayed;
+
+use crate::forecast::{Allocator, Forecast, Model, Observation, Rehearsed, edge, rounded};
 use crate::measured::{EXPANDABLE, FEW_PIECES_NEED, FIXED, OVERHEAD_NEEDED_LIKELY};
 use crate::units::Bytes;
+use replayed::{LITTLE, MOST, MUCH};
 
 /// Runs at most.
 pub(crate) const RUNS: usize = 3;
@@ -66,6 +72,8 @@ pub(crate) struct Trial {
     pub fits: bool,
     /// How many those were.
     pub steps: u64,
+    /// One of them, rehearsed; its batch is the value.
+    pub rehearsed: Option<Rehearsed>,
 }
 
 /// The search so far.
@@ -131,6 +139,10 @@ impl SizeSearch {
 
     fn second(&self, first: &Trial) -> SearchStep {
         if !first.fits {
+            if let Some(limit) = self.by_rehearsal(MUCH) {
+                let value = self.round(limit).min(first.value - 1);
+                return self.run_between(value, 0);
+            }
             let smaller = self.largest(IntervalEnd::High, FIXED.1);
             let smaller = smaller.unwrap_or(first.value / 4).min(first.value / 2);
             return if first.value == 1 {
@@ -138,6 +150,9 @@ impl SizeSearch {
             } else {
                 SearchStep::Run(self.round(smaller.max(1)))
             };
+        }
+        if let Some(limit) = self.by_rehearsal(LITTLE) {
+            return self.run_between(self.round(limit), first.value);
         }
         let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             // Its memory was not seen (no probe): doubling is all there is.
@@ -161,6 +176,15 @@ impl SizeSearch {
 
     fn third(&self, latest: &Trial) -> SearchStep {
         let best = self.best().map(|best| best.value);
+        let spare = match (latest.fits, best) {
+            (true, _) => LITTLE,
+            (false, Some(_)) => MUCH,
+            (false, None) => MOST,
+        };
+        if let Some(limit) = self.by_rehearsal(spare) {
+            let value = self.round(limit).min(share(self.ceiling(), SHORTLY));
+            return self.run_between(value, best.unwrap_or(0));
+        }
         let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             return match best {
                 Some(best) if latest.fits => SearchStep::Run(best * 2),
@@ -334,13 +358,7 @@ impl SizeSearch {
 
     /// The peak of a value, likely and at the most.
     fn expected(&self, model: &Model, value: u64) -> Option<(Bytes, Bytes)> {
-        let target = Target {
-            batch: value,
-            keeps_gradients: self.keeps_gradients,
-            treatment: Treatment::default(),
-            allocator: self.allocator,
-        };
-        match model.peak(&target) {
+        match model.peak(&self.target(value)) {
             Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => {
                 Some((peak.likely, peak.high))
             }

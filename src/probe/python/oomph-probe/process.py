@@ -40,6 +40,7 @@ class Process:
         self.recording = self.make_recording()
         self.patches = patches.of_environment(torch, self.version)
         self.roots = self.make_roots()
+        self.rehearsed_step = rehearsed_step()
         self.armed = False
         self.live = False
         self.finished = False
@@ -61,6 +62,14 @@ class Process:
         """An out-of-memory has left a call of the model, or its backward."""
         if self.live and self.resting is None:
             self.rehearsals.ran_out(call, phase)
+
+    def step_ended(self, count):
+        """An optimizer step has ended."""
+        if self.roots is None:
+            return
+        if count == self.rehearsed_step:
+            self.rehearsals.step_ended(self.roots.latest, count)
+        self.roots.step_ended(count)
 
     def arm(self):
         """Runs inside torch's CUDA initialisation; an exception here would make that fail."""
@@ -135,6 +144,12 @@ class Process:
                 self.sampler.stop(self.flush_at_exit)
         except Exception:
             pass
+
+
+def rehearsed_step():
+    """The step that is rehearsed though memory does not run out; 0 for none."""
+    text = os.environ.get("OOMPH_PROBE_REHEARSE", "")
+    return int(text) if text.isdigit() and int(text) > 1 else 0
 
 
 def version_of(torch):

@@ -97,8 +97,7 @@ class Steps:
             return
         self.count += 1
         self.ended_at = now
-        if self.process.roots is not None:
-            self.process.roots.step_ended(self.count)
+        self.process.step_ended(self.count)
         self.process.tracing.step_ended(self.count, self.device_of(optimizer))
         if self.process.recording is not None:
             self.process.recording.rest()

@@ -83,7 +83,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             Some(true),
-            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare".into()
+            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; measured".into()
         )
     );
 }

@@ -2,6 +2,7 @@
 
 use super::worlds::{MeasuredLimit, worlds};
 use super::*;
+use crate::event::{OptimizerMemory, Rehearsal, RehearsedVariant};
 use crate::forecast::{Estimate, Passes, Unseen};
 use crate::state::staged::gib;
 
@@ -47,6 +48,7 @@ impl MeasuredLimit {
             value,
             fits,
             steps: 4,
+            rehearsed: None,
             peak: Some(gib(peak.min(self.room))),
             reserved: Some(gib(reserved)),
             seen: Some(Observation {
@@ -213,8 +215,71 @@ fn without_a_probe_values_are_doubled() {
             reserved: None,
             fits: true,
             steps: 4,
+            rehearsed: None,
         });
     }
     assert_eq!(tried, [2, 4, 8]);
     assert_eq!(search.next(), SearchStep::Done(SearchAnswer::Proven(8)));
+}
+
+/// A model whose forward keeps 8 MiB of each sample.
+fn rehearsed() -> Rehearsed {
+    const MIB: u64 = 1 << 20;
+    let said = Rehearsal {
+        batch: 16,
+        before: Bytes::mib(64 + 128 + 16),
+        arguments: Bytes::mib(16),
+        weights: vec![64 * MIB],
+        trained: vec![64 * MIB],
+        optimizer: Some(OptimizerMemory {
+            has_state: true,
+            ..OptimizerMemory::default()
+        }),
+        own_loss: true,
+        variants: vec![RehearsedVariant {
+            trace: Some(format!("x{} {} -2", 8 * MIB, 64 * MIB)),
+            ..RehearsedVariant::default()
+        }],
+        ..Rehearsal::default()
+    };
+    Rehearsed::of(&said, 16).expect("a rehearsal")
+}
+
+/// The runs need a little more than the rehearsal says.
+#[test]
+fn a_rehearsed_step_finds_the_limit_in_the_second_run() {
+    for (start, off) in [(64, 1.0), (64, 1.02), (4096, 1.05), (100_000, 1.1)] {
+        let room = gib(16.0);
+        let mut search = SizeSearch {
+            rounds: true,
+            room: Some(room),
+            allocator: Allocator::Expandable,
+            ..search(start)
+        };
+        let needs = |value: u64| Bytes::mib(9 * value + 256).scale(off);
+        let largest = edge(1 << 20, |value| needs(value) <= room);
+        while let SearchStep::Run(value) = search.next() {
+            search.trials.push(Trial {
+                value,
+                seen: None,
+                peak: Some(needs(value).min(room)),
+                reserved: None,
+                fits: needs(value) <= room,
+                steps: 4,
+                rehearsed: Some(rehearsed()),
+            });
+        }
+        let SearchStep::Done(SearchAnswer::Proven(answer)) = search.next() else {
+            panic!("{:?}", search.next());
+        };
+        let first_ran = search.trials[0].fits;
+        let share = answer as f64 / largest as f64;
+        let least = if first_ran { 0.94 } else { 0.8 };
+        assert!(share >= least, "{answer} of {largest} from {start}");
+        assert_eq!(
+            search.trials.len(),
+            if first_ran { 2 } else { 3 },
+            "from {start}"
+        );
+    }
 }

@@ -1,0 +1,50 @@
+//! The limit by a rehearsal of one of a run's steps, whose allocations are replayed for other values.
+
+use super::SizeSearch;
+use crate::forecast::{Target, Treatment, edge};
+
+/// What a rehearsed step may be off by, once the run it was taken from has shown by how much: in
+/// the second run, and in a third where that failed; and where none has run yet.
+pub(super) const LITTLE: f64 = 0.01;
+pub(super) const MUCH: f64 = 0.05;
+pub(super) const MOST: f64 = 0.2;
+/// By how much the run's own peak may differ from its rehearsed one for it to be believed.
+const BELIEVED: std::ops::Range<f64> = 0.9..1.35;
+
+impl SizeSearch {
+    /// The largest value whose rehearsed step runs in the room, with so much to spare. What the run
+    /// had allocated beyond its rehearsal the others will have, too.
+    pub(super) fn by_rehearsal(&self, spare: f64) -> Option<u64> {
+        let room = self.room?;
+        let rehearsed = |fits: bool| {
+            let mut trials = self.trials.iter();
+            trials.find(|trial| trial.fits == fits && trial.rehearsed.is_some())
+        };
+        let trial = rehearsed(true).or_else(|| rehearsed(false))?;
+        let rehearsed = trial.rehearsed.as_ref()?;
+        let of = |batch| self.target(batch);
+        let foretold = rehearsed.peak(&of(trial.value))?.low;
+        let off = match trial.fits {
+            true => trial.peak?.fraction_of(foretold)?,
+            false => 1.0,
+        };
+        if !BELIEVED.contains(&off) {
+            return None;
+        }
+        let most = trial.value.saturating_mul(256);
+        let room = room.scale(1.0 / (off.max(1.0) * (1.0 + self.margin.max(spare))));
+        let limit = edge(most, |batch| {
+            rehearsed.runs_in(&of(batch), room) == Some(true)
+        });
+        (limit > 0).then_some(limit)
+    }
+
+    pub(super) fn target(&self, batch: u64) -> Target {
+        Target {
+            batch,
+            keeps_gradients: self.keeps_gradients,
+            treatment: Treatment::default(),
+            allocator: self.allocator,
+        }
+    }
+}
