@@ -4,6 +4,7 @@ use super::Conversion;
 use super::common::Common;
 use crate::app::{FitOptions, Which};
 use crate::command::CommandLine;
+use crate::units::Bytes;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub(super) struct FitArguments {
     /// Replace an argument in these runs only: output_dir=/tmp/fit
     #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
     pub(super) replace: Vec<(String, String)>,
+    /// Answer for GPUs with so much memory, by one run on this one: 24GiB,40GiB,80GiB
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
+    pub(super) room: Vec<Bytes>,
     /// As JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -54,6 +58,7 @@ impl FitArguments {
             margin: self.margin / 100.0,
             which: self.arg.map_or(Which::Batch, Which::Named),
             replaced: self.replace,
+            rooms: self.room,
             json: self.json,
             yes: self.yes,
         })
@@ -65,6 +70,10 @@ fn percent(text: &str) -> Conversion<f64> {
         Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
         Ok(_) | Err(_) => Err("choose a share between 0 and 50 percent".into()),
     }
+}
+
+fn size(text: &str) -> Conversion<Bytes> {
+    Bytes::parse(text).ok_or_else(|| "write a size with its unit, such as 24GiB".into())
 }
 
 fn replacement(text: &str) -> Conversion<(String, String)> {

@@ -35,6 +35,8 @@ pub struct FitOptions {
     pub which: Which,
     /// Arguments that are replaced for these runs alone, as name and value.
     pub replaced: Vec<(String, String)>,
+    /// Memory of GPUs that are not here, for which one run here is to answer.
+    pub rooms: Vec<Bytes>,
     /// JSON instead of words.
     pub json: bool,
     /// Do not ask before the first run.
@@ -133,6 +135,15 @@ impl Fit {
         self.setting.to(&self.options.run.command, value)
     }
 
+    /// The largest value for each GPU that was asked for, by the rehearsal of the run here; `None` where
+    /// there is none.
+    fn rooms(&self) -> Option<Vec<(Bytes, Option<u64>)>> {
+        let rooms = self.options.rooms.iter();
+        rooms
+            .map(|room| Some((*room, self.search.on(*room - NON_TORCH_USUAL)?)))
+            .collect()
+    }
+
     fn give_up(&mut self, why: impl Into<String>) -> FollowUp {
         self.given_up = Some(why.into());
         FollowUp::Leave(None)
@@ -198,6 +209,12 @@ impl Policy for Fit {
             }
         };
         self.learn(run, fits);
+        if !self.options.rooms.is_empty() {
+            return match self.rooms() {
+                Some(_) => FollowUp::Leave(None),
+                None => self.give_up("the step of this run could not be rehearsed, so nothing is known of other GPUs"),
+            };
+        }
         let verdict = if fits { "fits" } else { "runs out of memory" };
         let peak = (run.run.peak()).map_or(String::new(), |peak| format!(", peak {peak}"));
         let name = self.setting.name.clone();

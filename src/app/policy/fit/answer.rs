@@ -4,6 +4,7 @@ use super::Fit;
 use super::search::{SearchAnswer, Trial};
 use crate::app::print;
 use crate::command::{CommandLine, Word};
+use crate::units::Bytes;
 use serde_json::{Value, json};
 
 /// Prints what was found on standard output; a reason for finding nothing goes to standard error.
@@ -14,6 +15,10 @@ pub(super) fn say(fit: &Fit) -> i32 {
         Some(SearchAnswer::Expected(value)) => Some((value, false)),
         Some(SearchAnswer::None) | None => None,
     };
+    if let Some(rooms) = fit.rooms().filter(|rooms| !rooms.is_empty()) {
+        write(fit, &on_others(fit, &rooms));
+        return i32::from(rooms.iter().all(|(_, value)| value.is_none()));
+    }
     if let Some(reason) = &fit.given_up {
         print::complain(&format!("fit: {reason}"));
     }
@@ -21,15 +26,34 @@ pub(super) fn say(fit: &Fit) -> i32 {
         true => format!("{:#}\n", in_json(fit, found)),
         false => in_words(fit, found),
     };
+    write(fit, &text);
+    i32::from(found.is_none())
+}
+
+fn write(fit: &Fit, text: &str) {
     // Who closed the pipe has read enough.
     if let Some(out) = &fit.standard_output {
-        let text = print::text(&text);
+        let text = print::text(text);
         let mut left = text.as_bytes();
         while let Ok(written @ 1..) = nix::unistd::write(out, left) {
             left = &left[written..];
         }
     }
-    i32::from(found.is_none())
+}
+
+/// The largest value for each GPU that is not here.
+fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
+    let name = &fit.setting.name;
+    if fit.options.json {
+        let each = |(room, value): &(Bytes, Option<u64>)| json!({"room": room, "batch": value});
+        let rooms: Vec<Value> = rooms.iter().map(each).collect();
+        return format!("{:#}\n", json!({"argument": name, "rooms": rooms}));
+    }
+    let each = rooms.iter().map(|(room, value)| match value {
+        Some(value) => format!("{room}: {name} {value} (rehearsed)\n"),
+        None => format!("{room}: no {name} fits (rehearsed)\n"),
+    });
+    each.collect()
 }
 
 fn in_json(fit: &Fit, found: Option<(u64, bool)>) -> Value {

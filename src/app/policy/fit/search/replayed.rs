@@ -2,12 +2,15 @@
 
 use super::SizeSearch;
 use crate::forecast::{Target, Treatment, edge};
+use crate::units::Bytes;
 
 /// What a rehearsed step may be off by, once the run it was taken from has shown by how much: in
 /// the second run, and in a third where that failed; and where none has run yet.
 pub(super) const LITTLE: f64 = 0.01;
 pub(super) const MUCH: f64 = 0.05;
 pub(super) const MOST: f64 = 0.2;
+/// The same where no run will try it.
+const UNTRIED: f64 = 0.03;
 /// By how much the run's own peak may differ from its rehearsed one for it to be believed.
 const BELIEVED: std::ops::Range<f64> = 0.9..1.35;
 
@@ -15,7 +18,17 @@ impl SizeSearch {
     /// The largest value whose rehearsed step runs in the room, with so much to spare. What the run
     /// had allocated beyond its rehearsal the others will have, too.
     pub(super) fn by_rehearsal(&self, spare: f64) -> Option<u64> {
-        let room = self.room?;
+        self.limit_in(self.room?, spare)?
+    }
+
+    /// The largest value for a room that was not tried, if there is one; `None` where no rehearsal can
+    /// say.
+    pub(in crate::app::policy::fit) fn on(&self, room: Bytes) -> Option<Option<u64>> {
+        let limit = self.limit_in(room, UNTRIED)?;
+        Some(limit.map(|limit| self.round(limit)))
+    }
+
+    fn limit_in(&self, room: Bytes, spare: f64) -> Option<Option<u64>> {
         let rehearsed = |fits: bool| {
             let mut trials = self.trials.iter();
             trials.find(|trial| trial.fits == fits && trial.rehearsed.is_some())
@@ -31,12 +44,12 @@ impl SizeSearch {
         if !BELIEVED.contains(&off) {
             return None;
         }
-        let most = trial.value.saturating_mul(256);
+        let most = trial.value.saturating_mul(4096);
         let room = room.scale(1.0 / (off.max(1.0) * (1.0 + self.margin.max(spare))));
         let limit = edge(most, |batch| {
             rehearsed.runs_in(&of(batch), room) == Some(true)
         });
-        (limit > 0).then_some(limit)
+        Some((limit > 0).then_some(limit))
     }
 
     pub(super) fn target(&self, batch: u64) -> Target {

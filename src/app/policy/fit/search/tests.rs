@@ -283,3 +283,24 @@ fn a_rehearsed_step_finds_the_limit_in_the_second_run() {
         );
     }
 }
+
+#[test]
+fn a_rehearsed_step_answers_for_gpus_that_are_not_here() {
+    let mut search = search(16);
+    assert_eq!(search.on(gib(24.0)), None, "nothing has run");
+    search.trials.push(Trial {
+        value: 16,
+        seen: None,
+        peak: Some(Bytes::mib(9 * 16 + 256)),
+        reserved: None,
+        fits: true,
+        steps: 4,
+        rehearsed: Some(rehearsed()),
+    });
+    // 9 MiB for each sample, and 3 % to spare.
+    for (room, least, most) in [(8.0, 830, 870), (24.0, 2570, 2690), (80.0, 8650, 9040)] {
+        let value = search.on(gib(room)).flatten().expect("a value");
+        assert!((least..=most).contains(&value), "{value} in {room}");
+    }
+    assert_eq!(search.on(gib(0.2)), Some(None));
+}
