@@ -21,7 +21,9 @@ sys.path.insert(0, str(HERE))
 from results import Results, quantile  # noqa: E402
 
 GIB = 1 << 30
-MODELS = ("decoder", "wide", "bert", "moe", "lora", "vit", "resnet", "unet", "lstm")
+MODELS = (
+    "decoder", "wide", "bert", "moe", "lora", "vit", "resnet", "unet", "lstm", "diffusion", "swin", "convnext", "t5", "clip",
+)
 TIMES = (1.2, 2, 6)
 
 
@@ -112,7 +114,7 @@ def measure(args, results):
             print(model, precision, repr(error)[:300], file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(args.at_once) as pool:
-        list(pool.map(one, [(model, precision) for model in MODELS for precision in ("fp32", "bf16")]))
+        list(pool.map(one, [(model, precision) for precision in ("fp32", "bf16") for model in args.only or MODELS]))
 
 
 def report(results):
@@ -152,6 +154,7 @@ def main():
     parser.add_argument("--results", required=True)
     parser.add_argument("--cap", type=float, default=16.0, help="GiB that each training may reserve")
     parser.add_argument("--at-once", type=int, default=6, help="trainings that share the GPU")
+    parser.add_argument("--only", nargs="*", choices=MODELS, help="these models alone")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     results = Results(args.results)

@@ -151,6 +151,85 @@ def lora():
     return model
 
 
+class Attention(nn.Module):
+    """Self-attention over the places of an image."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.GroupNorm(8, width), nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).flatten(2).transpose(1, 2).unsqueeze(1).chunk(3, -1)
+        return x + self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1).transpose(1, 2).view_as(x))
+
+
+class Diffusion(nn.Module):
+    """A U-Net that takes noise away: told the time, with attention where the image is small."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(64, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
+        self.first = nn.Conv2d(3, width, 3, 1, 1)
+        self.down = nn.ModuleList([Residual(width << k, width << (k + 1), 2) for k in range(3)])
+        self.middle = Attention(width << 3)
+        self.up = nn.ModuleList([Residual((width << (k + 1)) + (width << k), width << k, 1) for k in reversed(range(3))])
+        self.out = nn.Conv2d(width, 3, 3, 1, 1)
+
+    def forward(self, images):
+        times = torch.rand(images.shape[0], 1, device=images.device)
+        angles = times * torch.arange(32, device=images.device)
+        noise = torch.randn_like(images)
+        x = self.first(images * (1 - times[..., None, None]) + noise * times[..., None, None])
+        x = x + self.time(torch.cat([angles.sin(), angles.cos()], 1))[..., None, None]
+        kept = []
+        for layer in self.down:
+            kept.append(x)
+            x = layer(x)
+        x = self.middle(x)
+        for layer in self.up:
+            x = layer(torch.cat([F.interpolate(x, scale_factor=2), kept.pop()], 1))
+        return F.mse_loss(self.out(x), noise)
+
+
+class Classifier(nn.Module):
+    """A model of timm's, untrained."""
+
+    def __init__(self, name):
+        super().__init__()
+        import timm
+
+        self.inner = timm.create_model(name, num_classes=1000)
+
+    def forward(self, images):
+        return self.inner(images).logsumexp(-1).mean()
+
+
+class T5(nn.Module):
+    """An encoder and a decoder of transformers', untrained."""
+
+    def __init__(self):
+        super().__init__()
+        from transformers import T5Config, T5ForConditionalGeneration
+
+        self.inner = T5ForConditionalGeneration(T5Config(d_model=512, num_layers=6, num_heads=8, decoder_start_token_id=0))
+
+    def forward(self, tokens):
+        return self.inner(input_ids=tokens, labels=tokens).loss
+
+
+class Clip(nn.Module):
+    """Images and captions of one batch against each other, untrained."""
+
+    def __init__(self):
+        super().__init__()
+        from transformers import CLIPConfig, CLIPModel
+
+        self.inner = CLIPModel(CLIPConfig())
+
+    def forward(self, images, tokens):
+        return self.inner(input_ids=tokens, pixel_values=images, return_loss=True).loss
+
+
 MODELS = {
     "decoder": lambda args: Tokens(True, recompute=args.recompute),
     "wide": lambda args: Tokens(True, layers=6, width=1536, recompute=args.recompute),
@@ -161,12 +240,22 @@ MODELS = {
     "resnet": lambda args: ResNet(),
     "unet": lambda args: UNet(),
     "lstm": lambda args: LSTM(),
+    "diffusion": lambda args: Diffusion(),
+    "swin": lambda args: Classifier("swin_tiny_patch4_window7_224"),
+    "convnext": lambda args: Classifier("convnext_tiny"),
+    "t5": lambda args: T5(),
+    "clip": lambda args: Clip(),
 }
+IMAGES = ("vit", "resnet", "unet", "diffusion", "swin", "convnext")
 
 
 def batch(args, size, step):
-    if args.model in ("vit", "resnet", "unet"):
+    """A tensor, or a tuple of them where the model takes several."""
+    if args.model in IMAGES:
         return torch.randn(size, 3, 224, 224, device=args.device)
+    if args.model == "clip":
+        tokens = torch.randint(0, 8000, (size, 77), device=args.device)
+        return torch.randn(size, 3, 224, 224, device=args.device), tokens
     # Seeded by the step: every run of a batch sees the same lengths.
     length = random.Random(step).randrange(64, 512) if args.model == "bert" else 512
     return torch.randint(0, 8000, (size, length), device=args.device)
@@ -183,7 +272,9 @@ def train(args, size, steps):
         optimizer = torch.optim.AdamW(trained, lr=1e-4, foreach=args.optimizer == "adamw")
     for step in range(steps):
         with torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16"):
-            loss = model(batch(args, size, step))
+            inputs = batch(args, size, step)
+            loss = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+            del inputs
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
