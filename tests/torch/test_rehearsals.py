@@ -2,12 +2,14 @@
 
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
+import sys
 import unittest
 
 import rehearse
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from _oomph_probe import roots
 
 
 class Block(nn.Module):
@@ -82,6 +84,123 @@ class Peaks(unittest.TestCase):
     def test_under_autocast_it_is_not_offered_again(self):
         line = rehearse.said(Decoder(), tokens(), tokens(), autocast=True)
         self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False), (True, False)])
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer, self.head = nn.Embedding(99, 16), nn.LSTM(16, 16, batch_first=True), nn.Linear(16, 99)
+
+    def forward(self, tokens):
+        return self.head(self.layer(self.embedding(tokens))[0])
+
+
+class Masked(nn.Module):
+    """Asks its mask for its content, as some encoders do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(24, 24)
+
+    def forward(self, tokens, mask):
+        x = self.inner(tokens.float())
+        return x if mask.all() else x.masked_fill(mask == 0, 0)
+
+
+class Experts(nn.Module):
+    """Each token goes to the expert of its own choice: how many go where is in the values."""
+
+    def __init__(self, width=16, count=4):
+        super().__init__()
+        self.gate = nn.Linear(width, count)
+        self.experts = nn.ModuleList([nn.Linear(width, width) for _ in range(count)])
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        chosen, out = self.gate(flat).argmax(-1), torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            at = (chosen == number).nonzero().flatten()
+            out = out.index_add(0, at, expert(flat[at]))
+        return out.view_as(x)
+
+
+class EvenExperts(Experts):
+    """Every expert gets as many tokens: of one size whatever the values are."""
+
+    def forward(self, x):
+        flat = x.flatten(0, 1)
+        scores = self.gate(flat).softmax(0)
+        each = flat.shape[0] // len(self.experts)
+        chosen = scores.topk(each, dim=0).indices
+        parts = [expert(flat[chosen[:, number]]) for number, expert in enumerate(self.experts)]
+        return x + torch.cat(parts).view_as(x)
+
+
+class Printing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x):
+        print("a step", file=sys.stderr)
+        return self.inner(x)
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Kinds(unittest.TestCase):
+    """The answer for each kind of program; src/probe/REHEARSALS.md has the same as a table."""
+
+    def why_not(self, model, *args):
+        return rehearse.why_not(rehearse.said(model, *args))
+
+    def test_recurrent_layers_have_no_fake_kernel(self):
+        self.assertIn("recurrent", self.why_not(Recurrent(), tokens()))
+
+    def test_a_mask_that_is_asked_for_its_content(self):
+        mask = torch.ones(4, 24, dtype=torch.long)
+        self.assertIn("depends on the values", self.why_not(Masked(), tokens(), mask))
+
+    def test_experts_whose_share_is_in_the_values(self):
+        self.assertIn("depends on the values", self.why_not(Experts(), torch.zeros(4, 8, 16)))
+
+    def test_experts_that_get_even_shares(self):
+        self.assertIsNone(self.why_not(EvenExperts(), torch.zeros(4, 8, 16)))
+
+    def test_a_model_that_prints_is_stopped_before_it_does(self):
+        self.assertIn("calls", self.why_not(Printing(), torch.zeros(4, 8)))
+
+    def test_a_compiled_model_is_rehearsed_as_it_is_written(self):
+        model = Decoder()
+        compiled = torch.compile(model)
+        self.assertIn(type(compiled).__name__, roots.WRAPPERS)
+        self.assertIsNone(self.why_not(model, tokens(), tokens()))
+
+    def test_wrappers_are_passed_for_the_module_they_call(self):
+        wrapped = torch.nn.DataParallel(Plain())
+        self.assertFalse(self.noting().note(wrapped, (torch.zeros(2, 8),), {}))
+
+    def test_evaluation_is_no_step(self):
+        with torch.no_grad():
+            self.assertFalse(self.noting().note(Plain(), (torch.zeros(2, 8),), {}))
+
+    def test_sharded_parameters_are_no_plain_tensors(self):
+        class Shard(torch.Tensor):
+            pass
+
+        model = Plain()
+        model.inner.weight = nn.Parameter(torch.zeros(8, 8).as_subclass(Shard))
+        self.assertIn("Shard is a tensor subclass", self.why_not(model, torch.zeros(4, 8)))
+
+    def noting(self):
+        return roots.Roots(torch, lambda call, phase: None)
 
 
 if __name__ == "__main__":
