@@ -4,6 +4,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Plan, Remedy};
 use crate::state::{RunOutcome, State};
+use crate::units::Bytes;
 use crate::units::clock_face;
 use std::fmt::Write;
 
@@ -85,7 +86,7 @@ pub fn summary(state: &State) -> Option<String> {
         let _ = write!(line, " · run {}", run.number);
     }
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
-        let _ = write!(line, " (predicted {predicted})");
+        line.push_str(&foretold(predicted, run.peak()));
     }
     // A pipe (`python train.py | tee log`) shows the last command's status, not the training's.
     if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
@@ -96,4 +97,30 @@ pub fn summary(state: &State) -> Option<String> {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
+}
+
+/// " (predicted 14.0 GiB, off by +1.4 %)"
+fn foretold(predicted: Bytes, peak: Option<Bytes>) -> String {
+    match peak.and_then(|peak| peak.fraction_of(predicted)) {
+        Some(share) => format!(
+            " (predicted {predicted}, off by {:+.1} %)",
+            (share - 1.0) * 100.0
+        ),
+        None => format!(" (predicted {predicted})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_stands_beside_what_came_of_it() {
+        let said = |peak| foretold(Bytes::gib(10), peak);
+        assert_eq!(
+            said(Some(Bytes::gib(11))),
+            " (predicted 10.0 GiB, off by +10.0 %)"
+        );
+        assert_eq!(said(None), " (predicted 10.0 GiB)");
+    }
 }
