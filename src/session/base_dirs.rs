@@ -50,7 +50,7 @@ impl BaseDir {
 impl BaseDirs {
     /// The user's: `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` alone, where they are set; else
     /// `$XDG_STATE_HOME` or `~/.local/state`, else `/var/tmp`, which outlives a reboot;
-    /// `$XDG_RUNTIME_DIR`, else `/tmp`, else `$TMPDIR`.
+    /// `$XDG_RUNTIME_DIR`, else `/tmp`, else `$TMPDIR`, else beside the recordings.
     pub fn of_this_user() -> BaseDirs {
         // Without a home there are no XDG places either; the shared ones remain.
         let xdg = Xdg::new().ok();
@@ -67,6 +67,8 @@ impl BaseDirs {
                 BaseDir::Shared("/tmp".into()),
             ],
         };
+        // Where no other can be trusted.
+        let at_home = (state_home.as_ref()).map(|home| BaseDir::Own(home.join("oomph/run")));
         let alone = |name| absolute(name).map(|path| vec![BaseDir::Own(path)]);
         BaseDirs {
             elsewhere,
@@ -83,6 +85,7 @@ impl BaseDirs {
                     .into_iter()
                     .chain([BaseDir::Shared("/tmp".into())])
                     .chain(absolute("TMPDIR").map(BaseDir::Shared))
+                    .chain(at_home)
                     .collect()
             }),
         }

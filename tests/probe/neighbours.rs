@@ -46,6 +46,15 @@ fn another_sitecustomize_behind_ours_runs_once() {
     front.wait_for_end_of(1);
 }
 
+/// Python ends over it and prints where it came from; no frame of ours is there.
+#[test]
+fn one_that_exits_ends_python_as_without_us() {
+    let place = Place::new();
+    let directory = foreign(&place, "raise SystemExit(3)");
+    let program = Program::new(["-c", TRAINING]).with_path(&directory);
+    assert_eq!(program.run(&place), program.run_bare());
+}
+
 #[test]
 fn one_in_front_of_ours_that_passes_the_word_on_does_so_once() {
     let place = Place::new();

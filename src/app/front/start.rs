@@ -146,6 +146,11 @@ pub(super) fn start(
     if !options.nvml {
         front.session.record(What::Nvml(NvmlState::Off));
     }
+    if options.probe && directories.runtime.is_none() {
+        front
+            .display
+            .say("no probe: there is no directory for its socket; `oomph help run` has OOMPH_RUNTIME_DIR".into());
+    }
     if let Some(words) = renamed {
         notes.push(words.clone());
         front.display.say(words);

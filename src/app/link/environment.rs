@@ -6,6 +6,8 @@ use crate::app::session::HandoverState;
 use crate::app::{RunOptions, SESSION_VARIABLE};
 use crate::command::{CommandLine, EnvChange, Word};
 use crate::probe::{self, Installed, ProbeOptions, RehearsedStep};
+use crate::recognize::LaunchEnvironment;
+use crate::recognize::recognition::recognise;
 use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -103,7 +105,8 @@ impl ProbeSetup {
         rehearses: RehearsedStep,
     ) -> CommandLine {
         let mut command = shown.clone();
-        if let Some(probe) = &self.probe {
+        // Without `site` nothing would take the probe's directory out of sys.path again.
+        if let Some(probe) = self.probe.as_ref().filter(|_| !is_without_site(shown)) {
             let inherited = shown
                 .env_value("PYTHONPATH")
                 .map(|word| word.0.clone())
@@ -126,5 +129,54 @@ impl ProbeSetup {
         }
         command.set_env(SESSION_VARIABLE, Some(Word::from(&self.session)));
         command
+    }
+}
+
+/// Whether the command's Python is told not to import `site` (`python -S`).
+fn is_without_site(command: &CommandLine) -> bool {
+    let recognised = recognise(command, &LaunchEnvironment::default());
+    let Some(at) = recognised.python_word() else {
+        return false;
+    };
+    let mut words = command.argv.iter().skip(at + 1).map(Word::to_string_lossy);
+    while let Some(word) = words.next() {
+        let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
+            return false;
+        };
+        // What follows these letters is their value, in the same word or the next.
+        let end = letters.find(['c', 'm', 'W', 'X']);
+        if letters[..end.unwrap_or(letters.len())].contains('S') {
+            return true;
+        }
+        match end.map(|end| (&letters[end..end + 1], letters.len() == end + 1)) {
+            Some(("c" | "m", _)) => return false,
+            Some((_, true)) => drop(words.next()),
+            Some((_, false)) | None => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_without_site_is_left_alone() {
+        for (line, without) in [
+            ("python -S train.py", true),
+            ("python3 -uS train.py", true),
+            ("python -X dev -S -m train", true),
+            ("python train.py -S", false),
+            ("python -c S -S", false),
+            ("python -W Sort train.py", false),
+            ("torchrun train.py", false),
+        ] {
+            let command = CommandLine {
+                argv: line.split(' ').map(Word::from).collect(),
+                ..CommandLine::default()
+            };
+            assert_eq!(is_without_site(&command), without, "{line}");
+        }
     }
 }
