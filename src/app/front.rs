@@ -54,6 +54,7 @@ struct Front {
     events: mpsc::Sender<Event>,
     /// When the session's socket was last seen to be there, and that there is no place for another.
     looked: Moment,
+    socket_seen: bool,
     unreachable: bool,
 }
 

@@ -113,6 +113,8 @@ fn fault_84_a_training_without_a_terminal_outlives_its_keeper() {
     ];
     let mut training = Scene::new().headless(&steps);
     training.file("ready");
+    // What the front has not heard of it cannot hold.
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
     processes::signal(training.keeper(), SIGKILL);
     training.wait_note("the training continues");
     training.rests(training.front());
@@ -133,6 +135,8 @@ fn fault_84_a_request_to_end_reaches_it_still() {
     let steps = ["shout", "touch:ready", "chatter:never"];
     let mut training = Scene::new().headless(&steps);
     training.file("ready");
+    // What the front has not heard of it cannot hold.
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
     processes::signal(training.keeper(), SIGKILL);
     training.wait_note("the training continues");
     training.signal_front(SIGTERM);
@@ -145,6 +149,8 @@ fn fault_84_a_request_to_end_reaches_it_still() {
 fn fault_84_whoever_cannot_know_the_status_says_so() {
     let training = Scene::new().headless(&["touch:ready", "until:go", "touch:end", "exit:7"]);
     training.file("ready");
+    // What the front has not heard of it cannot hold.
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
     let keeper = training.keeper();
     training.signal_front(SIGKILL);
     training.wait_note("continues without a screen");

@@ -155,6 +155,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         session: Session::new(clock, recorder, inputs, handover),
         events: events_in,
         looked: clock.now(),
+        socket_seen: false,
         unreachable: false,
     };
     match state {

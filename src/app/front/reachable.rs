@@ -71,8 +71,14 @@ impl Front {
             return;
         };
         if socket.symlink_metadata().is_ok() {
+            self.socket_seen = true;
             return;
         }
+        // The keeper may not have come to it yet.
+        if !self.socket_seen && before.exists() {
+            return;
+        }
+        self.socket_seen = false;
         let again = directories.make_runtime_again(&BaseDirs::of_this_user());
         let words = match &again {
             Ok(place) if place == before => {

@@ -139,6 +139,7 @@ pub(super) fn start(
         policy,
         events: events_in,
         looked: clock.now(),
+        socket_seen: false,
         unreachable: false,
     };
     front.be_found(&directories, log.as_deref());
