@@ -211,6 +211,8 @@ fn fault_24_an_orphan_of_the_training_is_of_the_training() {
 fn fault_25_ten_terms_are_one() {
     let mut training = Scene::new().headless(&["catch:TERM:count", "touch:ready", "until:go"]);
     training.file("ready");
+    // Signals that come before the front takes any are one to the kernel already.
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
     for _ in 0..10 {
         training.signal_front(SIGTERM);
         std::thread::sleep(std::time::Duration::from_millis(5));
