@@ -7,7 +7,7 @@ mod category;
 mod holdings;
 
 pub use category::Category;
-pub use holdings::{Holding, by_category, by_line};
+pub use holdings::{Holding, by_category, by_line, categories_over_time};
 
 use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
 use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
@@ -65,7 +65,7 @@ impl StepAnatomy {
         let mut blocks: Vec<StepBlock> = trace
             .allocations()
             .map(|block| StepBlock {
-                bytes: Bytes(block.size.div_ceil(ROUNDING) * ROUNDING),
+                bytes: Bytes(block.size.div_ceil(ROUNDING).saturating_mul(ROUNDING)),
                 from: 0,
                 until: None,
                 origin: None,
@@ -95,7 +95,7 @@ impl StepAnatomy {
             allocated.push(now);
         }
         let phases = step.phases.iter().map(|start| PhaseStart {
-            from: start.from + 1,
+            from: start.from.saturating_add(1),
             ..*start
         });
         let mut anatomy = StepAnatomy {
@@ -124,6 +124,11 @@ impl StepAnatomy {
         let most = self.allocated.iter().max();
         let at = self.allocated.iter().position(|bytes| Some(bytes) == most);
         at.unwrap_or(0)
+    }
+
+    /// How many blocks the step allocated.
+    pub fn allocations(&self) -> usize {
+        self.blocks.iter().filter(|block| block.from > 0).count()
     }
 
     /// The phase that a position belongs to; not known before the first event.

@@ -11,6 +11,7 @@
 //! update.rs available.rs keymap.rs        what keys mean and change
 //! layout.rs status/ panes/ dialogs/       the parts of the screen and what is in them
 //! chart/                                  memory over time
+//! step/                                   what one step is made of
 //! canvas.rs pen.rs paragraph.rs           a part of the screen, and text on it
 //! theme.rs figures.rs                     colours and glyphs, numbers that keep their width
 //! child.rs editor.rs typing.rs            the program's terminal, a command being edited, typing
@@ -37,6 +38,7 @@ mod paragraph;
 mod pen;
 mod scene;
 mod status;
+mod step;
 pub mod terminal;
 pub mod theme;
 mod typing;
@@ -44,7 +46,7 @@ mod update;
 mod view;
 mod words;
 
-pub use action::{Action, Effect, ReplayControl, Scroll};
+pub use action::{Action, Effect, ReplayControl, Scroll, StepMove};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
@@ -54,6 +56,7 @@ pub use theme::Theme;
 pub use view::{Keyboard, Maximized, View};
 
 use canvas::Canvas;
+use layout::Layout;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -64,6 +67,21 @@ pub fn draw(frame: &mut Frame, view: &View, scene: &Scene) {
     if let Some(at) = cursor.filter(|at| area.contains(*at)) {
         frame.set_cursor_position(at);
     }
+}
+
+/// Draws chart and panes; returns the position of the program's cursor.
+fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -> Option<Position> {
+    for (pane, area) in &layout.placed {
+        panes::draw_placed(&mut screen.at(*area), *pane, view, scene);
+    }
+    if let Some(area) = layout.bar {
+        panes::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
+    }
+    if let Some(area) = layout.headroom {
+        status::headroom::draw(&mut screen.at(area), view, scene);
+    }
+    let area = layout.pane?;
+    panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
 }
 
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
@@ -77,18 +95,13 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
     if let Some(area) = layout.header {
         status::header::draw(&mut screen.at(area), scene);
     }
-    for (pane, area) in &layout.placed {
-        panes::draw_placed(&mut screen.at(*area), *pane, view, scene);
-    }
-    if let Some(area) = layout.bar {
-        panes::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
-    }
-    if let Some(area) = layout.headroom {
-        status::headroom::draw(&mut screen.at(area), view, scene);
-    }
-    let child_cursor = layout
-        .pane
-        .and_then(|area| panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs()));
+    let child_cursor = match &view.step {
+        Some(open) => {
+            step::draw(&mut screen.at(layout.body), open, view, scene);
+            None
+        }
+        None => draw_body(&mut screen, view, scene, &layout),
+    };
     if let Some(area) = layout.footer {
         status::footer::draw(&mut screen.at(area), view, scene);
     }

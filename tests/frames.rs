@@ -8,6 +8,7 @@ mod keys;
 mod monkey;
 mod offers;
 mod picture;
+mod steps;
 mod story;
 mod svg;
 
@@ -44,7 +45,11 @@ fn frames_are_as_they_were_accepted() {
     settings.bind(|| {
         for case in CASES {
             let story = case.told();
-            for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+            let smaller: &[_] = match case.name.starts_with("step") {
+                true => &[(40, 12), (120, 36)],
+                false => &[],
+            };
+            for &(width, height) in [(80, 24), (120, 40), (200, 60)].iter().chain(smaller) {
                 let view = case.show(&story, Theme::full(), width, height);
                 let buf = draw(&story, &view, width, height);
                 keep_picture(case.name, &buf);

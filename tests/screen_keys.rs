@@ -53,6 +53,11 @@ fn reading_the_output() {
 }
 
 #[test]
+fn what_a_step_is_made_of() {
+    press_all(InputMode::Step);
+}
+
+#[test]
 fn typing() {
     press_all(InputMode::Typing);
 }

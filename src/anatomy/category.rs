@@ -28,6 +28,12 @@ impl Category {
         Category::Other,
     ];
 
+    /// Its place in [`Category::ALL`].
+    pub fn place(self) -> usize {
+        let at = Category::ALL.iter().position(|other| *other == self);
+        at.unwrap_or(Category::ALL.len() - 1)
+    }
+
     pub fn title(self) -> &'static str {
         match self {
             Category::Parameters => "parameters",

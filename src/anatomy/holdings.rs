@@ -1,6 +1,6 @@
 //! Who holds the memory at one moment of the step, the largest first.
 
-use super::{Category, StepAnatomy};
+use super::{Category, StepAnatomy, StepBlock};
 use crate::event::SourceLine;
 use crate::units::Bytes;
 use std::cmp::Reverse;
@@ -8,60 +8,63 @@ use std::collections::HashMap;
 
 /// What one line holds of one category.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding<'a> {
+pub struct Holding {
     /// The program's line; `None` for blocks whose origin is not known.
-    pub line: Option<&'a SourceLine>,
+    pub line: Option<SourceLine>,
     /// The library's line below it that holds the most of it.
-    pub inside: Option<&'a SourceLine>,
+    pub inside: Option<SourceLine>,
     pub category: Category,
     pub bytes: Bytes,
     pub blocks: usize,
 }
 
 /// The lines that hold memory at a position.
-pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding<'_>> {
-    let mut found: HashMap<(Option<&SourceLine>, Category), Holding> = HashMap::new();
+pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding> {
+    // Blocks are many, origins are few: texts are compared for these alone.
+    let mut of_origins: HashMap<(Option<usize>, Category), (Bytes, usize)> = HashMap::new();
+    for block in alive(anatomy, position) {
+        let (bytes, blocks) = of_origins
+            .entry((block.origin, block.category))
+            .or_insert((Bytes::ZERO, 0));
+        *bytes += block.bytes;
+        *blocks += 1;
+    }
+    let mut found: HashMap<(Option<&SourceLine>, Category), (Bytes, usize)> = HashMap::new();
+    let mut most: HashMap<(Option<&SourceLine>, Category), (Bytes, &SourceLine)> = HashMap::new();
     let mut inside: HashMap<(Option<&SourceLine>, Category, &SourceLine), Bytes> = HashMap::new();
-    for block in anatomy
-        .blocks
-        .iter()
-        .filter(|block| block.is_alive(position))
-    {
-        let origin = block.origin.map(|origin| &anatomy.origins[origin]);
+    for ((origin, category), (bytes, blocks)) in of_origins {
+        let origin = origin.map(|origin| &anatomy.origins[origin]);
         let line = origin.and_then(|origin| origin.line.as_ref());
-        let holding = found.entry((line, block.category)).or_insert(Holding {
-            line,
-            inside: None,
-            category: block.category,
-            bytes: Bytes::ZERO,
-            blocks: 0,
-        });
-        holding.bytes += block.bytes;
-        holding.blocks += 1;
+        let sum = found.entry((line, category)).or_insert((Bytes::ZERO, 0));
+        *sum = (sum.0 + bytes, sum.1 + blocks);
         if let Some(below) = origin.and_then(|origin| origin.inside.as_ref()) {
-            *inside
-                .entry((line, block.category, below))
-                .or_insert(Bytes::ZERO) += block.bytes;
+            *inside.entry((line, category, below)).or_insert(Bytes::ZERO) += bytes;
         }
     }
-    let mut most: HashMap<(Option<&SourceLine>, Category), (Bytes, &SourceLine)> = HashMap::new();
     for ((line, category, below), bytes) in inside {
         let of = most.entry((line, category)).or_insert((bytes, below));
         if (bytes, Reverse(below.line)) > (of.0, Reverse(of.1.line)) {
             *of = (bytes, below);
         }
     }
-    let mut holdings: Vec<Holding> = found.into_values().collect();
-    for holding in &mut holdings {
-        let below = most.get(&(holding.line, holding.category));
-        holding.inside = below.map(|(_, below)| *below);
-    }
-    let place = |line: Option<&SourceLine>| line.map(|line| (line.file.clone(), line.line));
+    let mut holdings: Vec<Holding> = found
+        .into_iter()
+        .map(|((line, category), (bytes, blocks))| Holding {
+            line: line.cloned(),
+            inside: most
+                .get(&(line, category))
+                .map(|(_, below)| (*below).clone()),
+            category,
+            bytes,
+            blocks,
+        })
+        .collect();
+    let place = |line: &SourceLine| (line.file.clone(), line.line);
     holdings.sort_by_cached_key(|holding| {
         (
             Reverse(holding.bytes),
             holding.category,
-            place(holding.line),
+            holding.line.as_ref().map(place),
         )
     });
     holdings
@@ -69,11 +72,36 @@ pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding<'_>> {
 
 /// The bytes of each category at a position, in the order of [`Category::ALL`].
 pub fn by_category(anatomy: &StepAnatomy, position: usize) -> [(Category, Bytes); 6] {
-    Category::ALL.map(|category| {
-        let of = anatomy
-            .blocks
-            .iter()
-            .filter(|block| block.category == category && block.is_alive(position));
-        (category, of.map(|block| block.bytes).sum())
-    })
+    let mut sums = Category::ALL.map(|category| (category, Bytes::ZERO));
+    for block in alive(anatomy, position) {
+        sums[block.category.place()].1 += block.bytes;
+    }
+    sums
+}
+
+/// The same for every position, to draw them all.
+pub fn categories_over_time(anatomy: &StepAnatomy) -> Vec<[Bytes; 6]> {
+    let none = [Bytes::ZERO; 6];
+    let mut made = vec![none; anatomy.allocated.len()];
+    let mut freed = made.clone();
+    for block in &anatomy.blocks {
+        let place = block.category.place();
+        made[block.from][place] += block.bytes;
+        if let Some(until) = block.until {
+            freed[until][place] += block.bytes;
+        }
+    }
+    let mut now = none;
+    for (made, freed) in made.iter_mut().zip(freed) {
+        for ((now, made), freed) in now.iter_mut().zip(made).zip(freed) {
+            *now = *now + *made - freed;
+            *made = *now;
+        }
+    }
+    made
+}
+
+fn alive(anatomy: &StepAnatomy, position: usize) -> impl Iterator<Item = &StepBlock> {
+    let blocks = anatomy.blocks.iter();
+    blocks.filter(move |block| block.is_alive(position))
 }

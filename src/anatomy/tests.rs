@@ -73,7 +73,13 @@ fn what_is_alive_at_the_peak_is_told_by_line() {
     let anatomy = StepAnatomy::of(&step()).expect("a step");
     let held: Vec<_> = by_line(&anatomy, anatomy.peak())
         .iter()
-        .map(|of| (of.line.map(|line| line.line), of.category, of.bytes.0))
+        .map(|of| {
+            (
+                of.line.as_ref().map(|line| line.line),
+                of.category,
+                of.bytes.0,
+            )
+        })
         .collect();
     use Category::*;
     let expected = [
@@ -88,6 +94,18 @@ fn what_is_alive_at_the_peak_is_told_by_line() {
         .map(|(_, bytes)| *bytes)
         .sum();
     assert_eq!(sum, anatomy.allocated[anatomy.peak()]);
+}
+
+#[test]
+fn what_is_drawn_over_time_is_what_is_alive_at_each_position() {
+    let anatomy = StepAnatomy::of(&step()).expect("a step");
+    let over_time = categories_over_time(&anatomy);
+    assert_eq!(over_time.len(), anatomy.allocated.len());
+    for (position, sums) in over_time.iter().enumerate() {
+        let at = by_category(&anatomy, position).map(|(_, bytes)| bytes);
+        assert_eq!(*sums, at, "at {position}");
+    }
+    assert_eq!(anatomy.allocations(), 4);
 }
 
 #[test]

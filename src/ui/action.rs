@@ -26,6 +26,9 @@ pub enum Action {
     ToStart,
     /// Also follows the end again.
     ToEnd,
+    /// Shows what a traced step is made of.
+    OpenStep,
+    Step(StepMove),
     /// Opens the dialog of the latest OOM again.
     OpenOom,
     /// Shows the command to edit it and relaunch.
@@ -106,6 +109,22 @@ pub enum Effect {
     CaptureMouse(bool),
     /// Play the recording differently.
     Replay(ReplayControl),
+}
+
+/// A way to look about in the traced steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepMove {
+    /// The cursor, by a column of the chart.
+    Back,
+    Forward,
+    /// The cursor, by one allocation or free.
+    EventBack,
+    EventForward,
+    ToStart,
+    ToEnd,
+    ToPeak,
+    PreviousStep,
+    NextStep,
 }
 
 /// A way to scroll the program's output.

@@ -1,17 +1,23 @@
 //! Whether an action does something now: the footer and the help list only such keys.
 
-use super::action::Action;
+use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::{self, Layout};
 use super::panes::Scrolling;
 use super::scene::Scene;
+use super::step::{self, StepLayout, choice};
+use super::view::step::StepView;
 use super::view::{Keyboard, View};
 use crate::remedy::{Availability, RemedyId};
 use ratatui::layout::Rect;
 
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     layout::arrange(view.size, view.maximized, scene.state)
+}
+
+pub(super) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
+    step::arrange(layout_of(view, scene).body)
 }
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
@@ -25,6 +31,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::PreviousPane
         | Action::MaximizePane
         | Action::MaximizeChart
+        | Action::OpenStep
         | Action::Suspend
         | Action::Redraw
         | Action::Help
@@ -44,8 +51,15 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
         Action::Time(_) | Action::OtherHeight => charted && devices > 0,
         Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
-            view.dialog.is_some() || selecting || pane_scrolls(view, scene)
+            match (&view.dialog, &view.step) {
+                (Some(_), _) => true,
+                (None, Some(open)) => step_scrolls(open, view, scene),
+                (None, None) => selecting || pane_scrolls(view, scene),
+            }
         }
+        Action::Step(StepMove::PreviousStep) => choice::previous(view, scene).is_some(),
+        Action::Step(StepMove::NextStep) => choice::next(view, scene).is_some(),
+        Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
         Action::OpenOom => {
             let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
@@ -99,6 +113,12 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
             all > shown
         }
     }
+}
+
+/// Whether the lines of a step are more than fit.
+fn step_scrolls(open: &StepView, view: &View, scene: &Scene) -> bool {
+    let shown = step_layout(view, scene).lines_shown();
+    open.read().is_some_and(|read| read.lines.len() > shown)
 }
 
 /// How many entries the chosen pane's list has, and how many fit on the screen.

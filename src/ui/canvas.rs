@@ -50,6 +50,24 @@ impl Canvas<'_> {
         columns.end <= self.area.width && columns.into_iter().all(free)
     }
 
+    /// Draws a line's cell over what is there. A full cell of an area gives it its background
+    /// colour; a partly filled one is replaced.
+    pub(super) fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
+        let theme = self.theme;
+        let Some(cell) = self.cell(column, row) else {
+            return;
+        };
+        let mut eighths = theme.glyphs.eighths.iter();
+        let ground = match eighths.position(|eighth| *eighth == cell.symbol()) {
+            Some(8) => cell.fg,
+            Some(_) | None => cell.bg,
+        };
+        cell.reset();
+        cell.set_symbol(glyph)
+            .set_style(theme.style(tone))
+            .set_bg(ground);
+    }
+
     /// Draws a pane's head on the first row, `─ title ─────────`, and returns the rest.
     pub(super) fn below_head(&mut self, title: &[(&str, Tone)]) -> Canvas<'_> {
         let line = self.theme.glyphs.line;

@@ -18,7 +18,9 @@ mod plot;
 mod scale;
 mod window;
 
+pub(super) use axis::{BYTES_WIDTH, draw_bytes};
 pub(super) use epochs::round_numbers;
+pub(super) use scale::Scale;
 pub use window::Move;
 pub(super) use window::{TimeView, Window};
 
@@ -29,7 +31,6 @@ use crate::state::{DeviceState, Run, SeriesBucket, State};
 use crate::units::{Bytes, Moment, Uuid};
 use plot::{Plot, Stroke};
 use ratatui::layout::Rect;
-use scale::Scale;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -24,17 +24,23 @@ pub(super) enum Dialog {
 }
 
 /// The help and its scroll position.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HelpDialog {
     /// The first row to show; drawing limits it.
     pub scrolled: usize,
-    /// The dialog that it was opened over: it lists that dialog's keys.
+    /// What it was opened over: it lists the keys of that.
+    mode: InputMode,
+    /// The dialog among these.
     over: Option<OomDialog>,
 }
 
 impl HelpDialog {
-    pub(super) fn over(over: Option<OomDialog>) -> HelpDialog {
-        HelpDialog { scrolled: 0, over }
+    pub(super) fn over(mode: InputMode, over: Option<OomDialog>) -> HelpDialog {
+        HelpDialog {
+            scrolled: 0,
+            mode,
+            over,
+        }
     }
 
     pub(super) fn closed(self) -> Option<OomDialog> {
@@ -42,10 +48,7 @@ impl HelpDialog {
     }
 
     pub(super) fn mode(&self) -> InputMode {
-        match self.over {
-            Some(_) => InputMode::Oom,
-            None => InputMode::Watching,
-        }
+        self.mode
     }
 
     pub(super) fn scroll(&mut self, scroll: Scroll) {

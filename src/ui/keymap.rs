@@ -28,6 +28,8 @@ pub enum InputMode {
     Searching,
     /// Rows of the output being selected.
     Selecting,
+    /// What a step is made of.
+    Step,
     /// The keyboard belongs to the training.
     Typing,
 }
@@ -41,7 +43,8 @@ impl InputMode {
             | InputMode::Quitting
             | InputMode::Stopping
             | InputMode::Helping
-            | InputMode::Selecting => true,
+            | InputMode::Selecting
+            | InputMode::Step => true,
             InputMode::Editing | InputMode::Searching | InputMode::Typing => false,
         }
     }
@@ -176,6 +179,7 @@ pub fn plain_text() -> String {
     for (mode, title) in [
         (InputMode::Watching, "Watching"),
         (InputMode::Oom, "Out of memory"),
+        (InputMode::Step, "What a step is made of"),
         (InputMode::Editing, "Editing the command"),
         (InputMode::Quitting, "Quitting"),
         (InputMode::Stopping, "Stopping"),
@@ -231,6 +235,7 @@ mod tests {
             InputMode::Quitting,
             InputMode::Stopping,
             InputMode::Helping,
+            InputMode::Step,
         ] {
             assert_eq!(
                 actions(mode, &escape).next(),

@@ -29,6 +29,8 @@ pub(super) struct Layout {
     /// The one line of a tiny screen.
     pub line: Option<Rect>,
     pub header: Option<Rect>,
+    /// All between header and footer.
+    pub body: Rect,
     /// The memory breakdown as one bar.
     pub bar: Option<Rect>,
     /// The headroom line.
@@ -100,6 +102,7 @@ pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout
         let line = rows.top(1);
         return Layout {
             line: Some(line),
+            body: rows.rest,
             pane: Some(rows.rest).filter(|rest| rest.height > 1),
             child: rows.rest,
             ..Layout::default()
@@ -125,6 +128,7 @@ pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout
             }
         }
     }
+    layout.body = body;
     layout.header = Some(header);
     layout.footer = Some(footer);
     layout

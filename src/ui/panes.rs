@@ -114,7 +114,7 @@ impl Pane {
                 ..PaneSpec::plain("events", events::draw)
             },
             Pane::Allocator => PaneSpec {
-                subtitle: |view, state| Some((allocator::rank_name(view, state)?, Tone::Dim)),
+                subtitle: |view, state| Some((allocator::shown_rank(view, state)?, Tone::Dim)),
                 own_rows: |_, screen, _| match screen >= HEIGHT_FOR_ALLOCATOR {
                     true => allocator::HEIGHT + 1,
                     false => 0,

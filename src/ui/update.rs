@@ -4,6 +4,7 @@
 mod actions;
 mod output;
 mod scroll;
+mod step;
 
 use super::action::{Action, Effect};
 use super::available::{is_available, layout_of};
@@ -47,6 +48,7 @@ impl View {
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
         read_batches(self, scene.state);
+        step::follow(self, scene);
         let Some(run) = scene.state.run() else {
             return;
         };
@@ -68,6 +70,7 @@ impl View {
         if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
+            step::follow(self, scene);
             self.dialog = Some(Dialog::Oom(OomDialog::of(run.number, scene)));
         }
     }
@@ -152,13 +155,15 @@ impl View {
     pub fn mouse(&mut self, event: MouseEvent, scene: &Scene) -> Option<Effect> {
         let chart = layout_of(self, scene).chart();
         let at = Position::new(event.column, event.row);
-        let on_chart = self.dialog.is_none() && chart.is_some_and(|area| area.contains(at));
+        let on_chart = self.dialog.is_none()
+            && self.step.is_none()
+            && chart.is_some_and(|area| area.contains(at));
         let action = match (event.kind, on_chart) {
             (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
             (MouseEventKind::ScrollUp, false) => Action::Up,
             (MouseEventKind::ScrollDown, false) => Action::Down,
-            (MouseEventKind::Drag(MouseButton::Left), false) => {
+            (MouseEventKind::Drag(MouseButton::Left), false) if self.mode() != InputMode::Step => {
                 output::drag(self, at, scene);
                 return None;
             }
@@ -167,9 +172,10 @@ impl View {
                 _,
             ) => {
                 self.pressed = at;
-                match on_chart {
-                    true => point(self, at, scene),
-                    false => click(self, at, scene),
+                match (on_chart, self.mode()) {
+                    (true, _) => point(self, at, scene),
+                    (false, InputMode::Step) => step::point(self, at, scene),
+                    (false, _) => click(self, at, scene),
                 }
                 return None;
             }

@@ -1,6 +1,8 @@
 //! How the user wants to see the session: pane, dialog, zoom. Plain data that `update` changes and
 //! drawing reads.
 
+pub(super) mod step;
+
 use super::chart::{Height, TimeView};
 use super::child::ChildScreen;
 use super::dialog::Dialog;
@@ -12,6 +14,7 @@ use crate::state::{DeviceState, State};
 use crate::units::{Moment, RunNumber};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
+use step::StepView;
 
 /// What fills the whole screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +75,8 @@ pub struct View {
     pub(super) compared: Option<RunNumber>,
     pub(super) list: ListScroll,
     pub(super) dialog: Option<Dialog>,
+    /// What a step is made of, where that fills the screen.
+    pub(super) step: Option<StepView>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
@@ -100,6 +105,7 @@ impl View {
             batches: Vec::new(),
             list: ListScroll::default(),
             dialog: None,
+            step: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             pressed: Position::default(),
@@ -118,6 +124,7 @@ impl View {
             (Some(Dialog::Search(_)), _) => InputMode::Searching,
             (None, Keyboard::Selection) => InputMode::Selecting,
             (None, Keyboard::Training) => InputMode::Typing,
+            (None, Keyboard::Oomph) if self.step.is_some() => InputMode::Step,
             (None, Keyboard::Oomph) => InputMode::Watching,
         }
     }

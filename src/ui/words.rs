@@ -1,7 +1,8 @@
 //! Words about a run, for several parts of the screen.
 
 use super::theme::Tone;
-use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome};
+use crate::event::Phase;
+use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome, State};
 
 pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     match patching {
@@ -38,4 +39,32 @@ pub(super) fn ranks_on<'a>(
     run.ranks
         .iter()
         .filter(|rank| rank.device.as_ref() == Some(&device.uuid))
+}
+
+/// The process of a device that is shown where there is room for one: the one with the most reserved
+/// on it.
+pub(super) fn rank_on<'a>(state: &'a State, device: &'a DeviceState) -> Option<&'a RankState> {
+    ranks_on(state.run()?, device)
+        .max_by_key(|rank| rank.sample.as_ref().map(|(_, sample)| sample.reserved))
+}
+
+/// A process's name, if there are several.
+pub(super) fn rank_name(run: &Run, rank: &RankState) -> Option<String> {
+    match rank.hello.rank {
+        Some(number) => Some(format!("rank {number}")),
+        None if run.ranks.len() > 1 => Some(format!("process {}", rank.hello.pid)),
+        None => None,
+    }
+}
+
+/// A phase behind a figure: `41.2 GiB in backward`.
+pub(super) fn in_phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => " before the first step",
+        Phase::Forward => " in forward",
+        Phase::Backward => " in backward",
+        Phase::Optimizer => " in the optimizer step",
+        Phase::Evaluation => " in evaluation",
+        Phase::Unknown => "",
+    }
 }

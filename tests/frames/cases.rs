@@ -2,6 +2,7 @@
 
 use crate::frames::epochs;
 use crate::frames::offers::remedies;
+use crate::frames::steps;
 use crate::frames::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
@@ -116,6 +117,32 @@ pub const CASES: &[Case] = &[
             KeyCode::Char('z'),
         ],
     ),
+    case("step", steps::two_steps, &[KeyCode::Char('s')]),
+    case(
+        "step-cursor",
+        steps::two_steps,
+        &[
+            KeyCode::Char('s'),
+            KeyCode::Char('['),
+            KeyCode::Home,
+            KeyCode::Right,
+            KeyCode::Right,
+            KeyCode::Right,
+            KeyCode::Right,
+            KeyCode::Down,
+        ],
+    ),
+    case(
+        "step-of-a-rank",
+        steps::of_a_rank,
+        &[KeyCode::Char(']'), KeyCode::Char('s'), KeyCode::End],
+    ),
+    case(
+        "step-failed",
+        steps::ran_out,
+        &[KeyCode::Esc, KeyCode::Char('s')],
+    ),
+    case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
@@ -145,9 +172,9 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
+pub const GPU: &str = "4f2a9c1e-7b1d-4a6e-9d50-1f6a2c3b4d5e";
 
-const STEADY: Shape = Shape {
+pub const STEADY: Shape = Shape {
     floor: 1.9,
     peak: 14.7,
     reserved: 15.2,
@@ -188,7 +215,7 @@ fn climbing() -> Story {
     story
 }
 
-fn first_run() -> Story {
+pub fn first_run() -> Story {
     let mut story = Story::new("python train.py --batch-size 64");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, TOO_LARGE, 18.0);

@@ -25,7 +25,7 @@ fn control(story: &Story, view: &mut View, c: char) -> Option<Effect> {
 }
 
 /// Which case shows which mode.
-const MODES: [(&str, InputMode); 11] = [
+const MODES: [(&str, InputMode); 14] = [
     ("steady", InputMode::Watching),
     ("eight-ranks", InputMode::Watching),
     ("waiting", InputMode::Watching),
@@ -37,6 +37,9 @@ const MODES: [(&str, InputMode); 11] = [
     ("typing", InputMode::Typing),
     ("searching", InputMode::Searching),
     ("selecting", InputMode::Selecting),
+    ("step", InputMode::Step),
+    ("step-of-a-rank", InputMode::Step),
+    ("step-none", InputMode::Step),
 ];
 
 /// Keys that may find nothing to move: at the end of a list, or of time.
@@ -50,6 +53,7 @@ fn may_be_at_its_end(action: Action) -> bool {
             | Action::ToStart
             | Action::ToEnd
             | Action::Time(_)
+            | Action::Step(_)
     )
 }
 

@@ -224,7 +224,7 @@ fn the_third_step_is_traced_allocation_by_allocation() {
     let held = by_line(&step, step.peak());
     let lines: Vec<_> = held
         .iter()
-        .map(|of| (of.line.map(|line| line.line), of.bytes))
+        .map(|of| (of.line.as_ref().map(|line| line.line), of.bytes))
         .collect();
     let expected = [
         (Some(5), Bytes::mib(3)),

@@ -39,6 +39,8 @@ pub enum Stage {
     Replay,
     /// A recording of two runs, played to its end.
     TwoRuns,
+    /// A recording of a training of which two steps were traced, on one of two devices.
+    Traced,
 }
 
 /// A session on the screen, and what it lives from.
@@ -87,6 +89,13 @@ impl Session {
                 fs::write(path("two.jsonl"), two_runs()).expect("a recording");
                 (
                     vec!["replay".into(), path("two.jsonl")],
+                    ["replay x1", "run 1"],
+                )
+            }
+            Stage::Traced => {
+                fs::write(path("traced.jsonl"), traced()).expect("a recording");
+                (
+                    vec!["replay".into(), path("traced.jsonl")],
                     ["replay x1", "run 1"],
                 )
             }
@@ -144,6 +153,40 @@ fn two_runs() -> String {
         both.push_str(&format!("{{\"at\":{at},{rest}\n"));
     }
     both
+}
+
+/// Two steps of six events each: five lines hold memory at the peak, the third event.
+fn traced() -> String {
+    let command = r#""command":{"argv":["python","train.py"],"cwd":"/home/ada"}"#;
+    let device = |index: u32| {
+        format!(
+            r#""event":"device","uuid":"made-up-{index}","index":{index},"name":"GPU","total":4294967296"#
+        )
+    };
+    let origins: Vec<String> = (1..=5)
+        .map(|line| format!(r#"{{"line":{{"file":"train.py","line":{line},"function":"main"}}}}"#))
+        .collect();
+    let step = |number: u32| {
+        format!(
+            r#""event":"step_trace","pid":71,"device":0,"step":{number},"trace":"900000000 800000000 | 500000000 400000000 300000000 -1 -2 -3","phases":[{{"phase":"forward","from":0}},{{"phase":"backward","from":3}}],"origins":[{}],"blocks":"1 2 3 4 5""#,
+            origins.join(",")
+        )
+    };
+    let lines = [
+        format!(
+            r#""event":"session_started","id":"a","wall":1795250331.7,"monotonic":1,"version":"0.1.0",{command},"probe":true,"nvml":true"#
+        ),
+        format!(r#""event":"started","run":1,"pid":71,{command}"#),
+        device(0),
+        device(1),
+        r#""event":"hello","pid":71,"run":1,"rank":1,"world_size":2,"python":"3.12","torch":"2.11.0","devices":[{"ordinal":0,"uuid":"made-up-0","name":"GPU","total":4294967296}]"#.into(),
+        r#""event":"sample","pid":71,"device":0,"allocated":1700000000,"reserved":3000000000,"allocated_peak":2900000000,"reserved_peak":3000000000"#.into(),
+        step(3),
+        step(7),
+        r#""event":"exited","run":1,"exit":{"code":0},"left":[]"#.into(),
+    ];
+    let at = |(n, line): (usize, String)| format!("{{\"at\":{},{line}}}\n", n * 1_000);
+    lines.into_iter().enumerate().map(at).collect()
 }
 
 /// What an xterm sends for a key of the table.

@@ -3,9 +3,9 @@
 use crate::harness::{Key as Press, PATIENCE, Terminal, processes, wait_until};
 use crate::screen_keys::stage::{DIALOG, Session, Stage};
 use oomph::event::Exit;
-use oomph::ui::Action;
 use oomph::ui::Move;
 use oomph::ui::keymap::{InputMode, Key};
+use oomph::ui::{Action, StepMove};
 
 /// One key's trial: where it is pressed, what comes before it, what is to follow.
 pub struct Trial {
@@ -210,6 +210,7 @@ pub fn of(mode: InputMode, action: Action) -> Trial {
         InputMode::Helping => helping(action),
         InputMode::Searching => finding(action),
         InputMode::Selecting => selecting(action),
+        InputMode::Step => step(action),
         InputMode::Typing => typing(action),
     }
 }
@@ -282,6 +283,7 @@ fn watching(action: Action) -> Trial {
         ),
         Action::ToStart => live(vec![], Screen(shows_the_oldest_row)),
         Action::ToEnd => live(vec![("g", Text("rows up"))], Gone("rows up")),
+        Action::OpenStep => live(vec![], Text("what a step is made of")),
         Action::OpenOom => {
             let mut trial = oom(vec![], Text(DIALOG));
             trial.before.push((Press::Esc, Gone(DIALOG)));
@@ -307,6 +309,61 @@ fn watching(action: Action) -> Trial {
         Action::Faster => trial(Stage::Replay, vec![], Text("replay x2")),
         Action::Slower => trial(Stage::Replay, vec![], Text("replay x0.5")),
         action => without(InputMode::Watching, action),
+    }
+}
+
+/// The recording of a training of which two steps were traced, at its end; then what comes before the
+/// key.
+fn looking(keys: Vec<(&str, Seen)>, after: Seen) -> Trial {
+    let opened = ("s", Text("step 7 of rank 1"));
+    let played = (">>>>", Text("● replay"));
+    let keys = [played, opened].into_iter().chain(keys);
+    trial(Stage::Traced, typed(keys.collect()), after)
+}
+
+fn step(action: Action) -> Trial {
+    const AT_PEAK: &str = "at the peak";
+    const BEGINNING: &str = "before the first event";
+    const END: &str = "event 6 of 6";
+    match action {
+        Action::Step(StepMove::Back | StepMove::EventBack) => looking(vec![], Text("event 2 of 6")),
+        Action::Step(StepMove::Forward | StepMove::EventForward) => {
+            looking(vec![], Text("event 4 of 6"))
+        }
+        Action::Step(StepMove::ToStart) => looking(vec![], Text(BEGINNING)),
+        Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
+        Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
+        Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 3 of rank 1")),
+        Action::Step(StepMove::NextStep) => looking(
+            vec![("[", Text("step 3 of rank 1"))],
+            Text("step 7 of rank 1"),
+        ),
+        Action::Down | Action::PageDown => few_lines(vec![], Text("train.py:5 ")),
+        Action::Up | Action::PageUp => {
+            let mut trial = few_lines(vec![], Screen(|screen| !screen.contains("train.py:5 ")));
+            trial.before.push((Press::PageDown, Text("train.py:5 ")));
+            trial
+        }
+        Action::NextDevice => looking(vec![], Text("what a step is made of")),
+        Action::Help => looking(vec![], Text("cursor to the peak")),
+        Action::Back => looking(vec![], Gone(AT_PEAK)),
+        Action::Suspend => none_traced(Stopped),
+        Action::Redraw => none_traced(Sent("oomph")),
+        Action::Interrupt => none_traced(Interrupted),
+        action => without(InputMode::Step, action),
+    }
+}
+
+/// While a training runs of which no step was traced.
+fn none_traced(after: Seen) -> Trial {
+    live(vec![("s", Text("what a step is made of"))], after)
+}
+
+/// On a screen on which not all lines of the step fit.
+fn few_lines(keys: Vec<(&str, Seen)>, after: Seen) -> Trial {
+    Trial {
+        rows: 12,
+        ..looking(keys, after)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::ui::theme::Tone;
 use crate::units::{Moment, clock_face};
 use std::time::Duration;
 
-pub(super) const BYTES_WIDTH: u16 = 5;
+pub(in crate::ui) const BYTES_WIDTH: u16 = 5;
 
 /// Steps between the numbers of the time axis, in seconds.
 const STEPS: [u64; 22] = [
@@ -40,7 +40,7 @@ const STEPS: [u64; 22] = [
 const COLUMNS_PER_TICK: u64 = 12;
 
 /// Draws the bytes axis beside the plot's rows: `1000 ┤`.
-pub(super) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
+pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale) {
     let (area, glyphs) = (canvas.area, canvas.theme.glyphs);
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {

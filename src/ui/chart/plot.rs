@@ -53,20 +53,20 @@ impl Plot<'_> {
             let row = bucket.map(|bucket| self.scale.row(bucket.max));
             match (stroke, before, row) {
                 (_, _, None) => {}
-                (Stroke::Dashed, _, Some(row)) => self.over(x, row, glyphs.dashes, tone),
+                (Stroke::Dashed, _, Some(row)) => self.canvas.over(x, row, glyphs.dashes, tone),
                 (Stroke::Solid, Some(was), Some(row)) if was != row => {
                     let [down_from, up_from, from_above, from_below] = glyphs.corners;
                     let (start, end) = match was < row {
                         true => (down_from, from_above),
                         false => (up_from, from_below),
                     };
-                    self.over(x, was, start, tone);
+                    self.canvas.over(x, was, start, tone);
                     for between in was.min(row) + 1..was.max(row) {
-                        self.over(x, between, glyphs.riser, tone);
+                        self.canvas.over(x, between, glyphs.riser, tone);
                     }
-                    self.over(x, row, end, tone);
+                    self.canvas.over(x, row, end, tone);
                 }
-                (Stroke::Solid, _, Some(row)) => self.over(x, row, glyphs.line, tone),
+                (Stroke::Solid, _, Some(row)) => self.canvas.over(x, row, glyphs.line, tone),
             }
             before = row;
         }
@@ -88,26 +88,8 @@ impl Plot<'_> {
     pub(super) fn cursor(&mut self, column: u16) {
         for row in 0..self.canvas.area.height {
             let riser = self.canvas.theme.glyphs.riser;
-            self.over(column, row, riser, Tone::Accent);
+            self.canvas.over(column, row, riser, Tone::Accent);
         }
-    }
-
-    /// Draws a line's cell over what is there. A full cell of the area gives it its background
-    /// colour; a partly filled one is replaced.
-    fn over(&mut self, column: u16, row: u16, glyph: &str, tone: Tone) {
-        let theme = self.canvas.theme;
-        let Some(cell) = self.canvas.cell(column, row) else {
-            return;
-        };
-        let mut eighths = theme.glyphs.eighths.iter();
-        let ground = match eighths.position(|eighth| *eighth == cell.symbol()) {
-            Some(8) => cell.fg,
-            Some(_) | None => cell.bg,
-        };
-        cell.reset();
-        cell.set_symbol(glyph)
-            .set_style(theme.style(tone))
-            .set_bg(ground);
     }
 }
 

@@ -12,14 +12,14 @@ const STEPS: [f64; 23] = [
 const ROWS_PER_TICK: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub(in crate::ui) struct Scale {
     top: f64,
     rows: u16,
 }
 
 impl Scale {
     /// A scale with `top` in the middle of the first row.
-    pub(super) fn with_top(top: Bytes, rows: u16) -> Scale {
+    pub(in crate::ui) fn with_top(top: Bytes, rows: u16) -> Scale {
         let rows = rows.max(1);
         let share = f64::from(rows) / (f64::from(rows) - 0.5);
         Scale {
@@ -28,25 +28,25 @@ impl Scale {
         }
     }
 
-    pub(super) fn rows(&self) -> u16 {
+    pub(in crate::ui) fn rows(&self) -> u16 {
         self.rows
     }
 
     /// How many eighths of a row are filled from below; at least one for anything above zero.
-    pub(super) fn eighths(&self, bytes: Bytes) -> u32 {
+    pub(in crate::ui) fn eighths(&self, bytes: Bytes) -> u32 {
         let all = u32::from(self.rows) * 8;
         let filled = (bytes.0 as f64 / self.top * f64::from(all)).round() as u32;
         filled.clamp(u32::from(bytes > Bytes::ZERO), all)
     }
 
     /// The row of an amount, counted from the top.
-    pub(super) fn row(&self, bytes: Bytes) -> u16 {
+    pub(in crate::ui) fn row(&self, bytes: Bytes) -> u16 {
         let from_below = (bytes.0 as f64 / self.top * f64::from(self.rows)).floor() as u16;
         self.rows - 1 - from_below.min(self.rows - 1)
     }
 
     /// The numbers of the axis with their rows, from below.
-    pub(super) fn ticks(&self) -> Vec<(Bytes, u16)> {
+    pub(in crate::ui) fn ticks(&self) -> Vec<(Bytes, u16)> {
         let gib = self.top / Bytes::gib(1).0 as f64;
         let least = gib / f64::from(self.rows) * ROWS_PER_TICK;
         let step = STEPS

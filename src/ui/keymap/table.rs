@@ -1,7 +1,7 @@
 //! The table of keys.
 
 use super::{Binding, InputMode, Key, bind};
-use crate::ui::action::Action;
+use crate::ui::action::{Action, StepMove};
 use crate::ui::chart::Move;
 use ratatui::crossterm::event::KeyCode;
 
@@ -23,6 +23,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
     bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
     bind(InputMode::Watching, &[Key::plain('r')], Action::EditCommand, "relaunch", "view and edit the command, then relaunch"),
+    bind(InputMode::Watching, &[Key::plain('s')], Action::OpenStep, "step", "what a step is made of, line by line"),
     bind(InputMode::Watching, &[Key::plain(' '), Key::plain('p')], Action::PlayOrPause, "play/pause", "play or pause the recording"),
     bind(InputMode::Watching, &[Key::plain('>')], Action::Faster, "faster", "play the recording twice as fast"),
     bind(InputMode::Watching, &[Key::plain('<')], Action::Slower, "slower", "play the recording half as fast"),
@@ -58,6 +59,26 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('i')], Action::TypeToTraining, "type to the training", "type to the training"),
     bind(InputMode::Watching, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
     bind(InputMode::Watching, &[Key::plain('q')], Action::Quit, "quit", "quit (asks while the training runs)"),
+
+    bind(InputMode::Step, &[Key::code(KeyCode::Left), Key::plain('h')], Action::Step(StepMove::Back), "", "cursor left"),
+    bind(InputMode::Step, &[Key::code(KeyCode::Right), Key::plain('l')], Action::Step(StepMove::Forward), "cursor", "cursor right"),
+    bind(InputMode::Step, &[Key::plain('p'), Key::code(KeyCode::Enter)], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
+    bind(InputMode::Step, UP, Action::Up, "", "lines: up one row"),
+    bind(InputMode::Step, DOWN, Action::Down, "lines", "lines: down one row"),
+    bind(InputMode::Step, &[Key::plain('[')], Action::Step(StepMove::PreviousStep), "previous step", "the traced step before"),
+    bind(InputMode::Step, &[Key::plain(']')], Action::Step(StepMove::NextStep), "next step", "the traced step after"),
+    bind(InputMode::Step, &[Key::plain(',')], Action::Step(StepMove::EventBack), "", "cursor back by one allocation or free"),
+    bind(InputMode::Step, &[Key::plain('.')], Action::Step(StepMove::EventForward), "", "cursor on by one allocation or free"),
+    bind(InputMode::Step, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::Step(StepMove::ToStart), "", "cursor to the step's beginning"),
+    bind(InputMode::Step, &[Key::plain('G'), Key::code(KeyCode::End)], Action::Step(StepMove::ToEnd), "", "cursor to the step's end"),
+    bind(InputMode::Step, &[Key::code(KeyCode::PageUp), Key::control('b')], Action::PageUp, "", "lines: up one page"),
+    bind(InputMode::Step, &[Key::code(KeyCode::PageDown), Key::control('f')], Action::PageDown, "", "lines: down one page"),
+    bind(InputMode::Step, &[Key::code(KeyCode::Tab)], Action::NextDevice, "", "next GPU"),
+    bind(InputMode::Step, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
+    bind(InputMode::Step, &[Key::code(KeyCode::Esc), Key::plain('s'), Key::plain('q')], Action::Back, "back", "back to the chart"),
+    bind(InputMode::Step, &[Key::control('z')], Action::Suspend, "", "suspend oomph; the training continues"),
+    bind(InputMode::Step, &[Key::control('l')], Action::Redraw, "", "redraw"),
+    bind(InputMode::Step, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
 
     bind(InputMode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies (or press a remedy's key)"),
     bind(InputMode::Oom, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, relaunch with the selected remedies"),

@@ -2,7 +2,7 @@
 //! Unknown figures are shown as unknown, not as zero.
 
 use crate::event::Pool;
-use crate::state::{DeviceState, RankState, State};
+use crate::state::{RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::count;
 use crate::ui::list::ListScroll;
@@ -10,7 +10,7 @@ use crate::ui::pen::Pen;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use crate::ui::words::ranks_on;
+use crate::ui::words::{rank_name, rank_on};
 use crate::units::Bytes;
 
 pub(super) const HEIGHT: u16 = 9;
@@ -57,20 +57,9 @@ impl PoolColumn {
     }
 }
 
-/// The process whose allocator is shown: the one with the most reserved on the device.
-fn rank_on<'a>(state: &'a State, device: &'a DeviceState) -> Option<&'a RankState> {
-    ranks_on(state.run()?, device)
-        .max_by_key(|rank| rank.sample.as_ref().map(|(_, sample)| sample.reserved))
-}
-
 /// Whose allocator is shown, if there are several.
-pub(super) fn rank_name(view: &View, state: &State) -> Option<String> {
-    let rank = rank_on(state, view.device(state)?)?;
-    Some(match rank.hello.rank {
-        Some(number) => format!("rank {number}"),
-        None if state.run()?.ranks.len() > 1 => format!("process {}", rank.hello.pid),
-        None => return None,
-    })
+pub(super) fn shown_rank(view: &View, state: &State) -> Option<String> {
+    rank_name(state.run()?, rank_on(state, view.device(state)?)?)
 }
 
 /// Name, tone, explanation, and the figure of a pool.

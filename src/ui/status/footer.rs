@@ -15,6 +15,7 @@ fn stays(binding: &Binding) -> bool {
     match (binding.mode, binding.action) {
         (InputMode::Watching, Action::TypeToTraining | Action::Help | Action::Quit) => true,
         (InputMode::Oom, Action::Back | Action::Quit) => true,
+        (InputMode::Step, Action::Help | Action::Back) => true,
         (_, _) => false,
     }
 }

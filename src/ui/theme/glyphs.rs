@@ -76,6 +76,8 @@ glyphs! {
     dense_shade: &'static str = "▒", "%";
     /// It climbs.
     climb: &'static str = "▲", "^";
+    /// The peak is below.
+    peak: &'static str = "▼", "v";
     /// Paused.
     paused: &'static str = "‖", "||";
     /// Playing.

@@ -1,6 +1,6 @@
 //! What each action does: most change the view, some return an effect for the loop.
 
-use super::{output, scroll};
+use super::{output, scroll, step};
 use crate::state::RunOutcome;
 use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
 use crate::ui::available::layout_of;
@@ -37,6 +37,8 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::PageDown => scroll::scroll(view, Scroll::Down(scroll::page(view, scene)), scene),
         Action::ToStart => scroll::scroll(view, Scroll::Start, scene),
         Action::ToEnd => scroll::scroll(view, Scroll::End, scene),
+        Action::OpenStep => step::open(view, scene),
+        Action::Step(wanted) => step::go(view, wanted, scene),
         Action::OpenOom => open_oom(view, scene),
         Action::EditCommand => open_editor(view, scene),
         Action::TypeToTraining => {
@@ -62,11 +64,12 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             return Some(Effect::Copy(text));
         }
         Action::Help => {
+            let mode = view.mode();
             let over = match view.dialog.take() {
                 Some(Dialog::Oom(dialog)) => Some(dialog),
                 Some(_) | None => None,
             };
-            view.dialog = Some(Dialog::Help(HelpDialog::over(over)));
+            view.dialog = Some(Dialog::Help(HelpDialog::over(mode, over)));
         }
         Action::Quit => return quit(view, scene),
         Action::AskToStop => view.dialog = Some(Dialog::Stop),
@@ -144,6 +147,7 @@ fn step_pane(view: &mut View, by: usize, scene: &Scene) {
 fn step_device(view: &mut View, by: usize, scene: &Scene) {
     let devices = scene.state.devices.len().max(1);
     view.device = (view.device + by) % devices;
+    step::follow(view, scene);
 }
 
 pub(super) fn open_oom(view: &mut View, scene: &Scene) {
@@ -205,6 +209,9 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
 /// it was opened from, from a dialog to the panes.
 fn back(view: &mut View, scene: &Scene) {
     let selecting = std::mem::take(&mut view.keyboard) == Keyboard::Selection;
+    if view.dialog.is_none() && view.step.take().is_some() {
+        return;
+    }
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
         && dialog.details != Details::Brief
     {

@@ -1,7 +1,8 @@
 //! Scrolling: what it moves depends on what is in front.
 
+use super::step;
 use crate::ui::action::Scroll;
-use crate::ui::available::{layout_of, list_rows};
+use crate::ui::available::{layout_of, list_rows, step_layout};
 use crate::ui::dialog::Dialog;
 use crate::ui::panes::Scrolling;
 use crate::ui::scene::Scene;
@@ -13,6 +14,9 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
         Some(Dialog::Help(help)) => return help.scroll(scroll),
         Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
         None => {}
+    }
+    if view.step.is_some() {
+        return step::scroll(view, scroll, scene);
     }
     if view.keyboard == Keyboard::Selection {
         return view.output.extend_selection(scroll);
@@ -37,5 +41,9 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
 }
 
 pub(super) fn page(view: &View, scene: &Scene) -> usize {
-    layout_of(view, scene).pane_rows().saturating_sub(1).max(1)
+    let rows = match view.step {
+        Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),
+        Some(_) | None => layout_of(view, scene).pane_rows(),
+    };
+    rows.saturating_sub(1).max(1)
 }

@@ -1,0 +1,137 @@
+//! What a traced step is made of, on the whole screen: what is allocated over its events, where it
+//! peaks, and at the cursor which categories and which lines hold the memory.
+//!
+//! ```text
+//! ─ step 3 of rank 0 · peak 41.2 GiB in backward · 1,240 allocations ──
+//!               ▼ peak 41.2 GiB
+//! 40 ┤        ▂▄▆█▅▃▂
+//! 20 ┤   ▂▄▆██████████▆▄▂
+//!  0 ┤████████████████████████████
+//!    └─ forward ──┴─ backward ──┴─ optimizer ──
+//! ─ at the peak · 41.2 GiB in backward · event 1,022 of 2,480 ──
+//! activations  30.1 GiB ██████     18.2 GiB ████ activations  96  train.py:41 forward
+//! ```
+
+mod bars;
+mod chart;
+pub(super) mod choice;
+mod columns;
+mod layout;
+mod lines;
+mod look;
+mod reason;
+
+pub(super) use columns::Columns;
+pub(super) use layout::{StepLayout, arrange};
+
+use super::canvas::Canvas;
+use super::figures::count;
+use super::paragraph;
+use super::pen::columns as width_of;
+use super::scene::Scene;
+use super::theme::Tone;
+use super::view::View;
+use super::view::step::{ReadStep, StepView};
+use super::words::{in_phase, rank_name};
+
+/// Sentences longer than this are tiring to read.
+const WIDEST: u16 = 100;
+
+/// Draws the view instead of chart and panes.
+pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Scene) {
+    let read = match open {
+        StepView::Read(read) => read,
+        StepView::Nothing => return sentence(canvas, &reason::of(view, scene.state)),
+        StepView::Unreadable(key) => {
+            let text = format!(
+                "Step {} was traced, but what the recording has of it cannot be read.",
+                key.step
+            );
+            return sentence(canvas, &text);
+        }
+    };
+    let layout = arrange(canvas.area);
+    title(&mut canvas.at(layout.title), read, scene);
+    chart::draw(canvas, &layout, read);
+    head(&mut canvas.at(layout.head), read);
+    if let Some(area) = layout.bars {
+        bars::draw(&mut canvas.at(area), read);
+    }
+    lines::draw(&mut canvas.at(layout.table), read);
+}
+
+/// Why there is nothing to see.
+fn sentence(canvas: &mut Canvas, text: &str) {
+    let mut inside = canvas.below_head(&[("what a step is made of", Tone::Strong)]);
+    let width = inside.area.width.saturating_sub(2).min(WIDEST);
+    let text = inside.theme.glyphs.spelled(text);
+    inside.area.x += 1;
+    inside.area.width = inside.area.width.saturating_sub(1);
+    for (row, line) in (1..).zip(paragraph::text(&text, width, Tone::Text)) {
+        line.draw(&mut inside, row);
+    }
+}
+
+/// `step 3 of rank 0 · peak 41.2 GiB in backward · 1,240 allocations`.
+fn title(canvas: &mut Canvas, read: &ReadStep, scene: &Scene) {
+    let anatomy = &read.anatomy;
+    let mut runs = scene.state.runs.iter();
+    let run = runs.find(|run| run.number == read.key.run);
+    let of = run.and_then(|run| rank_name(run, run.rank_with(read.key.pid)?));
+    let of = of.map_or(String::new(), |name| format!(" of {name}"));
+    let step = (format!("step {}{of}", count(read.key.step)), Tone::Strong);
+    let failed = anatomy.failed;
+    let failed = failed.then(|| (String::from("out of memory"), Tone::Wrong));
+    let peak = anatomy.allocated[read.peak];
+    let peak = format!("peak {peak}{}", in_phase(anatomy.phase(read.peak)));
+    let made = format!("{} allocations", count(read.allocations as u64));
+    let facts = [(peak, Tone::Text), (made, Tone::Dim)];
+    facts_on_a_rule(canvas, [step].into_iter().chain(failed).chain(facts));
+}
+
+/// Where the cursor is.
+fn head(canvas: &mut Canvas, read: &ReadStep) {
+    let anatomy = &read.anatomy;
+    let end = anatomy.end();
+    let place = match (read.cursor == read.peak, read.cursor == end) {
+        (true, _) => "at the peak",
+        (false, true) if anatomy.failed => "where memory ran out",
+        (false, _) => "at the cursor",
+    };
+    let bytes = read.at_cursor();
+    let phase = in_phase(anatomy.phase(read.cursor));
+    let event = match read.cursor {
+        0 => String::from("before the first event"),
+        cursor => format!("event {} of {}", count(cursor as u64), count(end as u64)),
+    };
+    let facts = [
+        (String::from(place), Tone::Strong),
+        (format!("{bytes}{phase}"), Tone::Text),
+        (event, Tone::Dim),
+    ];
+    facts_on_a_rule(canvas, facts);
+}
+
+/// A head of as many facts as there is room for.
+fn facts_on_a_rule(canvas: &mut Canvas, facts: impl IntoIterator<Item = (String, Tone)>) {
+    let separator = canvas.theme.glyphs.separator;
+    let mut room = canvas.area.width.saturating_sub(4);
+    let mut fitting: Vec<(String, Tone)> = Vec::new();
+    for (text, tone) in facts {
+        let mut width = width_of(&text);
+        if !fitting.is_empty() {
+            width += width_of(separator);
+            if width > room {
+                break;
+            }
+            fitting.push((separator.into(), Tone::Dim));
+        }
+        room = room.saturating_sub(width);
+        fitting.push((text, tone));
+    }
+    let title: Vec<(&str, Tone)> = fitting
+        .iter()
+        .map(|(text, tone)| (text.as_str(), *tone))
+        .collect();
+    canvas.below_head(&title);
+}

@@ -1,0 +1,192 @@
+//! What is allocated over the events of a step, by category, with its phases below.
+
+use super::columns::Columns;
+use super::layout::StepLayout;
+use super::look;
+use crate::anatomy::Category;
+use crate::event::Phase;
+use crate::ui::canvas::Canvas;
+use crate::ui::chart::{BYTES_WIDTH, Scale, draw_bytes};
+use crate::ui::pen::columns as width_of;
+use crate::ui::theme::{Depth, Theme, Tone};
+use crate::ui::view::step::ReadStep;
+use crate::units::Bytes;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+pub(super) fn draw(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep) {
+    let plot = layout.plot;
+    if plot.width < 4 || plot.height < 1 {
+        return;
+    }
+    let columns = Columns::of(&read.anatomy, plot.width);
+    let peak = read.anatomy.allocated[read.peak];
+    let scale = Scale::with_top(peak, plot.height);
+    let axis = Rect {
+        x: plot.x - BYTES_WIDTH,
+        width: BYTES_WIDTH,
+        ..plot
+    };
+    draw_bytes(&mut canvas.at(axis), &scale);
+    let mut area = canvas.at(plot);
+    for column in 0..plot.width {
+        let highest = columns.highest(&read.anatomy, column);
+        stack(&mut area, column, &read.categories[highest], scale);
+    }
+    phases(canvas, layout, read, columns);
+    let cursor = columns.column(read.cursor);
+    let riser = canvas.theme.glyphs.riser;
+    for row in 0..plot.height {
+        canvas.at(plot).over(cursor, row, riser, Tone::Accent);
+    }
+    if let Some(area) = layout.labels {
+        labels(&mut canvas.at(area), read, columns);
+    }
+}
+
+/// One column: the categories on each other, the first one at the bottom.
+fn stack(area: &mut Canvas, column: u16, bytes: &[Bytes; Category::ALL.len()], scale: Scale) {
+    let mut so_far = Bytes::ZERO;
+    let tops = bytes.map(|bytes| {
+        so_far += bytes;
+        scale.eighths(so_far)
+    });
+    let height = area.area.height;
+    for row in 0..height {
+        let below = u32::from(row) * 8;
+        if below >= scale.eighths(so_far) {
+            break;
+        }
+        let mut eighth = below;
+        let owners = [None; 8].map(|_: Option<Category>| {
+            let owner = tops.iter().position(|top| eighth < *top);
+            eighth += 1;
+            owner.map(|place| Category::ALL[place])
+        });
+        let (glyph, style) = glyph_of(area.theme, owners);
+        if let Some(cell) = area.cell(column, height - 1 - row) {
+            cell.set_symbol(glyph).set_style(style);
+        }
+    }
+}
+
+/// The glyph of a cell whose eighths from below belong to these categories. A cell has only two
+/// colours: those of the lowest category and of the largest above it, or, where the curve ends in it,
+/// that of the largest.
+fn glyph_of(theme: &Theme, owners: [Option<Category>; 8]) -> (&'static str, Style) {
+    let largest = |owners: &[Option<Category>]| {
+        let count = |of: Category| owners.iter().filter(|owner| **owner == Some(of)).count();
+        let all = Category::ALL.into_iter();
+        all.max_by_key(|of| count(*of)).unwrap_or(Category::Other)
+    };
+    let style = |of: Category| theme.style(look::tone(of));
+    let filled = owners.iter().flatten().count();
+    let most = largest(&owners);
+    let lowest = owners[0].unwrap_or(most);
+    let same = owners.iter().take_while(|owner| **owner == owners[0]);
+    match (theme.depth, filled, same.count()) {
+        (Depth::None, 4.., _) => (look::full(theme, most), style(most)),
+        (Depth::None, _, _) => (theme.glyphs.eighths[filled], style(most)),
+        (_, 8, 8) => (theme.glyphs.eighths[8], style(lowest)),
+        (_, 8, same) => {
+            let above = look::tone(largest(&owners[same..]));
+            let both = style(lowest).patch(theme.ground(above));
+            (theme.glyphs.eighths[same], both)
+        }
+        (_, filled, _) => (theme.glyphs.eighths[filled], style(most)),
+    }
+}
+
+fn name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Load => "before",
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::Optimizer => "optimizer",
+        Phase::Evaluation => "evaluation",
+        Phase::Unknown => "unknown",
+    }
+}
+
+/// The row below the curve, `└─ forward ──┴─ backward ──`, and an upright where a phase begins.
+fn phases(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep, columns: Columns) {
+    let theme = canvas.theme;
+    canvas
+        .at(layout.phases)
+        .pen(0)
+        .to(BYTES_WIDTH - 1)
+        .text(theme.glyphs.origin, Tone::Faint)
+        .fill(theme.glyphs.line, Tone::Faint);
+    let below = Rect {
+        x: layout.plot.x,
+        width: layout.plot.width,
+        ..layout.phases
+    };
+    let column = |from: usize| columns.column(from.min(read.anatomy.end()));
+    let phases = &read.anatomy.phases;
+    for (n, start) in phases.iter().enumerate() {
+        let begin = match n {
+            0 => 0,
+            _ => column(start.from),
+        };
+        let next = phases.get(n + 1).map(|next| column(next.from));
+        let room = next.unwrap_or(below.width).saturating_sub(begin);
+        let text = format!(" {} ", name(start.phase));
+        if n > 0 {
+            boundary(&mut canvas.at(layout.plot), begin);
+            if let Some(cell) = canvas.at(below).cell(begin, 0) {
+                cell.set_symbol(theme.glyphs.epoch);
+            }
+        }
+        // Recomputation goes to and fro: a phase too short for its name has none.
+        if width_of(&text) + 2 <= room {
+            let at = begin + 1;
+            canvas.at(below).pen(0).to(at).text(&text, Tone::Dim);
+        }
+    }
+}
+
+/// Where a phase begins, as far as the curve leaves it visible.
+fn boundary(plot: &mut Canvas, column: u16) {
+    let theme = plot.theme;
+    for row in 0..plot.area.height {
+        if plot.is_free(column..column + 1, row, &[])
+            && let Some(cell) = plot.cell(column, row)
+        {
+            cell.set_symbol(theme.glyphs.relaunch)
+                .set_style(theme.style(Tone::Faint));
+        }
+    }
+}
+
+/// Where memory ran out, and where the peak is.
+fn labels(canvas: &mut Canvas, read: &ReadStep, columns: Columns) {
+    let glyphs = canvas.theme.glyphs;
+    if read.anatomy.failed {
+        let end = columns.column(read.anatomy.end());
+        label(canvas, end, glyphs.cross, "out of memory", Tone::Wrong);
+    }
+    let peak = read.anatomy.allocated[read.peak];
+    let text = format!("peak {peak}");
+    let at = columns.column(read.peak);
+    label(canvas, at, glyphs.peak, &text, Tone::Strong);
+}
+
+/// A mark and its words, to the right of it or to the left, where that is free.
+fn label(canvas: &mut Canvas, column: u16, glyph: &str, text: &str, tone: Tone) {
+    let wide = width_of(text) + 1;
+    let right = column + 1 + wide <= canvas.area.width;
+    let (begin, end) = match right {
+        true => (column, column + 1 + wide),
+        false => (column.saturating_sub(wide), column + 1),
+    };
+    if !canvas.is_free(begin..end, 0, &[]) {
+        return;
+    }
+    let words = match right {
+        true => begin + 2,
+        false => begin,
+    };
+    canvas.pen(0).to(words).text(text, tone);
+    canvas.pen(0).to(column).text(glyph, tone);
+}

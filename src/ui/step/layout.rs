@@ -1,0 +1,153 @@
+//! The layout of what a step is made of.
+//!
+//! ```text
+//! 110 columns and more     less              little
+//! title                    title             title
+//! chart                    chart             chart
+//! head                     head              head
+//! categories │ lines       categories        lines
+//!            │             lines
+//! ```
+
+use crate::ui::chart::BYTES_WIDTH;
+use ratatui::layout::Rect;
+
+/// From this width on the categories stand beside the lines.
+const BESIDE: u16 = 110;
+
+/// From this width on the categories stand in two columns.
+const TWO_COLUMNS: u16 = 70;
+
+/// Below this the chart has no row for what is said of the peak.
+const ROWS_FOR_LABELS: u16 = 7;
+
+/// Lines in view, at least, where the categories have rows above them.
+const LINES: u16 = 5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ui) struct StepLayout {
+    pub title: Rect,
+    /// The row above the curve, with what is said of the peak.
+    pub labels: Option<Rect>,
+    /// The curve, without its axes.
+    pub plot: Rect,
+    /// The row of the phases, as wide as the screen.
+    pub phases: Rect,
+    pub head: Rect,
+    /// The categories.
+    pub bars: Option<Rect>,
+    /// The lines of the program, with the titles of their columns if there is room.
+    pub table: Rect,
+}
+
+impl StepLayout {
+    /// Rows for the titles of the table's columns.
+    pub(in crate::ui) fn titles(table: Rect) -> u16 {
+        u16::from(table.height > LINES)
+    }
+
+    /// How many lines of the program are in view.
+    pub(in crate::ui) fn lines_shown(&self) -> usize {
+        let titles = StepLayout::titles(self.table);
+        usize::from(self.table.height.saturating_sub(titles))
+    }
+}
+
+pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
+    let mut rest = area;
+    let mut top = |height: u16| {
+        let height = height.min(rest.height);
+        let taken = Rect { height, ..rest };
+        rest.y += height;
+        rest.height -= height;
+        taken
+    };
+    let title = top(1);
+    let chart = top((area.height * 9 / 20).max(4));
+    let head = top(1);
+    let labels = u16::from(chart.height >= ROWS_FOR_LABELS);
+    let inner = Rect {
+        x: area.x + BYTES_WIDTH.min(area.width),
+        width: area.width.saturating_sub(BYTES_WIDTH),
+        ..chart
+    };
+    let (bars, table) = below(rest);
+    StepLayout {
+        title,
+        labels: (labels > 0).then_some(Rect { height: 1, ..inner }),
+        plot: Rect {
+            y: inner.y + labels,
+            height: inner.height.saturating_sub(labels + 1),
+            ..inner
+        },
+        phases: Rect {
+            y: chart.bottom() - chart.height.min(1),
+            height: chart.height.min(1),
+            ..area
+        },
+        head,
+        bars,
+        table,
+    }
+}
+
+fn below(rest: Rect) -> (Option<Rect>, Rect) {
+    if rest.width >= BESIDE {
+        let width = (rest.width * 7 / 20).clamp(44, 64);
+        let table = Rect {
+            x: rest.x + width + 2,
+            width: rest.width - width - 2,
+            ..rest
+        };
+        return (Some(Rect { width, ..rest }), table);
+    }
+    let rows = match rest.width >= TWO_COLUMNS {
+        true => 3,
+        false => 6,
+    };
+    if rest.height < rows + LINES {
+        return (None, rest);
+    }
+    let table = Rect {
+        y: rest.y + rows,
+        height: rest.height - rows,
+        ..rest
+    };
+    let bars = Rect {
+        height: rows,
+        ..rest
+    };
+    (Some(bars), table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_overlap_and_never_leave_the_screen() {
+        for width in (0..230).step_by(7) {
+            for height in 0..70 {
+                let area = Rect::new(0, 1, width, height);
+                let layout = arrange(area);
+                let all = [
+                    Some(layout.title),
+                    layout.labels,
+                    Some(layout.plot),
+                    Some(layout.phases),
+                    Some(layout.head),
+                    layout.bars,
+                    Some(layout.table),
+                ];
+                let parts = all.into_iter().flatten().filter(|part| !part.is_empty());
+                let parts: Vec<Rect> = parts.collect();
+                for (n, part) in parts.iter().enumerate() {
+                    assert_eq!(part.intersection(area), *part, "{width}x{height}");
+                    for other in &parts[n + 1..] {
+                        assert!(!part.intersects(*other), "{width}x{height} {layout:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How a category looks: its tone, and its letter where there are no colours.
+
+use crate::anatomy::Category;
+use crate::ui::theme::{Depth, Theme, Tone};
+
+pub(super) fn tone(category: Category) -> Tone {
+    match category {
+        Category::Parameters => Tone::Parameters,
+        Category::Gradients => Tone::Gradients,
+        Category::OptimizerState => Tone::OptimizerState,
+        Category::Activations => Tone::Activations,
+        Category::Temporaries => Tone::Cached,
+        Category::Other => Tone::NonPytorch,
+    }
+}
+
+fn letter(category: Category) -> &'static str {
+    match category {
+        Category::Parameters => "P",
+        Category::Gradients => "G",
+        Category::OptimizerState => "O",
+        Category::Activations => "A",
+        Category::Temporaries => "T",
+        Category::Other => "x",
+    }
+}
+
+/// A full cell of its area or bar.
+pub(super) fn full(theme: &Theme, category: Category) -> &'static str {
+    match theme.depth {
+        Depth::None => letter(category),
+        Depth::Sixteen | Depth::TwoFiftySix | Depth::True => theme.glyphs.full,
+    }
+}
+
+/// Its bar on so many columns, for a share of the whole; something is never drawn as nothing.
+pub(super) fn bar(theme: &Theme, category: Category, share: f64, width: u16) -> String {
+    let share = share.clamp(0.0, 1.0);
+    if theme.depth == Depth::None {
+        let cells = (share * f64::from(width)).round() as usize;
+        return letter(category).repeat(cells.max(usize::from(share > 0.0)));
+    }
+    let eighths = (share * f64::from(width) * 8.0).round() as usize;
+    let eighths = eighths.max(usize::from(share > 0.0));
+    let mut text = theme.glyphs.full.repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        text.push_str(theme.glyphs.lefts[eighths % 8]);
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! Looking about in the traced steps: which one, the cursor in it, the lines in view.
+
+use crate::ui::action::{Scroll, StepMove};
+use crate::ui::available::step_layout;
+use crate::ui::scene::Scene;
+use crate::ui::step::{Columns, choice};
+use crate::ui::view::View;
+use crate::ui::view::step::StepView;
+use ratatui::layout::Position;
+
+pub(super) fn open(view: &mut View, scene: &Scene) {
+    view.step = Some(StepView::Nothing);
+    follow(view, scene);
+}
+
+/// Takes the latest traced step where there was none, or one of another process. One that is looked
+/// at stays, even if the state has a later one in its place.
+pub(super) fn follow(view: &mut View, scene: &Scene) {
+    let Some(open) = &view.step else { return };
+    let process = choice::process(view, scene);
+    let of = process.map(|(run, rank)| (run.number, rank.hello.pid));
+    let key = open.key();
+    if key.is_some() && key.map(|key| (key.run, key.pid)) == of {
+        return;
+    }
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    match latest {
+        Some((run, trace)) => view.step = Some(StepView::of(run, trace)),
+        None if key.is_some() => view.step = Some(StepView::Nothing),
+        None => {}
+    }
+}
+
+pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
+    let width = step_layout(view, scene).plot.width;
+    let other = match wanted {
+        StepMove::PreviousStep => choice::previous(view, scene),
+        StepMove::NextStep => choice::next(view, scene),
+        _ => None,
+    };
+    let key = view.step.as_ref().and_then(StepView::key);
+    if let (Some(key), Some(trace)) = (key, other) {
+        view.step = Some(StepView::of(key.run, trace));
+    }
+    let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
+        return;
+    };
+    let columns = Columns::of(&read.anatomy, width);
+    let to = match wanted {
+        StepMove::Back => columns.before(&read.anatomy, read.cursor),
+        StepMove::Forward => columns.after(&read.anatomy, read.cursor),
+        StepMove::EventBack => read.cursor.saturating_sub(1),
+        StepMove::EventForward => (read.cursor + 1).min(read.anatomy.end()),
+        StepMove::ToStart => 0,
+        StepMove::ToEnd => read.anatomy.end(),
+        StepMove::ToPeak => read.peak,
+        StepMove::PreviousStep | StepMove::NextStep => read.cursor,
+    };
+    if to != read.cursor {
+        read.point_at(to);
+    }
+}
+
+pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+    let shown = step_layout(view, scene).lines_shown();
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
+        let most = read.lines.len().saturating_sub(shown);
+        let scrolled = read.scrolled.min(most);
+        read.scrolled = match scroll {
+            Scroll::Up(n) => scrolled.saturating_sub(n),
+            Scroll::Down(n) => scrolled.saturating_add(n).min(most),
+            Scroll::Start => 0,
+            Scroll::End => most,
+        };
+    }
+}
+
+/// Moves the cursor to the mouse.
+pub(super) fn point(view: &mut View, at: Position, scene: &Scene) {
+    let plot = step_layout(view, scene).plot;
+    if let Some(read) = view.step.as_mut().and_then(StepView::read_mut)
+        && plot.contains(at)
+    {
+        let columns = Columns::of(&read.anatomy, plot.width);
+        read.point_at(columns.highest(&read.anatomy, at.x - plot.x));
+    }
+}

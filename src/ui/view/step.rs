@@ -1,0 +1,108 @@
+//! What a traced step is made of, as it is looked at: the step, the cursor in it and what is alive
+//! there. Worked out where one of them changes and not for each frame: a step has up to 20,000
+//! events.
+
+use crate::anatomy::{Category, Holding, StepAnatomy, by_line, categories_over_time};
+use crate::event::StepTrace;
+use crate::units::{Bytes, Pid, RunNumber};
+
+/// Which traced step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ui) struct StepKey {
+    pub run: RunNumber,
+    pub pid: Pid,
+    pub step: u64,
+    pub failed: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(in crate::ui) enum StepView {
+    /// No step of the process has been traced yet.
+    Nothing,
+    /// A recording's, and it says nothing that can be read.
+    Unreadable(StepKey),
+    Read(Box<ReadStep>),
+}
+
+#[derive(Debug, PartialEq)]
+pub(in crate::ui) struct ReadStep {
+    pub key: StepKey,
+    pub anatomy: StepAnatomy,
+    /// Of each position, in the order of [`Category::ALL`].
+    pub categories: Vec<[Bytes; Category::ALL.len()]>,
+    pub peak: usize,
+    pub allocations: usize,
+    /// A position.
+    pub cursor: usize,
+    /// The lines that hold memory at the cursor.
+    pub lines: Vec<Holding>,
+    /// The first of them to show.
+    pub scrolled: usize,
+}
+
+impl StepKey {
+    pub(in crate::ui) fn of(run: RunNumber, trace: &StepTrace) -> StepKey {
+        StepKey {
+            run,
+            pid: trace.pid,
+            step: trace.step,
+            failed: trace.failed,
+        }
+    }
+}
+
+impl StepView {
+    /// A step, with the cursor at its peak.
+    pub(in crate::ui) fn of(run: RunNumber, trace: &StepTrace) -> StepView {
+        let key = StepKey::of(run, trace);
+        let Ok(anatomy) = StepAnatomy::of(trace) else {
+            return StepView::Unreadable(key);
+        };
+        let mut read = ReadStep {
+            key,
+            categories: categories_over_time(&anatomy),
+            peak: anatomy.peak(),
+            allocations: anatomy.allocations(),
+            anatomy,
+            cursor: 0,
+            lines: Vec::new(),
+            scrolled: 0,
+        };
+        read.point_at(read.peak);
+        StepView::Read(Box::new(read))
+    }
+
+    pub(in crate::ui) fn key(&self) -> Option<StepKey> {
+        match self {
+            StepView::Nothing => None,
+            StepView::Unreadable(key) => Some(*key),
+            StepView::Read(read) => Some(read.key),
+        }
+    }
+
+    pub(in crate::ui) fn read(&self) -> Option<&ReadStep> {
+        match self {
+            StepView::Nothing | StepView::Unreadable(_) => None,
+            StepView::Read(read) => Some(read),
+        }
+    }
+
+    pub(in crate::ui) fn read_mut(&mut self) -> Option<&mut ReadStep> {
+        match self {
+            StepView::Nothing | StepView::Unreadable(_) => None,
+            StepView::Read(read) => Some(read),
+        }
+    }
+}
+
+impl ReadStep {
+    /// Moves the cursor to a position.
+    pub(in crate::ui) fn point_at(&mut self, position: usize) {
+        self.cursor = position.min(self.anatomy.end());
+        self.lines = by_line(&self.anatomy, self.cursor);
+    }
+
+    pub(in crate::ui) fn at_cursor(&self) -> Bytes {
+        self.anatomy.allocated[self.cursor]
+    }
+}

@@ -1,0 +1,233 @@
+//! Traced steps of a made-up transformer: weights and optimizer state that stay, activations that
+//! pile up and are freed, gradients that come in their place, an optimizer's temporaries.
+
+use crate::frames::cases::{GPU, STEADY};
+use crate::frames::story::{Story, gib};
+use oomph::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, SourceLine, StepTrace, What};
+use oomph::units::Bytes;
+
+const LAYERS: usize = 12;
+
+/// A step in the making: blocks have numbers, those alive at its beginning first.
+#[derive(Default)]
+struct Maker {
+    carried: Vec<String>,
+    words: Vec<String>,
+    origins: Vec<BlockOrigin>,
+    of_blocks: Vec<String>,
+    phases: Vec<PhaseStart>,
+}
+
+impl Maker {
+    /// The number of an origin, from 1.
+    fn origin(&mut self, line: SourceLine, inside: SourceLine, kind: Option<MemoryKind>) -> usize {
+        self.origins.push(BlockOrigin {
+            line: Some(line),
+            inside: Some(inside),
+            kind,
+        });
+        self.origins.len()
+    }
+
+    fn carry(&mut self, bytes: Bytes, origin: usize) {
+        self.carried.push(bytes.0.to_string());
+        self.of_blocks.push(origin.to_string());
+    }
+
+    fn allocate(&mut self, bytes: Bytes, origin: usize) -> usize {
+        self.words.push(bytes.0.to_string());
+        self.of_blocks.push(origin.to_string());
+        self.of_blocks.len() - 1
+    }
+
+    fn free(&mut self, block: usize) {
+        self.words
+            .push(format!("-{}", self.of_blocks.len() - block));
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        let from = self.words.len();
+        self.phases.push(PhaseStart { phase, from });
+    }
+}
+
+fn line(file: &str, line: u32, function: &str) -> SourceLine {
+    SourceLine {
+        file: format!("/home/ada/gpt/{file}"),
+        line,
+        function: function.into(),
+    }
+}
+
+/// One step with so many times the usual batch.
+fn made(step: u64, batch: f64) -> StepTrace {
+    let mut maker = Maker::default();
+    let weights = maker.origin(
+        line("train.py", 41, "build"),
+        line("linear.py", 106, "__init__"),
+        Some(MemoryKind::Parameters),
+    );
+    let moments = maker.origin(
+        line("train.py", 97, "main"),
+        line("adamw.py", 148, "_init_group"),
+        Some(MemoryKind::OptimizerState),
+    );
+    let tokens = maker.origin(
+        line("data.py", 22, "next_batch"),
+        line("_tensor.py", 310, "to"),
+        None,
+    );
+    let scores = maker.origin(
+        line("model.py", 58, "attend"),
+        line("functional.py", 5_912, "softmax"),
+        None,
+    );
+    let values = maker.origin(
+        line("model.py", 61, "attend"),
+        line("linear.py", 125, "forward"),
+        None,
+    );
+    let hidden = maker.origin(
+        line("model.py", 74, "mlp"),
+        line("functional.py", 5_204, "gelu"),
+        None,
+    );
+    let norm = maker.origin(
+        line("model.py", 80, "forward"),
+        line("normalization.py", 217, "forward"),
+        None,
+    );
+    let logits = maker.origin(
+        line("train.py", 88, "main"),
+        line("functional.py", 3_494, "cross_entropy"),
+        None,
+    );
+    let gradients = maker.origin(
+        line("train.py", 92, "main"),
+        line("graph.py", 824, "_engine_run_backward"),
+        Some(MemoryKind::Gradients),
+    );
+    let update = maker.origin(
+        line("train.py", 97, "main"),
+        line("adamw.py", 412, "_multi_tensor_adamw"),
+        None,
+    );
+    for _ in 0..4 * LAYERS {
+        maker.carry(gib(0.03), weights);
+        maker.carry(gib(0.03), moments);
+        maker.carry(gib(0.03), moments);
+    }
+    maker.begin(Phase::Forward);
+    let batch_of = |n: f64| gib(n * batch);
+    let inputs = maker.allocate(batch_of(0.02), tokens);
+    let mut kept = Vec::new();
+    for _ in 0..LAYERS {
+        let mut layer = vec![maker.allocate(batch_of(0.08), norm)];
+        for head in 0..6 {
+            let scratch = maker.allocate(batch_of(0.1), scores);
+            layer.push(maker.allocate(batch_of(0.09), scores));
+            layer.push(maker.allocate(batch_of(0.02), values));
+            maker.free(scratch);
+            if head % 2 == 0 {
+                layer.push(maker.allocate(batch_of(0.04), hidden));
+            }
+        }
+        layer.push(maker.allocate(batch_of(0.3), hidden));
+        kept.push(layer);
+    }
+    let scratch = maker.allocate(batch_of(0.9), logits);
+    let loss = maker.allocate(batch_of(1.1), logits);
+    maker.begin(Phase::Backward);
+    let soft = maker.allocate(batch_of(1.1), 0);
+    maker.free(scratch);
+    maker.free(loss);
+    let mut made = Vec::new();
+    for layer in kept.into_iter().rev() {
+        for (n, block) in layer.into_iter().enumerate() {
+            let scratch = maker.allocate(batch_of(0.05), 0);
+            maker.free(block);
+            if n % 5 == 0 {
+                made.push(maker.allocate(gib(0.03), gradients));
+            }
+            maker.free(scratch);
+        }
+    }
+    maker.free(soft);
+    maker.begin(Phase::Optimizer);
+    for _ in 0..LAYERS {
+        let scratch = [0.06, 0.06].map(|n| maker.allocate(gib(n), update));
+        scratch.into_iter().for_each(|block| maker.free(block));
+    }
+    maker.free(inputs);
+    for gradient in made {
+        maker.free(gradient);
+    }
+    StepTrace {
+        step,
+        trace: format!("{} | {}", maker.carried.join(" "), maker.words.join(" ")),
+        phases: maker.phases,
+        origins: maker.origins,
+        blocks: maker.of_blocks.join(" "),
+        ..StepTrace::default()
+    }
+}
+
+/// The same up to one of its events, where memory ran out.
+fn broken_off(trace: StepTrace, events: usize) -> StepTrace {
+    let (carried, words) = trace.trace.split_once(" | ").unwrap();
+    let words: Vec<&str> = words.split(' ').take(events).collect();
+    let made = words.iter().filter(|word| !word.starts_with('-')).count();
+    let blocks = carried.split(' ').count() + made;
+    let blocks: Vec<&str> = trace.blocks.split(' ').take(blocks).collect();
+    StepTrace {
+        failed: true,
+        trace: format!("{carried} | {}", words.join(" ")),
+        blocks: blocks.join(" "),
+        phases: trace
+            .phases
+            .into_iter()
+            .filter(|start| start.from < events)
+            .collect(),
+        ..trace
+    }
+}
+
+impl Story {
+    /// A step of a rank was traced.
+    pub fn traced(&mut self, rank: u32, trace: StepTrace) -> &mut Story {
+        let pid = self.pid(rank);
+        self.tell(What::StepTrace(Box::new(StepTrace { pid, ..trace })))
+    }
+}
+
+/// Two steps were traced, the later one of an outlier batch.
+pub fn two_steps() -> Story {
+    let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 6.0);
+    story.traced(0, made(3, 1.0));
+    story.train(0, GPU, STEADY, 60.0);
+    story.traced(0, made(352, 1.2));
+    story
+}
+
+/// A step of the second of two ranks.
+pub fn of_a_rank() -> Story {
+    let mut story = Story::new("torchrun --nproc_per_node 2 train.py --batch-size 32");
+    story.with_nvml().start().wait(1.5);
+    for rank in 0..2 {
+        story.hello(rank, 2, &format!("{GPU}-{rank}"));
+        story.train(rank, &format!("{GPU}-{rank}"), STEADY, 3.0);
+        story.traced(rank, made(3, 0.9 + f64::from(rank) / 10.0));
+    }
+    story
+}
+
+/// A traced step ran out of memory, and the training ended by it.
+pub fn ran_out() -> Story {
+    let mut story = crate::frames::cases::first_run();
+    story.traced(0, made(3, 1.0));
+    story.traced(0, broken_off(made(88, 1.5), 254));
+    story.oom(|_| {});
+    story
+}
