@@ -1,10 +1,9 @@
-//! What is this command, and where are its knobs?
+//! Recognises what a command runs, and where its batch, precision and other settings are.
 //!
-//! A command is taken apart (`launcher`), its program is looked up among known ones (`program`,
-//! `programs.toml`) or read by families of spellings (`family`); its batch, accumulation and
-//! precision are then found among its arguments (`argument`), in its environment or in the config
-//! files that it names (`file`). Pure: what the disk and the environment say is an argument
-//! ([`LaunchEnvironment`]).
+//! A command is split into launchers and program (`launcher`). The program is looked up among known
+//! ones (`program`, `programs.toml`) or read by common spellings (`family`). Its settings are then
+//! found among its arguments (`argument`), in its environment or in its config files (`file`). No
+//! I/O: what the disk and the environment say is passed in ([`LaunchEnvironment`]).
 
 pub mod alloc_conf;
 pub(crate) mod argument;

@@ -1,9 +1,9 @@
-//! The settings of PyTorch's allocator as text: read, merged, checked against torch's version.
+//! Settings of PyTorch's allocator as text: parsed, merged, checked against torch's version.
 //!
-//! A bad key or value ends a training seconds after its start, at its first use of the device, so
-//! nothing is written that the version in question may refuse, and what the user has there stays.
-//! Names, keys and their versions were read in PyTorch's wheels 2.9.1 to 2.15.0; keys from before
-//! 2.9 whose first version is not certain carry a later one that is.
+//! A bad key or value ends a training seconds after its start, at the first use of the device. So
+//! nothing is written that this version may reject, and the user's own settings are kept. Names,
+//! keys and their versions were read in PyTorch's wheels 2.9.1 to 2.15.0; a key from before 2.9
+//! whose first version is uncertain is listed with a later one.
 
 mod keys;
 mod settings;
@@ -16,28 +16,25 @@ pub use version::TorchVersion;
 
 use keys::{check, check_together};
 
-/// The variable that every version reads.
+/// Read by every version.
 pub const CUDA: &str = "PYTORCH_CUDA_ALLOC_CONF";
-/// What builds for ROCm read beside it until 2.8, and all builds as second choice since 2.10.
+/// Builds for ROCm read it too up to 2.8; since 2.10 all builds do if [`CUDA`] isn't set.
 pub const HIP: &str = "PYTORCH_HIP_ALLOC_CONF";
-/// What versions since 2.10 read where neither of the others is set.
+/// Since 2.10: read if neither of the others is set.
 pub const GENERAL: &str = "PYTORCH_ALLOC_CONF";
 
-/// The variables as a process would inherit them.
+/// The variables as a process inherits them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Inherited<'a> {
-    /// [`CUDA`].
     pub cuda: Option<&'a str>,
-    /// [`HIP`].
     pub hip: Option<&'a str>,
-    /// [`GENERAL`].
     pub general: Option<&'a str>,
 }
 
 /// A variable and its new value.
 pub type Assignment = (&'static str, String);
 
-/// The settings in force for a process with these variables, and the variable that they are in.
+/// The settings in force with these variables, and the variable that they come from.
 fn in_force(
     inherited: Inherited<'_>,
     torch: Option<TorchVersion>,
@@ -76,7 +73,7 @@ fn in_force(
     }
 }
 
-/// The variables to write so that `conf` is in force.
+/// The variables to set so that `conf` is in force.
 fn assignments(
     conf: &AllocConf,
     source: Option<&'static str>,
@@ -91,8 +88,8 @@ fn assignments(
         return vec![(HIP, text)];
     }
     let mut assignments = vec![(CUDA, text.clone())];
-    // 2.9 reads the first name alone but warns where the other does not say the same. What a user
-    // says there is theirs, though it has no effect.
+    // 2.9 reads only the first name, but warns if the other one differs. A user's own value is
+    // kept, even though it has no effect.
     let is_free = inherited.general.is_none() || inherited.general == inherited.cuda;
     if (torch.major, torch.minor) == (2, 9) && is_free {
         assignments.push((GENERAL, text));
@@ -100,7 +97,7 @@ fn assignments(
     assignments
 }
 
-/// What to write for `key:value` beside what is already set, and the value that was in force.
+/// The variables to set for `key:value` beside what is already set, and the old value.
 pub fn merge(
     key: &str,
     value: &str,
@@ -114,8 +111,8 @@ pub fn merge(
     merge_user(&format!("{key}:{value}"), inherited, torch)
 }
 
-/// What to write for the settings that a user gave oomph (`--alloc-conf KEY:VALUE[,…]`) beside those
-/// that the command inherits; of one key the user's word counts. The error says the mend.
+/// The variables to set for a user's settings (`--alloc-conf KEY:VALUE[,…]`) beside those that the
+/// command inherits; for a key in both the user's value counts. The error says how to fix it.
 pub fn merge_user(
     conf: &str,
     inherited: Inherited<'_>,

@@ -1,8 +1,8 @@
-//! Arguments as they stand in a command: where a name is, in which form, and where its value is.
+//! Arguments in a command: their names, forms and values.
 //!
-//! Only words and places; which names mean a batch or a precision is not known here. A value is
-//! found with the byte range that holds it, so that an edit touches those bytes and nothing else.
-//! Words that are no UTF-8 are opaque: they are never matched and never edited.
+//! This knows nothing of batches or precisions. A value is found with its byte range, so that an
+//! edit changes those bytes only. Words that aren't UTF-8 are opaque: they are never matched and
+//! never edited.
 
 mod list;
 
@@ -10,35 +10,33 @@ pub(crate) use list::Arguments;
 
 use crate::command::Word;
 
-/// What stands for a word that is no text. U+FFFD is in no name that anything looks for.
+/// Stands for a word that isn't UTF-8. U+FFFD is in no name that is searched for.
 const OPAQUE: &str = "\u{fffd}";
 
-/// A word as text, or what stands for one that has none.
+/// A word as text, or [`OPAQUE`].
 pub(crate) fn text(word: &Word) -> &str {
     word.as_str().unwrap_or(OPAQUE)
 }
 
-/// A piece of a command line that is looked at as one argument word. Mostly a whole word; of a word
-/// that holds arguments itself (`--asr_args "--batch_bins 9"`), a part.
+/// A part of a command line that is read as one argument word: mostly a whole word, else a part of
+/// a word that contains arguments (`--asr_args "--batch_bins 9"`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// Its text.
     pub text: &'a str,
-    /// The word that it is or lies in.
+    /// The index of its word.
     pub at: usize,
     /// Its first byte in that word.
     pub from: usize,
 }
 
 impl<'a> Token<'a> {
-    /// The whole of it as a value.
     pub(crate) fn value(&self) -> Value<'a> {
         let Token { text, at, from } = *self;
         Value { text, at, from }
     }
 
-    /// Whether a parser would take it for an option: a dash, then no number, and no space in its
-    /// name (argparse takes `--a 1 --b 2` in one word for a value).
+    /// Whether a parser would take it for an option: a dash, not followed by a number, and no space
+    /// in its name (argparse takes `--a 1 --b 2` in one word for a value).
     pub(crate) fn is_option(&self) -> bool {
         self.text.strip_prefix('-').is_some_and(|rest| {
             let name = rest.split('=').next().unwrap_or(rest);
@@ -47,7 +45,6 @@ impl<'a> Token<'a> {
     }
 }
 
-/// How an argument is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentForm {
     /// `--name value`, `-n value`.
@@ -64,27 +61,24 @@ pub enum ArgumentForm {
     Pair,
 }
 
-/// The value of an argument and where it lies.
+/// The value of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Value<'a> {
-    /// Its text.
     pub text: &'a str,
-    /// The word that it lies in.
+    /// The index of its word.
     pub at: usize,
     /// Its first byte in that word.
     pub from: usize,
 }
 
-/// An argument found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hit<'a> {
-    /// Its name as typed, dashes or `+` included.
+    /// As typed, including dashes or `+`.
     pub name: &'a str,
-    /// How it is written.
     pub form: ArgumentForm,
-    /// The token that its name is in.
+    /// The token with its name.
     pub token: usize,
-    /// Its value; none where the next word is an option or there is no next word.
+    /// None if the next word is an option or there is none.
     pub value: Option<Value<'a>>,
 }
 
@@ -98,37 +92,36 @@ impl Hit<'_> {
     }
 }
 
-/// A place where words can be put.
+/// Where words can be inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InsertPoint {
-    /// Before the word at this place.
+    /// Before the word at this index.
     Before(usize),
-    /// Inside a word that holds arguments.
+    /// Inside of a word that contains arguments.
     Inside {
-        /// The word.
+        /// The index of the word.
         at: usize,
-        /// Its byte before which they go.
+        /// The byte in it before which they go.
         from: usize,
-        /// What stands before each of them.
+        /// Separates the arguments in it.
         separator: char,
     },
 }
 
-/// A name to look for, as the data files write it.
+/// A name to search for, as written in the data files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name<'n> {
-    /// `--batch-size`, `-b`, `-batch_size`; `-` and `_` inside are the same.
+    /// `--batch-size`, `-b`, `-batch_size`; `-` and `_` inside a name are the same.
     Option {
-        /// How many dashes are in front.
+        /// The number of dashes.
         dashes: usize,
-        /// The rest.
+        /// The name without them.
         body: &'n str,
     },
     /// `batch_size=`, or `*.batch_size=` for any key that ends so.
     Key {
-        /// Whether anything and a dot may stand in front.
+        /// Whether `*.` precedes the key.
         suffix: bool,
-        /// The key.
         body: &'n str,
     },
     /// `batch_size:`.
@@ -138,7 +131,7 @@ pub(crate) enum Name<'n> {
 }
 
 impl<'n> Name<'n> {
-    /// Reads the notation of the data files.
+    /// Parses the notation of the data files.
     pub(crate) fn new(spec: &'n str) -> Name<'n> {
         let body = spec.trim_start_matches('-');
         if body.len() < spec.len() {
@@ -163,19 +156,19 @@ impl<'n> Name<'n> {
         }
     }
 
-    /// The kind of thing that it names; an addition is written as the argument it belongs to is.
+    /// Whether it starts with dashes; what is added beside an argument is written in the same form.
     pub(crate) fn is_option(&self) -> bool {
         matches!(self, Name::Option { .. })
     }
 }
 
-/// Whether two names are one: `-` and `_` are the same, as argparse's users spell them.
+/// Whether two names are the same, with `-` and `_` as one.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
     a.len() == b.len() && a.bytes().map(plain).eq(b.bytes().map(plain))
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, in which `*` stands for anything.
 pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => text == pattern,

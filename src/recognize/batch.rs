@@ -1,9 +1,9 @@
-//! Where a command says its batch, and what goes with it: how it accumulates gradients, what a new
-//! value must keep to, how each number is written back. Nothing is edited here.
+//! Where a command sets its batch size and gradient accumulation, what bounds a new value, and how
+//! each number is written back. Nothing is edited here.
 //!
 //! A known program's entry says which argument counts and how accumulation is counted (`known`);
-//! for any other the families of spelling are asked (`unknown`), and where two readings are possible
-//! there is none.
+//! other programs are read by common spellings (`unknown`), and not at all if two readings are
+//! possible.
 
 mod deepspeed;
 mod known;
@@ -19,91 +19,84 @@ use super::recognition::{Recognised, arguments_of, opened};
 use super::spellings::BatchArgument;
 use crate::command::CommandLine;
 
-/// The batch of a command and all that a smaller one depends on.
+/// The batch of a command and everything that a smaller batch depends on.
 #[derive(Debug)]
 pub(crate) struct BatchSource<'a> {
-    /// The numbers that say what a device takes at once, the one that counts first. None where the
-    /// program divides a batch by its steps.
+    /// The numbers that set the per-device batch, first the one that counts. Empty if the program
+    /// divides its batch by the accumulation steps.
     pub sizes: Vec<Knob<'a>>,
-    /// The numbers that count the micro-batches of an optimizer step.
+    /// The numbers that set the micro-batches per optimizer step.
     pub steps: Vec<Knob<'a>>,
-    /// What a device takes at once.
+    /// Samples per device and forward pass.
     pub at_once: u64,
-    /// What becomes of the batch of an optimizer step.
     pub whole: WholeBatch,
-    /// Among how many devices a size is split, where the parts must be equal.
+    /// The number of devices that a size is split among, if the parts must be equal.
     pub split_among: u64,
     /// What is counted, if not samples.
     pub unit: Option<&'a str>,
-    /// The file that says the batch, where the command does not.
+    /// The file that sets the batch, if the command does not.
     pub file: Option<&'a ConfigFile>,
 }
 
-/// A number, and how another is written in its place.
+/// A number in the command and how to replace it.
 #[derive(Debug, Clone)]
 pub(crate) struct Knob<'a> {
-    /// Its name, as typed.
+    /// As typed.
     pub name: String,
-    /// What it is.
     pub value: u64,
-    /// Where it stands.
     pub place: Place<'a>,
-    /// An argument below which it must not fall, and its value.
+    /// An argument whose value is a lower bound, and that value.
     pub least: Option<(&'a str, u64)>,
 }
 
-/// Where a number stands.
+/// Where a number is.
 #[derive(Debug, Clone)]
 pub(crate) enum Place<'a> {
     /// In a word of the command.
     Word(Value<'a>),
-    /// In a variable that was typed before the command.
+    /// In a variable typed before the command.
     Variable(&'a str),
-    /// In a file that the command names.
+    /// In a config file of the command.
     File(&'a ConfigFile, FoundValue),
-    /// Nowhere that is edited: words are added that say it.
+    /// Not set: words are added for it.
     Added(Addition),
 }
 
-/// Words to be added, with a number at their end.
+/// Words to add, ending in a number.
 #[derive(Debug, Clone)]
 pub(crate) struct Addition {
-    /// The words; the number continues the last.
+    /// The number is appended to the last word.
     pub words: Vec<String>,
-    /// Where they go.
     pub gap: InsertPoint,
 }
 
 /// The batch of an optimizer step.
 #[derive(Debug)]
 pub(crate) enum WholeBatch {
-    /// What a device takes at once times the steps.
+    /// The per-device batch times the accumulation steps.
     Follows,
-    /// It is said beside them and stays: the parts must fill it.
+    /// Set separately and kept: the micro-batches must fill it.
     Fixed {
-        /// What says it.
+        /// What sets it.
         name: String,
-        /// What it is.
         value: u64,
-        /// What a device's parts of it must fill, where no steps are counted.
+        /// The share of a device, which its micro-batches must fill, if no steps are counted.
         parts_of: u64,
     },
-    /// The program keeps it, as these words say.
+    /// The program keeps it, for this reason.
     Kept(String),
 }
 
-/// The batch of a command, for the eye.
+/// The batch of a command, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// What it is.
     pub value: u64,
-    /// What it counts for.
     pub scope: Scope,
-    /// The argument, as typed.
+    /// As typed.
     pub argument: String,
 }
 
-/// The batch that a command says, if one can be read.
+/// The batch that a command sets, if it can be read.
 pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Batch> {
     let arguments = arguments_of(command, &recognised.anatomy);
     let arguments = opened(arguments, recognised.known).ok()?;
@@ -121,7 +114,7 @@ pub fn batch_of(command: &CommandLine, recognised: &Recognised<'_>) -> Option<Ba
     })
 }
 
-/// Every argument that may say the batch, the one that counts first.
+/// All arguments that may set the batch, first the one that counts.
 pub(crate) fn candidates<'a>(
     arguments: &Arguments<'a>,
     known: Option<&ProgramEntry>,
@@ -143,7 +136,7 @@ pub(crate) fn candidates<'a>(
         .collect()
 }
 
-/// Where the batch of a command stands, or why none can be changed.
+/// Where a command sets its batch, or why it can't be changed.
 pub(crate) fn source<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'a>,
@@ -159,7 +152,7 @@ pub(crate) fn source<'a>(
 }
 
 impl<'a> BatchSource<'a> {
-    /// Sizes that are there, and nothing that goes with them.
+    /// Sizes without anything else.
     fn of(sizes: Vec<Knob<'a>>) -> BatchSource<'a> {
         BatchSource {
             at_once: sizes.first().map_or(1, |knob| knob.value),
@@ -172,7 +165,7 @@ impl<'a> BatchSource<'a> {
         }
     }
 
-    /// The micro-batches of a step; 1 where they change from epoch to epoch.
+    /// Micro-batches per step; 1 if they change from epoch to epoch.
     pub(crate) fn accumulation(&self) -> u64 {
         match self.steps.as_slice() {
             [first, rest @ ..] if rest.iter().all(|k| k.value == first.value) => first.value,
@@ -200,7 +193,7 @@ impl<'a> Knob<'a> {
 }
 
 impl Addition {
-    /// An argument as the data files write it: `--x`, `x=`, `--x=`, `A.B`.
+    /// Of an argument in the notation of the data files: `--x`, `x=`, `--x=`, `A.B`.
     fn of(spec: &str, gap: InsertPoint) -> Addition {
         let mut words = vec![spec.to_string()];
         if !spec.ends_with('=') {
@@ -219,7 +212,8 @@ impl Addition {
     }
 }
 
-/// Every place of an argument of a known program, abbreviated or not.
+/// All matches for an argument of a known program, including abbreviations if the program takes
+/// them.
 pub(crate) fn hits<'a>(
     arguments: &Arguments<'a>,
     name: &str,
@@ -238,14 +232,14 @@ pub(crate) fn hits<'a>(
     arguments.find_abbreviated(wanted, &others)
 }
 
-/// The argument that counts: of several of one name the last.
+/// The match that counts: the last one.
 fn last<'a>(arguments: &Arguments<'a>, name: &str, entry: &ProgramEntry) -> Option<Hit<'a>> {
     hits(arguments, name, entry).pop()
 }
 
 /// A text as a number of samples.
 fn parsed(text: &str, name: &str) -> Result<u64, String> {
-    // Signs, spaces and leading zeros would not come back as they went.
+    // Signs, spaces and leading zeros would be lost when writing it back.
     let is_plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
     match text.parse::<u64>() {
         Ok(number) if is_plain => Ok(number),

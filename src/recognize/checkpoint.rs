@@ -1,5 +1,4 @@
-//! Where a known program would find its checkpoints. The disk is not looked at here: [`wanted`] says
-//! what to look for.
+//! Where a known program writes its checkpoints. No I/O: [`wanted`] says what to look for.
 
 use super::argument::Arguments;
 use super::environment::LaunchEnvironment;
@@ -8,20 +7,20 @@ use super::recognition::{arguments_of, recognise};
 use crate::command::CommandLine;
 use std::path::{Path, PathBuf};
 
-/// Where the checkpoints of a command would be.
+/// Where to look for the checkpoints of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The directory that the program writes into, as the command says it.
+    /// As written in the command.
     pub directory: PathBuf,
-    /// Whether the command says it; otherwise it is the program's habit, and may hold other runs.
+    /// Whether the command sets it; a program's default directory may have other runs in it.
     pub named: bool,
-    /// Paths below it: `#` is a number, `*` anything but a slash.
+    /// Patterns of paths below it: `#` is a number, `*` anything but a slash.
     pub find: Vec<String>,
-    /// Files that a checkpoint which is a directory has once it is complete.
+    /// The files that a checkpoint directory contains once it is complete.
     pub complete: Vec<String>,
 }
 
-/// What the disk is to be asked for; nothing where the program is not known to resume.
+/// `None` if the program is not known to resume.
 pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<Wanted> {
     let recognised = recognise(command, launch);
     let entry = recognised.known?;
@@ -42,7 +41,7 @@ pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<W
     for pattern in &resume.find {
         match pattern.strip_prefix('+') {
             None => wanted.find.push(pattern.clone()),
-            // The argument is the beginning of the files' names.
+            // The argument is a prefix of the file names.
             Some(rest) => {
                 let stem = base.file_name()?.to_str()?;
                 if stem.contains(['#', '*']) {
@@ -59,7 +58,7 @@ pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<W
     Some(wanted)
 }
 
-/// Where the program is told to write.
+/// The directory that the program writes to.
 pub(crate) fn directory(
     arguments: &Arguments<'_>,
     entry: &ProgramEntry,

@@ -1,54 +1,53 @@
-//! What surrounds a command and helps to understand it: the environment, the torch that it will
-//! use, the user's own program entries, and what the disk has of the files and checkpoints it names.
+//! What is known around a command: the environment, its torch, the user's own program entries, its
+//! config files and checkpoints on disk.
 
 use super::alloc_conf::Inherited;
 use super::program::Catalogue;
 use super::spellings::spellings;
 use std::path::{Path, PathBuf};
 
-/// The surroundings of a launch. All of it may be missing.
+/// The surroundings of a launch, any of which may be missing.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchEnvironment<'a> {
     /// torch's version in the command's interpreter, `2.11.0+cu130`.
     pub torch: Option<&'a str>,
-    /// The allocator's variables as oomph inherited them.
+    /// The allocator's variables that oomph inherited.
     pub inherited: Inherited<'a>,
     /// Those of [`environment_read`] that oomph inherited.
     pub environment: &'a [(String, String)],
-    /// The user's own program entries, the first to be asked first.
+    /// The user's own program entries, by precedence.
     pub own: &'a [Catalogue],
-    /// The config files that the command names, as they lie on the disk.
+    /// The command's config files, as read from disk.
     pub files: &'a [ConfigFile],
-    /// Where edited copies of them may be written, and the number of the run that they are for.
+    /// The directory for edited copies of them, and the number of the next run.
     pub copies: Option<(&'a Path, u32)>,
-    /// The newest complete checkpoint of what the command trains.
+    /// The newest complete checkpoint of this training.
     pub checkpoint: Option<&'a Checkpoint>,
 }
 
-/// A config file as the command names it and as it lies on the disk.
+/// A config file that the command names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The word that names it.
+    /// The index of the word that names it.
     pub at: usize,
-    /// The first byte of its name in that word.
+    /// The first byte of the name in that word.
     pub from: usize,
-    /// Its name, as typed.
+    /// As typed.
     pub name: PathBuf,
-    /// What it says.
+    /// Its contents.
     pub text: String,
 }
 
-/// A checkpoint that is complete.
+/// A complete checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Where it is, in the words of the command: below the directory as it was typed.
+    /// Below the directory as it was typed.
     pub path: PathBuf,
-    /// Its step or epoch, where its name says it.
+    /// Its step or epoch, if its name has it.
     pub number: Option<u64>,
 }
 
-/// Variables of the inherited environment that say how a job is spread over machines, and which
-/// devices are visible.
+/// Inherited variables that say how a job is spread over machines, and which devices are visible.
 pub fn environment_read() -> impl Iterator<Item = &'static str> {
     let job = &spellings().job;
     let counted = job

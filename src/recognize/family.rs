@@ -1,7 +1,5 @@
-//! Families of spelling: what programs that no entry knows mostly call their batch, their
-//! accumulation and their precision.
-//!
-//! The names are data, `spellings.toml`.
+//! Common spellings of batch, accumulation and precision, for programs without an entry. The names
+//! are in `spellings.toml`.
 
 use super::argument::{ArgumentForm, Arguments, Hit};
 use super::spellings::{
@@ -9,7 +7,7 @@ use super::spellings::{
     turned_on,
 };
 
-/// A name as the families write it.
+/// A name in the notation of `spellings.toml`.
 pub(crate) fn plain(name: &str) -> String {
     name.chars()
         .filter(|c| !matches!(c, '-' | '_' | '+'))
@@ -17,14 +15,14 @@ pub(crate) fn plain(name: &str) -> String {
         .collect()
 }
 
-/// The last part of an argument's name, where no part in front is about something else than training.
+/// The last part of an argument's name, unless an earlier part says that it isn't about training.
 fn leaf(name: &str) -> Option<String> {
     let (front, leaf) = name.rsplit_once('.').unwrap_or(("", name));
     let is_other = |word: &String| is_one(&spellings().not_of_training, word);
     (!words(front).iter().any(is_other)).then(|| plain(leaf))
 }
 
-/// The words of a name, in lower case: `val_ds` and `valDs` have the same.
+/// The words of a name in lower case: the same for `val_ds` and `valDs`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -40,16 +38,15 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// How a name is to be read as a batch, if it is one.
+/// How to read a name as a batch, if it is one.
 pub(crate) fn batch_level(name: &str) -> Option<BatchArgument> {
-    // One letter is a batch with one dash only, and `-B` is anything.
+    // `-b` is a batch, but `--b` and `-B` may be anything.
     if name == "-b" {
         return Some(BatchArgument::Plain);
     }
     meaning(&spellings().batch, &leaf(name)?)
 }
 
-/// Whether a name is one of accumulation.
 pub(crate) fn is_accumulation(name: &str) -> bool {
     leaf(name).is_some_and(|leaf| is_one(&spellings().accumulation, &leaf))
 }
@@ -70,30 +67,27 @@ pub(crate) fn accumulations<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
         .collect()
 }
 
-/// Arguments that a program of any kind would take for "mixed precision off", with what turns it on.
+/// An argument that turns mixed precision or activation checkpointing off, and how to turn it on.
 ///
-/// Only what the command itself says is turned around: no argument is made up for a program that
-/// nobody knows.
+/// For an unknown program only an argument that is there is changed; none is invented.
 pub(crate) struct OffSwitch<'a> {
-    /// Where it is.
     pub hit: Hit<'a>,
-    /// The new value, or `None` where the switch is taken out.
+    /// The new value; `None` to remove the switch.
     pub with: Option<&'static str>,
 }
 
-/// What an unknown program's command says about its precision.
+/// What the command of an unknown program says about a precision or activation checkpointing.
 pub(crate) enum SwitchReading<'a> {
-    /// Nothing.
     Nothing,
-    /// Mixed precision is on, by this argument.
+    /// Turned on by this argument.
     On(Hit<'a>),
-    /// It is off, by this argument, and can be turned around.
+    /// Turned off, and can be turned on.
     Off(OffSwitch<'a>),
-    /// There is an argument that is not understood.
+    /// An argument that isn't understood.
     Unclear(Hit<'a>),
 }
 
-/// Reads an unknown program's precision; `bf16` says whether the device has it.
+/// Reads an unknown program's precision; `bf16` is whether the device supports it.
 pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> SwitchReading<'a> {
     let (mut off, mut unclear, mut fp16_off) = (None, None, None);
     for hit in arguments.all() {
@@ -134,14 +128,14 @@ pub(crate) fn precision<'a>(arguments: &Arguments<'a>, bf16: bool) -> SwitchRead
     }
 }
 
-/// Reads what an unknown program's command says about recomputation.
+/// Reads what an unknown program's command says about activation checkpointing.
 pub(crate) fn recomputation<'a>(arguments: &Arguments<'a>) -> SwitchReading<'a> {
     use CheckpointingArgument::*;
     for hit in arguments.all().rev() {
         let named = leaf(hit.name).and_then(|leaf| meaning(&spellings().checkpointing, &leaf));
         let value = hit.value.map(|value| value.text);
         match (named, value) {
-            // A number may be how many layers.
+            // A number may be the number of layers.
             (Some(Switch), Some("0")) | (Some(Unclear), _) => return SwitchReading::Unclear(hit),
             (Some(Switch), value) => match value.and_then(turned_on) {
                 None => return SwitchReading::On(hit),
@@ -156,19 +150,19 @@ pub(crate) fn recomputation<'a>(arguments: &Arguments<'a>) -> SwitchReading<'a> 
     SwitchReading::Nothing
 }
 
-/// A switch without a value that belongs to it.
+/// A switch without a value.
 fn is_bare(hit: &Hit<'_>) -> bool {
     hit.form == ArgumentForm::Space && !hit.value.is_some_and(|value| is_bool(value.text))
 }
 
-/// A precision that is half or mixed.
+/// Whether a precision is half or mixed.
 fn is_half(precision: &str) -> bool {
     ["16", "amp", "mixed"]
         .iter()
         .any(|part| precision.contains(part))
 }
 
-/// The arguments of an unknown program that say how many processes load its data.
+/// An unknown program's arguments for the number of DataLoader workers.
 pub(crate) fn workers<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
     arguments
         .all()

@@ -1,8 +1,7 @@
-//! The config files of training programs: a setting found by its dotted name, with the bytes that it
-//! stands in, so that an edited copy differs in those bytes alone and keeps comments and layout.
+//! Config files of training programs: settings by dotted name with their byte ranges, so that an
+//! edited copy differs in those bytes only and keeps comments and layout.
 //!
-//! Text in, places out; where files lie is not known here. What is written in a way that is not
-//! surely understood is said to be unclear, and is never edited.
+//! No I/O. Whatever isn't surely understood is reported as unclear and never edited.
 
 mod json;
 mod python;
@@ -20,51 +19,45 @@ use std::path::PathBuf;
 /// A word of a command that names a config file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedFile {
-    /// The word.
+    /// The index of the word.
     pub at: usize,
     /// The first byte of the name in it.
     pub from: usize,
-    /// The name, as typed.
+    /// As typed.
     pub name: PathBuf,
 }
 
-/// A setting in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileSetting {
-    /// Its dotted name; parts of a list are numbered.
+    /// Dotted; items of a list are numbered.
     pub name: String,
-    /// Its first byte, quotes left out.
+    /// The byte range, without quotes.
     pub from: usize,
-    /// The byte after its last.
     pub to: usize,
-    /// Whether it is one plain value that may be replaced.
+    /// Whether it is a plain value that may be replaced.
     pub is_plain: bool,
 }
 
-/// What a file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileSettings {
-    /// Its settings, in order.
+    /// In order.
     pub all: Vec<FileSetting>,
-    /// Whether something else may set what is not here (a merge, an include).
+    /// Whether a merge or an include may set what is missing here.
     pub may_hide: bool,
 }
 
-/// A value found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundValue {
-    /// Its dotted name.
+    /// Dotted.
     pub name: String,
-    /// What it is, as text.
     pub text: String,
-    /// Its first byte.
+    /// The byte range, without quotes.
     pub from: usize,
-    /// The byte after its last.
     pub to: usize,
 }
 
 impl ConfigFile {
-    /// The file's last name, for the eye.
+    /// The file name, for display.
     pub(crate) fn shown(&self) -> String {
         self.name
             .file_name()
@@ -84,7 +77,7 @@ impl ConfigFile {
         }
     }
 
-    /// The dotted names of its settings; an error where they cannot be told.
+    /// The dotted names of its settings; an error if the file can't be read.
     pub(crate) fn names(&self) -> Result<Vec<String>, String> {
         let settings = self
             .settings()
@@ -104,8 +97,8 @@ impl ConfigFile {
         number.map_or_else(|| written.to_string(), |number| number.to_string())
     }
 
-    /// The setting of a dotted name, in which `*` stands for anything; none where it is not there. The
-    /// error says why that cannot be told.
+    /// The setting of a dotted name, in which `*` stands for anything; `None` if there is none. The
+    /// error says why that is unclear.
     pub(crate) fn scalar(&self, name: &str) -> Result<Option<FoundValue>, String> {
         let unclear = |why: &str| format!("{} in {}: {why}", name, self.shown());
         let settings = self.settings().map_err(|why| unclear(&why))?;
@@ -128,7 +121,7 @@ impl ConfigFile {
     }
 }
 
-/// The files that a command names and whose content decides on its remedies.
+/// The files of a command whose contents its remedies depend on.
 pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec<NamedFile> {
     let recognised = super::recognition::recognise(command, launch);
     let arguments = arguments_of(command, &recognised.anatomy);
@@ -145,10 +138,10 @@ pub fn named_files(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Vec
     files
 }
 
-/// How programs name the file of DeepSpeed's engine.
+/// Options for the config file of DeepSpeed's engine.
 pub(crate) const DEEPSPEED: [&str; 3] = ["--deepspeed_config", "--deepspeed", "--ds_config"];
 
-/// How programs that no entry knows name their config file.
+/// Options for the config file of programs without an entry.
 fn of_no_entry() -> impl Iterator<Item = &'static str> {
     spellings().config_files.iter().map(String::as_str)
 }
@@ -179,8 +172,7 @@ fn named_by(arguments: &Arguments<'_>, spec: &str) -> Vec<NamedFile> {
         .collect()
 }
 
-/// The file of a known program that says what its command does not: the one that is named, or none
-/// where several are.
+/// The file of a known program that sets what its command does not; `None` if several are named.
 pub(crate) fn of_command<'c>(
     arguments: &Arguments<'_>,
     entry: &ProgramEntry,
@@ -193,7 +185,7 @@ pub(crate) fn of_command<'c>(
     )
 }
 
-/// The same of a program that no entry knows.
+/// The same for a program without an entry.
 pub(crate) fn of_unknown<'c>(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'c>,
@@ -211,7 +203,7 @@ fn only_of<'c, 's>(
     read(one, launch)
 }
 
-/// DeepSpeed's file, where the command names one and it was read.
+/// DeepSpeed's file, if the command names one and it was read.
 pub(crate) fn of_deepspeed<'c>(
     arguments: &Arguments<'_>,
     launch: &LaunchEnvironment<'c>,

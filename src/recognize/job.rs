@@ -1,5 +1,5 @@
-//! Whether a command is one of several parts of a job. The parts must agree on what they run, so a
-//! change of one alone is no relaunch on a key but a command to copy.
+//! Whether a command is one of several parts of a job. The parts must agree on what they run, so no
+//! part can be relaunched alone: the new command is there to copy.
 
 use super::environment::LaunchEnvironment;
 use super::launcher::Anatomy;
@@ -7,11 +7,11 @@ use super::spellings::spellings;
 use super::variable::Variable;
 use crate::command::CommandLine;
 
-/// The steps of SLURM that are a batch script and an interactive shell (`slurm.h`): what runs there
-/// is no task of a job but may start one.
+/// SLURM's steps for a batch script and an interactive shell (`slurm.h`): these aren't tasks of a
+/// job, though they may start one.
 const NO_TASK: [&str; 2] = ["4294967291", "4294967290"];
 
-/// What says so, or nothing where the command is the whole job.
+/// The reason, or `None` if the command is the whole job.
 pub(crate) fn part_of_a_job(
     command: &CommandLine,
     anatomy: &Anatomy,
@@ -25,7 +25,7 @@ pub(crate) fn part_of_a_job(
         Some(Variable::find(command, anatomy, name, inherited)?.text())
     };
     let number = |name: &str| -> Option<u32> {
-        // `1:4` of torchrun's elastic launch: the most.
+        // torchrun's elastic `1:4`: the maximum.
         said(name)?.trim().rsplit(':').next()?.parse().ok()
     };
     let shown = |name: &str| format!("{name}={}", said(name).unwrap_or_default());

@@ -1,8 +1,7 @@
-//! What stands before the program: environment words, launchers, the interpreter. Their options are
-//! never the program's.
+//! What precedes the program: environment variables, launchers, the interpreter. Their options are
+//! never taken for the program's.
 //!
-//! Which launchers there are is data (`launchers.toml`). Knows nothing of batches, precisions or
-//! what the program is.
+//! The launchers are in `launchers.toml`. This knows nothing of batches, precisions or programs.
 
 mod grammar;
 
@@ -13,23 +12,21 @@ use crate::command::Word;
 use serde::Serialize;
 use std::ops::Range;
 
-/// A launcher in a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Launcher {
-    /// Its name: `torchrun`, `accelerate launch`.
+    /// `torchrun`, `accelerate launch`.
     pub name: String,
     /// Its words and options.
     #[serde(skip)]
     pub words: Range<usize>,
-    /// Where its options begin.
+    /// The index of its first option.
     #[serde(skip)]
     pub options: usize,
-    /// How many processes it starts on this machine, where its options say so in a number.
+    /// Processes that it starts on this machine, if its options give a number.
     pub processes: Option<u32>,
-    /// Why this command is one of several parts of a job, where it is.
+    /// Why this command is one of several parts of a job, if it is.
     #[serde(skip)]
     pub part_of: Option<String>,
-    /// How the environment gets to what it starts.
     #[serde(skip)]
     pub environment: Passage,
 }
@@ -37,11 +34,10 @@ pub struct Launcher {
 /// How an environment variable reaches what a launcher starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// It is inherited.
     Inherited,
-    /// It must be named in an option (`docker run -e`).
+    /// By an option (`docker run -e`).
     Option(&'static str),
-    /// It does not.
+    /// Not at all.
     Cut,
 }
 
@@ -57,32 +53,28 @@ pub enum ProgramKind {
     Code,
     /// Any other executable: a console script, `make`.
     Executable,
-    /// A shell script.
     ShellScript,
     /// A command in a string for a shell: never edited.
     ShellString,
     /// The entry point of a container image.
     Image,
-    /// Something that runs elsewhere.
+    /// Something that runs on another machine.
     Remote,
-    /// There is no program.
     Missing,
 }
 
-/// A command taken apart, up to its program's own arguments.
+/// A command, split up to the arguments of its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anatomy {
-    /// Places of `NAME=VALUE` words, in front or after `env`.
+    /// Indices of `NAME=VALUE` words, in front or after `env`.
     pub assignments: Vec<usize>,
-    /// The launchers, outermost first.
+    /// Outermost first.
     pub launchers: Vec<Launcher>,
-    /// The place of the word that is the Python interpreter, or the launcher that brings it.
+    /// The index of the Python interpreter, or of the launcher that brings its own.
     pub interpreter: Option<usize>,
-    /// What is started.
     pub kind: ProgramKind,
-    /// The word that names it; the length of the command where there is none.
+    /// The index of the word that names it; the length of the command if there is none.
     pub program: usize,
-    /// The program's own arguments.
     pub arguments: Range<usize>,
 }
 
@@ -95,7 +87,7 @@ impl Anatomy {
     }
 }
 
-/// Takes a command apart.
+/// Splits a command.
 pub(crate) fn take_apart(words: &[Word]) -> Anatomy {
     CommandReader {
         words,
@@ -166,8 +158,8 @@ impl CommandReader<'_> {
         self.found
     }
 
-    /// The program is the word at `at`; its arguments follow, up to a bare `--`, or behind one that
-    /// stands before all of them.
+    /// The program is the word at `at`. Its arguments follow, up to a bare `--`, or after one that
+    /// precedes all of them.
     fn program(&mut self, kind: ProgramKind, at: usize) {
         if at >= self.words.len() {
             return;
@@ -181,7 +173,7 @@ impl CommandReader<'_> {
         self.found.arguments = from..to;
     }
 
-    /// `python` at `at`; answers where to go on where a launcher's module hands over to a command.
+    /// `python` at `at`; returns where to continue if a launcher's module runs another command.
     fn python(&mut self, at: usize) -> Option<usize> {
         self.found.interpreter = Some(at);
         let mut k = at + 1;
@@ -190,7 +182,7 @@ impl CommandReader<'_> {
                 "-m" => return self.module(k),
                 "-c" => {
                     self.program(ProgramKind::Code, k + 1);
-                    // Code may look at its arguments in any way.
+                    // Code may read its arguments in any way.
                     self.found.arguments = self.words.len()..self.words.len();
                     return None;
                 }
@@ -235,7 +227,7 @@ impl CommandReader<'_> {
         self.program(ProgramKind::ShellScript, k);
     }
 
-    /// A launcher whose name is at `at` and whose options begin at `options`.
+    /// A launcher with its name at `at` and its options from `options` on.
     fn launcher(&mut self, grammar: &'static Grammar, at: usize, options: usize) -> Option<usize> {
         let mut processes = None;
         let mut part_of = None;
@@ -302,7 +294,7 @@ impl CommandReader<'_> {
             Then::Python if starts_command => Some(k),
             Then::Python => {
                 self.found.interpreter.get_or_insert(at);
-                // `accelerate launch python train.py` and the like are seen.
+                // As in `accelerate launch python train.py`, which occurs.
                 if self.text(k).is_some_and(|w| is_python(file_name(w))) {
                     return Some(k);
                 }
@@ -335,12 +327,12 @@ impl CommandReader<'_> {
     }
 }
 
-/// How many machines `--nnodes 2`, `1:4`, `1` mean at the most.
+/// The largest number of machines in `--nnodes 2`, `1:4` or `1`.
 fn most_nodes(value: &str) -> Option<u32> {
     value.rsplit(':').next()?.parse().ok()
 }
 
-/// `NAME=VALUE`, as a shell and `env` take it.
+/// `NAME=VALUE`, as for a shell and `env`.
 pub(crate) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty()

@@ -1,8 +1,8 @@
-//! Known training programs, as data: what they call their batch, how they count accumulation, how
-//! they are told a precision. `programs.toml` holds the entries and explains their words; entries of
-//! a user have the same shape and go before them.
+//! Known training programs as data: their arguments for batch, accumulation, precision and so on.
+//! `programs.toml` has the entries and explains the keys; a user's own entries have the same format
+//! and take precedence.
 //!
-//! Here they are only read and recognised; what follows from an entry is the remedies' business.
+//! This only parses and matches entries; the remedies use them.
 
 mod score;
 mod settings;
@@ -19,13 +19,12 @@ use super::launcher::Anatomy;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
-/// One program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProgramEntry {
-    /// Its name, for the eye.
+    /// For display.
     pub name: String,
-    /// The entry that says what this one leaves out of how its program works.
+    /// The entry to copy from: fields that are missing here are taken from it.
     like: Option<String>,
     #[serde(alias = "sure_scripts")]
     unique_scripts: Vec<String>,
@@ -47,47 +46,43 @@ pub struct ProgramEntry {
     positional: Vec<String>,
     alone: bool,
     priority: i32,
-    /// Words of which one must stand among the arguments, or this is no training.
+    /// One of these must be among the arguments, or it isn't a training.
     pub trains_with: Vec<String>,
-    /// Arguments that mean that it only evaluates.
+    /// Arguments with which it only evaluates.
     pub evaluates_with: Vec<String>,
-    /// Why nothing is offered for this program at all.
+    /// Why there are no remedies for this program.
     pub refuse: Option<String>,
-    /// Arguments, or `*.yaml` for positional words, that name a file which may set what the
-    /// command does not.
+    /// Arguments, or `*.yaml` for positional words, that name a file which may set what the command
+    /// does not.
     pub config: Vec<String>,
-    /// Whether it takes abbreviated options, as argparse does; it does unless this says no.
+    /// Whether it takes abbreviated options, as argparse does; the default is yes.
     pub abbreviates: Option<bool>,
-    /// Options that look like one of those named here but are not.
+    /// Options that look like those in this entry but are others.
     pub look_alikes: Vec<String>,
-    /// Options whose value is itself a list of arguments; where there are any, the batch and the
-    /// precision stand in such a value and nowhere else.
+    /// Options whose value is a list of arguments; if there are any, batch and precision are in
+    /// such a value and nowhere else.
     pub nested: Vec<String>,
-    /// What separates the arguments in such a value, if not a space.
+    /// The separator of arguments in such a value, if not a space.
     pub separator: Option<char>,
-    /// Its batch argument.
     pub batch: BatchSpec,
-    /// How it accumulates gradients.
     pub accumulation: Accumulation,
-    /// How it is told a precision.
     pub precision: SwitchSpec,
-    /// How it is told to recompute activations.
+    /// Activation checkpointing.
     pub recompute: SwitchSpec,
-    /// How it resumes.
     pub resume: Resume,
-    /// What its config file says of all that.
+    /// The same settings in its config file.
     pub file: InFile,
-    /// Arguments that say how many processes load its data.
+    /// Arguments for the number of DataLoader workers.
     pub workers: Vec<String>,
-    /// Arguments that choose its device by an ordinal, in the program's own way.
+    /// Arguments that choose its device by an index, in the program's own way.
     pub devices: Vec<String>,
-    /// The file that the entry is from, where it is not one of the binary's.
+    /// The file of a user's entry.
     #[serde(skip)]
     pub source: Option<String>,
 }
 
 impl ProgramEntry {
-    /// Its name where it doesn't matter which of its entries it is.
+    /// Its name without what distinguishes several entries of a program.
     pub(crate) fn shown(&self) -> &str {
         self.name.split(" (").next().unwrap_or(&self.name)
     }
@@ -103,7 +98,7 @@ impl ProgramEntry {
         self.alone || names.iter().any(|names| !names.is_empty())
     }
 
-    /// Takes over what this entry leaves out; how a command is recognised is its own.
+    /// Copies what this entry leaves out, except how a command is recognised.
     fn fill_from(&mut self, other: &ProgramEntry) {
         fn fill<T: Clone + Default + PartialEq>(mine: &mut T, theirs: &T) {
             if *mine == T::default() {
@@ -127,7 +122,7 @@ impl ProgramEntry {
         fill(&mut self.separator, &other.separator);
     }
 
-    /// Whether the command names a config file that may say more.
+    /// Whether the command names a config file, which may set more.
     pub(crate) fn is_configured(&self, arguments: &Arguments<'_>) -> bool {
         self.config.iter().any(|spec| {
             if spec.contains('*') {
@@ -142,7 +137,6 @@ impl ProgramEntry {
     }
 }
 
-/// The entries that are known.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Catalogue {
     #[serde(rename = "program", default)]
@@ -163,8 +157,8 @@ impl Catalogue {
         })
     }
 
-    /// Fills the entries that are like another one, of this catalogue or of `others`. The error names
-    /// one that there is not.
+    /// Fills entries that are `like` another one, of this catalogue or of `others`. The error names
+    /// an entry that doesn't exist.
     fn resolve(&mut self, others: &Catalogue) -> Result<(), String> {
         for k in 0..self.programs.len() {
             let Some(like) = self.programs[k].like.clone() else {
@@ -183,13 +177,13 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Entries from text, in the words of `programs.toml`; the error says line and key.
+    /// Parses entries in the format of `programs.toml`; the error says line and key.
     pub fn read(text: &str) -> Result<Catalogue, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The entries of a user's file, which may hold other settings too. `source` is its name for the
-    /// eye; the error is one line with place and mend.
+    /// The entries in a user's file, which may contain other settings too. `source` is the file's
+    /// name for display; the error is one line that says where and how to fix it.
     pub fn of_user(text: &str, source: &str) -> Result<Catalogue, String> {
         let mut catalogue: Catalogue = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| {
@@ -219,7 +213,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The entry that a command is of; none where no entry fits, or two fit equally well.
+    /// The entry that a command matches; `None` if no entry fits, or two fit equally well.
     pub(crate) fn entry(
         &self,
         anatomy: &Anatomy,
@@ -240,7 +234,6 @@ impl Catalogue {
         best.filter(|_| !tied).map(|(_, entry)| entry)
     }
 
-    /// The names of the entries.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().map(|entry| entry.name.as_str())
     }

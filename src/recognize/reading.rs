@@ -1,6 +1,6 @@
-//! What of a command the memory depends on: how many samples a device takes at once, whether
-//! gradients are kept through a forward, and everything else as one text, by which two commands are
-//! known as the same program with another batch.
+//! What in a command the memory depends on: the per-device batch, whether gradients are live during
+//! a forward pass, and everything else as a text that is the same for the same program with another
+//! batch.
 
 use super::argument::{Arguments, Hit};
 use super::batch;
@@ -13,23 +13,22 @@ use crate::command::{CommandLine, Word};
 /// A command as the memory model sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// Samples (or whatever the argument counts) that a device takes at once; 1 where the command
-    /// does not say it, so that such commands are compared with their like alone.
+    /// Samples (or whatever the argument counts) per device and forward pass; 1 if the command does
+    /// not set it, so that such commands are only compared with each other.
     pub at_once: u64,
-    /// Micro-batches of a step; 1 where the command says none.
+    /// Micro-batches per step; 1 if the command does not set it.
     pub accumulation: u64,
-    /// Whether the command says a batch at all.
     pub says_batch: bool,
     /// The rest of the command.
     pub likeness: String,
 }
 
 impl Reading {
-    /// Reads a command; variables that were typed before it count as well, but those that only
-    /// tell the allocator how to hold what it holds.
+    /// Variables typed before the command count too, except those that only configure the
+    /// allocator.
     pub fn of(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Reading {
         let recognised = recognise(command, launch);
-        // What a device takes at once may be the batch divided by something.
+        // The per-device batch may be the batch divided by something.
         let source = batch::source(command, &recognised, launch).ok();
         let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
         let at_once = source.as_ref().map(|source| source.at_once).or(said);
@@ -53,14 +52,13 @@ impl Reading {
         }
     }
 
-    /// Whether gradients are there while a forward runs.
+    /// Whether gradients are live while a forward pass runs.
     pub fn keeps_gradients(&self) -> bool {
         self.accumulation > 1
     }
 }
 
-/// The command with its batch's value blotted out and its accumulation left out (a remedy may have
-/// added it).
+/// The command without the batch's value and without accumulation, which a remedy may have added.
 fn likeness(
     command: &CommandLine,
     arguments: Option<&Arguments<'_>>,
@@ -102,7 +100,7 @@ fn likeness(
     text
 }
 
-/// What a device holds of tensors does not depend on these.
+/// The size of tensors does not depend on these.
 fn only_for_the_allocator(name: &str) -> bool {
     matches!(name, "PYTORCH_CUDA_ALLOC_CONF" | "PYTORCH_ALLOC_CONF")
 }

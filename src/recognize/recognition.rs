@@ -1,4 +1,4 @@
-//! What a command is: its launchers, its program, the entry that knows it, its arguments.
+//! What a command is: its launchers, program, entry and arguments.
 
 use super::argument::{Arguments, Name, text};
 use super::environment::LaunchEnvironment;
@@ -11,17 +11,17 @@ use crate::command::CommandLine;
 /// A command as far as it was understood.
 #[derive(Debug, Clone)]
 pub struct Recognised<'c> {
-    /// Its launchers, program and where the program's arguments are.
     pub anatomy: Anatomy,
-    /// The entry that knows the program.
+    /// The program's entry.
     pub known: Option<&'c ProgramEntry>,
-    /// Why no remedy changes the program's arguments, where none does.
+    /// Why no remedy can change the program's arguments, if none can.
     pub closed: Option<String>,
-    /// Why a relaunch is no key but a command to copy: this is one part of a job.
+    /// Why this is one part of a job, which can't be relaunched alone: the new command is there to
+    /// copy.
     pub part_of_a_job: Option<String>,
 }
 
-/// Takes a command apart and looks the program up, among the user's own entries first.
+/// Splits a command and looks the program up, first among the user's own entries.
 pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> Recognised<'c> {
     let anatomy = take_apart(&command.argv);
     let arguments = arguments_of(command, &anatomy);
@@ -45,18 +45,18 @@ pub fn recognise<'c>(command: &CommandLine, launch: &LaunchEnvironment<'c>) -> R
 }
 
 impl Recognised<'_> {
-    /// An error where no remedy changes the program's arguments, which says why.
+    /// An error, with the reason, if no remedy can change the program's arguments.
     pub(crate) fn check_open(&self) -> Result<(), String> {
         self.closed.clone().map_or(Ok(()), Err)
     }
 
-    /// The launchers, outermost first.
+    /// Outermost first.
     pub fn launchers(&self) -> &[Launcher] {
         &self.anatomy.launchers
     }
 
-    /// The place of the word that Python is started with: the interpreter, a launcher or a console
-    /// script. None where it is in a container, on another machine or inside a shell script.
+    /// The index of the word that starts Python: the interpreter, a launcher or a console script.
+    /// `None` if that is in a container, on another machine or in a shell script.
     pub fn python_word(&self) -> Option<usize> {
         use ProgramKind::{Code, Executable, Module, Script};
         let elsewhere = |launcher: &Launcher| matches!(launcher.environment, Passage::Option(_));
@@ -65,7 +65,7 @@ impl Recognised<'_> {
         (is_python && !self.anatomy.launchers.iter().any(elsewhere)).then_some(word)
     }
 
-    /// How many processes the launchers start on this machine, where they say it.
+    /// Processes that the launchers start on this machine, if they say so.
     pub(crate) fn processes(&self) -> Option<u32> {
         self.anatomy
             .launchers
@@ -75,14 +75,14 @@ impl Recognised<'_> {
     }
 }
 
-/// The program's arguments as they stand in the command.
+/// The program's arguments.
 pub(crate) fn arguments_of<'a>(command: &'a CommandLine, anatomy: &Anatomy) -> Arguments<'a> {
     let range = anatomy.arguments.clone();
     Arguments::of_words(&command.argv[range.clone()], range.start)
 }
 
-/// The arguments among which batch and precision stand: the program's words, or what is inside one
-/// of them. An error says why they cannot be read.
+/// The arguments that batch and precision are among: the program's words, or those inside one of
+/// them. The error says why they can't be read.
 pub(crate) fn opened<'a>(
     arguments: Arguments<'a>,
     known: Option<&ProgramEntry>,
@@ -106,7 +106,7 @@ pub(crate) fn opened<'a>(
     }
 }
 
-/// Why the program's arguments cannot be read at all, where they cannot.
+/// Why the program's arguments can't be read, if so.
 fn unread(anatomy: &Anatomy, program: &str) -> Option<String> {
     Some(match anatomy.kind {
         ProgramKind::Missing => "the command has no program".into(),
@@ -162,7 +162,7 @@ fn closed(
         .map(|option| format!("{option}: it only evaluates"))
 }
 
-/// Whether a switch is there and not switched off.
+/// Whether a switch is there and not turned off.
 fn is_on(arguments: &Arguments<'_>, option: &str) -> bool {
     arguments
         .find(Name::new(option))

@@ -1,10 +1,10 @@
-//! `spellings.toml`: how programs that no entry knows spell their arguments, read once.
+//! `spellings.toml`: how programs without an entry spell their arguments.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Names by what they mean.
+/// Names by meaning.
 type Meanings<M> = BTreeMap<M, Vec<String>>;
 
 #[derive(Debug, Deserialize)]
@@ -28,15 +28,15 @@ pub(crate) struct Spellings {
     pub job: JobVariables,
 }
 
-/// How a batch argument of an unknown program is to be read.
+/// How to read the batch argument of an unknown program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum BatchArgument {
-    /// Its name says that it is what one device takes at once.
+    /// The batch of one device, by its name.
     Micro,
     /// A batch, most likely of one device.
     Plain,
-    /// As [`BatchArgument::Plain`], but some programs divide it by their accumulation steps.
+    /// Like [`BatchArgument::Plain`], but some programs divide it by their accumulation steps.
     Divided,
     /// A total over devices and accumulation.
     Total,
@@ -44,7 +44,6 @@ pub(crate) enum BatchArgument {
     Unsure,
 }
 
-/// What an argument says about precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PrecisionArgument {
@@ -56,7 +55,6 @@ pub(crate) enum PrecisionArgument {
     Valued,
 }
 
-/// What an argument says about activation checkpointing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckpointingArgument {
@@ -74,7 +72,7 @@ struct Values {
     full_precision: Vec<String>,
 }
 
-/// Variables that say that a command is one part of a job.
+/// Variables that show that a command is one part of a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobVariables {
@@ -92,24 +90,22 @@ pub(crate) fn spellings() -> &'static Spellings {
     })
 }
 
-/// Whether a name or value is one of a list.
 pub(crate) fn is_one(list: &[String], word: &str) -> bool {
     list.iter().any(|one| one == word)
 }
 
-/// What a name means, of a table by meaning.
+/// The meaning of a name.
 pub(crate) fn meaning<M: Copy>(table: &Meanings<M>, name: &str) -> Option<M> {
     let found = table.iter().find(|(_, names)| is_one(names, name));
     found.map(|(meaning, _)| *meaning)
 }
 
-/// Whether a word is a boolean's value.
+/// Whether a word is a boolean value.
 pub(crate) fn is_bool(word: &str) -> bool {
     let (word, values) = (word.to_ascii_lowercase(), &spellings().values);
     is_one(&values.yes, &word) || is_one(&values.no, &word)
 }
 
-/// Values that mean "no".
 pub(crate) fn is_no(value: &str) -> bool {
     let (value, values) = (value.to_ascii_lowercase(), &spellings().values);
     is_one(&values.no, &value) || is_one(&values.nothing, &value)
@@ -124,7 +120,7 @@ pub(crate) fn is_off(value: &str) -> bool {
         )
 }
 
-/// What a value that says "off" becomes when it is turned on, with the same capitals.
+/// The value that turns on what this one turns off, in the same case.
 pub(crate) fn turned_on(value: &str) -> Option<&'static str> {
     spellings().turned_on.get(value).map(String::as_str)
 }

@@ -1,21 +1,20 @@
-//! A variable of the environment as the program will see it: by a word of the command, else as it was
-//! typed before the command, else inherited.
+//! An environment variable as the program will see it: set by a word of the command, else typed
+//! before the command, else inherited.
 
 use super::argument::{Arguments, Name, Value, text};
 use super::launcher::{Anatomy, Passage};
 use crate::command::{CommandLine, Word};
 
-/// A variable that is set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Variable<'a> {
     /// By a word of the command.
     Word(Value<'a>),
-    /// Before the command, or inherited.
+    /// Typed before the command, or inherited.
     Environment(&'a str),
 }
 
 impl<'a> Variable<'a> {
-    /// Looks a variable up; `inherited` is its value in oomph's own environment.
+    /// `inherited` is its value in oomph's own environment.
     pub(crate) fn find(
         command: &'a CommandLine,
         anatomy: &Anatomy,
@@ -36,7 +35,6 @@ impl<'a> Variable<'a> {
         .map(Variable::Environment)
     }
 
-    /// Its value.
     pub(crate) fn text(&self) -> &'a str {
         match self {
             Variable::Word(value) => value.text,
@@ -45,7 +43,7 @@ impl<'a> Variable<'a> {
     }
 }
 
-/// A `NAME=VALUE` word of the command that sets the variable, the innermost one.
+/// The innermost `NAME=VALUE` word of the command that sets the variable.
 fn of_words<'a>(command: &'a CommandLine, anatomy: &Anatomy, name: &str) -> Option<Value<'a>> {
     let behind = |whole: Value<'a>| {
         let text = whole.text.strip_prefix(name)?.strip_prefix('=')?;

@@ -1,10 +1,10 @@
-//! Which settings the allocator has, since which version of torch, with which values.
+//! Which settings the allocator takes, since which version of torch, and with which values.
 
 use super::{AllocConf, TorchVersion};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
-/// A key of `keys.toml`, which explains the words.
+/// A row of `keys.toml`, where the columns are explained.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AllocatorKey {
@@ -17,7 +17,6 @@ struct AllocatorKey {
     one_of: Vec<String>,
 }
 
-/// What a key's value must look like.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Takes {
@@ -41,7 +40,7 @@ fn keys() -> &'static [AllocatorKey] {
         .key
 }
 
-/// Whether this version takes `key:value`; the error says what it takes.
+/// Whether this version of torch takes `key:value`; the error says what it takes.
 pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Result<(), String> {
     let names = || keys().iter().map(|known| known.name.as_str());
     let Some(known) = keys().iter().find(|known| known.name == key) else {
@@ -88,7 +87,7 @@ pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Resu
     }
 }
 
-/// Settings that do not go together.
+/// Rejects settings that exclude each other.
 pub(super) fn check_together(conf: &AllocConf) -> Result<(), String> {
     if conf.value("expandable_segments") != Some("True") {
         return Ok(());

@@ -1,16 +1,16 @@
-//! The settings as the allocator writes them: `key:value,key:[a:1,b:2]`.
+//! Allocator settings as written: `key:value,key:[a:1,b:2]`.
 
 use std::fmt;
 
-/// Settings, in the order in which they were written.
+/// In the order in which they were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllocConf {
     settings: Vec<(String, String)>,
 }
 
 impl AllocConf {
-    /// Reads `key:value,key:[a:1,b:2]`. Spaces and a comma at the end are accepted, as the
-    /// allocator does; the error says what is wrong and how it is written right.
+    /// Parses `key:value,key:[a:1,b:2]`. Like the allocator it accepts spaces and a trailing comma;
+    /// the error says what is wrong and how to write it.
     pub fn parse(text: &str) -> Result<AllocConf, String> {
         let mut settings = Vec::new();
         for piece in pieces(text) {
@@ -40,7 +40,7 @@ impl AllocConf {
         Ok(AllocConf { settings })
     }
 
-    /// The value of a key; of several the last counts.
+    /// The last value counts if a key is set twice.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.settings
             .iter()
@@ -49,7 +49,7 @@ impl AllocConf {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Sets a key where it stands, or at the end.
+    /// Sets a key in place, or at the end.
     pub fn set(&mut self, key: &str, value: &str) {
         match self.settings.iter_mut().rev().find(|(name, _)| name == key) {
             Some((_, old)) => *old = value.to_string(),
@@ -57,7 +57,6 @@ impl AllocConf {
         }
     }
 
-    /// The keys and their values.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.settings
             .iter()
@@ -75,7 +74,7 @@ impl fmt::Display for AllocConf {
     }
 }
 
-/// The settings of a text, split at the commas that stand in no brackets.
+/// The settings, split at commas outside of brackets.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut from, mut depth) = (0, 0usize);

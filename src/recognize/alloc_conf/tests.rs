@@ -1,4 +1,4 @@
-//! Versions and settings as text. (What is written for them: `tests/commands/allocator.txt`.)
+//! Versions and settings as text. `tests/commands/allocator.txt` has what is written for them.
 
 use super::*;
 

@@ -1,21 +1,18 @@
-//! The arguments of a program in order, and what is found among them.
+//! A program's arguments in order, and searching them.
 
 use super::{ArgumentForm, Hit, InsertPoint, Name, OPAQUE, Token, Value, same, text};
 use crate::command::Word;
 use crate::recognize::spellings::{is_one, spellings};
 
-/// The arguments of a program, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments<'a> {
-    /// The tokens.
     pub tokens: Vec<Token<'a>>,
-    /// What separates them where they lie in one word together (then nothing can be put between
-    /// them as a word).
+    /// The separator if they are all in one word; words can't be inserted between them then.
     pub nested: Option<char>,
 }
 
 impl<'a> Arguments<'a> {
-    /// Whole words, the first of which stands at `first` in the command.
+    /// Of whole words; `first` is the index of the first one in the command.
     pub(crate) fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
         Arguments {
             tokens: words
@@ -31,8 +28,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// What a value holds when it is itself a list of arguments. `None` where quotes make it more
-    /// than words between spaces.
+    /// The arguments inside a value. `None` if quotes make it more than words between spaces.
     pub(crate) fn inside(value: Value<'a>, separator: char) -> Option<Arguments<'a>> {
         if value.text.contains(['"', '\'', '\\', '$', '`']) || value.text.contains(OPAQUE) {
             return None;
@@ -55,7 +51,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The place before token `k`, or after the last; none where there are no tokens.
+    /// The place before token `k`, or after the last one; none without tokens.
     pub(crate) fn gap(&self, k: usize) -> Option<InsertPoint> {
         let before = k.checked_sub(1).and_then(|b| self.tokens.get(b));
         Some(match (self.nested, self.tokens.get(k)) {
@@ -69,13 +65,13 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Every place where `name` stands, in order.
+    /// All matches for `name`, in order.
     pub(crate) fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
         self.matching(|token, k| self.hit(name, token, k))
     }
 
-    /// As [`Arguments::find`], but the option may be typed as the beginning of its name, as argparse
-    /// allows, where none of `others` begins so too.
+    /// Like [`Arguments::find`], but also matches abbreviated options, as argparse does, unless one
+    /// of `others` begins the same.
     pub(crate) fn find_abbreviated(&self, name: Name<'_>, others: &[Name<'_>]) -> Vec<Hit<'a>> {
         let exact = self.find(name);
         let Name::Option { dashes: 2, body } = name else {
@@ -101,22 +97,21 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Whether `name` stands anywhere.
     pub(crate) fn has(&self, name: Name<'_>) -> bool {
         !self.find(name).is_empty()
     }
 
-    /// The last value given to `name`, as most parsers count.
+    /// The last value of `name`: the one that counts for most parsers.
     pub(crate) fn value_of(&self, spec: &str) -> Option<&'a str> {
         self.find(Name::new(spec)).last()?.value.map(|v| v.text)
     }
 
-    /// Every argument, whatever its name, in order.
+    /// All arguments, whatever their name, in order.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Hit<'a>> {
         (0..self.tokens.len()).filter_map(|k| self.argument_at(k))
     }
 
-    /// The argument that token `k` begins, whatever its name; none for other words.
+    /// The argument that token `k` begins, whatever its name; `None` for other words.
     pub(crate) fn argument_at(&self, k: usize) -> Option<Hit<'a>> {
         let token = self.tokens.get(k)?;
         if token.is_option() {
@@ -220,7 +215,7 @@ impl<'a> Arguments<'a> {
         (!next.is_option()).then(|| next.value())
     }
 
-    /// Whether names and values in turn stand between an option for a group and this token.
+    /// Whether this token follows an option for a group and alternating names and values.
     fn is_in_pairs(&self, k: usize) -> bool {
         let before = self.tokens[..k].iter();
         let option = before.rev().position(|token| token.is_option());
@@ -229,7 +224,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Whether the token cannot be the value of an option in front of it.
+    /// Whether the token can't be the value of an option in front of it.
     pub(crate) fn is_positional(&self, k: usize) -> bool {
         let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
             return true;
@@ -238,7 +233,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// An argument that lies in one token with its value, which begins at byte `value`.
+/// An argument in one token with its value, which begins at byte `value`.
 fn inside<'a>(
     token: &Token<'a>,
     k: usize,
@@ -264,7 +259,7 @@ fn is_glued(text: &str, letter: u8) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
 }
 
-/// An option word as its name and, where it has `=`, its value.
+/// An option's name and, if it has a `=`, its value.
 fn option_parts(text: &str) -> Option<(&str, Option<&str>)> {
     let bare = text.trim_start_matches('-');
     if bare.len() == text.len() || bare.is_empty() {

@@ -1,5 +1,5 @@
-//! The batch in the file of DeepSpeed's engine, which splits batches itself: the total is the
-//! micro-batch times the accumulation times the processes, and of the three any two may be said.
+//! The batch in the config file of DeepSpeed's engine: the total is the micro-batch times
+//! accumulation times processes, and any two of these are enough.
 
 use super::{BatchSource, Knob, Place, WholeBatch};
 use crate::recognize::environment::ConfigFile;
@@ -9,7 +9,7 @@ const MICRO: &str = "train_micro_batch_size_per_gpu";
 const STEPS: &str = "gradient_accumulation_steps";
 const TOTAL: &str = "train_batch_size";
 
-/// What the file says of each; `auto` is what the program around it says.
+/// What the file sets; `auto` counts as not set, since the program around it fills it in.
 struct Said<'a> {
     micro: Option<Knob<'a>>,
     steps: Option<Knob<'a>>,
@@ -32,7 +32,7 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The batch of a command that says none itself.
+/// The batch of a command that sets none itself.
 pub(super) fn source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
     let said = Said::by(file)?;
     let mut source = BatchSource::of(said.micro.into_iter().collect());
@@ -54,8 +54,8 @@ pub(super) fn source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
     Ok(source)
 }
 
-/// Makes the file agree with a command that says its batch itself: frameworks refuse figures that
-/// differ. Nothing is to be done where the file leaves them open.
+/// Makes the file agree with a command that sets its batch itself: frameworks reject values that
+/// differ. Values that the file leaves open are left alone.
 pub(super) fn agree<'a>(source: &mut BatchSource<'a>, file: &'a ConfigFile) -> Result<(), String> {
     let said = Said::by(file)?;
     let steps = source.accumulation();

@@ -1,5 +1,4 @@
-//! The batch of a program that an entry knows: among its arguments, else in the config file that it
-//! names.
+//! The batch of a program that has an entry: among its arguments, else in its config file.
 
 use super::steps::{addition, numbers};
 use super::{Addition, BatchSource, Knob, Place, WholeBatch, deepspeed, last, parsed};
@@ -31,7 +30,7 @@ struct KnownProgram<'a, 'r> {
     arguments: Arguments<'a>,
     entry: &'a ProgramEntry,
     recognised: &'r Recognised<'r>,
-    /// Its config file, where it was read.
+    /// Its config file, if it was read.
     file: Option<&'a ConfigFile>,
     deepspeed: Option<&'a ConfigFile>,
 }
@@ -44,7 +43,7 @@ impl<'a> KnownProgram<'a, '_> {
         }
         let mut refusals = batch.refused_with.iter();
         if let Some((option, reason)) = refusals.find(|(option, _)| self.has(option)) {
-            // The file after the option counts: where it was read, it says the batch.
+            // The file after the option counts, if it was read.
             let by_file = match entry.file.named.contains(option) {
                 true => self.in_file()?,
                 false => None,
@@ -83,7 +82,7 @@ impl<'a> KnownProgram<'a, '_> {
         }
     }
 
-    /// The batch by the file; nothing where no file was read or it does not say the batch.
+    /// The batch in the file; `None` if no file was read or it does not set the batch.
     fn in_file(&self) -> Result<Option<BatchSource<'a>>, String> {
         let in_file = &self.entry.file;
         let Some(file) = self.file else {
@@ -107,7 +106,7 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(Some(source))
     }
 
-    /// What goes with the sizes; `batch` is the argument that says them, if one does.
+    /// Adds everything else to the sizes; `batch` is the argument that sets them, if one does.
     fn complete(
         &self,
         source: &mut BatchSource<'a>,
@@ -150,8 +149,8 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(())
     }
 
-    /// The accumulation of a [`AccumulationRule::Flag`] program: as the command says it, as its file
-    /// does, or its default where nothing else can set it.
+    /// The accumulation of an [`AccumulationRule::Flag`] program: set by the command, by its file,
+    /// or the default if nothing else can set it.
     fn steps(&self, batch: Option<&Hit<'a>>) -> Result<Vec<Knob<'a>>, String> {
         let (entry, accumulation) = (self.entry, &self.entry.accumulation);
         let typed: Vec<Hit<'a>> = accumulation
@@ -196,7 +195,7 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(vec![knob])
     }
 
-    /// Where an argument goes that the program takes over its file's.
+    /// Where to add an argument that overrides the program's file.
     fn overriding(&self, spec: &str) -> Result<Place<'a>, String> {
         if self.arguments.nested.is_some() {
             return Err("its arguments are inside one word".into());
@@ -209,7 +208,7 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(Place::Added(Addition::of(spec, InsertPoint::Before(at))))
     }
 
-    /// A program whose batch is split by an argument that gives the part's size.
+    /// For a program that splits its batch into parts of a given size.
     fn by_micro_size(&self, batch: &Hit<'a>) -> Result<BatchSource<'a>, String> {
         let accumulation = &self.entry.accumulation;
         let whole = Knob::of(batch)?;
@@ -221,7 +220,7 @@ impl<'a> KnownProgram<'a, '_> {
             })?,
         };
         let parts_of = whole.value / shared.max(1);
-        // -1 is "off": the part is the whole.
+        // -1 is "off": one part.
         let is_off = |hit: &Hit<'_>| hit.value.is_some_and(|value| value.text == "-1");
         let mut size = self.partner_of(batch, parts_of, is_off)?;
         size.least = accumulation.floor.as_ref().map(|(name, default)| {
@@ -237,7 +236,7 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(source)
     }
 
-    /// A program that divides its batch by the accumulation steps.
+    /// For a program that divides its batch by the accumulation steps.
     fn by_dividing(&self, batch: &Hit<'a>) -> Result<BatchSource<'a>, String> {
         let whole = Knob::of(batch)?.value;
         let default = self.entry.accumulation.default.unwrap_or(1);
@@ -248,13 +247,13 @@ impl<'a> KnownProgram<'a, '_> {
         Ok(source)
     }
 
-    /// The argument that counts micro-batches, gives their size or the total, as the entry's rule says.
+    /// The argument for the number of micro-batches, their size or the total, by the entry's rule.
     fn partner(&self) -> Option<Hit<'a>> {
         let mut names = self.entry.accumulation.names.iter();
         names.find_map(|name| last(&self.arguments, name, self.entry))
     }
 
-    /// The same as a number, which is `value` where the command does not say it or it `is_off`.
+    /// The same as a number; `value` if the command does not set it or it `is_off`.
     fn partner_of(
         &self,
         batch: &Hit<'a>,
@@ -278,7 +277,7 @@ impl<'a> KnownProgram<'a, '_> {
         })
     }
 
-    /// Among how many devices the batch is split, where the program insists on equal parts.
+    /// The number of devices that the batch is split among, if the program requires equal parts.
     fn devices(&self) -> Option<u64> {
         let batch = &self.entry.batch;
         if batch.devices.is_none() && batch.device_list.is_empty() {
@@ -301,7 +300,7 @@ impl<'a> KnownProgram<'a, '_> {
     }
 }
 
-/// The one of several settings that a file has; nothing where it has none of them.
+/// The one of several settings that a file has; `None` if it has none of them.
 fn one_of(file: &ConfigFile, names: &[String]) -> Result<Option<FoundValue>, String> {
     let found: Vec<FoundValue> = names
         .iter()

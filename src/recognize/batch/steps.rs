@@ -1,10 +1,10 @@
-//! The accumulation argument: the numbers of one that is there, and how one is written that is not.
+//! The accumulation argument: its numbers if there is one, and how to add one.
 
 use super::{Addition, Knob, Place};
 use crate::recognize::argument::{ArgumentForm, Arguments, Hit, Name, Value, same};
 use crate::recognize::program::ProgramEntry;
 
-/// An accumulation argument that is to be written as the batch argument beside it is.
+/// An accumulation argument to add in the form of the batch argument.
 pub(super) fn addition(
     arguments: &Arguments<'_>,
     entry: &ProgramEntry,
@@ -44,7 +44,7 @@ pub(super) fn addition(
     Some(Addition::of(&spelled, arguments.gap(batch.end())?))
 }
 
-/// `spec` with dashes or underscores as the user prefers them in `typed`.
+/// `spec` with dashes or underscores as in `typed`.
 fn as_typed(spec: &str, canonical: &str, typed: &str) -> String {
     let front = spec.len() - spec.trim_start_matches('-').len();
     let (dashes, body) = spec.split_at(front);
@@ -57,7 +57,7 @@ fn as_typed(spec: &str, canonical: &str, typed: &str) -> String {
     }
 }
 
-/// The numbers of an accumulation argument: one, a list (`[8]`, `8,16`), several words
+/// The numbers of an accumulation argument: one, a list (`[8]`, `8,16`) or several words
 /// (`-accum_count 2 4`).
 pub(super) fn numbers<'a>(
     arguments: &Arguments<'a>,
@@ -91,7 +91,7 @@ pub(super) fn numbers<'a>(
     })
 }
 
-/// What stands between the commas of a value, brackets around it left out.
+/// The parts of a value between its commas, without brackets around it.
 fn pieces(value: Value<'_>) -> Vec<Value<'_>> {
     let listed = value
         .text

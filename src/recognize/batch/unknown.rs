@@ -1,6 +1,5 @@
-//! The batch of a program that no entry knows: by the families of spelling among its arguments, in
-//! variables in front of the command or in the config file that it names, and only where there is one
-//! reading.
+//! The batch of a program without an entry, by common spellings: among its arguments, in variables
+//! in front of the command or in its config file, and only if there is exactly one reading.
 
 use super::steps::numbers;
 use super::{BatchSource, Knob, Place, WholeBatch, deepspeed};
@@ -67,7 +66,7 @@ pub(super) fn source<'a>(
     })
 }
 
-/// The file of DeepSpeed's engine must agree with the command.
+/// DeepSpeed's config file must agree with the command, so it must have been read.
 fn refuse_unread(arguments: &Arguments<'_>) -> Result<(), String> {
     let mut options = file::DEEPSPEED
         .iter()
@@ -80,7 +79,7 @@ fn refuse_unread(arguments: &Arguments<'_>) -> Result<(), String> {
     }
 }
 
-/// Something that has a name and a value.
+/// Something with a name and a value.
 #[derive(Clone)]
 enum NamedValue<'a> {
     Argument(Hit<'a>),
@@ -112,7 +111,7 @@ impl<'a> NamedValue<'a> {
     }
 }
 
-/// What is spelled like a batch or an accumulation, in one kind of place.
+/// All that is spelled like a batch or an accumulation, from one source.
 struct Spelled<'a> {
     sizes: Vec<(BatchArgument, NamedValue<'a>)>,
     steps: Vec<NamedValue<'a>>,
@@ -156,7 +155,7 @@ impl<'a> Spelled<'a> {
         }
         let steps = only(steps, "accumulation")?;
         let (micro, total) = (of(&[Micro]), of(&[Total]).pop());
-        // Beside a total, what only looks like the batch is a part of it.
+        // Beside a total, an argument that may be either is a part of it.
         let plain = match (micro.is_empty(), &total) {
             (true, None) => of(&[Plain, Divided]),
             (true, Some(_)) => of(&[Plain]),
@@ -197,7 +196,7 @@ impl<'a> Spelled<'a> {
     }
 }
 
-/// The last of several, if all have one name.
+/// The last of several, if all have the same name.
 fn only<'a>(all: &[NamedValue<'a>], what: &str) -> Result<Option<NamedValue<'a>>, String> {
     let Some(last) = all.last() else {
         return Ok(None);
@@ -237,7 +236,7 @@ fn variables<'a>(
     typed.chain(words)
 }
 
-/// The settings of a config file that can be read; an error where a copy of it would not be the same.
+/// The settings of a config file; an error if it can't be copied faithfully.
 fn settings(file: &ConfigFile) -> Result<Vec<NamedValue<'_>>, String> {
     let names = file.names()?;
     let first = |name: &String| name.split('.').next().unwrap_or_default().to_string();

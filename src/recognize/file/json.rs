@@ -1,4 +1,4 @@
-//! FileSettings of a JSON file, with their places.
+//! The settings of a JSON file, with their places.
 
 use super::{FileSetting, FileSettings};
 
@@ -9,7 +9,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
         at: 0,
         found: Vec::new(),
     };
-    // A program that reads comments in JSON reads something else.
+    // A program that accepts comments in JSON may read it differently.
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map_err(|error| format!("it isn't valid JSON ({error})"))?;
     reader.value(String::new());
@@ -19,7 +19,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
     })
 }
 
-/// Walks over text that is known to be JSON.
+/// Walks over valid JSON.
 struct JsonReader<'a> {
     text: &'a [u8],
     at: usize,
@@ -34,7 +34,7 @@ impl JsonReader<'_> {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    /// The string that begins here, quotes left out.
+    /// The byte range of the string that begins here, without quotes.
     fn string(&mut self) -> (usize, usize) {
         self.at += 1;
         let from = self.at;

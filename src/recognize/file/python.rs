@@ -1,5 +1,5 @@
-//! FileSettings of a Python file that is nothing but assignments (nanoGPT's config files). What is
-//! computed from other names, assigned twice or inside a block is unclear.
+//! The settings of a Python file of plain assignments (nanoGPT's config files). A value that is
+//! computed from other names, assigned twice or set in a block is unclear.
 
 use super::{FileSetting, FileSettings};
 
@@ -24,7 +24,7 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
         let is_name = |name: &str| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
-        // Inside a block, or `+=`: assigned under conditions.
+        // In a block, or `+=`: assigned conditionally.
         let bare = name
             .trim_start()
             .trim_end_matches(['+', '-', '*', '/'])
@@ -54,10 +54,10 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
     Ok(settings)
 }
 
-/// What arithmetic with whole numbers comes to (`5 * 8`); nothing for anything else.
+/// The value of integer arithmetic (`5 * 8`); `None` for anything else.
 pub(super) fn number(text: &str) -> Option<u64> {
     let mut rest = text.trim();
-    // Longer ones are nobody's constant, and brackets without end would exhaust the stack.
+    // No constant is longer, and endless brackets would overflow the stack.
     if rest.len() > 100 {
         return None;
     }

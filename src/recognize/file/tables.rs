@@ -1,4 +1,4 @@
-//! FileSettings of a TOML file, with their places.
+//! The settings of a TOML file, with their places.
 
 use super::{FileSetting, FileSettings};
 use toml::Spanned;
@@ -45,7 +45,7 @@ fn value(name: String, value_here: &Spanned<DeValue<'_>>, found: &mut Vec<FileSe
                 value(format!("{name}.{index}"), part, found);
             }
         }
-        // Quotes of either kind; of the long ones three.
+        // Without quotes, of which a multi-line string has three.
         DeValue::String(text) => {
             let short = span.len() == text.len() + 2;
             push(span.start + 1, span.end.saturating_sub(1), short);

@@ -1,4 +1,4 @@
-//! Settings found in files of each kind, and what is too much for the reader.
+//! Settings found in files of each kind, and input that is too much for the parsers.
 
 use super::*;
 

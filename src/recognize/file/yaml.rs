@@ -1,6 +1,6 @@
-//! FileSettings of a YAML file, with their places: block mappings and lists of plain values, which is
-//! what config files of trainings are. Of what is more than that (anchors, merges, flow mappings,
-//! long texts) only the extent is read, and its values are unclear.
+//! The settings of a YAML file, with their places: block mappings and lists of plain values, as in
+//! most training configs. Anything more (anchors, merges, flow mappings, long texts) is skipped,
+//! and its values are unclear.
 
 use super::{FileSetting, FileSettings};
 
@@ -18,7 +18,6 @@ pub(super) fn settings(text: &str) -> Result<FileSettings, String> {
     Ok(reader.settings)
 }
 
-/// A level of the document.
 #[derive(Debug)]
 struct IndentLevel {
     indent: usize,
@@ -35,11 +34,11 @@ enum LevelPart {
 struct YamlReader {
     levels: Vec<IndentLevel>,
     settings: FileSettings,
-    /// The lines of a long text are deeper than this.
+    /// The lines of a block scalar are indented deeper than this.
     text_below: Option<usize>,
-    /// Brackets that are still open.
+    /// Open brackets.
     open: usize,
-    /// The indentation of the key whose value may go on in the next line.
+    /// The indentation of the key whose value may continue on the next line.
     value_at: Option<usize>,
     has_content: bool,
 }
@@ -81,7 +80,7 @@ impl YamlReader {
             && indent > at
             && !is_item(content)
         {
-            // The value goes on: it is no plain one.
+            // The value continues, so it isn't plain.
             if let Some(last) = self.settings.all.last_mut() {
                 last.is_plain = false;
             }
@@ -133,7 +132,7 @@ impl YamlReader {
         let mut index = 0;
         while let Some(level) = self.levels.last() {
             match level.part {
-                // A list may stand as far left as the key that it belongs to.
+                // A list may be indented no deeper than its key.
                 LevelPart::Key(_) if level.indent <= indent => break,
                 LevelPart::Item(_) if level.indent < indent => break,
                 LevelPart::Item(last) if level.indent == indent => index = last + 1,
@@ -207,7 +206,7 @@ fn is_item(content: &str) -> bool {
     content == "-" || content.starts_with("- ")
 }
 
-/// The key that a line begins with, and what follows its colon.
+/// The key at the start of a line, and what follows its colon.
 fn key_of(content: &str) -> Option<(&str, &str)> {
     if let Some(quote @ ('"' | '\'')) = content.chars().next() {
         let end = content[1..].find(quote)? + 1;
@@ -226,7 +225,7 @@ fn key_of(content: &str) -> Option<(&str, &str)> {
     is_key.then_some((key, &content[at + 1..]))
 }
 
-/// How many brackets are open after a line of a flow value.
+/// The number of open brackets after a line of a flow value.
 fn brackets(line: &str, mut open: usize) -> Result<usize, String> {
     let mut quote = None;
     let mut before = ' ';

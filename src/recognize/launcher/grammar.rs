@@ -1,4 +1,4 @@
-//! The launchers of `launchers.toml`: what calls each, and how many words each of its options takes.
+//! The launchers of `launchers.toml`: how each is called, and how many words each option takes.
 
 use super::file_name;
 use crate::command::Word;
@@ -6,7 +6,6 @@ use crate::recognize::argument::text;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
-/// What follows a launcher's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Then {
@@ -17,7 +16,7 @@ pub(super) enum Then {
     Remote,
 }
 
-/// What an option is that the data does not name.
+/// How to read options that the data does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unknown {
@@ -25,7 +24,7 @@ enum Unknown {
     Flag,
 }
 
-/// One launcher as `launchers.toml` describes it; the words are explained there.
+/// A launcher of `launchers.toml`, where the keys are explained.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grammar {
@@ -57,7 +56,7 @@ pub(super) struct Grammar {
 }
 
 impl Grammar {
-    /// How many words an option takes, itself included. `glued`: its value is in the same word.
+    /// The words that an option takes, including itself. `glued`: its value is in the same word.
     pub(super) fn width(&self, name: &str, glued: bool) -> usize {
         let is = |list: &[String]| list.iter().any(|option| option == name);
         let is_long = name.starts_with("--");
@@ -103,7 +102,7 @@ pub(super) fn grammars() -> &'static [Grammar] {
     })
 }
 
-/// The launcher that is called at `at`, and in how many words.
+/// The launcher that is called at `at`, and the number of words of the call.
 pub(super) fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Grammar, usize)> {
     let is_called = |call: &[String]| {
         call.iter().enumerate().all(|(k, part)| {

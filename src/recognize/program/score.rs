@@ -1,4 +1,4 @@
-//! How well a command fits an entry, by its name and by its shape.
+//! How well a command matches an entry, by its name and its arguments.
 
 use super::ProgramEntry;
 use crate::recognize::argument::{Arguments, Name, is_like};
@@ -8,21 +8,20 @@ use crate::recognize::launcher::{Anatomy, ProgramKind, file_name};
 pub(crate) struct ProgramClues<'a> {
     /// The word that names the program.
     pub program: &'a str,
-    /// Its arguments.
     pub arguments: &'a Arguments<'a>,
 }
 
-/// How much of an entry's shape a command has.
+/// How many of an entry's typical arguments a command has.
 struct ShapePoints {
     points: usize,
     strong_hints: usize,
 }
 
-/// What an argument counts for that hardly any other program has.
+/// The score of an argument that hardly any other program has.
 const STRONG_HINT_SCORE: usize = 3;
 
 impl ProgramEntry {
-    /// How well a command fits, or nothing where it does not.
+    /// `None` if the command does not fit.
     pub(super) fn score(&self, anatomy: &Anatomy, seen: &ProgramClues<'_>) -> Option<i32> {
         let of_shape = self.shape(seen)?;
         let is_script = matches!(anatomy.kind, ProgramKind::Script | ProgramKind::ShellScript);
@@ -68,12 +67,13 @@ impl ProgramEntry {
         Some(base + self.priority + of_shape.points.min(9) as i32)
     }
 
-    /// A user who names a script and no shape means every command with that script.
+    /// An entry by a user with a script and no typical arguments means every command with that
+    /// script.
     fn is_of_user_alone(&self, has_shape: bool) -> bool {
         self.source.is_some() && !has_shape
     }
 
-    /// How much of the shape is there; nothing where a condition fails.
+    /// `None` if a condition fails.
     fn shape(&self, seen: &ProgramClues<'_>) -> Option<ShapePoints> {
         let arguments = seen.arguments;
         let has = |spec: &String| arguments.has(Name::new(spec));

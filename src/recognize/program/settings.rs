@@ -1,39 +1,37 @@
-//! What an entry says of its program: the batch, accumulation, precision, recomputation, the worker
-//! processes that load its data, how it resumes, what its config files call all that. Data only.
+//! What an entry says about its program: batch, accumulation, precision, activation checkpointing,
+//! DataLoader workers, resuming, and the names of all that in its config files. Data only.
 
 use serde::Deserialize;
 
-/// What one number of a batch argument counts for.
+/// What the number in a batch argument counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Each device or process takes so many at once.
+    /// Samples per device or process.
     #[default]
     Micro,
-    /// All devices together do; the program splits it.
+    /// Samples of all devices together; the program splits it.
     Global,
 }
 
-/// The batch argument of a program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchSpec {
-    /// Its names, the one that counts first.
+    /// First the one that counts.
     pub names: Vec<String>,
-    /// Whether all of the names that are there bound the batch, so that all are made smaller.
+    /// Whether each of these that is there bounds the batch, so that all have to be lowered.
     pub together: bool,
-    /// What it counts for.
     pub scope: Scope,
-    /// What it counts, where that is not samples.
+    /// What it counts, if not samples.
     pub unit: Option<String>,
     /// Why there is nothing to edit.
     pub none: Option<String>,
-    /// Arguments with which the batch argument is not what counts, and why.
+    /// Arguments with which the batch argument isn't what counts, and why.
     pub refused_with: Vec<(String, String)>,
-    /// An argument that the new value must not fall below (a sample must fit).
+    /// An argument that is a lower bound for the new value (a sample must fit).
     pub floor: Option<String>,
-    /// There where the new value must be a multiple of the number of devices: arguments that say
-    /// the number, the launcher's processes coming after them.
+    /// Set if the new value must be a multiple of the number of devices: arguments with that
+    /// number; without them the launcher's processes count.
     pub devices: Option<Vec<String>>,
     /// The same, by arguments that list the devices (`0,1,2,3`).
     pub device_list: Vec<String>,
@@ -45,129 +43,127 @@ pub struct BatchSpec {
 pub enum AccumulationRule {
     /// By an argument that counts micro-batches.
     Flag,
-    /// The program works it out from a total that stays.
+    /// The program computes it from a total that stays.
     Implicit,
     /// By an argument that divides the batch: raising it makes the micro-batch smaller.
     Divides,
-    /// By an argument that gives the micro-batch's size, the batch staying.
+    /// By an argument for the size of the micro-batch; the batch stays.
     MicroSize,
-    /// Not at all.
     #[default]
     None,
 }
 
-/// Accumulation of a program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Accumulation {
-    /// How.
     pub rule: AccumulationRule,
-    /// The argument's names, in the order of preference for an addition.
+    /// In order of preference for adding one.
     pub names: Vec<String>,
-    /// What it is where the command does not say it.
+    /// If the command does not set it.
     pub default: Option<u64>,
-    /// Whether a config file named by the command may set it, so that nothing is added; it may
-    /// unless this says no.
+    /// Whether a config file of the command may set it, so that nothing is added; the default is
+    /// yes.
     pub in_config: Option<bool>,
-    /// Arguments with which the program refuses to accumulate.
+    /// Arguments with which the program can't accumulate.
     pub refused_with: Vec<String>,
     /// For [`AccumulationRule::MicroSize`]: the argument that divides the batch among devices.
     pub shared_among: Option<String>,
-    /// For [`AccumulationRule::MicroSize`]: the argument below which the size must not fall, and its default.
+    /// For [`AccumulationRule::MicroSize`]: an argument that is a lower bound for the size, and its
+    /// default.
     pub floor: Option<(String, u64)>,
 }
 
-/// What a precision or activation checkpointing is where the command does not set it.
+/// Precision or activation checkpointing if the command does not set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SwitchDefault {
-    /// Full.
+    /// Full precision, or no checkpointing.
     Off,
-    /// Mixed.
+    /// Mixed precision, or checkpointing.
     On,
-    /// What its config file says.
+    /// Set by its config file.
     Config,
-    /// There is no argument for it.
+    /// The program has no argument for it.
     #[default]
     None,
 }
 
-/// How a program is told a precision, or to compute activations again instead of keeping them.
+/// How a precision or activation checkpointing is set.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SwitchSpec {
-    /// What it is where the command does not say it.
+    /// If the command does not set it.
     #[serde(alias = "unsaid")]
     pub default: SwitchDefault,
-    /// Why there is nothing to add, in words of its own.
+    /// Why nothing can be added, in a sentence.
     pub note: Option<String>,
-    /// Arguments that switch it on.
+    /// Arguments that turn it on.
     pub on: Vec<String>,
-    /// Arguments whose value is the precision, or how much is computed again.
+    /// Arguments whose value is the precision, or how much to checkpoint.
     pub valued: Vec<String>,
-    /// Arguments that switch it off.
+    /// Arguments that turn it off.
     pub off: Vec<String>,
-    /// What to add for recomputation, its last word being the value where there are two.
+    /// What to add for activation checkpointing; of two words the last is the value.
     pub add: Vec<String>,
-    /// What to add for bf16, its last word being the value.
+    /// What to add for bf16; the last word is the value.
     pub bf16: Vec<String>,
-    /// What to add for fp16, where the program scales its loss.
+    /// What to add for fp16, if the program scales its loss.
     pub fp16: Vec<String>,
-    /// What to add for bf16 where one of the arguments named first is there (older versions).
+    /// What to add for bf16 if one of the arguments in the first list is there (older versions).
     pub older: Vec<(Vec<String>, Vec<String>)>,
-    /// Where it goes.
+    /// Where to add it.
     pub place: InsertPlace,
-    /// Whether it is written with a space whatever the rest of the command does.
+    /// Whether to write it with a space even if the rest of the command uses `=`.
     pub spaced: bool,
     /// Whether the launcher's own precision (`accelerate launch --mixed_precision`) counts.
     pub by_launcher: bool,
 }
 
-/// Where an addition goes.
+/// Where to add arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InsertPlace {
     /// After the program's last argument.
     #[default]
     End,
-    /// Before its first: the rest is swallowed by a parser that takes "all that remains".
+    /// Before its first one: a parser that takes "all that remains" (`argparse.REMAINDER`) would
+    /// swallow it at the end.
     Start,
     /// Among the launcher's options.
     Launcher,
 }
 
-/// How a program takes up an earlier run.
+/// How a program resumes an earlier run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resumes {
-    /// By words that it is told.
+    /// By arguments.
     Told,
     /// By itself, from its output directory.
     Automatic,
-    /// Not, or not in a way that is known.
+    /// Not at all, or not in a known way.
     #[default]
     Not,
 }
 
-/// Resumption of a program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resume {
-    /// How.
     pub rule: Resumes,
-    /// Arguments by which the command says already where it resumes from.
+    /// Arguments with which the command already says where to resume from.
     pub names: Vec<String>,
     /// What to add; `{path}` is the checkpoint, `{number}` its step or epoch.
     pub add: Vec<String>,
-    /// Where it goes.
+    /// Where to add it.
     pub place: InsertPlace,
-    /// Arguments that say where the program writes.
+    /// Arguments for the output directory.
     pub directory: Vec<String>,
-    /// Where it writes if none of them is there.
+    /// The output directory without them.
     pub default_directory: Option<String>,
-    /// What a checkpoint is called below that directory: `#` is a number, `*` anything but a slash.
+    /// Patterns for a checkpoint below that directory: `#` is a number, `*` anything but a slash.
     pub find: Vec<String>,
-    /// Files that a checkpoint which is a directory has once it is complete, the last written first.
+    /// The files that a checkpoint directory contains once it is complete, first the one written
+    /// last.
     pub complete: Vec<String>,
     /// Arguments whose value becomes the checkpoint.
     pub replaced: Vec<String>,
@@ -175,33 +171,27 @@ pub struct Resume {
     pub counts: Option<String>,
     /// Arguments with which it does not resume, and why.
     pub refused_with: Vec<(String, String)>,
-    /// What has to be known about it, in words.
+    /// What the user should know about it, in a sentence.
     pub note: Option<String>,
 }
 
-/// What a program's config file calls the same things; keys are dotted paths.
+/// The same settings in a program's config file; keys are dotted paths.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InFile {
-    /// How the command names the file: an option, or `*.yaml` for a bare word.
+    /// How the command names the file: an option, or `*.yaml` for a positional word.
     pub named: Vec<String>,
-    /// The batch.
     pub batch: Vec<String>,
-    /// The accumulation.
     pub accumulation: Vec<String>,
-    /// The precision.
     pub precision: Vec<String>,
-    /// Recomputation.
     pub recompute: Vec<String>,
-    /// Where it writes.
     pub directory: Vec<String>,
-    /// What overrides the batch on the command line; a copy of the file is edited where there is
-    /// nothing.
+    /// The argument that overrides the batch; without one a copy of the file is edited.
     pub batch_override: Option<String>,
     /// The same for the accumulation.
     pub accumulation_override: Option<String>,
-    /// What the accumulation is where neither the file nor the command says it.
+    /// The accumulation if neither the file nor the command sets it.
     pub accumulation_default: Option<u64>,
-    /// Where overrides go.
+    /// Where to add overrides.
     pub place: InsertPlace,
 }
