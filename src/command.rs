@@ -1,8 +1,8 @@
-//! A command as a list of words, never as a shell string, and the difference between two of them.
+//! A command as a list of words, never as a shell string, and the difference between two commands.
 //!
-//! What a person typed is kept word for word, bytes that are no UTF-8 included. Showing a command
-//! (quoted for a shell, secrets masked) is this module's business too, so that no place prints one
-//! without the mask. It knows nothing of programs, launchers or remedies.
+//! What the user typed is kept byte by byte, even if it isn't UTF-8. Displaying a command (quoted
+//! for a shell, secrets masked) is done here too, so that none is printed without the mask. This
+//! knows nothing of programs, launchers or remedies.
 
 mod difference;
 mod path_in_json;
@@ -17,32 +17,31 @@ pub use word::Word;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// One variable of the environment as this command sets it (`Some`) or removes it (`None`).
+/// A variable that this command sets or removes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvChange {
-    /// The variable's name.
     pub name: Word,
-    /// Its value, or `None` where it is to be removed.
+    /// `None` to remove it.
     pub value: Option<Word>,
 }
 
-/// A command to run: its words, what differs from the inherited environment, and where.
+/// A command to run: its words, its changes of the environment, and its working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CommandLine {
     /// The program and its arguments.
     pub argv: Vec<Word>,
-    /// Words typed before the command (`NAME=VALUE`) and what oomph changed, in order; of one name
-    /// the last counts. The inherited environment itself is never stored: it may hold secrets.
+    /// Variables typed before the command (`NAME=VALUE`) and oomph's changes, in order; the last
+    /// one of a name counts. The inherited environment itself is never stored: it may contain
+    /// secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvChange>,
-    /// The working directory; empty where it has no name (it was deleted), and then it is the one
-    /// that oomph itself is in.
+    /// Empty if the working directory was deleted; then oomph's own is used.
     #[serde(with = "path_in_json")]
     pub cwd: PathBuf,
 }
 
 impl CommandLine {
-    /// The value that this command gives to `name`, if it says anything of it.
+    /// This command's value for `name`, if it changes it.
     pub fn env_value<N: ?Sized>(&self, name: &N) -> Option<&Word>
     where
         Word: PartialEq<N>,
@@ -54,7 +53,7 @@ impl CommandLine {
             .and_then(|change| change.value.as_ref())
     }
 
-    /// Sets `name` in this command's environment, in the place of an earlier setting.
+    /// Sets `name` in this command's environment, replacing an earlier change.
     pub fn set_env(&mut self, name: &str, value: Option<Word>) {
         self.env.retain(|change| change.name != *name);
         self.env.push(EnvChange {
@@ -63,7 +62,7 @@ impl CommandLine {
         });
     }
 
-    /// What somebody typed, words between single spaces.
+    /// A command as typed, with single spaces between words.
     #[cfg(test)]
     pub(crate) fn typed(line: &str) -> CommandLine {
         CommandLine {
@@ -73,7 +72,7 @@ impl CommandLine {
         }
     }
 
-    /// The command for a person: quoted so that a shell reads the same words, secrets masked.
+    /// For display: quoted for a shell, secrets masked.
     pub fn shown(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         if self.env.iter().any(|change| change.value.is_none()) {
@@ -94,13 +93,13 @@ impl CommandLine {
         }
         let argv = masked(&self.argv);
         let mut argv = argv.iter();
-        // A program with `=` in its name would be read as a setting.
+        // A program with `=` in its name would be read as a variable.
         words.extend(argv.next().map(|program| quoted_always(program, '=')));
         words.extend(argv.map(|word| quoted(word)));
         words.join(" ")
     }
 
-    /// A copy fit to be stored: the values of secret names masked.
+    /// A copy for storing: the values of secret names masked.
     pub fn without_secrets(&self) -> CommandLine {
         CommandLine {
             argv: masked_words(&self.argv),
@@ -118,10 +117,10 @@ impl CommandLine {
     }
 }
 
-/// One word quoted for a POSIX shell; only ever to be shown or copied.
+/// Quotes a word for a POSIX shell, for display and copying only.
 ///
-/// What no shell changes stays bare, `=` among it (shlex would quote `lr=0.1`): the characters are
-/// those of Python's `shlex.quote`. A leading `=` is quoted, since zsh expands it.
+/// Characters that are safe in every shell are those of Python's `shlex.quote`, and `=` (shlex
+/// would quote `lr=0.1`). A leading `=` is quoted, since zsh expands it.
 pub fn quoted(word: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./-_".contains(c);
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(bare) {
@@ -133,8 +132,8 @@ pub fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.replace('\0', ""), |text| text.into_owned())
 }
 
-/// A word with control characters, which a terminal would obey where it is shown or pasted: as
-/// `$'...'`, which shells spell them in (POSIX since 2024).
+/// A word with control characters, which a terminal would obey where it is displayed or pasted: as
+/// `$'...'` (POSIX since 2024).
 fn spelled(word: &str) -> String {
     let mut whole = String::from("$'");
     for c in word.chars().filter(|c| *c != '\0') {

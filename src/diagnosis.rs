@@ -1,8 +1,8 @@
-//! State to findings: what ran out of memory and why, with the numbers behind it.
+//! From state to findings: what ran out of memory and why, with the numbers.
 //!
-//! One cause is one file and one row of [`CAUSES`]. A rule gets a case (an out-of-memory and the
-//! numbers around it) and returns a finding or nothing; one that lacks a number says so or stays
-//! silent, none guesses. Pure: the same recording gives the same findings.
+//! Each cause has a file and a row of [`CAUSES`]. A rule gets a case (an OOM and the numbers around
+//! it) and returns a finding or `None`; no rule guesses a missing number. No I/O: the same
+//! recording gives the same findings.
 
 mod advice;
 mod baseline_growth;
@@ -50,7 +50,7 @@ pub enum Cause {
     /// Another process uses the device's memory.
     #[serde(rename = "foreign_process")]
     OtherProcess,
-    /// What is allocated between steps grows from step to step.
+    /// Memory allocated between steps grows from step to step.
     Leak,
     /// An evaluation that builds the autograd graph.
     EvaluationGraph,
@@ -69,7 +69,7 @@ pub enum Cause {
     Thrashing,
 }
 
-/// The kind of help a cause calls for first.
+/// The kind of help to offer first for a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Help {
     LessMemory,
@@ -86,18 +86,18 @@ pub struct Futile {
     pub reason: &'static str,
 }
 
-/// All that is said of a cause outside its own rule.
+/// What is known of a cause outside of its rule.
 #[derive(Debug)]
 pub struct CauseSpec {
     cause: Cause,
     /// "capacity", "memory leak".
     pub title: &'static str,
     examine: Rule,
-    /// Whether it says why the device is full: capacity then follows from it.
+    /// Whether it explains why the device is full, so that capacity only follows from it.
     explains_capacity: bool,
-    /// Why the run would fail again whatever is relaunched; `None` where a remedy can help.
+    /// Why the run would fail again whatever is changed; `None` if a remedy can help.
     pub recurs: Option<&'static str>,
-    /// The remedies that go first.
+    /// The kind of remedies to offer first.
     pub prefers: Help,
     pub futile: Option<Futile>,
 }
@@ -139,8 +139,8 @@ impl CauseSpec {
     }
 }
 
-/// Of two findings that are equally certain the earlier stands first: what somebody did from
-/// outside, then the particular causes, then that it is simply too much.
+/// Of two equally certain findings the earlier row comes first: outside influences, then particular
+/// causes, then capacity.
 static CAUSES: &[CauseSpec] = &[
     CauseSpec::new(Cause::HostMemory, "host memory", host_memory::examine)
         .recurs("host memory ran out, not GPU memory")

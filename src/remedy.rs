@@ -1,8 +1,8 @@
-//! What can be changed so that the next run fits, and is it worth it?
+//! What can be changed so that the next run fits, and what it costs.
 //!
-//! A remedy is a list of edits of the list of words (never of a shell string) with what it is
-//! expected to need and what it costs; where one is not offered it says why. Pure: what the disk
-//! knows is an argument, nothing is run.
+//! A remedy is a list of edits of the command's words (never of a shell string), with its expected
+//! need and its cost; one that isn't offered says why. No I/O: what is on disk is passed in, and
+//! nothing is run.
 
 mod amp;
 mod attribution;

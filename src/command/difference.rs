@@ -1,52 +1,47 @@
-//! What turns one command into another, word by word: what a remedy changed, for the screen and the
+//! The difference between two commands, word by word: what a remedy changed, for the screen and the
 //! recording.
 
 use super::{CommandLine, Word};
 use serde::{Deserialize, Serialize};
 
-/// One difference between two commands, in the order of the new one.
+/// In the order of the new command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum Change {
     /// A word that became another.
     Replaced {
-        /// Its place in the old command.
+        /// Its index in the old command.
         at: usize,
-        /// The word before.
         from: Word,
-        /// The word now.
         to: Word,
     },
-    /// Words that were put in.
+    /// Inserted words.
     Added {
-        /// The place in the old command before which they stand.
+        /// The index in the old command that they are inserted at.
         at: usize,
-        /// The new words.
         words: Vec<Word>,
     },
-    /// Words that were taken out.
+    /// Removed words.
     Removed {
-        /// The place of the first in the old command.
+        /// The index of the first one in the old command.
         at: usize,
-        /// The words that are gone.
         words: Vec<Word>,
     },
-    /// A variable of the environment that differs.
+    /// A changed variable.
     Env {
-        /// Its name.
         name: Word,
-        /// The value before, if the command said one.
+        /// The old value, if the command set one.
         from: Option<Word>,
-        /// The value now, or `None` where it is removed or no longer said.
+        /// The new value; `None` if it is removed or no longer set.
         to: Option<Word>,
     },
 }
 
-/// What turns `old` into `new`, word by word: the longest common run of words stays.
+/// Word by word; the longest common subsequence of words is unchanged.
 pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
     let mut changes = env_difference(old, new);
     let (a, b) = (&old.argv, &new.argv);
-    // Lengths of the longest common subsequences of the tails; commands have tens of words.
+    // The lengths of the longest common subsequences of the tails; commands have tens of words.
     let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {

@@ -1,5 +1,5 @@
-//! A path as a [`Word`] in JSON: serde's own way refuses one that is no UTF-8, and with it the whole
-//! event that it stands in.
+//! A path as a [`Word`] in JSON: serde would reject a path that isn't UTF-8, and with it the whole
+//! event.
 
 use super::Word;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,9 +1,9 @@
-//! What is nobody's business: told by the name that it is given to, or by its own look. Masked
-//! wherever a command is shown or stored.
+//! Secrets, recognised by the name that they are given to or by their own form, and masked wherever
+//! a command is displayed or stored.
 //!
-//! A secret that is shown is out for good, an argument that is masked without need costs a look into
-//! the shell's history: where a name can mean either, it is a secret. Names that trainings use for
-//! other things (`--eos_token`, `--image_key`) are known as such.
+//! A leaked secret can't be undone, while a masked argument can be looked up in the shell's
+//! history: if a name can mean either, it is a secret. Names that trainings use for other things
+//! (`--eos_token`, `--image_key`) are known as such.
 
 mod names;
 mod shapes;
@@ -13,7 +13,7 @@ pub use names::is_secret;
 use super::Word;
 use names::is_plain_value;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub const MASK: &str = "***";
 
 /// The words as text, secrets masked.
@@ -42,7 +42,7 @@ pub(super) fn masked_words(argv: &[Word]) -> Vec<Word> {
         .collect()
 }
 
-/// The value of a variable, masked as far as its name or its own look says so.
+/// The value of a variable, masked as far as its name or its own form says so.
 pub(super) fn masked_value(name: &str, value: &Word) -> Word {
     let text = value.to_string_lossy();
     match (
@@ -55,9 +55,9 @@ pub(super) fn masked_value(name: &str, value: &Word) -> Word {
     }
 }
 
-/// `text` with the secrets in it masked, or `None` where there are none.
+/// `text` with its secrets masked, or `None` if it has none.
 fn masked_text(text: &str) -> Option<String> {
-    // The value of a whole word may hold anything, blanks and commas too.
+    // The value of a whole word may contain anything, even spaces and commas.
     if let Some((name, value)) = text.split_once('=')
         && !name.contains(char::is_whitespace)
         && is_secret(name)
@@ -83,8 +83,8 @@ fn masked_text(text: &str) -> Option<String> {
     (at > 0).then(|| whole + &text[at..])
 }
 
-/// The values in a text (a script, JSON, a header, a list of settings) that a secret name stands
-/// before: `"api_key": "x"`, `X-Api-Key: x`, `a=1,token=x`, `--token x`.
+/// The values after secret names in a text (a script, JSON, a header, a list of settings):
+/// `"api_key": "x"`, `X-Api-Key: x`, `a=1,token=x`, `--token x`.
 fn named(text: &str) -> Vec<(usize, usize)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut found = Vec::new();
@@ -107,12 +107,12 @@ fn named(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Where the value of a name begins in what follows the name.
+/// Where the value begins in the text after a name.
 fn value_start(name: &str, rest: &str) -> Option<usize> {
     let after_quotes = rest.trim_start_matches(['"', '\'', '\\']);
     let after_blanks = after_quotes.trim_start();
     let behind = match after_blanks.strip_prefix([':', '=']) {
-        // `==` compares, `://` is a URL's.
+        // `==` compares, `://` is part of a URL.
         Some(behind) if !behind.starts_with(['=', '/']) => behind,
         None if name.starts_with('-') && after_blanks.len() < rest.len() => after_blanks,
         Some(_) | None => return None,
@@ -121,7 +121,7 @@ fn value_start(name: &str, rest: &str) -> Option<usize> {
     (!value.starts_with('-')).then(|| rest.len() - value.len())
 }
 
-/// How long the value is: a header's to its end, another to where the next thing begins.
+/// The length of a value: the rest of a header, else up to the next separator.
 fn value_length(name: &str, rest: &str) -> usize {
     let is_header =
         name.eq_ignore_ascii_case("authorization") || name.eq_ignore_ascii_case("cookie");

@@ -1,25 +1,23 @@
-//! One word of a command, any bytes but NUL, and how it stands in JSON.
+//! A word of a command, and its form in JSON.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// One word of a command line or one value of the environment: any bytes but NUL.
+/// A word of a command line or a value of the environment: any bytes except NUL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Word(pub OsString);
 
 impl Word {
-    /// The word as text, where it is text.
     pub fn as_str(&self) -> Option<&str> {
         self.0.to_str()
     }
 
-    /// The word's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 
-    /// The word for the eye: what is no UTF-8 becomes U+FFFD.
+    /// For display: bytes that aren't UTF-8 become U+FFFD.
     pub fn to_string_lossy(&self) -> String {
         self.0.to_string_lossy().into_owned()
     }
@@ -55,7 +53,7 @@ impl PartialEq<&str> for Word {
     }
 }
 
-/// In JSON a word is a string; one that is no UTF-8 is `{"bytes": [..]}`, so that nothing is lost.
+/// A word is a string in JSON; one that isn't UTF-8 is `{"bytes": [..]}`, so that nothing is lost.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum WordInJson {

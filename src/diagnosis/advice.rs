@@ -1,24 +1,23 @@
-//! What would help a training that simply needs too much, the most by this run's numbers first.
+//! What would help a training that simply needs too much, sorted by this run's numbers.
 //!
-//! Each suggestion is weighed by the bytes that it would give back here. How much of its part a
-//! remedy gives back is measured or arithmetic; where nothing is known of the parts, the
-//! order is the usual one and no figures are said.
+//! Each suggestion is sorted by the bytes that it would save here, which are measured or computed.
+//! If the parts of the memory are unknown, the order is a fixed one and no numbers are given.
 
 use super::case::Case;
 use crate::event::Phase;
 use crate::measured::{AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES};
 use crate::units::Bytes;
 
-/// Suggestions given at most.
+/// The maximum number of suggestions.
 const MOST: usize = 4;
 
-/// Less than this share of what is missing is not worth a line.
+/// Saving less than this share of what is missing isn't worth a line.
 const WORTH: f64 = 0.1;
 
-/// What half of the batch leaves of the activations, or two devices of what they share.
+/// The share of activations left by half the batch, or of what two devices share.
 const HALF: f64 = 0.5;
 
-/// The advice, most useful first.
+/// Most useful first.
 pub(super) fn advice(case: &Case) -> Vec<String> {
     match case.phase {
         Phase::Load => words(&[
@@ -40,7 +39,7 @@ fn evaluation(case: &Case) -> Vec<String> {
     if (case.record()).is_some_and(|record| record.grad_enabled == Some(true)) {
         advice.push("torch.inference_mode() around the evaluation".to_string());
     }
-    // What training left in the cache, in pieces of its own sizes.
+    // Training leaves its own sizes of blocks in the cache, which an evaluation can't use.
     if let Some(cached) = case
         .cached
         .filter(|_| case.cache_is_notable() == Some(true))
@@ -95,7 +94,7 @@ fn training(case: &Case) -> Vec<String> {
     };
     let worth = missing.scale(WORTH).max(Bytes::mib(1));
     suggestions.retain(|(_, saved)| *saved >= worth);
-    // A change that leaves the training as it is stands before one of the same size that does not.
+    // Of two that save the same, one that leaves the training unchanged comes first.
     suggestions.sort_by_key(|(_, saved)| std::cmp::Reverse(*saved));
     if suggestions.is_empty() {
         return usual(case);
@@ -107,8 +106,8 @@ fn training(case: &Case) -> Vec<String> {
         .collect()
 }
 
-/// Whether gradients stay over the forward: before torch 2.0 `zero_grad` filled them with zeros
-/// unless it was told otherwise.
+/// Whether gradients are live during the forward pass: before torch 2.0 `zero_grad` filled them
+/// with zeros by default.
 fn keeps_gradients(case: &Case) -> bool {
     let version = case.rank.map(|rank| rank.hello.torch.as_str());
     case.phase == Phase::Forward && version.is_some_and(|version| version.starts_with("1."))

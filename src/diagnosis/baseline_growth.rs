@@ -1,70 +1,70 @@
-//! Whether what stays allocated between steps climbs from step to step, and how steadily.
+//! Whether memory allocated between steps grows from step to step, and how steadily.
 //!
-//! The baselines (allocated after each step) are fitted with a line whose slope is the median of the
-//! slopes of all pairs (Theil–Sen), so that single high baselines move nothing. A climb counts only
-//! if it stands out of the scatter and goes on to the end: a warm-up that levels off is none. Nor
-//! is one a baseline that only follows larger and larger batches, whose last outputs a loop still
-//! holds when its step has ended.
+//! The baselines (allocated after each step) are fitted with a line whose slope is the median of
+//! the slopes of all pairs (Theil–Sen), so that outliers have no effect. Growth only counts if it
+//! exceeds the scatter and continues to the end, unlike a warm-up. Nor does a baseline count that
+//! only follows larger and larger batches, since a loop still has the last batch's outputs when its
+//! step has ended.
 
 use crate::state::{StepMark, StepTrack};
 use crate::units::Bytes;
 
-/// Steps at the beginning that tell nothing: the optimizer's state comes in the first, caches and
+/// The first steps are ignored: the optimizer's state is allocated in the first one, caches and
 /// workspaces in the next ones.
 pub(super) const WARM_UP: u64 = 3;
 
-/// The fewest baselines that are fitted where they climb by much of the GPU.
+/// The minimum number of baselines if they grow by much of the GPU.
 const FEWEST: usize = 10;
 
-/// The share of the GPU that is much.
+/// The share of the GPU that counts as much.
 const MUCH: f64 = 0.1;
 
-/// The fewest baselines otherwise: caches and workspaces may take as many steps to fill.
+/// The minimum otherwise: caches and workspaces may take that many steps to fill.
 const FEWEST_OF_LITTLE: usize = 20;
 
-/// The most baselines that are fitted, evenly chosen: pairs grow with the square.
+/// The maximum number of fitted baselines, evenly chosen: pairs grow quadratically.
 const MOST: usize = 96;
 
-/// A climb counts from this share of the GPU on (or of the last baseline, where the GPU is not
-/// known), over the whole fit.
+/// The minimum growth over the fit, as a share of the GPU (or of the last baseline, if the GPU is
+/// unknown).
 const NOTABLE: f64 = 0.01;
 
-/// How far the baselines may scatter around the line, as a share of the climb.
+/// The maximum scatter of the baselines around the line, as a share of the growth.
 const SCATTER: f64 = 0.15;
 
-/// How steep the last third must still be, as a share of what came before it: what levels off is
-/// no climb.
+/// The minimum slope of the last third, as a share of the slope before: growth that levels off does
+/// not count.
 const GOES_ON: f64 = 0.7;
 
-/// How steep what came before it must be, as a share of the whole: what rose once, late, is none.
+/// The minimum slope before, as a share of the whole: a single late jump does not count.
 const WENT_ON: f64 = 0.5;
 
-/// How much faster than the baseline what a step takes on top of it may grow for the baseline to be
-/// leaking, and not following the size of the batches.
+/// If what steps take on top of the baseline grows by more than this share of the baseline's growth,
+/// the baseline follows the batches and is no leak.
 const WITH_THE_BATCH: f64 = 0.5;
 
-/// The share of the pairs of baselines that lie outside the range given for the slope, on each side.
+/// The share of baseline pairs outside of the range given for the slope, on each side.
 const OUTSIDE: f64 = 0.05;
 
-/// A baseline that climbs steadily.
+/// A baseline that grows steadily.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BaselineGrowth {
-    /// Bytes a step.
+    /// Bytes per step.
     pub per_step: f64,
-    /// The same as a range, by pairs of baselines that are at least half of the fit apart.
+    /// The same as a range, by pairs of baselines at least half of the fit apart.
     pub slopes: (f64, f64),
-    /// Over how many steps it was fitted.
+    /// The number of steps that were fitted.
     pub steps: u64,
-    /// What has come in these steps together.
+    /// The growth in these steps, in total.
     pub total: Bytes,
-    /// Where the line stands at the last step.
+    /// The fitted line at the last step.
     pub level: f64,
-    /// How far the baselines lie below and above the line at most, nearly.
+    /// How far the baselines are below and above the line, without outliers.
     pub scatter: (f64, f64),
 }
 
-/// The climb of a process's baselines, or nothing where there is none or the fit is poor. `card` is
-/// what a climb is measured against.
+/// The growth of a process's baselines; `None` if there is none or the fit is poor. `card` is the
+/// GPU's capacity, which growth is compared with.
 pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<BaselineGrowth> {
     let found = fit(&steps.baselines, card)?;
     (!follows_the_batch(&steps.marks.ended, &found)).then_some(found)
@@ -95,7 +95,7 @@ fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth
     if median(&mut distances)? > SCATTER * total {
         return None;
     }
-    // The last third by itself, and what came over the first two thirds.
+    // The last third by itself, and the growth in the first two thirds.
     let third = points.len() / 3;
     let tail = &points[points.len() - third..];
     let head = &points[..points.len() - third];
@@ -113,8 +113,8 @@ fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth
     })
 }
 
-/// Whether what steps take on top of the baseline grows as the baseline does: sorted or ever longer
-/// batches, of which the loop holds the last outputs.
+/// Whether the memory that steps take on top of the baseline grows like the baseline: sorted or
+/// longer and longer batches, whose last outputs the loop still has.
 fn follows_the_batch(marks: &[StepMark], climb: &BaselineGrowth) -> bool {
     let exact: Vec<(f64, f64)> = marks
         .iter()
@@ -126,14 +126,14 @@ fn follows_the_batch(marks: &[StepMark], climb: &BaselineGrowth) -> bool {
         .collect();
     let over = exact.last().map_or(0.0, |last| last.0) - exact.first().map_or(0.0, |at| at.0);
     if over * 3.0 < climb.steps as f64 {
-        // Too few to tell: with the batches as they are no step after the first has a new peak.
+        // Too few to tell: with constant batches no step after the first has a new peak.
         return false;
     }
     let points = thinned(&exact);
     theil_sen(&points).is_some_and(|slope| slope > WITH_THE_BATCH * climb.per_step)
 }
 
-/// At most [`MOST`] of the points, evenly chosen, the last one always.
+/// At most [`MOST`] of the points, evenly chosen, including the last one.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stride = points.len().div_ceil(MOST);
     let mut chosen: Vec<_> = points.iter().rev().step_by(stride).copied().collect();
@@ -146,7 +146,7 @@ fn theil_sen(points: &[(f64, f64)]) -> Option<f64> {
     median(&mut long_slopes(points, 0.0))
 }
 
-/// The slopes of the pairs that are at least so far apart.
+/// The slopes of the pairs that are at least `apart`.
 fn long_slopes(points: &[(f64, f64)], apart: f64) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(points.len() * points.len() / 2);
     for (i, (x, y)) in points.iter().enumerate() {
@@ -168,7 +168,7 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     Some(*median)
 }
 
-/// Between what nearly all of the values lie.
+/// The range of nearly all of the values.
 fn range(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let outside = (values.len() as f64 * OUTSIDE) as usize;

@@ -1,5 +1,5 @@
-//! Capacity: what is allocated and what was requested do not fit on the device together, whoever
-//! else is there and however well the pieces were laid.
+//! Capacity: what is allocated plus what was requested does not fit on the device, even without
+//! other processes and fragmentation.
 
 use super::case::Case;
 use super::finding::sentence;
@@ -12,13 +12,14 @@ use crate::measured::NON_TORCH_AT_MOST;
 use crate::oom::{OomKind, OomSource};
 use crate::units::Bytes;
 
-/// Up to this share of a forward what is still to come is more than rounding.
+/// Up to this share of a forward pass the rest is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;
 
-/// The share of a step from which what has no name of its own is said.
+/// The share of a step from which memory that is neither parameters, gradients nor optimizer state
+/// is mentioned.
 const NOTABLE: f64 = 0.05;
 
-/// The share of what is allocated from which a part is called the most of it.
+/// The share of allocated memory from which a part is called most of it.
 const MOST: f64 = 0.5;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -50,7 +51,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         .filter(|share| *share < NEARLY_THROUGH);
     let others_are_why = case.other_processes.unwrap_or(Bytes::ZERO) > NON_TORCH_AT_MOST;
     let fails = match case.phase {
-        // Nothing but the model is there yet.
+        // Only the model has been loaded.
         Phase::Load => "The model itself does not fit",
         Phase::Forward
         | Phase::Backward
@@ -61,14 +62,14 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     let (certainty, opening) = if needed > own_room {
         (Certainty::Certain, fails)
     } else if others_are_why {
-        // With the GPU to itself it would have fitted: that is the other process's finding.
+        // It would have fit without the other process: that is another finding.
         return None;
     } else if case.limit.is_some_and(|limit| limit < capacity) {
-        // Under a cap the GPU's capacity decides nothing.
+        // Under a cap the GPU's capacity is irrelevant.
         return None;
     } else if spare.is_some_and(|spare| spare < 0) {
-        // Exact at that moment, and not enough; if it is not known who has the rest, it may be
-        // another process.
+        // Exact at that moment, and not enough; but memory of unknown origin may be another
+        // process's.
         match case.elsewhere {
             Some(elsewhere) if elsewhere <= NON_TORCH_AT_MOST => (Certainty::Certain, fails),
             Some(elsewhere) if elsewhere <= NON_TORCH_AT_MOST + capacity.scale(NOTABLE_UNNAMED) => {
@@ -77,7 +78,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             Some(_) | None => (Certainty::Possible, fails),
         }
     } else if tight && done.is_some() {
-        // What is missing now is the least of it.
+        // More would be needed later in the step.
         (Certainty::Likely, fails)
     } else if tight {
         (
@@ -85,7 +86,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
             "Would barely fit even without fragmentation",
         )
     } else if case.free.is_none() && case.others.is_none() {
-        // Nothing says what else is on the GPU; by what is known it should have fitted.
+        // Nothing says what else is on the GPU; by the known numbers it should have fit.
         return Some(unexplained(case, needed, capacity));
     } else if spare.is_some_and(|_| case.free > case.requested) {
         return Some(unexplained(case, needed, capacity));
@@ -93,7 +94,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
         return None;
     };
     let outside = match (case.non_pytorch, case.elsewhere) {
-        // Without it the sum is too much already.
+        // The sum is too large even without it.
         (_, _) if needed > capacity => String::new(),
         (Some(outside), _) => format!(" + {outside} outside PyTorch"),
         (None, Some(elsewhere)) => format!(" + {elsewhere} used elsewhere"),
@@ -101,7 +102,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     };
     let is_mps = case.kind == OomKind::MpsOom;
     let headline = if is_mps {
-        // Apple's GPUs share the host's memory; MPS allows itself a part of it.
+        // Apple's GPUs share the host's memory, and MPS limits itself to a part of it.
         format!("{opening}: {allocated} allocated + {asked}, {capacity} allowed.")
     } else {
         format!("{opening}: {allocated} allocated + {asked}{outside}, {capacity} on the GPU.")
@@ -133,7 +134,7 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     Some(finding)
 }
 
-/// The step was rehearsed: it says what all of it needs, not only what it had come to.
+/// The step was rehearsed, so the need of the whole step is known, not only what it had allocated.
 fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
     let named = [
         ("activations", whole.activations),

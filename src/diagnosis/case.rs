@@ -1,5 +1,5 @@
-//! The numbers of one out-of-memory, gathered once for all rules: from the observer's record where
-//! there is one, else from the text, else from what the state knew last.
+//! The numbers of one OOM, gathered once for all rules: from the observer's record if there is one,
+//! else from the message, else from the latest readings.
 
 use super::neighbours::{Neighbours, Other};
 use super::{Cause, Certainty, Finding};
@@ -10,10 +10,10 @@ use crate::oom::OomKind;
 use crate::state::{OomIncident, RankState, Run, State};
 use crate::units::Bytes;
 
-/// So many times the room is more than a rehearsal could be wrong by.
+/// A need this many times the available memory is beyond a rehearsal's error.
 const FAR: f64 = 1.05;
 
-/// One out-of-memory and the numbers around it. What is not known is `None`.
+/// One OOM and the numbers around it; `None` is unknown.
 pub(super) struct Case<'a> {
     pub(super) oom: &'a OomIncident,
     pub(super) rank: Option<&'a RankState>,
@@ -26,21 +26,21 @@ pub(super) struct Case<'a> {
     pub(super) limit: Option<Bytes>,
     pub(super) free: Option<Bytes>,
     pub(super) largest_free: Option<Bytes>,
-    /// The training's memory outside PyTorch's allocator.
+    /// The training's memory outside of PyTorch's allocator.
     pub(super) non_pytorch: Option<Bytes>,
-    /// The other processes on the device; `None` where it is not known whether there are any.
+    /// The other processes on the device; `None` if unknown.
     pub(super) others: Option<Vec<Other>>,
-    /// The memory of the other processes together.
+    /// The memory of the other processes in total.
     pub(super) other_processes: Option<Bytes>,
-    /// What is used on the device besides this process's PyTorch.
+    /// Memory used on the device apart from this process's PyTorch.
     pub(super) elsewhere: Option<Bytes>,
-    /// Whether `allocated` and `reserved` are of the last sample before the OOM.
+    /// Whether `allocated` and `reserved` are from the last sample before the OOM.
     pub(super) by_last_sample: bool,
     pub(super) phase: Phase,
-    /// The optimizer step in which it happened, from 1.
+    /// The optimizer step that failed, from 1.
     pub(super) step: Option<u64>,
     pub(super) structure: Option<&'a Structure>,
-    /// What the step would have needed as a whole, where it was rehearsed.
+    /// The need of the whole step, if it was rehearsed.
     pub(super) whole_step: Option<WholeStep>,
     /// What is wrong with the device itself.
     pub(super) fault: Option<String>,
@@ -60,7 +60,7 @@ impl<'a> Case<'a> {
         let mut limit = oom.limit();
         let mut capacity = oom.capacity().or(device.and_then(|d| d.capacity));
         if kind == OomKind::MpsOom {
-            // What MPS allows by itself is all that there is; nobody set a cap.
+            // MPS's own limit is all the memory there is; nobody set a cap.
             capacity = capacity.or(limit.take());
         }
         let neighbours = Neighbours::of(state, run, oom, reserved, capacity);
@@ -91,31 +91,31 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The observer's record, where the probe was there.
+    /// The observer's record, if there was a probe.
     pub(super) fn record(&self) -> Option<&'a OomRecord> {
         self.oom.record.as_ref()
     }
 
-    /// What was allocated and what was requested, together.
+    /// Allocated plus requested.
     pub(super) fn needed(&self) -> Option<Bytes> {
         Some(self.allocated? + self.requested?)
     }
 
-    /// What the whole step needs, where that is far more than PyTorch could ever have here.
+    /// The need of the whole step, if it is far more than PyTorch could ever have here.
     pub(super) fn far_too_much(&self) -> Option<WholeStep> {
         let (whole, room) = (self.whole_step?, self.own_room()?);
         (whole.total() > room.scale(FAR)).then_some(whole)
     }
 
-    /// What would be left if every free piece, in PyTorch's cache and on the GPU, could be used;
-    /// negative where they would not do together.
+    /// What would be left if all free memory, in PyTorch's cache and on the GPU, could be used;
+    /// negative if that isn't enough.
     pub(super) fn spare(&self) -> Option<i128> {
         let pieces = self.free? + self.cached?;
         Some(i128::from(pieces.0) - i128::from(self.requested.unwrap_or_default().0))
     }
 
-    /// Whether no allocator could have found room: the free pieces do not do together, or only
-    /// without the waste that every allocator has.
+    /// Whether no allocator could have found room: all free memory together is not enough, or only
+    /// without the overhead that every allocator has.
     pub(super) fn is_full(&self) -> Option<bool> {
         let waste = self.allocated?.scale(FIXED_LEAST_WASTE);
         let free_alone_is_short = self.free? < self.requested.unwrap_or_default();
@@ -123,23 +123,23 @@ impl<'a> Case<'a> {
         Some(self.spare()? < i128::from(waste.0) || rounding_alone)
     }
 
-    /// Whether more is cached than the allocator's usual rounding.
+    /// Whether more is cached than the allocator usually does.
     pub(super) fn cache_is_notable(&self) -> Option<bool> {
         Some(self.cached?.fraction_of(self.reserved?)? >= USUAL_CACHE)
     }
 
-    /// What PyTorch could have on this device if no other process were on it.
+    /// What PyTorch could have on this device without other processes.
     pub(super) fn own_room(&self) -> Option<Bytes> {
         Some(self.capacity? - self.non_pytorch.unwrap_or(Bytes::ZERO))
     }
 
-    /// Activations and all that has no name: what is allocated and not an optimizer's.
+    /// Activations and everything else that isn't parameters, gradients or optimizer state.
     pub(super) fn unnamed(&self) -> Option<Bytes> {
         let named = self.structure?;
         Some(self.allocated? - named.total())
     }
 
-    /// Whether expandable segments are known to have been on.
+    /// Whether expandable segments were on, as far as is known.
     pub(super) fn expandable_segments(&self) -> bool {
         let hello = self.rank.map(|rank| &rank.hello);
         hello.is_some_and(|hello| hello.expandable_segments == Some(true))
@@ -184,7 +184,7 @@ impl<'a> Case<'a> {
             .then_some("PyTorch's figures are from the last sample before the OOM.")
     }
 
-    /// A finding with the numbers of this case; the rule adds what it says.
+    /// A finding with the numbers of this case; the rule adds its own sentences.
     pub(super) fn finding(
         &self,
         cause: Cause,
@@ -209,7 +209,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The rehearsed step, where it is the one that ran out.
+/// The rehearsed step, if it is the one that failed.
 fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
     let of_a_step = match phase {
         Phase::Forward | Phase::Backward | Phase::Optimizer => true,
@@ -219,7 +219,7 @@ fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
     Rehearsed::of(said, said.batch)?.whole_step()
 }
 
-/// The step it happened in, where any step is known or the phase is one of a step.
+/// The step that failed, if any step is known or the phase is one of a step.
 fn step(record: Option<&OomRecord>, rank: Option<&RankState>, phase: Phase) -> Option<u64> {
     let ended = match record {
         Some(record) => record.step,

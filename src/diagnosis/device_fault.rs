@@ -1,5 +1,5 @@
-//! The device itself failed: it is lost, or the driver does not answer any more. What CUDA then
-//! says of memory has nothing to do with memory.
+//! The device itself failed: it is lost, or the driver no longer responds. CUDA may then report an
+//! OOM that has nothing to do with memory.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
@@ -18,7 +18,7 @@ pub(super) fn headline(fault: &str) -> String {
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let fault = case.fault.as_ref()?;
     let certainty = match (case.kind.spec().source, case.is_full()) {
-        // The allocator's own figures show a full card: that it was lost may have come later.
+        // The allocator's figures show a full GPU: it may have been lost later.
         (OomSource::PytorchAllocator, Some(true)) => Certainty::Possible,
         (OomSource::DriverCall, _) => Certainty::Certain,
         (OomSource::PytorchAllocator | OomSource::Framework | OomSource::Host, _) => {

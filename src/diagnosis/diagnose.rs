@@ -1,12 +1,11 @@
-//! One out-of-memory through all rules: the findings, the most certain first.
+//! Runs one OOM through all rules: the findings, most certain first.
 
 use super::case::Case;
 use super::{CAUSES, Cause, Certainty, Finding, host_memory, unexplained};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
 
-/// What explains the current run's decisive out-of-memory, the most certain first; nothing while
-/// there is none.
+/// What explains the current run's decisive OOM, most certain first; empty without an OOM.
 pub fn diagnose(state: &State) -> Vec<Finding> {
     match state.run().and_then(|run| Some((run, run.oom()?))) {
         Some((run, oom)) => diagnose_incident(state, Some(run), oom),
@@ -14,7 +13,7 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
     }
 }
 
-/// What explains one out-of-memory. A text alone does as well: an empty state and no run.
+/// What explains one OOM. A message alone is enough: with an empty state and no run.
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
     let case = Case::of(state, run, oom);
     if case.kind == OomKind::HostOom {
@@ -31,8 +30,8 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
         finding.cause.spec().explains_capacity && finding.certainty >= Certainty::Likely
     });
     if particular {
-        // A leak, too, ends with a full GPU: that it does not fit then follows from the
-        // particular cause and does not stand before it.
+        // A leak also ends with a full GPU: capacity then only follows from the particular cause
+        // and must not come first.
         for finding in &mut findings {
             if finding.cause == Cause::Capacity {
                 finding.certainty = finding.certainty.min(Certainty::Likely);
@@ -40,7 +39,7 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
         }
     }
     if case.far_too_much().is_some() {
-        // Whatever else took memory: without it the step would not fit either.
+        // The step would not fit even without the memory that something else takes.
         for finding in &mut findings {
             if finding.cause != Cause::Capacity && finding.cause != Cause::Limit {
                 finding.certainty = finding.certainty.min(Certainty::Likely);

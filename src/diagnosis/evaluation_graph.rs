@@ -1,5 +1,5 @@
-//! An evaluation that builds the graph: the model is in eval mode, but gradients are enabled, so
-//! that each forward keeps its activations for as long as its output is kept.
+//! An evaluation that builds the autograd graph: the model is in eval mode, but gradients are
+//! enabled, so each forward pass keeps its activations as long as its output lives.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
@@ -9,8 +9,8 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     if case.phase != Phase::Evaluation || case.record()?.grad_enabled != Some(true) {
         return None;
     }
-    // Fragments or another process's memory would have been enough: those are the cause. What they
-    // would do only without any waste, they would not have done.
+    // If freeing fragments or another process's memory would have been enough, those are the cause.
+    // Enough means with the overhead that every allocator has.
     if !case.is_full()? {
         return None;
     }
@@ -34,7 +34,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     )
 }
 
-/// The line that called the outermost module of a stack, whose first line is the innermost.
+/// The line that called the outermost module on a stack (innermost first).
 fn caller_of_the_model(stack: &[SourceLine]) -> Option<&SourceLine> {
     let is_call = |line: &SourceLine| line.file.ends_with("/torch/nn/modules/module.py");
     let outermost = stack.iter().rposition(is_call)?;

@@ -1,4 +1,4 @@
-//! What a rule answers: a cause, how sure, the evidence, what follows.
+//! The result of a rule: a cause, its certainty, the evidence, advice.
 
 use super::Cause;
 use crate::event::SourceLine;
@@ -11,11 +11,11 @@ pub enum Certainty {
     Possible,
     /// The numbers point to it.
     Likely,
-    /// The numbers leave nothing else.
+    /// The numbers rule everything else out.
     Certain,
 }
 
-/// One number that supports a finding: "allocated", "requested", "largest free piece".
+/// A number that supports a finding: "allocated", "requested", "largest free piece".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     pub what: String,
@@ -26,14 +26,14 @@ pub struct Evidence {
 pub struct Finding {
     pub cause: Cause,
     pub certainty: Certainty,
-    /// The cause in one line, numbers included: the dialog's first line.
+    /// The cause in one line with its numbers: the dialog's first line.
     pub headline: String,
-    /// One or two sentences more: what was ruled out, what follows.
+    /// One or two more sentences: what was ruled out, what follows.
     pub explanation: String,
     pub evidence: Vec<Evidence>,
-    /// What the user can do where oomph cannot, the most useful first.
+    /// What the user can do and oomph can't, most useful first.
     pub advice: Vec<String>,
-    /// The program's line that the first advice is for: "train.py:88".
+    /// The program's line that the first advice is about: "train.py:88".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     pub device: Option<Uuid>,
@@ -77,7 +77,6 @@ impl Finding {
         self
     }
 
-    /// The same where there is anything to say.
     pub(super) fn says_if(self, words: Option<impl AsRef<str>>) -> Finding {
         match words {
             Some(words) => self.says(words),
@@ -85,7 +84,7 @@ impl Finding {
         }
     }
 
-    /// Puts the rule's own numbers in front of those that every finding has.
+    /// Adds the rule's own numbers before those that every finding has.
     pub(super) fn shows_first<const N: usize>(mut self, numbers: [(&str, Bytes); N]) -> Finding {
         self.evidence.splice(0..0, numbers.map(Evidence::of));
         self
@@ -128,7 +127,7 @@ impl Evidence {
     }
 }
 
-/// A capital in front, a full stop behind.
+/// Capitalizes the text and adds a full stop.
 pub(super) fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     match chars.next() {

@@ -1,5 +1,5 @@
-//! Fragmentation: PyTorch's cache is large enough, but no piece of it is, and what is in partly used
-//! segments cannot be given back.
+//! Fragmentation: PyTorch's cache is large enough but its free pieces are too small, and partly
+//! used segments can't be released.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
@@ -14,12 +14,12 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         return None;
     }
     if free >= requested {
-        // The device had room: it was refused for another reason.
+        // The device had enough free memory: the request failed for another reason.
         return None;
     }
     let allocated_of = case.allocated.zip(case.capacity);
     if allocated_of.is_some_and(|(allocated, capacity)| allocated > capacity) {
-        // Windows has moved some of it to the host: the pieces are not the GPU's.
+        // Windows has moved some memory to the host: the pieces aren't the GPU's.
         return None;
     }
     if !notable && case.capacity.is_none() {
@@ -54,7 +54,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         .and_then(|record| record.sample.inactive_split);
     let numbers = [
         ("largest free piece", case.largest_free),
-        // With expandable segments the figure is always 0 and says nothing.
+        // With expandable segments this is always 0.
         ("inactive split", inactive.filter(|_| !expandable)),
         ("recoverable with expandable segments", given_back(case)),
     ];
@@ -88,15 +88,14 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     Some(finding.advises(&[first, fewer_shapes]))
 }
 
-/// What would be left if every free piece could be used.
+/// What would be left if all free memory could be used.
 fn in_one_piece(case: &Case) -> Option<String> {
     let (needed, room) = (case.needed()?, case.own_room()? - case.other_processes?);
     (needed <= room)
         .then(|| format!("Would fit without fragmentation: {needed} needed, {room} available."))
 }
 
-/// What an allocator with recoverable with expandable segments: all that is cached except the little
-/// that it was measured to need itself.
+/// What expandable segments would recover: the whole cache except their own measured overhead.
 fn given_back(case: &Case) -> Option<Bytes> {
     if case.expandable_segments() {
         return None;

@@ -1,4 +1,4 @@
-//! The host's memory, not the device's: nothing that is changed on the GPU helps.
+//! The host's memory ran out, not the device's: nothing that is changed on the GPU helps.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
@@ -15,7 +15,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         None => "The host ran out of memory, not the GPU.".into(),
     };
     let finding = Finding {
-        // The GPU's numbers say nothing here.
+        // The GPU's numbers are irrelevant here.
         evidence: Vec::new(),
         ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
     };

@@ -1,4 +1,4 @@
-//! A leak: what stays allocated between steps climbs from step to step.
+//! A leak: memory allocated between steps grows from step to step.
 
 use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth};
 use super::case::Case;
@@ -11,7 +11,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let climb = baseline_growth(steps, case.capacity)?;
     let per_step = Bytes(climb.per_step as u64);
     let first_step = steps.baselines.first()?.0;
-    // It climbed before the oldest baseline that is kept, too.
+    // It was already growing before the oldest recorded baseline.
     let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
     let leaked = if first_step <= WARM_UP + 1 {
         climb.total
@@ -53,7 +53,7 @@ pub(super) fn grown(climb: &BaselineGrowth) -> String {
     )
 }
 
-/// The program's line that grows most, where lines were recorded.
+/// The program's line that grows most, if lines were recorded.
 fn growing_line(case: &Case) -> Option<String> {
     let most = growing(case)?;
     Some(format!(

@@ -1,31 +1,31 @@
-//! When memory will run out, while the training is alive: where the baseline climbs, in how many
-//! steps. Nothing is said where that cannot be told within useful bounds.
+//! When a growing baseline will fill the memory, while the training runs. `None` if the range of
+//! steps would be too wide to be useful.
 
 use super::baseline_growth::{BaselineGrowth, baseline_growth, median};
 use crate::measured::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
 
-/// A forecast reaches so many times as far as what it was fitted over.
+/// A forecast reaches this many times as far as the steps it was fitted over.
 const REACH: u64 = 25;
 
-/// The latest step may be so many times as far away as the soonest, and a few steps.
+/// The latest step may be this many times as far away as the soonest, plus a few steps.
 const WIDEST: u64 = 3;
 
-/// An out-of-memory that is coming.
+/// An OOM to come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeakForecast {
     /// The device that will be full.
     pub device: Uuid,
-    /// The rank whose baseline climbs, where ranks are known.
+    /// The rank whose baseline grows, if ranks are known.
     pub rank: Option<Rank>,
-    /// What stays of each step.
+    /// Growth per step.
     pub per_step: Bytes,
-    /// Over how many steps that was fitted.
+    /// The number of steps that were fitted.
     pub fitted: u64,
-    /// The step that had ended when it was made.
+    /// The last completed step at the time of the forecast.
     pub step: u64,
-    /// In how many steps it will come, most likely.
+    /// The most likely number of steps until the OOM.
     pub in_steps: u64,
     pub soonest: u64,
     pub latest: u64,
@@ -45,7 +45,7 @@ impl LeakForecast {
     }
 }
 
-/// The first out-of-memory that is coming to the current run, if one can be predicted.
+/// The first OOM to come in the current run, if one can be predicted.
 pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
     let run = state.run()?;
     if run.outcome() != RunOutcome::Running {
@@ -61,7 +61,7 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     let climb = baseline_growth(&rank.steps, device.capacity)?;
     let (full_at_least, full_at_most) = room(state, device, rank)?;
     let (usual, most) = on_top(rank)?;
-    // Several processes that leak on one device fill it together.
+    // Several leaking processes fill a device together.
     let others: f64 = state
         .run()?
         .alive()
@@ -85,10 +85,10 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     let middle = (full_at_least + full_at_most) / 2.0;
     let likely = steps_until(middle, level + (usual + most) / 2.0, per_step);
     if !latest.is_finite() || latest <= 0.0 {
-        // By these figures it should be full already: they do not explain what happens.
+        // By these numbers it should be full already, so they don't explain what happens.
         return None;
     }
-    // The step after the last that fits is the one that does not.
+    // The step after the last one that fits fails.
     let soonest = soonest.max(0.0) as u64 + u64::from(soonest < 1.0);
     let latest = latest as u64 + 2;
     let in_steps = (likely.max(0.0).ceil() as u64).clamp(soonest, latest);
@@ -105,8 +105,8 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
     })
 }
 
-/// How much this process can have allocated before the device, or its cap, is full: at the least
-/// and at the most.
+/// How much this process can allocate before the device, or its cap, is full, as a lower and an
+/// upper bound.
 fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f64)> {
     let held = rank.usage_on(&device.uuid)?;
     let headroom = device.headroom(state)?;
@@ -120,13 +120,13 @@ fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<(f64, f
         Some(true) => (EXPANDABLE.0, EXPANDABLE.2),
         Some(false) | None => (FIXED.0, FIXED.1),
     };
-    // It never needs more than it took for itself while it could have all it wanted.
+    // It never needs more than it reserved while there was enough memory.
     let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;
     let most = most.min(seen + 0.01).max(least);
     Some(((full - unknown.0 as f64) / most, full / least))
 }
 
-/// What a step takes on top of the baseline, usually and at the most, by the steps whose peak is
+/// What a step takes on top of the baseline, typically and at most, by the steps whose peak is
 /// known exactly.
 fn on_top(rank: &RankState) -> Option<(f64, f64)> {
     let exact = rank.steps.marks.ended.iter().filter(|mark| mark.is_exact);

@@ -1,13 +1,14 @@
-//! A cap: the program or its environment allows itself less than the device has.
+//! A cap: the program or its environment limits itself to less than the device has.
 //!
-//! `set_per_process_memory_fraction`, or `per_process_memory_fraction` in the allocator's settings
-//! (torch ≥ 2.10). The device's free memory is then no help: the allocator refuses by itself.
+//! By `set_per_process_memory_fraction`, or by `per_process_memory_fraction` in the allocator's
+//! settings (torch ≥ 2.10). Free memory on the device does not help then, since the allocator
+//! itself refuses.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
-/// A text gives figures to a hundredth of a GiB; three of them are compared.
+/// Messages print hundredths of a GiB; three of these are compared.
 const ROUNDING: Bytes = Bytes::mib(16);
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {

@@ -1,15 +1,14 @@
-//! Who else is on the device, and how much memory they and this process use there outside this
-//! process's PyTorch: from the text's list of processes, else from NVML's last reading.
+//! Which other processes are on the device, their memory, and this process's memory outside of
+//! PyTorch: from the message's list of processes, else from NVML's last reading.
 
 use crate::measured::{NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL};
 use crate::oom::OtherProcess;
 use crate::state::{OomIncident, Run, State};
 use crate::units::{Bytes, Pid, Rank, RunNumber};
 
-/// How far apart two figures of a text, each rounded to a hundredth of a GiB, may be.
+/// The maximum difference of two figures in a message, each rounded to hundredths of a GiB.
 const ROUNDING: Bytes = Bytes::mib(11);
 
-/// Another process on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Other {
     pub(super) pid: Pid,
@@ -25,20 +24,20 @@ pub(super) enum Relation {
     Stranger,
     /// A rank of the same run, on the same device.
     Rank(Option<Rank>),
-    /// A process of an earlier run that did not end.
+    /// A process of an earlier run that is still alive.
     Earlier(RunNumber),
 }
 
-/// What is not known is `None`.
+/// `None` is unknown.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     pub(super) others: Option<Vec<Other>>,
-    /// The memory of the others together.
+    /// The memory of the others in total.
     pub(super) bytes: Option<Bytes>,
-    /// This process's memory outside PyTorch's allocator.
+    /// This process's memory outside of PyTorch's allocator.
     pub(super) non_pytorch: Option<Bytes>,
-    /// Both together, exact when memory ran out. `None` also where the figures contradict each
-    /// other: under Windows more can be reserved than the GPU has, on an APU more can be free.
+    /// Both together, exact when memory ran out. Also `None` if the figures contradict each other:
+    /// on Windows more can be reserved than the GPU has, on an APU more can be free.
     pub(super) elsewhere: Option<Bytes>,
 }
 
@@ -88,14 +87,14 @@ impl Neighbours {
         known.others = Some(others);
         known.bytes = listed;
         if let Some(elsewhere) = elsewhere {
-            // The GPU's arithmetic at that moment is exact; NVML was read some moments before, when
-            // less was reserved, and may have seen too much outside PyTorch.
+            // The message's figures are exact at that moment. NVML was read earlier, when less was
+            // reserved, so its figure outside of PyTorch may be too large.
             let not_listed = elsewhere - listed.unwrap_or(Bytes::ZERO);
             known.non_pytorch = match known.non_pytorch {
                 Some(outside) => Some(outside.min(not_listed)),
                 None => listed.map(|_| not_listed),
             };
-            // A process whose bytes nobody says, or that is not listed at all, has what remains.
+            // The rest belongs to a process of unknown size, or to one that isn't listed.
             let unclaimed = not_listed - known.non_pytorch.unwrap_or(NON_TORCH_AT_MOST);
             known.bytes = match listed {
                 Some(listed) if unclaimed <= NON_TORCH_AT_MOST => Some(listed),
@@ -107,8 +106,8 @@ impl Neighbours {
     }
 }
 
-/// The other processes by the text, if it lists processes, and what this process uses outside
-/// PyTorch, if the text says what it uses at all.
+/// The other processes listed in the message, if it lists any, and this process's memory outside of
+/// PyTorch, if the message has it.
 fn by_text(
     oom: &OomIncident,
     reserved: Option<Bytes>,
@@ -124,9 +123,9 @@ fn by_text(
     let Some(reserved) = reserved else {
         return (None, None);
     };
-    // We are one of those listed; one that is large enough and not much larger than what we
-    // reserved, or so large that both would not fit on the GPU. (In a container PyTorch compares
-    // the host's process ids with its own and then calls itself another process.)
+    // One of the listed processes is this one: its size must be at least what was reserved and not
+    // much more, or so large that two of them would not fit. (In a container PyTorch compares the
+    // host's PIDs with its own and lists itself as another process.)
     let may_be_us = |other: &&OtherProcess| {
         other.used.is_some_and(|used| {
             let no_room_for_both = capacity.is_some_and(|capacity| used + reserved > capacity);

@@ -1,11 +1,11 @@
-//! Memory of this process outside PyTorch's allocator: NCCL's buffers, cuBLAS's and cuDNN's
-//! workspaces, another library with an allocator of its own.
+//! Memory of this process outside of PyTorch's allocator: NCCL's buffers, cuBLAS's and cuDNN's
+//! workspaces, another library with its own allocator.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
 use crate::measured::NON_TORCH_AT_MOST;
 
-/// The share of the GPU from which it is much.
+/// The share of the GPU from which it counts.
 const NOTABLE: f64 = 0.1;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -15,7 +15,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     if beyond_usual.fraction_of(capacity)? < NOTABLE {
         return None;
     }
-    // Without it the GPU would have had room.
+    // Without it there would have been enough memory.
     let would_do = case.free? + beyond_usual >= requested && case.needed()? <= capacity;
     let finding = case.finding(
         Cause::NonPytorch,

@@ -1,8 +1,8 @@
-//! The optimizer's state, which is nothing until its first step and stays from then on.
+//! The optimizer's state, which is allocated in the first optimizer step and then stays.
 //!
-//! Adam keeps twice the parameters. So a training that fits runs out of memory in its first
-//! optimizer step, or in the second step's forward or backward, which need their memory beside the
-//! state for the first time.
+//! Adam's is twice the size of the parameters. So a training runs out of memory in its first
+//! optimizer step, or in the second step's forward or backward pass, the first ones with the state
+//! in memory.
 
 use super::case::Case;
 use super::{Cause, Certainty, Finding};
@@ -10,15 +10,15 @@ use crate::event::Phase;
 use crate::measured::ADAM_STATE;
 use crate::units::Bytes;
 
-/// The share of what is allocated from which the state, and not the activations beside it, is why
-/// the second step does not fit where the first did.
+/// The share of allocated memory from which the state is to blame for a failing second step after a
+/// successful first one.
 const NOTABLE: f64 = 0.25;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let record = case.record()?;
     let allocated = case.allocated?;
     let (needed, room) = (case.needed()?, case.own_room()?);
-    // Fragments or another process's memory would have been enough: those are the cause.
+    // If freeing fragments or another process's memory would have been enough, those are the cause.
     if !case.is_full()? {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Another process on the device: somebody else's, a run of ours that did not end, or another rank
-//! of the same training that came to the same device by mistake.
+//! Another process on the device: of another user or program, of an earlier run of ours that is
+//! still alive, or another rank on the same device by mistake.
 
 use super::case::Case;
 use super::finding::sentence;
@@ -7,14 +7,13 @@ use super::neighbours::{Other, Relation};
 use super::{Cause, Certainty, Finding};
 use crate::measured::{FIXED, NON_TORCH_AT_MOST};
 
-/// The share of the GPU from which another process counts: less than that is a desktop or a
-/// monitor, and never the reason.
+/// The share of the GPU from which another process counts: a desktop or a monitor uses less.
 const NOTABLE: f64 = 0.05;
 
-/// The share of the GPU that must be missing for a process that nobody names to be supposed.
+/// The share of the GPU that must be unaccounted for to suspect an unlisted process.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 
-/// The share from which it is likely.
+/// The share from which one is likely.
 const MUCH_UNNAMED: f64 = 0.25;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -43,7 +42,7 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
         (Some((true, true)), Some(true)) => Certainty::Certain,
         (Some((true, _)), Some(true) | None) => Certainty::Likely,
         (Some((false, _)), _) | (_, Some(false)) => Certainty::Possible,
-        // No figures of PyTorch's: the first CUDA call failed, say.
+        // No PyTorch figures: for example, the first CUDA call failed.
         (None, Some(true) | None) if share >= 0.5 => Certainty::Likely,
         (None, Some(true) | None) => Certainty::Possible,
     };
@@ -110,8 +109,8 @@ fn name_of(other: &Other) -> String {
     }
 }
 
-/// No list of processes, but the GPU holds more than PyTorch reserved: another process, or a
-/// great deal of memory of this one outside PyTorch.
+/// No list of processes, but more of the GPU is used than PyTorch reserved: by another process, or
+/// by this one outside of PyTorch.
 fn unnamed(case: &Case) -> Option<Finding> {
     let (capacity, elsewhere) = (case.capacity?, case.elsewhere?);
     let requested = case.requested?;
@@ -150,7 +149,7 @@ pub(super) fn clause(case: &Case) -> String {
         }
         (Some(_), Some(used), _) => format!("other processes use {used}"),
         (Some(_), None, _) => "other processes are on the GPU".into(),
-        // The GPU's own arithmetic leaves no room for anybody.
+        // Too little memory is used outside of PyTorch for another process.
         (None, _, Some(elsewhere)) if elsewhere <= NON_TORCH_AT_MOST => {
             format!("at most {elsewhere} of the GPU is used outside PyTorch")
         }

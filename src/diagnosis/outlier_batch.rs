@@ -1,8 +1,8 @@
-//! A long-sequence or otherwise odd batch: this step needed more than any before it, while what
-//! stays between steps is what it was.
+//! A batch that is larger than the others, such as one with a long sequence: this step needed more
+//! than any before it, and the baseline has not changed.
 //!
-//! The run's peak before this step is exact, and so is what this step had allocated when it
-//! failed; what a usual step takes is exact only where a step's own peak is known.
+//! The run's peak before this step is exact, and so is what this step had allocated when it failed;
+//! a typical step's need is exact only if some step's own peak is known.
 
 use super::baseline_growth::{baseline_growth, median};
 use super::case::Case;
@@ -11,28 +11,29 @@ use crate::event::Phase;
 use crate::state::StepMark;
 use crate::units::Bytes;
 
-/// Steps that must have ended: the second is the first with the optimizer's state, and the third
-/// the first that is like those after it.
+/// The minimum number of completed steps: the second is the first with the optimizer's state, the
+/// third is the first typical one.
 const FEWEST: u64 = 4;
 
-/// How many steps alike must have ended for another one to be odd: before that it may be the end of
-/// a warm-up of lengths or sizes, and all that come after be like it. Where steps differed before,
-/// there is no such warm-up.
+/// The minimum number of similar steps before an outlier: with fewer, lengths or sizes may still be
+/// warming up. If steps varied before, there is no such warm-up.
 const ALIKE: u64 = 25;
 
-/// By what share of the largest the known peaks of steps differ for the steps to be called unlike.
+/// The difference between known peaks, as a share of the largest, from which steps are called
+/// dissimilar.
 const UNLIKE: f64 = 0.02;
 
-/// How many times what any step before it took this one must take, on top of what stays.
+/// How many times the memory of any step before it this one must take, on top of the baseline.
 const ODD: f64 = 1.1;
 
-/// From this ratio on it is the step, whatever lay free in pieces when one of its allocations failed.
+/// From this ratio on the batch is the cause, even if fragmented memory would have been enough for
+/// the failed allocation.
 const FAR: f64 = 3.0;
 
-/// The same against the usual step, where lengths vary so much that some came near before.
+/// The ratio to a typical step, if lengths vary so much that earlier steps came near.
 const UNUSUAL: f64 = 1.5;
 
-/// How far the baseline may have moved, as a share of the GPU, for steps to be alike.
+/// How far the baseline may have moved, as a share of the GPU, for steps to be similar.
 const SAME_BASELINE: f64 = 0.02;
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
@@ -61,11 +62,12 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let largest = steps.peak? - baseline;
     let usual = median_of(|mark| mark.peak - mark.baseline)?;
     let ratio = this.fraction_of(largest)?;
-    // A usual step's own peak, not a bound that lies anywhere below it.
+    // A typical step's own peak, not an upper bound of it.
     let usual_is_exact = before.iter().filter(|mark| mark.is_exact).count() * 2 > before.len();
     let against_usual = this.fraction_of(usual).filter(|_| usual_is_exact);
     if ratio < FAR && !case.is_full()? {
-        // Fragments or another process's memory would have been enough: those are the cause.
+        // If freeing fragments or another process's memory would have been enough, those are the
+        // cause.
         return None;
     }
     let certainty = match (ratio >= ODD, against_usual) {
@@ -109,7 +111,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     )
 }
 
-/// Whether the steps were unlike before, as far as their own peaks are known.
+/// Whether the steps before were dissimilar, as far as their own peaks are known.
 fn differ(marks: &[&StepMark]) -> bool {
     let exact = || {
         let exact = marks.iter().filter(|mark| mark.is_exact);

@@ -1,5 +1,4 @@
-//! Out-of-memories made by hand, and what is said of each: the causes in tables, the words kept as
-//! a snapshot.
+//! Constructed OOMs and their findings: the causes in tables, the sentences as a snapshot.
 
 mod climbs;
 mod forecasts;

@@ -1,5 +1,5 @@
-//! Thrashing: the allocator finds no room, gives its cache back, tries again, step after step; each
-//! time the GPU waits. It comes before many an out-of-memory, and costs time where none comes.
+//! Thrashing: the allocator runs full, flushes its cache and retries, step after step, and the GPU
+//! waits each time. It precedes many OOMs, and costs time even without one.
 
 use super::baseline_growth::median;
 use super::case::Case;
@@ -7,31 +7,30 @@ use super::finding::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::state::{StepMark, StepTrack};
 
-/// The latest steps that are looked at.
+/// The number of latest steps to examine.
 const WINDOW: usize = 10;
 
-/// In how many of them the allocator must have tried again: once or twice is a change of shapes.
+/// The minimum number of them with retries: one or two are a change of shapes.
 const STEPS_WITH_RETRIES: usize = 4;
 
-/// How many steps before them tell how long one takes otherwise.
+/// The minimum number of steps before them, for comparison.
 const FEWEST_BEFORE: usize = 5;
 
-/// From how many times as long on a step takes notably longer.
+/// How many times as long as before a step must take.
 const SLOWER: f64 = 1.15;
 
-/// Steps that end with retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Thrash {
-    /// How often it was tried again, in the latest steps.
+    /// Retries in the latest steps.
     pub(super) retries: u64,
-    /// In how many steps.
+    /// The number of steps with retries.
     pub(super) steps: u64,
-    /// How many times as long a step takes as before; `None` where none came before.
+    /// How many times as long a step takes as before; `None` if there were none before.
     pub(super) slower: Option<f64>,
 }
 
-/// Whether the latest steps thrash: retries in most of them, and, where steps without any came
-/// before, longer than those.
+/// Whether the latest steps thrash: retries in most of them, and, if there were steps without
+/// retries before, a longer duration.
 pub(super) fn thrash(steps: &StepTrack) -> Option<Thrash> {
     let marks = &steps.marks.ended;
     let at = marks.len().checked_sub(WINDOW + 1)?;
@@ -65,7 +64,7 @@ pub(super) fn thrash(steps: &StepTrack) -> Option<Thrash> {
     })
 }
 
-/// How long a step took: readings may have passed over some between.
+/// The duration of a step; readings may have skipped steps.
 fn seconds(pair: &[StepMark]) -> Option<f64> {
     let [before, after] = pair else { return None };
     let steps = after.count.checked_sub(before.count).filter(|n| *n > 0)?;
@@ -74,8 +73,8 @@ fn seconds(pair: &[StepMark]) -> Option<f64> {
 }
 
 impl Thrash {
-    /// "the allocator ran full, flushed its cache and retried 14 times in the last 10 steps, which take 1.6 times as
-    /// long".
+    /// "the allocator ran full, flushed its cache and retried 14 times in the last 10 steps, which
+    /// take 1.6 times as long".
     pub(super) fn words(&self) -> String {
         let slower = self.slower.map_or(String::new(), |slower| {
             format!(", which now take {slower:.1}× as long")
@@ -94,7 +93,7 @@ pub(super) const ADVICE: [&str; 2] = [
 
 pub(super) fn examine(case: &Case) -> Option<Finding> {
     let rank = case.rank?;
-    // It is true, but all it says of the end is that it was near.
+    // It is true, but only shows that the end was near.
     let certainty = Certainty::Possible;
     let headline = sentence(&thrash(&rank.steps)?.words());
     Some(

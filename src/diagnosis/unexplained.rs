@@ -1,5 +1,5 @@
-//! What is said where figures are missing, or explain nothing: that memory ran out, which figures are
-//! missing, and no more.
+//! What is said if figures are missing or explain nothing: that memory ran out and which figures
+//! are missing.
 
 use super::case::Case;
 use super::finding::sentence;
@@ -16,7 +16,7 @@ fn found(case: &Case, certainty: Certainty, headline: impl Into<String>) -> Find
     case.finding(Cause::Capacity, certainty, headline)
 }
 
-/// A library beside PyTorch (or PyTorch itself, where its message failed) found no memory.
+/// A library other than PyTorch (or PyTorch itself, if its message failed) found no memory.
 pub(super) fn outside_the_allocator(case: &Case) -> Finding {
     if case.kind == OomKind::NvmlAssert {
         return message_lost(case);
@@ -48,7 +48,7 @@ pub(super) fn outside_the_allocator(case: &Case) -> Finding {
         ])
 }
 
-/// torch 2.1 to 2.12 may fail on NVML while the message of an out-of-memory is put together.
+/// torch 2.1 to 2.12 may fail in NVML while it writes the OOM message.
 fn message_lost(case: &Case) -> Finding {
     let headline = match (case.allocated, case.capacity) {
         (Some(allocated), Some(capacity)) => {
@@ -63,7 +63,7 @@ fn message_lost(case: &Case) -> Finding {
         .advises(&[SMALLER_BATCH])
 }
 
-/// vLLM looks at what the weights and one trial run leave for its cache of keys and values.
+/// vLLM checks what the weights and one profiling run leave for its KV cache.
 fn no_room_for_the_cache(case: &Case) -> Finding {
     let headline = "vLLM found too little memory left for its KV cache.";
     found(case, Certainty::Likely, headline)
@@ -103,7 +103,7 @@ pub(super) fn without_figures(case: &Case) -> Finding {
         .advises(&[SMALLER_BATCH])
 }
 
-/// What is said where no rule has anything to say.
+/// The finding when no rule has one.
 pub(super) fn nothing_else(case: &Case) -> Finding {
     match case.needed().zip(case.capacity) {
         Some((needed, capacity)) => unexplained(case, needed, capacity),
@@ -111,7 +111,7 @@ pub(super) fn nothing_else(case: &Case) -> Finding {
     }
 }
 
-/// All figures are there, and by them it should have fitted.
+/// All figures are known, and by them it should have fit.
 pub(super) fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Finding {
     let headline =
         format!("The numbers do not explain it: {needed} needed, {capacity} on the GPU.");

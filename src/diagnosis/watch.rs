@@ -1,5 +1,5 @@
-//! What is wrong with a run that is alive, before any out-of-memory: a baseline that climbs, an
-//! allocator that thrashes, a device that is gone. And when to say so: once.
+//! Problems of a running training before any OOM: a growing baseline, a thrashing allocator, a lost
+//! device. Each is reported once.
 
 use super::baseline_growth::baseline_growth;
 use super::finding::sentence;
@@ -11,8 +11,7 @@ use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
 
-/// What is wrong with the current run while it goes on; nothing once it has ended, or while all is
-/// well.
+/// Problems of the current run; none once it has ended.
 pub fn warnings(state: &State) -> Vec<Finding> {
     let Some(run) = state
         .run()
@@ -68,10 +67,10 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
     Some(of_rank(finding, rank))
 }
 
-/// How often a run is looked at: a look costs some tenths of a millisecond.
+/// The interval between looks, each of which takes some tenths of a millisecond.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Says each warning once a run.
+/// Reports each warning once per run.
 #[derive(Debug, Default)]
 pub struct LiveWarnings {
     next: Moment,
@@ -82,13 +81,12 @@ pub struct LiveWarnings {
 #[derive(Debug)]
 struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
-    /// Whether the step in which memory will run out was given.
+    /// Whether the step of a coming OOM was reported.
     is_forecast: bool,
 }
 
 impl LiveWarnings {
-    /// The notes that are due: what has come up since the last look. A leak is said again once it
-    /// can be told when it will end.
+    /// New notes since the last look. A leak is reported again once its end can be predicted.
     pub fn look(&mut self, state: &State) -> Vec<Note> {
         let Some(run) = state.run() else {
             return Vec::new();

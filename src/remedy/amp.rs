@@ -1,5 +1,5 @@
-//! Automatic mixed precision by argument: bf16 where the device has it, fp16 where not and the
-//! program scales its loss itself.
+//! Mixed precision by argument: bf16 if the device supports it, else fp16 if the program scales its
+//! loss itself.
 
 use super::draft::Draft;
 use super::patch;
@@ -12,7 +12,7 @@ use crate::recognize::program::SwitchSpec;
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::spellings::is_off;
 
-/// The edits that switch mixed precision on, or why there are none.
+/// The edits that turn mixed precision on, or why there are none.
 fn mixed(offering: &Offering<'_>) -> Result<Draft, String> {
     let (command, recognised) = (offering.command, offering.recognised);
     recognised.check_open()?;
@@ -40,7 +40,7 @@ fn mixed(offering: &Offering<'_>) -> Result<Draft, String> {
 
 const NO_BF16: &str = "the GPU has no bf16, and the program does not scale its loss for fp16";
 
-/// The words to add, by what the device has and how old the command looks.
+/// The words to add, depending on the device and on the version of the program.
 fn words<'e>(
     precision: &'e SwitchSpec,
     arguments: &Arguments<'_>,
@@ -61,7 +61,7 @@ fn words<'e>(
     Ok(words)
 }
 
-/// What `accelerate launch` is told.
+/// The precision that `accelerate launch` is given.
 fn launcher_precision<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'_>,

@@ -1,5 +1,5 @@
-//! What an `oomph.toml` adds to a command is said to be its, and never chooses the program that runs:
-//! the file may have come with a repository.
+//! Remedies that use an `oomph.toml` name that file and never choose another program: the file may
+//! have come with a repository.
 
 use super::edit::Edit;
 use super::plan::{Availability, Plan, Remedy};
@@ -7,8 +7,8 @@ use crate::command::CommandLine;
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::recognition::{Recognised, recognise};
 
-/// Says of a remedy that changes arguments by an entry of a user's file which file that is; one that
-/// would start another program is not offered.
+/// Names the user's file whose entry a remedy uses. A remedy that would start another program is
+/// not offered.
 pub(super) fn attribute(
     remedy: &mut Remedy,
     command: &CommandLine,

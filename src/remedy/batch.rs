@@ -1,5 +1,5 @@
-//! A smaller batch: the largest that is predicted to fit, else a half. By an argument or a setting,
-//! and where the program has none, in its DataLoaders at runtime.
+//! A smaller batch: the largest one predicted to fit, else half. Set by an argument or a config
+//! file, or in the program's DataLoaders at runtime if it has neither.
 
 mod edit;
 
@@ -17,7 +17,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         true => fitting(offering),
         false => scaled(offering, inputs.batch_scale),
     };
-    // An argument that says a batch is the program's own way, even where it cannot be edited.
+    // A batch argument is the program's own way, even if it can't be edited.
     let has_none = batch::batch_of(offering.command, offering.recognised).is_none();
     let found = or_patched(inputs, by_argument, |found| match has_none {
         true => patch::batch(offering.command, inputs, found),
@@ -42,7 +42,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     })
 }
 
-/// With what a smaller batch is to a model that normalizes by it.
+/// Adds what a smaller batch means for a model with batch normalization.
 fn cost(of_edit: &str, batch_norm: Option<&str>) -> String {
     match batch_norm {
         Some(class) => format!("{of_edit}; {class} then normalizes over fewer samples"),
@@ -56,12 +56,12 @@ fn scaled(offering: &Offering<'_>, scale: f64) -> Result<BatchEdit, String> {
     BatchEdit::smaller(&source, scale, launch.copies)
 }
 
-/// The largest batch that is predicted to fit; a half where nothing is known or nothing fits.
+/// The largest batch predicted to fit; half if nothing is known or nothing fits.
 fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     let half = || scaled(offering, offering.inputs.batch_scale);
     let outlook = offering.outlook;
     let reading = outlook.reading();
-    // A little more than the quotient, so that flooring the product gives the batch.
+    // Slightly more than the quotient, so that flooring the product gives the batch.
     let reduced = |to: u64| scaled(offering, (to as f64 + 1e-3) / reading.at_once as f64);
     let (Some(largest), true) = (outlook.largest(true), reading.at_once > 1) else {
         return half();
@@ -77,7 +77,7 @@ fn fitting(offering: &Offering<'_>) -> Result<BatchEdit, String> {
     if accumulated.accumulates {
         return Ok(accumulated);
     }
-    // It cannot accumulate: then there is no part to be found, and gradients do not stay.
+    // It can't accumulate: no divisor is needed, and gradients are not kept between micro-batches.
     match outlook.largest(reading.keeps_gradients()) {
         Some(largest) => reduced(rounded(largest)),
         None => Ok(accumulated),

@@ -1,5 +1,5 @@
-//! Activation checkpointing by argument: activations are computed again in backward instead of being
-//! kept. The same numbers for more time.
+//! Activation checkpointing by argument: activations are recomputed in the backward pass instead of
+//! being kept. Same numerics, more time.
 
 use super::draft::Draft;
 use super::patch;
@@ -9,7 +9,7 @@ use crate::recognize::family;
 use crate::recognize::recognition::arguments_of;
 use crate::recognize::spellings::is_no;
 
-/// The edits that switch it on, or why there are none.
+/// The edits that turn it on, or why there are none.
 fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
     let recognised = offering.recognised;
     recognised.check_open()?;
@@ -27,7 +27,7 @@ fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
             words => Ok(words),
         },
         of_launcher: None,
-        // (`full` is all of it, of a precision it is the opposite.)
+        // (`full` means all activations here; as a precision it means off.)
         means_off: is_no,
         in_file: &entry.file.recompute,
     };

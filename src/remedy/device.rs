@@ -1,8 +1,8 @@
-//! Another GPU of this machine with room enough: `CUDA_VISIBLE_DEVICES` rewritten in the way in which
-//! the user wrote it, by index or by UUID.
+//! Another GPU of this machine with enough memory: `CUDA_VISIBLE_DEVICES` rewritten in the user's
+//! form, by index or by UUID.
 //!
-//! CUDA counts devices by its own order unless `CUDA_DEVICE_ORDER` says the bus's, so an index is
-//! written only where what the program saw shows that both orders are one.
+//! CUDA orders devices by speed unless `CUDA_DEVICE_ORDER` says otherwise, so an index is written
+//! only if what the program saw shows that both orders are the same.
 
 use super::draft::Draft;
 use super::inputs::RemedyInputs;
@@ -21,7 +21,7 @@ use crate::units::{Bytes, Uuid};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// The edits that move the run to another device, and what is free there; or why there are none.
+/// The edits that move the run to another device, and the memory free there; or why there are none.
 fn another(
     command: &CommandLine,
     recognised: &Recognised<'_>,
@@ -39,7 +39,7 @@ fn another(
         .and_then(|uuid| state.device(uuid))
         .ok_or("which GPU ran out of memory is not known")?;
     if oom.limit().is_some() {
-        // A cap is a share of whatever device it is, or goes with the program.
+        // A cap is a share of any device, or set by the program.
         return Err("the memory limit it hit applies on another GPU too".into());
     }
     let wanted = oom
@@ -107,7 +107,7 @@ fn refuse_choosers(command: &CommandLine, recognised: &Recognised<'_>) -> Result
     }
 }
 
-/// Why one device alone cannot be changed, where several processes or devices are in play.
+/// Why the device of one process can't be changed alone, if there are several processes or devices.
 fn several(ranks: &[RankState], failed: &Uuid) -> Option<String> {
     let on_it = ranks
         .iter()
@@ -122,7 +122,7 @@ fn several(ranks: &[RankState], failed: &Uuid) -> Option<String> {
     spread.then(|| "the process uses several GPUs at once".into())
 }
 
-/// The list with the other device in the place of the one that ran out.
+/// The list with the device that ran out of memory replaced.
 fn rewritten(
     list: Option<&str>,
     rank: &RankState,
@@ -135,8 +135,8 @@ fn rewritten(
         .position(|device| device.uuid.as_ref() == Some(&failed.uuid))
         .ok_or("the GPUs that the program sees cannot be identified here")?;
     let Some(list) = list.map(str::trim).filter(|list| !list.is_empty()) else {
-        // All are seen. By UUID it is that one, whatever CUDA's order; a program that takes the
-        // device after the first finds it at the same place.
+        // All devices are visible. A UUID works in any order; a program that uses another device
+        // than the first finds the new one at the same index.
         if place == 0 {
             return Ok(name_of(&other.uuid));
         }
@@ -179,7 +179,7 @@ fn rewritten(
     Ok(tokens.join(","))
 }
 
-/// A device as `CUDA_VISIBLE_DEVICES` takes it.
+/// A device in the syntax of `CUDA_VISIBLE_DEVICES`.
 fn name_of(uuid: &Uuid) -> String {
     if uuid.as_str().starts_with("MIG-") {
         return uuid.to_string();
@@ -206,7 +206,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     Some(Proposal::of(draft, "same numerics").expecting(expectation))
 }
 
-/// Says so where the run is on the device that ran out of memory.
+/// Reports a run that is still on the device that ran out of memory.
 pub(super) fn verify(hello: &Hello, failed: Option<&Uuid>) -> Option<String> {
     let [only] = hello.devices.as_slice() else {
         return None;

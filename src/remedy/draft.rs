@@ -1,4 +1,4 @@
-//! Edits while they are being made: places in, `Edit`s out, and the words that show them.
+//! Edits in the making: places in, `Edit`s out, and the words that show them.
 
 use super::edit::{Edit, FileEdit};
 use crate::command::Word;
@@ -9,19 +9,18 @@ use crate::recognize::file::FoundValue;
 use crate::recognize::variable::Variable;
 use std::path::Path;
 
-/// Edits of one remedy so far.
+/// The edits of one remedy so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Draft {
-    /// The edits.
     pub edits: Vec<Edit>,
-    /// Edits of copies of files that the command names.
+    /// Edits of copies of config files.
     pub files: Vec<FileEdit>,
-    /// What they change, for the eye.
+    /// What they change, for display.
     pub shown: Vec<String>,
 }
 
 impl Draft {
-    /// Gives the argument `name` the value `new` in the bytes where its value stands.
+    /// Sets the argument `name` to `new`, in the bytes of its value.
     pub(super) fn set(&mut self, name: &str, value: Value<'_>, new: &str) {
         self.edits.push(Edit::Splice {
             at: value.at,
@@ -32,8 +31,8 @@ impl Draft {
         self.shown.push(format!("{name} {}→{new}", value.text));
     }
 
-    /// Gives a number another value, in whatever way it is written back. `copies` is where copies of
-    /// files go, and for which run.
+    /// Sets a number to another value, wherever it is. `copies` is the directory for copies of
+    /// files, and the run that they are for.
     pub(super) fn write(
         &mut self,
         knob: &Knob<'_>,
@@ -59,7 +58,6 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts words where there is room for them.
     pub(super) fn insert(&mut self, gap: InsertPoint, words: &[String]) {
         self.edits.push(match gap {
             InsertPoint::Before(at) => Edit::Insert {
@@ -84,7 +82,7 @@ impl Draft {
         self.shown.push(format!("+{}", words.join(" ")));
     }
 
-    /// Takes out an argument with its value.
+    /// Removes an argument, with its value if `with_value`.
     pub(super) fn remove(&mut self, arguments: &Arguments<'_>, hit: &Hit<'_>, with_value: bool) {
         let at = arguments.tokens[hit.token].at;
         let count = if with_value && hit.form == ArgumentForm::Space {
@@ -96,7 +94,7 @@ impl Draft {
         self.shown.push(format!("−{}", hit.name));
     }
 
-    /// Gives a setting of a file the value `new`, in a copy that the command is pointed at.
+    /// Sets a value in a copy of a config file, and points the command at the copy.
     fn set_in_copy(
         &mut self,
         file: &ConfigFile,
@@ -130,7 +128,7 @@ impl Draft {
         ));
     }
 
-    /// Gives a variable another value where it is set, or sets it before the command.
+    /// Changes a variable where it is set, or sets it in front of the command.
     pub(super) fn set_variable(&mut self, name: &str, set: Option<Variable<'_>>, new: &str) {
         match set {
             Some(Variable::Word(value)) => self.set(name, value, new),
@@ -139,7 +137,6 @@ impl Draft {
         }
     }
 
-    /// Sets a variable of the environment.
     fn set_env(&mut self, name: &str, old: Option<&str>, new: &str) {
         self.edits.push(Edit::Env {
             name: name.into(),

@@ -1,5 +1,5 @@
-//! Edits of a command's words, of its environment and of copies of the files it names, and the
-//! command that they make.
+//! Edits of a command's words, its environment and copies of its config files, and the resulting
+//! command.
 
 use crate::command::{CommandLine, Word};
 use crate::event::{PATCHES, Patch};
@@ -8,66 +8,53 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// One edit of a command. Places count in the command as the user gave it, so that edits of
+/// One edit of a command. Indices refer to the user's original command, so that the edits of
 /// several remedies can be applied together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edit {
-    /// Some bytes of the word at this place become others; nothing becomes something where `from`
-    /// is `to`.
+    /// Replaces bytes of a word; inserts if `from` equals `to`.
     Splice {
-        /// The word's place.
+        /// The index of the word.
         at: usize,
-        /// The first byte that goes.
+        /// The byte range to replace.
         from: usize,
-        /// The byte after the last that goes.
         to: usize,
-        /// What stands there instead.
         with: Word,
     },
-    /// Words put in before the word at this place (at the end where it is the length).
-    Insert {
-        /// The place.
-        at: usize,
-        /// The words.
-        words: Vec<Word>,
-    },
-    /// Words taken out.
+    /// Inserts words before the word at `at`, or at the end.
+    Insert { at: usize, words: Vec<Word> },
     Remove {
-        /// The place of the first.
+        /// The index of the first word.
         at: usize,
-        /// How many.
         count: usize,
     },
-    /// A variable of the environment set or removed.
+    /// Sets or removes an environment variable.
     Env {
-        /// Its name.
         name: String,
-        /// Its value, or `None` where it is removed.
+        /// `None` to remove it.
         value: Option<Word>,
     },
-    /// Something that the probe does inside the process: one word more in the variable that tells
-    /// it, in the place of another of this name.
+    /// A change that the probe makes inside the process: an entry in the variable that the probe
+    /// reads, replacing one of the same name.
     Patch(Patch),
 }
 
-/// One edit of the copy of a file that the command names. The file itself is never touched.
+/// One edit of a copy of a config file. The file itself is never touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileEdit {
-    /// Where the copy goes.
+    /// The path of the copy.
     pub copy: PathBuf,
-    /// What the file says.
+    /// The contents of the file.
     #[serde(skip)]
     pub original: String,
-    /// The first byte that goes.
+    /// The byte range to replace.
     pub from: usize,
-    /// The byte after the last that goes.
     pub to: usize,
-    /// What stands there instead.
     pub with: String,
 }
 
-/// The command with the edits made. Words that no edit names come out as they went in.
+/// The command with the edits made. Words that no edit touches are unchanged, byte by byte.
 pub(crate) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
     let mut argv = Vec::with_capacity(command.argv.len() + 4);
     for at in 0..=command.argv.len() {
@@ -101,7 +88,7 @@ pub(crate) fn edited(command: &CommandLine, edits: &[&Edit]) -> CommandLine {
     new
 }
 
-/// The patches that the command has already, those of the edits in the place of theirs.
+/// Merges the edits' patches into those that the command has already.
 fn add_patches(command: &mut CommandLine, edits: &[&Edit]) {
     let mut patches = Patch::of(command);
     let before = patches.clone();
@@ -117,7 +104,7 @@ fn add_patches(command: &mut CommandLine, edits: &[&Edit]) {
     }
 }
 
-/// Sets a variable where the command already sets it, so that the order that was typed stays.
+/// Changes a variable where the command already sets it, to keep the order as typed.
 fn replace_env(command: &mut CommandLine, name: &str, value: Option<Word>) {
     match command
         .env
@@ -144,7 +131,7 @@ fn edited_word(word: &Word, at: usize, edits: &[&Edit]) -> Word {
             splices.push((*from, *to, with));
         }
     }
-    // From the back, so that a place still is what it was; of two at one place the first stays first.
+    // Back to front, so that indices stay valid; of two at one place the first stays first.
     splices.sort_by_key(|(from, to, _)| (*from, *to));
     let mut bytes = word.as_bytes().to_vec();
     for (from, to, with) in splices.into_iter().rev() {

@@ -1,36 +1,35 @@
-//! What a remedy does to memory, how it is carried out, and who says what the next run then needs.
+//! What a remedy does to memory, how it is applied, and where its estimate comes from.
 
 /// What a remedy does to the memory that the run needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemedyEffect {
-    /// Less is allocated.
     LessAllocated,
-    /// As much is allocated with less fragmentation.
+    /// The same amount is allocated with less fragmentation.
     LessFragmentation,
-    /// As much is allocated where or when more is free.
+    /// The same amount is allocated on a device, or at a time, with more free memory.
     MoreFree,
-    /// The device's memory stays as it is.
+    /// It needs as much GPU memory as before.
     None,
 }
 
-/// How a remedy is carried out.
+/// How a remedy is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemedyAction {
     /// By edits of the command, its environment or a patch at runtime.
     Edit,
-    /// By something that is done before the next run.
+    /// By something done before the next run.
     Act,
 }
 
-/// How it is said what the next run needs with a remedy alone.
+/// Where the estimate for a remedy on its own comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedFrom {
-    /// By the forecast of the whole step.
+    /// The forecast of the whole step.
     Forecast,
-    /// The same where the forecast knows a need; the remedy's own words otherwise.
+    /// The forecast if it knows a need, else the remedy.
     ForecastIfKnown,
-    /// By the allocation that failed alone.
+    /// Only the allocation that failed.
     FailedAllocation,
-    /// By the remedy's own words.
+    /// The remedy.
     Itself,
 }

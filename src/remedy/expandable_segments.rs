@@ -14,7 +14,7 @@ use crate::recognize::recognition::{Recognised, recognise};
 use crate::recognize::variable::Variable;
 use crate::units::Uuid;
 
-/// The first version for which expandable segments are safe to offer.
+/// The first version in which expandable segments are safe to offer.
 pub(super) const EXPANDABLE_SINCE: (u32, u32) = (2, 1);
 
 /// The edits for expandable segments, or why there are none.
@@ -39,7 +39,7 @@ fn expandable(
     draft(command, recognised, inputs, "expandable_segments", "True")
 }
 
-/// The edits that give the allocator a setting beside those that it has.
+/// The edits that add an allocator setting to those in force.
 pub(super) fn draft(
     command: &CommandLine,
     recognised: &Recognised<'_>,
@@ -62,15 +62,15 @@ pub(super) fn draft(
     Ok(draft)
 }
 
-/// torch's version: as the run itself said it, else as the disk says it.
+/// torch's version, as the run reported it, else as installed.
 pub(super) fn torch(inputs: &RemedyInputs<'_>) -> Option<TorchVersion> {
     hello(inputs)
         .and_then(|hello| TorchVersion::parse(&hello.torch))
         .or_else(|| inputs.launch.torch.and_then(TorchVersion::parse))
 }
 
-/// The command with allocator settings of the user's own (`KEY:VALUE[,…]`) beside those that it has
-/// or inherits. The error says what is wrong with them and how it is written right.
+/// The command with a user's own allocator settings (`KEY:VALUE[,…]`) beside those that it has or
+/// inherits. The error says what is wrong with them and how to write them.
 pub fn with_alloc_conf(
     command: &CommandLine,
     conf: &str,
@@ -102,7 +102,7 @@ fn variable<'a>(
     Variable::find(command, &recognised.anatomy, name, inherited)
 }
 
-/// All of them.
+/// All of the allocator's variables.
 fn in_training<'a>(
     command: &'a CommandLine,
     recognised: &Recognised<'_>,
@@ -129,7 +129,7 @@ fn place(
         draft.set_variable(name, set, new);
         return Ok(());
     }
-    // An `env NAME=…` in the middle would hide what stands in front of it; it is a word then.
+    // An `env NAME=…` in the middle overrides what precedes it, so that word is edited instead.
     for launcher in recognised.launchers() {
         match launcher.environment {
             Passage::Inherited => {}
@@ -161,7 +161,7 @@ fn place(
     Ok(())
 }
 
-/// Whether a launcher's own words say that the variable is not inherited.
+/// Whether a launcher's options keep the variable from being inherited.
 fn clears(command: &CommandLine, words: std::ops::Range<usize>, variable: &str) -> bool {
     let words = &command.argv[words];
     let name = words.first().map_or("", text);
@@ -179,12 +179,12 @@ fn clears(command: &CommandLine, words: std::ops::Range<usize>, variable: &str) 
     })
 }
 
-/// Whether the allocator itself said that they are in force.
+/// Whether the allocator reported that they are in force.
 fn are_in_force(inputs: &RemedyInputs<'_>) -> bool {
     hello(inputs).is_some_and(|hello| hello.expandable_segments == Some(true))
 }
 
-/// Who ran out of memory, where the text alone says it and it was not PyTorch's allocator on a GPU
+/// The component that ran out of memory, if only the text tells and it wasn't a PyTorch allocator
 /// that has expandable segments.
 fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
     let oom = inputs.forecast.oom.filter(|oom| oom.record.is_none())?;
@@ -192,7 +192,7 @@ fn outside_the_allocator(inputs: &RemedyInputs<'_>) -> Option<&'static str> {
     (!spec.has_segments).then_some(spec.component)
 }
 
-/// The allocator's back end, where it is not PyTorch's own.
+/// The allocator's backend, if it isn't PyTorch's native one.
 fn backend<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a str> {
     hello(inputs)?
         .backend
@@ -219,7 +219,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     Some(Proposal::of(draft, cost))
 }
 
-/// Says so where segments are not expandable all the same.
+/// Reports segments that are still not expandable.
 pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
     (hello.expandable_segments == Some(false)).then(|| segments_off(hello))
 }

@@ -1,8 +1,8 @@
-//! What a remedy, or several together, are expected to do, from what the runs so far showed. Where
-//! they did not show enough the expectation is a bound or "unknown" and says why; nothing is made up.
+//! What a remedy, or several together, are expected to do, from what the runs so far showed. If
+//! they did not show enough, the expectation is a bound or "unknown" and says why.
 //!
-//! The figures come from the forecast's model; here they are compared with the room the process had
-//! and put into words.
+//! The numbers come from the forecast's model; here they are compared with the memory that the
+//! process could have had, and put into words.
 
 mod words;
 
@@ -19,28 +19,28 @@ use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
 use words::{at_least, beyond, extrapolated, fits_within, tight, unknown};
 
-/// What a run needs above its allocated peak with expandable segments, at most.
+/// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
 
-/// Everything that predictions for one command are based on.
+/// What predictions for one command are based on.
 #[derive(Debug)]
 pub(super) struct Outlook<'a> {
     inputs: &'a RemedyInputs<'a>,
     model: Model,
     /// The command that ran.
     reading: Reading,
-    /// What the process could have had of the device: what it held and what was free.
+    /// Memory that the process could have had: what it had reserved plus what was free.
     room: Option<Bytes>,
     /// Allocated plus requested when memory ran out.
     wanted: Option<Bytes>,
     /// The phase of the step that ran out of memory.
     phase: Phase,
-    /// Whether the allocator used fixed or expandable segments.
+    /// Fixed or expandable segments.
     allocator: Allocator,
 }
 
 impl<'a> Outlook<'a> {
-    /// What is known when memory has run out under `command`.
+    /// What is known after an OOM under `command`.
     pub(super) fn of(command: &CommandLine, inputs: &'a RemedyInputs<'a>) -> Outlook<'a> {
         let oom = inputs.forecast.oom;
         let rank = oom.and_then(|oom| rank_of(inputs, oom));
@@ -62,13 +62,13 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// The command as it ran.
+    /// The command that ran.
     pub(super) fn reading(&self) -> &Reading {
         &self.reading
     }
 
-    /// The largest batch that fits with the margin asked for, gradients kept or not; `None` where
-    /// that is unknown.
+    /// The largest batch that fits with the configured margin, with gradients kept between
+    /// micro-batches or not; `None` if unknown.
     pub(super) fn largest(&self, keeps_gradients: bool) -> Option<u64> {
         if self.only_delays().is_some() || self.phase == Phase::Evaluation {
             return None;
@@ -79,7 +79,7 @@ impl<'a> Outlook<'a> {
             treatment: Treatment::default(),
             allocator: self.allocator,
         };
-        // An extrapolation alone is trusted only up to half the batch.
+        // A mere extrapolation is trusted only down to half the batch.
         let most = match self.model.whole_runs() {
             0 if !self.model.is_rehearsed(&like) => self.reading.at_once / 2,
             _ => self.reading.at_once.saturating_sub(1),
@@ -88,7 +88,7 @@ impl<'a> Outlook<'a> {
             .largest(&like, self.room?, self.inputs.forecast.margin, most)
     }
 
-    /// What one remedy does by itself; `None` where the model does not apply.
+    /// What one remedy does on its own; `None` if the model does not apply.
     pub(super) fn of_remedy(&self, remedy: &Remedy) -> Option<Expectation> {
         match remedy.id.spec().need {
             NeedFrom::Forecast => Some(self.together(&[remedy])),
@@ -108,7 +108,7 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// The same command with `free` available; `None` where its need is unknown.
+    /// The same command with `free` available; `None` if its need is unknown.
     pub(super) fn on(&self, free: Bytes) -> Option<Expectation> {
         match self.model.needs(&self.target(&[])) {
             Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free)),
@@ -149,7 +149,7 @@ impl<'a> Outlook<'a> {
         };
         let more_free = has(RemedyEffect::MoreFree);
         let target = self.target(chosen);
-        // Where the command does not say the batch, the run that was seen counts as one.
+        // If the command does not set the batch, the measured run counts as 1.
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {
             let counted = Outlook {
@@ -247,8 +247,8 @@ impl<'a> Outlook<'a> {
         at_least(least, self.room, words)
     }
 
-    /// Expandable segments alone: free memory in pieces becomes usable.
-    /// With `failed_only`, judged by the failed allocation, whatever the peak.
+    /// Expandable segments alone: fragmented free memory becomes usable. With `failed_only`, judged
+    /// by the failed allocation instead of the peak.
     fn without_fragmentation(&self, target: &Target, failed_only: bool) -> Expectation {
         let Some(wanted) = self.wanted else {
             return unknown("the OOM message has no numbers");
@@ -281,15 +281,15 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    /// The verdict on remedies that leave the cause in place, and the reason it gives for those that
-    /// only slow it down.
+    /// The verdict on remedies that leave the cause in place, and the reason for those that only
+    /// delay the OOM.
     fn only_delays(&self) -> Option<(&'static str, &'static str)> {
         let futile = self.inputs.findings.first()?.cause.spec().futile?;
         Some((futile.verdict, futile.reason))
     }
 }
 
-/// The step that failed, rehearsed, under the allocator settings that it had.
+/// The rehearsal of the step that failed, with the allocator settings of its run.
 fn rehearsed(rank: &RankState, reading: &Reading) -> Option<Rehearsed> {
     let rehearsed = Rehearsed::of(rank.rehearsal.as_ref()?, reading.at_once)?;
     Some(match &rank.hello.alloc_conf {
@@ -298,7 +298,7 @@ fn rehearsed(rank: &RankState, reading: &Reading) -> Option<Rehearsed> {
     })
 }
 
-/// How far the step that failed had come, in words.
+/// How far the step that failed had come, for display.
 fn how_far(why: Unseen) -> &'static str {
     match why {
         Unseen::NoStep => "no complete step was seen",
@@ -315,13 +315,13 @@ fn how_far(why: Unseen) -> &'static str {
     }
 }
 
-/// What the process could have had of the device when memory ran out.
+/// Memory that the process could have had when it ran out.
 fn room_at(oom: &OomIncident) -> Option<Bytes> {
     let room = oom.reserved()? + oom.free()?;
     Some(oom.limit().map_or(room, |limit| room.min(limit)))
 }
 
-/// Earlier sessions', earlier runs' and the current run's, in this order.
+/// Observations of earlier sessions, earlier runs and the current run, in this order.
 fn observations(
     inputs: &RemedyInputs<'_>,
     rank: Option<&RankState>,

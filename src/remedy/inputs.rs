@@ -1,28 +1,28 @@
-//! What the remedies are given beside the command: its surroundings, what a forecast rests on, and
-//! what was found.
+//! What remedies are based on beside the command: its surroundings, the inputs of the forecast, and
+//! the findings.
 
 use super::leftover::Leftover;
 use crate::diagnosis::Finding;
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 
-/// Everything that a remedy may rest on. All of it may be missing.
+/// Any of it may be missing.
 #[derive(Debug, Clone)]
 pub struct RemedyInputs<'a> {
     /// The surroundings of the command.
     pub launch: LaunchEnvironment<'a>,
-    /// What its need is forecast from.
+    /// What its need is predicted from.
     pub forecast: ForecastInputs<'a>,
-    /// What was found about the out-of-memory.
+    /// What was found about the OOM.
     pub findings: &'a [Finding],
-    /// Whether the device computes in bf16.
+    /// Whether the device supports bf16.
     pub bf16: Option<bool>,
-    /// Whether the batch that is offered is the largest that is predicted to fit, where that is
-    /// known, instead of the share that `batch_scale` says.
+    /// Whether to offer the largest batch predicted to fit, if that is known, instead of scaling by
+    /// `batch_scale`.
     pub batch_fits: bool,
-    /// What a smaller batch is of the batch that was: a half, unless said otherwise.
+    /// What the batch is multiplied by; 0.5 by default.
     pub batch_scale: f64,
-    /// Processes of earlier sessions of this user that nobody watches any more.
+    /// Processes left over from this user's earlier sessions.
     pub leftovers: &'a [Leftover],
 }
 

@@ -1,4 +1,4 @@
-//! A largest block that the allocator splits, for versions of torch before expandable segments.
+//! `max_split_size_mb`, for versions of torch before expandable segments.
 
 use super::expandable_segments::{EXPANDABLE_SINCE, draft, torch};
 use super::proposal::{Offering, Proposal, unknown};
@@ -6,8 +6,7 @@ use crate::event::Hello;
 use crate::recognize::alloc_conf::AllocConf;
 use crate::units::Uuid;
 
-/// The largest block that is split, for versions without expandable segments. A choice that
-/// PyTorch's notes and posts use most; at least 21 is accepted by every version.
+/// The value most used in PyTorch's notes and in posts; every version accepts 21 and more.
 const MAX_SPLIT_MB: &str = "128";
 
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
@@ -30,7 +29,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     )
 }
 
-/// Says so where the setting is gone.
+/// Reports a setting that did not arrive.
 pub(super) fn verify(hello: &Hello, _: Option<&Uuid>) -> Option<String> {
     let conf = AllocConf::parse(hello.alloc_conf.as_deref()?).ok()?;
     conf.value("max_split_size_mb").is_none().then(|| {

@@ -1,5 +1,4 @@
-//! All remedies for one command, each offered or not and why, in the order in which they promise
-//! to help.
+//! All remedies for one command, offered or with a reason why not, the most promising first.
 
 use super::attribution::attribute;
 use super::draft::Draft;
@@ -12,8 +11,8 @@ use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Help};
 use crate::recognize::recognition::recognise;
 
-/// The remedies for a command. One that is not offered says why; the most promising is first. What
-/// only a run that ran out of memory can need is left out where it does not.
+/// The remedies for a command, the most promising first. Those that only a run that ran out of
+/// memory can need are left out for other runs.
 pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy> {
     let recognised = &recognise(command, &inputs.launch);
     let outlook = &Outlook::of(command, inputs);
@@ -46,7 +45,7 @@ pub fn remedies(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Vec<Remedy>
     remedies
 }
 
-/// Where a remedy stands for a cause.
+/// A remedy's rank for a cause.
 fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
     let prefers = cause.map_or(Help::LessMemory, |cause| cause.spec().prefers);
     match id.spec().earlier {
@@ -55,7 +54,7 @@ fn place(id: RemedyId, cause: Option<Cause>) -> u8 {
     }
 }
 
-/// What these remedies do together, in whatever order they were chosen.
+/// What these remedies do together, chosen in any order.
 pub fn expectation(
     command: &CommandLine,
     inputs: &RemedyInputs<'_>,
@@ -67,7 +66,7 @@ pub fn expectation(
     }
 }
 
-/// A proposal as it is offered; `part` says of which job the command is one part, if it is.
+/// A proposal as a remedy; `part` is the reason why the command is one part of a job, if it is.
 fn remedy(id: RemedyId, proposal: Proposal, part: Option<&str>) -> Remedy {
     let spec = id.spec();
     let (draft, availability) = match (proposal.draft, part) {

@@ -1,7 +1,6 @@
-//! Remedies inside the process, for programs that have no argument for what would help. What a
-//! program can be changed in its probe found when memory ran out; what was not found is not offered.
-//! A patch is an edit of one variable of the command, so it stays from run to run and is seen
-//! wherever the command is.
+//! Remedies inside the process, for programs without an argument for it. The probe finds what can
+//! be patched when memory runs out; only that is offered. A patch is an edit of one variable of the
+//! command, so it stays from run to run and is visible with the command.
 
 use super::batch::{BatchEdit, Kept, check_scale, reduced};
 use super::draft::Draft;
@@ -12,16 +11,16 @@ use crate::event::{Blocks, Patch, PatchOutcome, Patchable};
 use crate::state::RankState;
 use crate::units::Bytes;
 
-/// Blocks that held less than this share of what was allocated are not worth a recomputation.
+/// Blocks with a smaller share of the allocated memory aren't worth checkpointing.
 const WORTH: f64 = 0.05;
 
-/// What a run before this one has shown; `None` where its probe said nothing.
+/// What an earlier run's probe found patchable; `None` if it reported nothing.
 pub(super) fn patchable<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a Patchable> {
     rank(inputs)?.patchable.as_ref()
 }
 
-/// The process that ran out of memory, where its probe found what it can be changed in; else any
-/// that did: the ranks of a training are alike.
+/// The process that ran out of memory, if its probe found anything patchable; else any process with
+/// findings, since the ranks of a training are alike.
 fn rank<'a>(inputs: &RemedyInputs<'a>) -> Option<&'a RankState> {
     let run = inputs.forecast.state?.run()?;
     let of_oom = inputs.forecast.oom.and_then(|oom| run.rank_of(oom));
@@ -66,7 +65,7 @@ pub(super) fn recompute(
     Ok(draft(Patch::Recompute, shown))
 }
 
-/// What the model's blocks held when memory ran out, in words; `None` where that is not known.
+/// What the model's blocks had allocated when memory ran out, for display; `None` if unknown.
 pub(super) fn held(inputs: &RemedyInputs<'_>) -> Option<String> {
     let all: Vec<&Blocks> = patchable(inputs)?.blocks.iter().collect();
     let (held, all) = held_of(&all, inputs)?;
@@ -102,7 +101,7 @@ pub(super) fn amp(
     Ok(draft(Patch::Amp, shown))
 }
 
-/// A smaller batch of the program's DataLoaders.
+/// A smaller batch in the program's DataLoaders.
 pub(super) fn batch(
     command: &CommandLine,
     inputs: &RemedyInputs<'_>,
@@ -130,7 +129,7 @@ pub(super) fn batch(
     Ok(edit)
 }
 
-/// Why this patch is no new one, if it is none: it is in force, or it declined in this run.
+/// Why this patch can't be added: it is in force, or it was declined in this run.
 fn open(command: &CommandLine, inputs: &RemedyInputs<'_>, patch: Patch) -> Result<(), String> {
     let said = rank(inputs).and_then(|rank| {
         let mut said = rank.patches.iter();

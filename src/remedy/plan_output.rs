@@ -1,6 +1,6 @@
-//! What was recognised in a command and every remedy's edited command, as JSON for other programs.
+//! What was recognised in a command, and each remedy's edited command, as JSON for other programs.
 //!
-//! The words are the caller's own and come back unmasked: they are there to be run.
+//! Nothing is masked: these are the caller's own words, and they are meant to be run.
 
 use super::edit::Edit;
 use super::inputs::RemedyInputs;
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// `{"program", "launcher", "batch", "remedies"}`. Variables that were typed before the command are
-/// the first words of each `argv`; what a remedy sets beside them is in its `env`.
+/// `{"program", "launcher", "batch", "remedies"}`. Each `argv` begins with the variables typed
+/// before the command; those that a remedy sets in addition are in its `env`.
 pub fn plan_json(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Value {
     let recognised = recognise(command, &inputs.launch);
     let batch = batch_of(command, &recognised);
@@ -83,8 +83,8 @@ fn assignment(name: &Word, value: &Word) -> Value {
     word(&Word(OsString::from_vec(bytes)))
 }
 
-/// Where a byte that is no UTF-8 is kept in a string until it is written: the last private plane,
-/// at the offset that Python's surrogate escapes have in theirs.
+/// Bytes that aren't UTF-8 are kept in a string as characters of the last private plane until they
+/// are written, with the offset that Python's surrogate escapes have in theirs.
 const KEPT: u32 = 0x10_DC00;
 
 fn word(word: &Word) -> Value {
@@ -97,8 +97,8 @@ fn word(word: &Word) -> Value {
     Value::String(text)
 }
 
-/// The outline as text. Bytes that are no UTF-8 are written as Python reads them: as lone
-/// surrogates, `\udc80` to `\udcff`, which no Rust string can hold.
+/// The JSON as text. Bytes that aren't UTF-8 are written as Python reads them: as lone surrogates,
+/// `\udc80` to `\udcff`, which no Rust string can contain.
 pub fn plan_text(outline: &Value) -> String {
     let mut text = String::new();
     for c in format!("{outline:#}").chars() {

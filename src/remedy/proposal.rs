@@ -1,4 +1,4 @@
-//! What a remedy's own file is given, and what it answers.
+//! What each remedy's own file is given, and what it returns.
 
 use super::draft::Draft;
 use super::expectation::Outlook;
@@ -10,13 +10,10 @@ use crate::diagnosis::Cause;
 use crate::event::Patchable;
 use crate::recognize::recognition::Recognised;
 
-/// A command for which remedies are looked for.
+/// A command to find remedies for.
 pub(super) struct Offering<'a> {
-    /// The command.
     pub command: &'a CommandLine,
-    /// What it was understood as.
     pub recognised: &'a Recognised<'a>,
-    /// What else is known.
     pub inputs: &'a RemedyInputs<'a>,
     /// What its runs are expected to need.
     pub outlook: &'a Outlook<'a>,
@@ -24,22 +21,20 @@ pub(super) struct Offering<'a> {
     pub cause: Option<Cause>,
 }
 
-/// What a remedy makes of a command.
+/// A remedy's changes of a command.
 pub(super) struct Proposal {
-    /// The edits, or why there are none. One that acts shows what it does and edits nothing.
+    /// The edits, or why there are none. A remedy that acts shows what it does and edits nothing.
     pub draft: Result<Draft, String>,
-    /// What it costs.
     pub cost: String,
-    /// What it is expected to do, where the remedy's row leaves that to it.
+    /// What it is expected to do, if [`NeedFrom`](super::effect::NeedFrom) leaves that to the
+    /// remedy.
     pub expectation: Expectation,
-    /// What it makes of the batch.
     pub takes: Option<BatchChange>,
-    /// What it alters in the training beyond what its row says.
+    /// What it changes in the training beyond what its row in the table says.
     pub alters: Option<Alteration>,
 }
 
 impl Proposal {
-    /// Edits and what they cost.
     pub(super) fn of(draft: Result<Draft, String>, cost: &str) -> Proposal {
         Proposal {
             draft,
@@ -50,7 +45,7 @@ impl Proposal {
         }
     }
 
-    /// Something that is done before the next run.
+    /// Something done before the next run.
     pub(super) fn act(shown: String, cost: &str) -> Proposal {
         let shown = vec![shown];
         let draft = Draft {
@@ -60,7 +55,6 @@ impl Proposal {
         Proposal::of(Ok(draft), cost)
     }
 
-    /// The same with what is expected of it.
     pub(super) fn expecting(self, expectation: Expectation) -> Proposal {
         Proposal {
             expectation,
@@ -69,8 +63,8 @@ impl Proposal {
     }
 }
 
-/// What an argument does; where none does, what a patch does if a run has shown what can be patched;
-/// and where neither helps, both reasons.
+/// The argument's edits; without an argument, the patch's if a run has shown what can be patched;
+/// without either, both reasons.
 pub(super) fn or_patched<T>(
     inputs: &RemedyInputs<'_>,
     by_argument: Result<T, String>,

@@ -1,7 +1,7 @@
-//! Whether a relaunched program rejected what a remedy changed: it says so in its last lines, or ends
-//! at once in a way that only the change explains. Then the edit is taken back.
+//! Whether a relaunched program rejected a remedy's change: its last lines say so, or it ends at
+//! once in a way that only the change explains. Such an edit is reverted.
 //!
-//! The wordings are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
+//! The messages are those of argparse, transformers' parser, click, absl, Hydra and OmegaConf,
 //! jsonargparse, fire, tyro, yacs, nanoGPT, and of PyTorch's allocator (2.4 to 2.15).
 
 use super::edit::Edit;
@@ -18,24 +18,20 @@ use std::time::Duration;
 pub struct Ended<'a> {
     /// The last lines of its output.
     pub output: &'a str,
-    /// Its exit.
     pub exit: Exit,
-    /// How long it lasted.
     pub lasted: Duration,
-    /// Optimizer steps that it ended.
+    /// Completed optimizer steps.
     pub steps: u64,
 }
 
 /// A remedy that the program rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedRemedy {
-    /// Which.
     pub id: RemedyId,
-    /// What the program said.
+    /// The program's message.
     pub words: String,
 }
 
-/// What a program or library can reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RejectedThing {
@@ -45,7 +41,7 @@ pub(super) enum RejectedThing {
     Checkpoint,
 }
 
-/// The sentences of `rejections.toml`, in small letters.
+/// The messages of `rejections.toml`, in lower case.
 fn sentences(of: RejectedThing) -> &'static [String] {
     static SENTENCES: OnceLock<BTreeMap<RejectedThing, Vec<String>>> = OnceLock::new();
     let read = || toml::from_str(include_str!("rejections.toml"));
@@ -54,13 +50,13 @@ fn sentences(of: RejectedThing) -> &'static [String] {
     all.get(&of).map_or(&[], Vec::as_slice)
 }
 
-/// A program that dislikes its arguments says so before it has loaded anything large.
+/// A program rejects its arguments before it loads anything large.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// argparse, click and absl end with these.
+/// The exit codes of argparse, click and absl.
 const USAGE: [i32; 2] = [2, 64];
 
-/// The remedy that was rejected, if one was. `applied` are those that made the run's command.
+/// The remedy that was rejected, if one was. `applied` are the remedies in the run's command.
 pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy> {
     if ended.exit.is_success() || ended.steps > 0 || applied.is_empty() {
         return None;
@@ -91,7 +87,7 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
             return Some(by(remedy, line));
         }
     }
-    // Wrong usage and nothing else: the one remedy that changed words is meant.
+    // A usage error and nothing else: the one remedy that changed words is to blame.
     let Exit::Code(code) = ended.exit else {
         return None;
     };
@@ -117,7 +113,7 @@ fn changes_words(remedy: &Remedy) -> bool {
     })
 }
 
-/// Whether a line names what a remedy has put in or changed. What a remedy changes it says itself.
+/// Whether a line names what a remedy has added or changed.
 fn is_named(remedy: &Remedy, line: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let line = plain(line);
@@ -130,19 +126,19 @@ fn is_named(remedy: &Remedy, line: &str) -> bool {
     names.into_iter().any(|name| stands_in(&line, &name))
 }
 
-/// Whether a name stands in a line as a whole.
+/// Whether a line contains a name as a whole word.
 fn stands_in(line: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + name.len()..].chars().next();
-        // Two dashes in front have become two underscores.
+        // Two leading dashes have become two underscores.
         let front = before.is_none_or(|c| !c.is_alphanumeric());
         front && !after.is_some_and(is_part)
     })
 }
 
-/// The longest that a program's own words may be on a line of ours.
+/// The longest quotation of a program in one of our lines.
 const LONGEST: usize = 160;
 
 fn shortened(line: &str) -> String {
@@ -153,8 +149,8 @@ fn shortened(line: &str) -> String {
     short
 }
 
-/// The remedies with those no longer offered that the program rejected, and first, where the latest run
-/// was one that did, the way to go on with what was chosen beside it (`others`).
+/// Withdraws the remedies that the program rejected. If the latest run was rejected, the first
+/// remedy is to continue with what was chosen beside it (`others`).
 pub fn without_rejected(
     mut remedies: Vec<Remedy>,
     rejections: &[RejectedRemedy],

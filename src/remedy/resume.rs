@@ -1,4 +1,4 @@
-//! Resuming the run that ended instead of starting again: the words that make a known program begin
+//! Resuming the run that ended instead of starting again: the words that make a known program start
 //! from its newest checkpoint.
 
 use super::draft::Draft;
@@ -10,12 +10,12 @@ use crate::recognize::program::{InsertPlace, Resumes};
 use crate::recognize::recognition::{Recognised, arguments_of};
 use crate::recognize::{Checkpoint, directory};
 
-/// Values with which a program looks for its latest checkpoint itself.
+/// Values with which a program finds its latest checkpoint itself.
 const BY_ITSELF: [&str; 9] = [
     "latest", "last", "auto", "true", "True", "1", "yes", "must", "allow",
 ];
 
-/// The edits that make the next run begin where this one ended, or why there are none.
+/// The edits with which the next run resumes, or why there are none.
 fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
     let (recognised, inputs) = (offering.recognised, offering.inputs);
     recognised.check_open()?;
@@ -106,7 +106,7 @@ fn is_by_itself(hit: &Hit<'_>) -> bool {
         .is_none_or(|value| BY_ITSELF.contains(&value.text))
 }
 
-/// From where the next run begins, for the eye.
+/// Where the next run starts, for display.
 fn begins(recognised: &Recognised<'_>, checkpoint: &Checkpoint) -> String {
     let counts = recognised
         .known
@@ -129,7 +129,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         None => String::new(),
     };
     let expectation = match inputs.forecast.oom {
-        // What ran out does so again.
+        // It would run out of memory again.
         Some(_) => Expectation {
             fits: Some(false),
             words: "it needs as much memory as before: combine it with another remedy".into(),

@@ -1,6 +1,7 @@
-//! A command with one of its numeric arguments set to another value, larger or smaller: for trials.
+//! A command with one of its numeric arguments set to another value, larger or smaller, for trial
+//! runs.
 //!
-//! Remedies make a batch smaller and keep what goes with it; a trial of another size does neither.
+//! Unlike a remedy this leaves everything else (accumulation, other limits) alone.
 
 use super::draft::Draft;
 use super::edit::{Edit, edited};
@@ -12,21 +13,20 @@ use crate::recognize::program::AccumulationRule;
 use crate::recognize::recognition::{arguments_of, opened, recognise};
 use crate::recognize::spellings::spellings;
 
-/// Which argument a trial changes.
+/// Which argument a trial run changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// What the batch is by the program's entry or by its spelling.
+    /// The batch, by the program's entry or by its spelling.
     Batch,
-    /// The one of this name, with or without its dashes.
+    /// By name, with or without dashes.
     Named(String),
 }
 
-/// An argument of a command that holds a whole number.
+/// An integer argument of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name, as typed.
+    /// As typed.
     pub name: String,
-    /// Its value.
     pub value: u64,
     at: usize,
     from: usize,
@@ -34,7 +34,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Finds the argument; the error says why it cannot be told.
+    /// Finds the argument; the error says why that isn't possible.
     pub fn find(command: &CommandLine, which: &Which) -> Result<Setting, String> {
         let recognised = recognise(command, &LaunchEnvironment::default());
         let arguments = arguments_of(command, &recognised.anatomy);
@@ -89,7 +89,7 @@ impl Setting {
         })
     }
 
-    /// The command with another value there.
+    /// The command with another value.
     pub fn to(&self, command: &CommandLine, value: u64) -> CommandLine {
         let edit = Edit::Splice {
             at: self.at,
@@ -101,7 +101,7 @@ impl Setting {
     }
 }
 
-/// A command with an argument replaced, or added at its end where it has none of that name.
+/// The command with an argument replaced, or added at the end.
 pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandLine {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let arguments = arguments_of(command, &recognised.anatomy);
@@ -124,7 +124,7 @@ pub fn with_argument(command: &CommandLine, name: &str, value: &str) -> CommandL
     edited(command, &edits)
 }
 
-/// The arguments of a command that say where it writes, as name and value.
+/// The arguments for output paths, as name and value.
 pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let arguments = arguments_of(command, &recognised.anatomy);
@@ -138,7 +138,7 @@ pub fn places_written(command: &CommandLine) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Every argument of this name, however many dashes either has in front.
+/// All arguments of this name, whatever the number of dashes.
 fn named<'a>(arguments: &Arguments<'a>, name: &str) -> Vec<Hit<'a>> {
     let bare = |name: &str| {
         let name = name.trim_start_matches(['-', '+']);

@@ -1,6 +1,6 @@
-//! What is known of each remedy before it meets a command: one row each.
+//! What is known of each remedy before it is applied to a command.
 //!
-//! A new remedy is a row here, its [`RemedyId`], and a file of its own that proposes it.
+//! To add a remedy: a row here, a [`RemedyId`], and a file that proposes it.
 
 use super::effect::{NeedFrom, RemedyAction, RemedyEffect};
 use super::plan::{Alteration, RemedyId};
@@ -14,37 +14,34 @@ use crate::diagnosis::Help;
 use crate::event::Hello;
 use crate::units::Uuid;
 
-/// Reads a run's first message, and the device that ran out of memory before.
+/// Reads the first message of a run's probe; the second argument is the device that ran out of
+/// memory before.
 type EffectCheck = fn(&Hello, Option<&Uuid>) -> Option<String>;
 
-/// A remedy's row.
 #[derive(Debug)]
 pub struct RemedySpec {
     /// Its key in the dialog.
     pub key: char,
-    /// Its name: "smaller batch".
+    /// For display: "smaller batch".
     pub title: &'static str,
-    /// What it does to memory.
     pub effect: RemedyEffect,
-    /// What it changes in the training by its nature. A batch says itself whether it does.
+    /// What it always changes in the training. A batch decides for itself.
     pub alters: Option<Alteration>,
-    /// How it is carried out.
     pub action: RemedyAction,
-    /// Where its need comes from.
     pub need: NeedFrom,
-    /// Where it stands among the remedies, the lowest first.
+    /// Its rank among the remedies, lowest first.
     pub(super) place: u8,
-    /// Where it stands instead if the cause prefers this help.
+    /// Its rank if the cause prefers this kind of help.
     pub(super) earlier: Option<(Help, u8)>,
-    /// What it makes of a command; `None` where it has no place in the list at all.
+    /// What it does to a command; `None` to leave it out of the list.
     pub(super) propose: fn(&Offering<'_>) -> Option<Proposal>,
-    /// Says from the new run's first message that it did not take effect.
+    /// Checks the new run's first message, and says if the remedy did not take effect.
     pub(super) verify: Option<EffectCheck>,
-    /// What a program or library may reject of it, beside its arguments.
+    /// What a program or library may reject, apart from its arguments.
     pub(super) rejects: Option<RejectedThing>,
 }
 
-/// A row with nothing of its own.
+/// The defaults of a row.
 const PLAIN: RemedySpec = RemedySpec {
     key: ' ',
     title: "",
@@ -66,7 +63,7 @@ use RejectedThing::{Allocator, Checkpoint};
 use RemedyAction::Act;
 use RemedyEffect::{LessAllocated, LessFragmentation, MoreFree};
 
-/// The rows, in the order of [`RemedyId`].
+/// In the order of [`RemedyId`].
 #[rustfmt::skip]
 static SPECS: &[(RemedyId, RemedySpec)] = &[
     (RemedyId::Batch, RemedySpec { key: 'b', title: "smaller batch", effect: LessAllocated, need: Forecast, place: 7, propose: batch::propose, ..PLAIN }),
@@ -83,12 +80,10 @@ static SPECS: &[(RemedyId, RemedySpec)] = &[
 ];
 
 impl RemedyId {
-    /// All of them.
     pub(super) fn all() -> impl Iterator<Item = RemedyId> {
         SPECS.iter().map(|(id, _)| *id)
     }
 
-    /// Its row.
     pub fn spec(self) -> &'static RemedySpec {
         &SPECS[self as usize].1
     }

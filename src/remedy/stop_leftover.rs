@@ -1,10 +1,10 @@
-//! Stopping what is left of an earlier session of this user, by name and on a key; nobody else's
-//! process is ever offered.
+//! Stops what is left of this user's earlier sessions, after a key press; other users' processes
+//! are never offered.
 
 use super::leftover::Leftover;
 use super::proposal::{Offering, Proposal, unknown};
 
-/// What stopping them does, for the eye.
+/// What it stops, for display.
 fn shown(leftovers: &[Leftover]) -> String {
     let each: Vec<String> = leftovers
         .iter()

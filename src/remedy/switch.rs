@@ -1,8 +1,8 @@
-//! A switch that a known program has, turned on by argument: mixed precision, recomputation. What is
-//! there already is said, what is off is turned around where it stands, what is not there is added in
-//! the form and at the place that the program takes.
+//! Turns on a switch of a known program by argument: mixed precision, activation checkpointing. If
+//! it is on already, that is reported; if it is off, that argument is changed; otherwise it is
+//! added in the form and at the place that the program takes.
 //!
-//! Which words switch what is the entry's business; which device has what, the remedy's.
+//! The words are in the program's entry; what the device supports is checked by the remedy.
 
 use super::draft::Draft;
 use super::proposal::Offering;
@@ -17,22 +17,21 @@ use crate::recognize::spellings::{is_bool, turned_on};
 
 /// A switch of a program.
 pub(super) struct Switch<'a> {
-    /// What it switches, for the eye.
+    /// For display.
     pub what: &'static str,
-    /// What a known program's entry says of it.
     pub spec: &'a SwitchSpec,
-    /// What to add, its last word being the value where there are two; or why not.
+    /// What to add, or why not; of two words the last is the value.
     pub words: Result<&'a [String], &'static str>,
-    /// What the launcher says of it, where that counts.
+    /// The launcher's value, if it counts.
     pub of_launcher: Option<&'a str>,
-    /// Which values mean "off".
+    /// Whether a value means "off".
     pub means_off: fn(&str) -> bool,
-    /// What the program's config file calls it.
+    /// Its keys in the program's config file.
     pub in_file: &'a [String],
 }
 
-/// The edits that turn around what a program that nobody knows is told of a switch, or why there are
-/// none; `what` is switched, for the eye.
+/// The edits that turn on a switch of an unknown program, or why there are none; `what` is its name
+/// for display.
 pub(super) fn turn_around(
     reading: SwitchReading<'_>,
     arguments: &Arguments<'_>,
@@ -56,7 +55,7 @@ pub(super) fn turn_around(
     }
 }
 
-/// The edits that turn a switch of a known program on, or why there are none.
+/// The edits that turn on a switch of a known program, or why there are none.
 pub(super) fn turn_on<'a>(
     switch: Switch<'a>,
     offering: &Offering<'a>,
@@ -78,7 +77,7 @@ pub(super) fn turn_on<'a>(
     .draft()
 }
 
-/// Hydra's `-m`: several runs in one process, whose settings are nobody's single choice.
+/// Hydra's `-m`: several runs in one process, with different settings.
 fn is_sweep(arguments: &Arguments<'_>) -> bool {
     let says = |wanted: &[&str]| arguments.tokens.iter().any(|t| wanted.contains(&t.text));
     let has_overrides = arguments
@@ -152,7 +151,7 @@ impl<'a> SwitchReader<'a> {
         Ok(draft)
     }
 
-    /// Whether the config file says that it is off; an error where it is on or cannot be told.
+    /// Whether the config file turns it off; an error if that turns it on or is unclear.
     fn is_off_in_file(&self) -> Result<bool, String> {
         let Some(file) = self.file else {
             return Ok(false);
@@ -174,7 +173,7 @@ impl<'a> SwitchReader<'a> {
         Ok(is_off)
     }
 
-    /// An argument that says "off" is turned around where it stands.
+    /// Changes an argument that turns it off.
     fn turned_around(&self, mut draft: Draft, switched_off: &[Hit<'_>]) -> Result<Draft, String> {
         let words = self.switch.words?;
         let (name, value) = match words {
@@ -226,7 +225,7 @@ impl<'a> SwitchReader<'a> {
         Ok(())
     }
 
-    /// The addition in the form that the rest of the command has.
+    /// The addition in the form of the other arguments.
     fn written(&self, words: &[String]) -> Vec<String> {
         let [name, value] = words else {
             return words.to_vec();
@@ -278,7 +277,7 @@ pub(super) fn mostly_equals(arguments: &Arguments<'_>) -> bool {
     equals * 2 > options().count()
 }
 
-/// `value` with the capitals of what it replaces: `False` → `True`, `false` → `true`, `0` → `1`.
+/// `value` in the case of what it replaces: `False` → `True`, `false` → `true`, `0` → `1`.
 fn in_case_of(old: &str, value: &str) -> String {
     let is_true = matches!(value.to_ascii_lowercase().as_str(), "true" | "1");
     let turned = turned_on(old).filter(|_| is_true);

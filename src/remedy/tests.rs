@@ -1,5 +1,5 @@
 //! Remedies that depend on what a session has shown: another device, waiting for another process,
-//! stopping a leftover, fewer DataLoader workers. (All the others: `tests/commands`.)
+//! stopping a leftover, fewer DataLoader workers. (For the others see `tests/commands`.)
 
 use super::{Availability, Leftover, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::command::{CommandLine, EnvChange, Word};
@@ -10,7 +10,7 @@ use crate::recognize::LaunchEnvironment;
 use crate::state::staged::{StagedSession, gib, reading, record, uuid};
 use crate::units::{Bytes, Pid};
 
-/// A command as a person types it; a word `NAME=VALUE` in front is environment.
+/// A command as typed; a leading word `NAME=VALUE` is a variable.
 fn command(line: &str) -> CommandLine {
     let typed = line.split_once(' ').filter(|(word, _)| word.contains('='));
     let (set, rest) = typed.map_or((None, line), |(set, rest)| (set.split_once('='), rest));
@@ -61,7 +61,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
     }
 }
 
-/// A process on `aaaa-0` that ran out with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
+/// A process on `aaaa-0` that ran out of memory with 12 GiB allocated, and 20 GiB free on `aaaa-1`.
 fn out_on_the_first() -> StagedSession {
     out_on_the_first_under(None)
 }
@@ -166,7 +166,7 @@ fn another_device_is_written_as_the_user_wrote_it() {
     other.free = Some(gib(10.0));
     full.add(4.0, What::Device(other));
     assert!(device("python a.py", &full, &[]).contains("no other GPU"));
-    // A cap of the program's own is there on any device.
+    // The program's own cap applies on any device.
     let capped = out_on_the_first_under(Some(gib(13.5)));
     assert!(device("python a.py", &capped, &[]).contains("applies on another GPU"));
     assert!(
@@ -216,7 +216,7 @@ fn who_else_holds_the_memory_is_waited_for_or_stopped() {
     );
     let all = find(&[finding(Cause::Capacity, None)], &[]);
     assert!(!has(&all, RemedyId::Wait));
-    // A host that ran out of memory has use for fewer loaders, a device has not.
+    // Fewer workers help a host that ran out of memory, not a device.
     assert!(
         all.iter()
             .all(|remedy| remedy.id != RemedyId::DataloaderWorkers)

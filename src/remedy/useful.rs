@@ -1,11 +1,11 @@
-//! Whether a remedy may stand under Enter: what is known not to help, or not to fit, is applied only
-//! where somebody asks for it by its key.
+//! Whether a remedy may be the default on Enter: those known not to help, or not to fit, are
+//! applied only by their own key.
 
 use super::effect::RemedyEffect;
 use super::plan::Remedy;
 use crate::diagnosis::{Finding, Help};
 
-/// Whether a remedy may help against what was found.
+/// Whether a remedy may help against the cause.
 pub fn may_help(remedy: &Remedy, findings: &[Finding]) -> bool {
     let cause = findings.first().map(|finding| finding.cause.spec());
     if !remedy.is_offered() || remedy.expectation.fits == Some(false) {

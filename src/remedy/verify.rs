@@ -1,14 +1,13 @@
-//! Whether a remedy took effect, as far as the run itself says it once it has started.
+//! Whether a remedy took effect, as far as the run reports it after its start.
 //!
-//! A program or a library may set the allocator in its own code after oomph has set it in the
-//! environment, or choose its device itself. What was promised and did not come is said at once,
-//! not after the next out-of-memory.
+//! A program or a library may configure the allocator in its own code, overriding the environment,
+//! or choose its device itself. This is reported at once, not after the next OOM.
 
 use super::plan::Remedy;
 use crate::event::Hello;
 use crate::units::Uuid;
 
-/// What did not take effect, in words; `failed` is the device that ran out of memory before.
+/// What did not take effect, for display; `failed` is the device that ran out of memory before.
 pub fn not_in_force(applied: &[Remedy], hello: &Hello, failed: Option<&Uuid>) -> Vec<String> {
     let verify = |remedy: &Remedy| remedy.id.spec().verify?(hello, failed);
     applied.iter().filter_map(verify).collect()

@@ -1,4 +1,4 @@
-//! Waiting, where somebody else's process is the likely cause.
+//! Waiting, if another process is the likely cause.
 
 use super::proposal::{Offering, Proposal, unknown};
 use crate::diagnosis::{Cause, Certainty, Finding};
@@ -9,7 +9,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         finding.cause == Cause::OtherProcess && finding.certainty >= Certainty::Likely
     };
     let pid = inputs.findings.iter().find(is_likely)?.other_process?;
-    // What is our own is stopped, not waited for.
+    // Our own leftovers are stopped instead.
     if inputs.leftovers.iter().any(|leftover| leftover.pid == pid) {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Fewer processes that load data: where the host's memory ran out, not the device's. Each of them
-//! holds its own copy of what the dataset keeps in Python, and the batches that it has made ahead.
+//! Fewer DataLoader workers, if the host's memory ran out. Each of them has its own copy of the
+//! dataset's Python objects, and prefetched batches.
 
 use super::draft::Draft;
 use super::proposal::{Offering, Proposal, unknown};

@@ -1,6 +1,6 @@
-//! Names that secrets are given to, by the words in them.
+//! Names of secrets, by the words in them.
 
-/// Words that mean a secret wherever they stand in a name.
+/// Words that mean a secret anywhere in a name.
 const ALWAYS: [&str; 22] = [
     "apikey",
     "apitoken",
@@ -26,7 +26,7 @@ const ALWAYS: [&str; 22] = [
     "webhook",
 ];
 
-/// Ends of words that were written together: `PGPASSWORD`, `WANDBAPIKEY`, `HFTOKEN`.
+/// Ends of compound names: `PGPASSWORD`, `WANDBAPIKEY`, `HFTOKEN`.
 const ENDS: [&str; 12] = [
     "password",
     "passwd",
@@ -42,7 +42,7 @@ const ENDS: [&str; 12] = [
     "pwd",
 ];
 
-/// Words before `token` or `key` with which it is one of the vocabulary, or names a column.
+/// Words before `token` or `key` that make it one of the vocabulary, or a column's name.
 const ORDINARY: [&str; 58] = [
     "add",
     "audio",
@@ -104,16 +104,16 @@ const ORDINARY: [&str; 58] = [
     "n",
 ];
 
-/// Words before `pass` with which it is a pass over something.
+/// Words before `pass` that make it a pass over something.
 const PASSES: [&str; 10] = [
     "backward", "eval", "first", "forward", "multi", "n", "num", "one", "second", "two",
 ];
 
-/// Whether a name means that its value is nobody's business.
+/// Whether a name means that its value is a secret.
 ///
-/// Whole words are compared, between other characters than letters and digits, and between small
-/// and capital letters, so that `--tokenizer`, `max_tokens` and `--keyframes` are no secrets while
-/// `--hf_token`, `accessToken` and `WANDB_API_KEY` are.
+/// Whole words are compared, split at other characters than letters and digits and at a change of
+/// case: `--tokenizer`, `max_tokens` and `--keyframes` are no secrets, `--hf_token`, `accessToken`
+/// and `WANDB_API_KEY` are.
 pub fn is_secret(name: &str) -> bool {
     // The shell's own: the working directory.
     if matches!(name, "PWD" | "OLDPWD") {
@@ -125,7 +125,7 @@ pub fn is_secret(name: &str) -> bool {
         let ordinary = before.is_some_and(|before| ORDINARY.contains(&before));
         match word.as_str() {
             "token" | "key" | "keys" => !ordinary,
-            // `--auth-type`, `use_auth`: how, not what.
+            // `--auth-type` and `use_auth` say how to authenticate, not with what.
             "auth" => n + 1 == words.len() && before != Some("use"),
             "pass" => n + 1 == words.len() && before.is_none_or(|before| !PASSES.contains(&before)),
             word if ALWAYS.contains(&word) => true,
@@ -137,14 +137,14 @@ pub fn is_secret(name: &str) -> bool {
     })
 }
 
-/// A value that says whether, not what: `--use_auth_token True`.
+/// A value that is no secret: `--use_auth_token True`.
 pub(super) fn is_plain_value(value: &str) -> bool {
     ["", "true", "false", "none", "null", "yes", "no", "0", "1"]
         .iter()
         .any(|plain| value.eq_ignore_ascii_case(plain))
 }
 
-/// The words of a name, small: `accessToken` has two, `WANDB_API_KEY` three.
+/// The words of a name in lower case: `accessToken` has two, `WANDB_API_KEY` three.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before_is_small = false;

@@ -1,7 +1,7 @@
-//! Secrets that are known by their own look, whatever they are given to.
+//! Secrets recognised by their own form.
 
-/// Beginnings by which services have their tokens recognised, and the least length of one: a shorter
-/// word is a name that happens to begin so (`hf_hub`, `sk-learn`).
+/// Prefixes of tokens, and the minimum length of one: a shorter word is a name that happens to
+/// begin so (`hf_hub`, `sk-learn`).
 const BEGINNINGS: [(&str, usize); 36] = [
     // Hugging Face, OpenAI and Anthropic, NVIDIA, Replicate, Groq, xAI, Perplexity.
     ("hf_", 20),
@@ -45,14 +45,14 @@ const BEGINNINGS: [(&str, usize); 36] = [
     ("lin_api_", 20),
 ];
 
-/// Addresses whose rest is the secret.
+/// URLs whose rest is the secret.
 const ADDRESSES: [&str; 3] = [
     "hooks.slack.com/services/",
     "discord.com/api/webhooks/",
     "discordapp.com/api/webhooks/",
 ];
 
-/// Where they stand in a text.
+/// The byte ranges of secrets in a text.
 pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
     let mut found = users(text);
     if let Some(at) = text
@@ -67,7 +67,7 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
             let length = text[from..]
                 .find(['"', '\'', ' ', '\n'])
                 .unwrap_or(text.len() - from);
-            // Two words of a sentence are none.
+            // Two words of a sentence are no secret.
             (length >= 8 || scheme == "Bearer ").then_some((from, from + length))
         }));
     }
@@ -118,14 +118,14 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// Whether what follows the beginning is drawn by lot and not a name of words: `sk-learn-estimators`.
+/// Whether the text after the prefix is random and not made of words: `sk-learn-estimators`.
 fn is_random(piece: &str, beginning: &str) -> bool {
     let rest = &piece[beginning.len()..];
     let longest = rest.split(['-', '_', '.']).map(str::len).max();
     longest.is_some_and(|longest| longest >= 12)
 }
 
-/// A JSON Web Token: three pieces, of which the first begins as `{"` does in base 64.
+/// A JSON Web Token: three parts, the first of which begins with `{"` in base 64.
 fn is_web_token(piece: &str) -> bool {
     let parts: Vec<&str> = piece.split('.').collect();
     piece.starts_with("eyJ") && parts.len() >= 2 && parts[0].len() >= 8 && parts[1].len() >= 8

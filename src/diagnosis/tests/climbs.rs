@@ -1,4 +1,4 @@
-//! Floors that climb, and baselines that do not.
+//! Baselines that grow, and baselines that do not.
 
 use crate::diagnosis::*;
 use crate::state::staged::*;
@@ -41,10 +41,10 @@ fn a_leak_of_half_a_percent_a_step_is_called_within_thirty() {
         (baseline, baseline + 8.0)
     };
     assert!(climbs(scattered, 30).is_some());
-    // One that takes a tenth of the card is called as soon as ten baselines are there.
+    // One that takes a tenth of the GPU is reported as soon as there are ten baselines.
     let fast = |n: u64| (3.0 + 0.4 * n as f64, 11.0 + 0.4 * n as f64);
     assert!(climbs(fast, 13).is_some());
-    // One that comes with every tenth step.
+    // One that grows with every tenth step.
     let in_bursts = |n: u64| {
         let baseline = 3.0 + 0.6 * (n / 10) as f64;
         (baseline, baseline + 8.0)
@@ -107,7 +107,7 @@ fn steady_trainings_leak_nothing() {
         ("a trifle", &|n| (3.0 + 0.000_1 * n as f64, 11.0)),
     ];
     for (what, training) in steady {
-        // At every moment, not only at the end.
+        // At every step, not only at the end.
         for steps in 1..=140 {
             let state = stepping(training, steps);
             let found = baseline_growth(&rank(&state).steps, Some(gib(24.0)));

@@ -1,5 +1,5 @@
-//! Forecasts held against what came: sessions are generated whose end is known, and at several
-//! moments of each the range is compared with the step that really ran out of memory.
+//! Forecasts compared with the outcome: for generated sessions with a known end, the range
+//! predicted at several moments must contain the step that fails.
 
 use crate::diagnosis::*;
 use crate::event::What;
@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::state::staged::*;
 use crate::units::Bytes;
 
-/// Numbers in no order, the same in every run (splitmix64).
+/// Pseudorandom numbers, the same in every run (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -28,11 +28,11 @@ impl Dice {
 /// How a generated training leaks.
 #[derive(Debug, Clone, Copy)]
 enum Manner {
-    /// The same with each step.
+    /// The same amount in each step.
     Even,
-    /// With each step, by the length of its batch.
+    /// In each step, in proportion to the length of its batch.
     ByLength,
-    /// With every few steps.
+    /// Every few steps.
     InBursts(u64),
 }
 
@@ -46,9 +46,9 @@ struct Training {
     on_top: f64,
     /// How much the lengths of batches vary, as a share.
     varies: f64,
-    /// What the allocator needs beyond what is allocated.
+    /// The allocator's overhead, as a share.
     waste: f64,
-    /// What of the card lies outside PyTorch.
+    /// Memory outside of PyTorch.
     outside: f64,
     peak: f64,
 }
@@ -71,7 +71,7 @@ impl Training {
             manner,
             stays: dice.between(1.0, 4.0),
             leaked: 0.0,
-            // From 0.1 % of the card on.
+            // From 0.1 % of the GPU on.
             per_step: CARD * 10_f64.powf(dice.between(-3.0, -1.6)),
             on_top: dice.between(2.0, 9.0),
             varies,
@@ -82,7 +82,7 @@ impl Training {
         }
     }
 
-    /// Floor and peak after the next step, in GiB; `None` where it runs out of memory.
+    /// Baseline and peak after the next step, in GiB; `None` if it runs out of memory.
     fn step(&mut self, n: u64) -> Option<(f64, f64)> {
         let length = 1.0 - self.varies * self.dice.roll();
         let top = self.stays + self.leaked + self.on_top * length;
@@ -96,7 +96,7 @@ impl Training {
             Manner::InBursts(_) => 0.0,
         };
         self.peak = self.peak.max(top);
-        // Of the last batch a loop holds something, here and there.
+        // A loop keeps a little of the last batch.
         let held = 0.01 * self.dice.roll();
         Some((self.stays + self.leaked + held, self.peak))
     }
@@ -106,7 +106,7 @@ impl Training {
     }
 }
 
-/// The forecasts of a training, by the step at which each was made; and the step that failed.
+/// The forecasts of a training, each with the step at which it was made, and the step that failed.
 fn forecasts(seed: u64) -> (Vec<LeakForecast>, u64) {
     let mut training = Training::generated(seed);
     let mut scene = StagedSession::training();
@@ -118,7 +118,7 @@ fn forecasts(seed: u64) -> (Vec<LeakForecast>, u64) {
         };
         let at = 2.0 + n as f64;
         scene.add(at, step(100, n, gib(baseline), gib(peak)));
-        // Looked at now and then: after thirty steps, and a few times later.
+        // Forecasts are made after thirty steps, and a few times later.
         if n >= 30 && n.is_power_of_two() || n == 30 || n % 97 == 0 {
             let reserved = gib(training.reserved());
             let used = reserved + gib(training.outside);
@@ -186,8 +186,8 @@ fn a_forecast_is_said_in_words_once() {
     }
     let coming = leak_forecast(&scene.state).expect("a forecast");
     assert!(coming.soonest <= coming.in_steps && coming.in_steps <= coming.latest);
-    // 23.60 GiB, 0.5 of it outside PyTorch, 8.0 on top of the baseline: the baseline may reach 15.1 GiB,
-    // which step 101 would pass.
+    // 23.60 GiB, 0.5 of it outside of PyTorch, 8.0 on top of the baseline: the baseline may reach
+    // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
     assert!(notes.len() <= 2, "{notes:#?}");
     let last = &notes.last().expect("a note").text;

@@ -1,4 +1,4 @@
-//! Texts alone, with figures of our own, and the first finding of each.
+//! Messages alone, with made-up figures, and the first finding of each.
 
 use crate::diagnosis::*;
 use crate::oom::{OomKind, OomReport, OtherProcess};
@@ -7,7 +7,7 @@ use crate::state::{OomIncident, State};
 use crate::units::{Bytes, Moment, Pid};
 use proptest::prelude::*;
 
-/// A text alone: total, free, allocated, unallocated, requested, in GiB.
+/// A message alone: total, free, allocated, unallocated, requested, in GiB.
 fn message(total: f64, free: f64, allocated: f64, unallocated: f64, requested: f64) -> OomReport {
     OomReport {
         device: Some(0),
@@ -39,7 +39,7 @@ pub(super) fn explained(report: &OomReport) -> Vec<Finding> {
     diagnose_incident(&State::default(), None, &incident)
 }
 
-/// Messages with figures of our own, and the first finding of each.
+/// Messages with made-up figures, and the first finding of each.
 pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
     use Cause::*;
     use Certainty::*;
@@ -291,7 +291,7 @@ fn a_message_is_never_given_a_figure_that_it_lacks() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the figures: no panic, the words are there, and every finding has its numbers.
+    /// Whatever the figures: no panic, no empty sentences, and every finding has its numbers.
     #[test]
     fn any_figures_are_explained(
         total in proptest::option::of(0..100u64 << 30),

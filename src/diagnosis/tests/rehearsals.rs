@@ -1,12 +1,12 @@
-//! What a rehearsed step says of the cause.
+//! What a rehearsed step says about the cause.
 
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::state::staged::*;
 use crate::units::{Bytes, Pid};
 
-/// A first forward that ended in pieces on a GPU of 23.6 GiB; the whole step keeps so much of each of
-/// its 32 samples.
+/// A first forward pass that failed with fragmented memory on a GPU of 23.6 GiB; the whole step
+/// keeps `each` for each of its 32 samples.
 fn in_pieces(each: Bytes) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);

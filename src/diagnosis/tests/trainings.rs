@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::state::staged::*;
 use crate::units::{Bytes, Pid, Rank};
 
-/// An out-of-memory of a training with a probe.
+/// An OOM of a training with a probe.
 fn failing(record: OomRecord) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
@@ -49,7 +49,7 @@ fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     for n in 1..=steps {
-        // A scatter of some MiB, as varying lengths leave.
+        // A scatter of some MiB, as left by varying lengths.
         let scatter = Bytes::mib((n * 7) % 5);
         let baseline = gib(3.0) + per_step.scale(n as f64) + scatter;
         scene.add(2.0 + n as f64, step(100, n, baseline, baseline + gib(8.0)));
@@ -72,7 +72,7 @@ fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
     scene
 }
 
-/// Steps alike, then one that needs more.
+/// Similar steps, then one that needs more.
 fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
@@ -97,7 +97,7 @@ fn odd(steps: u64, peak: f64, on_top: f64) -> StagedSession {
     scene
 }
 
-/// The same, where what PyTorch cached and what was free were together enough for what failed.
+/// The same, where PyTorch's cache plus free memory would have been enough for the failed request.
 fn odd_with_a_cache() -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
@@ -116,7 +116,7 @@ fn odd_with_a_cache() -> StagedSession {
     scene
 }
 
-/// Twenty quick steps, then ten slow ones with retries, then the end.
+/// Twenty fast steps, then ten slow ones with retries, then the end.
 fn thrashing() -> StagedSession {
     let mut scene = StagedSession::training();
     let mut at = 2.0;
@@ -130,7 +130,7 @@ fn thrashing() -> StagedSession {
     scene
 }
 
-/// The card is lost, and then CUDA says that it has no memory.
+/// The GPU is lost, and then CUDA reports an OOM.
 fn lost() -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 4.0, 4.5);
@@ -164,7 +164,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         What::Oom(record(100, gib(7.3), gib(7.5), gib(1.0), gib(0.5))),
     );
     foreign.add(21.0, exited(1, Exit::Code(1)));
-    // Afterwards the card is empty: that is not what it looked like.
+    // Afterwards the GPU is empty, which it wasn't at the OOM.
     foreign.add(22.0, What::Device(reading(&[])));
 
     let mut left_over = StagedSession::training();
@@ -317,7 +317,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             Likely,
         ),
         (
-            // As on the card that it was first seen on: what is left would just about do.
+            // As first seen on a GPU: the rest would just about have been enough.
             "evaluation with gradients, tiny pieces",
             failing(OomRecord {
                 phase: Phase::Evaluation,
@@ -341,7 +341,8 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             Certain,
         ),
         (
-            // As large convolutions leave them: a fourteenth of the cache, and more than was asked for.
+            // As left by large convolutions: a fourteenth of the cache, and more than was
+            // requested.
             "large pieces in a full card",
             failing(OomRecord {
                 phase: Phase::Forward,

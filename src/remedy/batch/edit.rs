@@ -1,41 +1,37 @@
-//! What becomes of a batch that is made smaller, and what that does to the training: the same for
-//! every place in which a batch can stand.
+//! Reduces a batch, and says what that does to the training, wherever the batch is set.
 
 use crate::recognize::batch::{BatchSource, Knob, WholeBatch};
 use crate::remedy::draft::Draft;
 use std::path::Path;
 
-/// A smaller batch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BatchEdit {
-    /// The edits.
     pub draft: Draft,
-    /// What one device took at once before and takes now, in the argument's own count.
+    /// The per-device batch before and after, as the argument counts it.
     pub from: u64,
-    /// See `from`.
     pub to: u64,
-    /// Whether a step takes another number of samples.
+    /// Whether the number of samples per step changes.
     pub alters: bool,
-    /// Whether it takes them in more parts than before.
+    /// Whether it takes more micro-batches per step than before.
     pub accumulates: bool,
-    /// What it does to the training, in words.
+    /// What it does to the training, for display.
     pub cost: String,
 }
 
 /// What accumulation does to the effective batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// There is none, or it is not known.
+    /// No accumulation, or none that is known.
     None,
-    /// It goes from so many micro-batches to so many.
+    /// From so many micro-batches per step to so many.
     By(u64, u64),
-    /// The program keeps it, as these words say.
+    /// The program keeps the effective batch, for this reason.
     Whole(String),
 }
 
 impl BatchEdit {
-    /// A batch of `scale` times the one that is, or why there is none. `copies` is where edited copies
-    /// of files go, and for which run.
+    /// Scales the batch by `scale`, or says why that isn't possible. `copies` is the directory for
+    /// edited copies of files, and the run that they are for.
     pub(crate) fn smaller(
         source: &BatchSource<'_>,
         scale: f64,
@@ -46,7 +42,7 @@ impl BatchEdit {
         let (before, after) = (source.accumulation(), longer(source.accumulation(), scale));
         let mut sizes = Vec::new();
         for knob in &source.sizes {
-            // Of several limits one that is at its least already does not speak against the rest.
+            // If one of several limits is already minimal, the others can still be lowered.
             let Some(new) = reduced(knob.value, scale) else {
                 continue;
             };
@@ -102,7 +98,7 @@ impl BatchEdit {
         Ok(edit)
     }
 
-    /// A device takes `new` at once instead of `old`; `unit` is what is counted, if not samples.
+    /// The per-device batch goes from `old` to `new`; `unit` is what is counted, if not samples.
     pub(crate) fn of(
         draft: Draft,
         (old, new): (u64, u64),
@@ -144,7 +140,6 @@ impl BatchEdit {
     }
 }
 
-/// Whether a batch can be made smaller by this.
 pub(crate) fn check_scale(scale: f64) -> Result<(), String> {
     match scale > 0.0 && scale < 1.0 {
         true => Ok(()),
@@ -154,13 +149,13 @@ pub(crate) fn check_scale(scale: f64) -> Result<(), String> {
     }
 }
 
-/// `scale` times the value, at least 1; nothing where that is not less.
+/// The value times `scale`, at least 1; `None` if that isn't smaller.
 pub(crate) fn reduced(old: u64, scale: f64) -> Option<u64> {
     let new = ((old as f64 * scale).floor() as u64).max(1);
     (new < old).then_some(new)
 }
 
-/// How many accumulation steps make up for a batch of `scale` times.
+/// The accumulation steps that make up for scaling the batch.
 fn longer(steps: u64, scale: f64) -> u64 {
     ((steps as f64 / scale).round() as u64).max(steps)
 }
@@ -170,7 +165,7 @@ fn already(knob: &Knob<'_>) -> String {
     format!("{name} is already {}", knob.value)
 }
 
-/// Whether a program takes a size.
+/// Whether a program accepts a size.
 fn check(knob: &Knob<'_>, new: u64, split_among: u64) -> Result<(), String> {
     let name = &knob.name;
     match knob.least {

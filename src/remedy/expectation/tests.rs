@@ -1,4 +1,4 @@
-//! What is expected of each remedy, after runs that showed much or little.
+//! What is expected of each remedy after runs that showed much or little.
 
 mod partial_step;
 
@@ -88,7 +88,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
     }
 }
 
-/// An out-of-memory: allocated, reserved, requested and free, in GiB.
+/// An OOM: allocated, reserved, requested and free, in GiB.
 fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident {
     OomIncident {
         at: Moment::ZERO,
@@ -168,7 +168,7 @@ fn of(all: &[Remedy], id: RemedyId) -> &Remedy {
 
 #[test]
 fn a_smaller_batch_is_predicted_from_floor_and_peak() {
-    // The step that failed wanted no more than those that ended had needed.
+    // The step that failed needed no more than the completed ones.
     let all = all(&state(5, 4, 22), &oom(20, 21, 2, 1), Cause::Capacity);
     let batch = of(&all, RemedyId::Batch);
     let peak = batch.expectation.peak.unwrap();
@@ -185,8 +185,8 @@ fn a_smaller_batch_is_predicted_from_floor_and_peak() {
 
 #[test]
 fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
-    // What was wanted when memory ran out is more than any step had needed. Of the floor of 4 a
-    // third may be gradients, which do not stay: 2.64 + (22 − 2.64) / 2.
+    // More was needed when memory ran out than in any step. A third of the floor of 4 may be
+    // gradients, which are not kept: 2.64 + (22 − 2.64) / 2.
     let mut oom = oom(20, 21, 2, 1);
     let mut expectation = |phase, structure: Option<Structure>| {
         let record = oom.record.as_mut().unwrap();
@@ -204,7 +204,7 @@ fn of_a_step_that_was_never_seen_whole_a_bound_is_known() {
                 .into()
         )
     );
-    // Of the floor only parameters and state surely stay: 2 + (22 − 2) / 2.
+    // Of the floor only parameters and optimizer state are surely kept: 2 + (22 − 2) / 2.
     let structure = Structure {
         pid: Pid(7),
         device: 0,
@@ -349,7 +349,7 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     );
 }
 
-/// What the model chooses for this batch under an out-of-memory at 22 GiB, and the words.
+/// The batch that the model chooses after an OOM at 22 GiB, and its words.
 fn chosen(command: &str, state: &State) -> (String, String) {
     chosen_under(command, state, &oom(20, 21, 2, 1))
 }
@@ -381,14 +381,14 @@ fn chosen_under(command: &str, state: &State, oom: &OomIncident) -> (String, Str
 #[test]
 fn the_largest_batch_that_fits_is_chosen() {
     let seen = state(5, 4, 22);
-    // Of 64 in parts the exact one; without accumulation the largest that is round.
+    // With accumulation 64 is divided exactly; without it the largest round number is taken.
     let (changes, words) = chosen("python a.py --batch-size 64 --grad-accum 1", &seen);
     assert_eq!(changes, "--batch-size 64→32  --grad-accum 1→2");
     assert!(words.contains("fits with"), "{words}");
     let (changes, words) = chosen("python a.py --batch-size 64", &seen);
     assert_eq!(changes, "--batch-size 64→50");
     assert!(words.contains("fits with"), "{words}");
-    // Nothing is known: a half.
+    // Nothing is known: half.
     let unseen = state(0, 4, 20);
     let (changes, words) = chosen("python a.py --batch-size 64", &unseen);
     assert_eq!(changes, "--batch-size 64→32");
@@ -420,7 +420,7 @@ fn remedies_together_are_predicted_together() {
         of(&all, RemedyId::ExpandableSegments),
     );
     let both = crate::remedy::expectation(&command(), &context, &[batch, segments]);
-    // The batch's peak with the overhead of the other allocator.
+    // The batch's peak, with the overhead of the other allocator.
     assert_eq!(both.peak, batch.expectation.peak);
     assert!(both.needs < batch.expectation.needs);
     assert_eq!(both.fits, Some(true));

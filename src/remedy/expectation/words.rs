@@ -1,4 +1,4 @@
-//! Turns estimates into expectations: whether they fit, and in which words.
+//! Turns estimates into expectations: whether they fit, and the words for it.
 
 use crate::forecast::{Estimate, Progress};
 use crate::remedy::plan::Expectation;
@@ -11,7 +11,7 @@ pub(super) fn unknown(why: &str) -> Expectation {
     }
 }
 
-/// Only a lower bound is known: it may prove that a run will not fit, never that it fits.
+/// Only a lower bound is known: it can prove that a run won't fit, never that it fits.
 pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expectation {
     let too_much = room.is_some_and(|room| least > room);
     Expectation {
@@ -23,14 +23,14 @@ pub(super) fn at_least(least: Bytes, room: Option<Bytes>, words: String) -> Expe
     }
 }
 
-/// What is known to fit.
+/// It is known to fit.
 pub(super) fn fits_within(needs: Estimate, room: Bytes) -> Expectation {
     let spare = room - needs.likely;
     let words = format!("needs {}, fits with {spare} to spare", needs.shown());
     of(needs, Some(room), Some(true), words)
 }
 
-/// What does not fit, or may not. What likely needs more than there is will not be called a maybe.
+/// It won't fit, or may not: "may not" only if the likely need is within the available memory.
 pub(super) fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
         let words = format!("won't fit: needs at least {}, {room} available", needs.low);

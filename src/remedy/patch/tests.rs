@@ -1,4 +1,4 @@
-//! Which patches are offered after what a probe has found, and what they make of the command.
+//! Which patches are offered after a probe's findings, and what they do to the command.
 
 use crate::command::CommandLine;
 use crate::event::{Blocks, PatchOutcome, Patchable, Patched, What};
@@ -27,7 +27,7 @@ fn found() -> Patchable {
     }
 }
 
-/// A run of a command that ran out of memory, of whose process this was found.
+/// A run of a command that ran out of memory, with these findings.
 fn ran(words: &str, found: Option<Patchable>) -> StagedSession {
     let mut scene = StagedSession::default();
     scene
@@ -91,7 +91,7 @@ fn what_was_found_is_offered_and_shown_as_a_patch() {
     assert!(words.contains("used 9.00 GiB of 12.0 GiB"), "{words}");
 }
 
-/// An accumulated batch is the same batch, but not to a model that normalizes by what it is given.
+/// An accumulated batch is equivalent, except to batch normalization.
 #[test]
 fn a_batch_in_parts_is_another_to_batch_normalization() {
     const ACCUMULATES: &str = "python train.py --batch-size 64 --grad-accum 1";
@@ -123,7 +123,7 @@ fn patches_chosen_together_stand_in_one_variable_and_stay_from_run_to_run() {
     ];
     let made = Plan::of(&command, &both).command;
     assert_eq!(made.env_value("OOMPH_PATCHES").unwrap(), "amp,batch=64:32");
-    // The next run: the loaders make 32 of the 64 that the program asks for.
+    // The next run: the loaders yield 32 where the program asks for 64.
     let again = ran(
         TRAIN,
         Some(Patchable {

@@ -1,4 +1,4 @@
-//! The wordings of rejections, and what must not be taken for one.
+//! Messages of rejections, and what must not be taken for one.
 
 use super::*;
 use crate::command::Word;

@@ -1,4 +1,4 @@
-//! What is said of remedies after a step that memory ran out in, by how far it had come.
+//! What is expected of remedies after a step that failed, depending on how far it had come.
 
 use super::*;
 use crate::event::{ModelBytes, Step, StepReading};
@@ -29,7 +29,7 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
         "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), fits in 22.0 GiB; estimated, memory \
          ran out in the backward pass"
     );
-    // Where nothing fits by the upper end, a half is taken and not said to fit.
+    // If nothing fits at the upper end, half is taken and not said to fit.
     let record = oom.record.as_mut().unwrap();
     (record.phase, record.progress) = (Phase::Forward, Some(0.3));
     assert_eq!(
@@ -77,7 +77,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
             "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured".into()
         )
     );
-    // Steps that are alike, and the same progress: their peak is what counts.
+    // Steps are alike at the same progress: their peak is what counts.
     longer.runs[0].ranks[0].steps.first_step = None;
     assert_eq!(
         segments(&failed, &longer),
