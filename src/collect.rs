@@ -1,6 +1,5 @@
-//! Sources of events: what the devices and the training's processes tell us. Each stamps what it
-//! saw and hands it to the one channel; none decides what follows from it, and none knows of
-//! another.
+//! Sources of events: the devices and the training's processes. Each stamps its events and sends
+//! them to the one channel; none decides what follows, and none knows of another.
 
 pub mod nvml;
 pub mod probe_socket;

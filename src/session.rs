@@ -1,9 +1,9 @@
-//! Recordings: where they lie, how they are written, how they are read back.
+//! Recordings: where they are, how they are written and read.
 //!
-//! A session is one invocation of oomph; its recording is every event of it, one JSON object a line,
-//! from which a replay, a report or a new front rebuilds the same state. What is exact and what is
-//! thinned is decided in `fidelity`, what it may cost in `limits`. This module knows files and
-//! events; what follows from an event it does not know.
+//! A session is one invocation of oomph. Its recording has every event, one JSON object per line,
+//! from which a replay, a report or a new front rebuilds the same state. `fidelity` decides what is
+//! kept in full and what is thinned out, `limits` how large it may become. This knows files and
+//! events, not what follows from an event.
 
 mod alive;
 mod allowance;
@@ -32,16 +32,16 @@ pub use limits::Limits;
 pub use read::{Events, ReadError, read};
 pub use recorder::{Recorder, RecorderOptions};
 
-/// The recording's name in a session's directory.
+/// The recording's file name in a session's directory.
 pub const RECORDING: &str = "events.jsonl";
 
-/// The name of the keeper's log of the output in a session's directory.
+/// The file name of the output log in a session's directory.
 pub const OUTPUT_LOG: &str = "output.log";
 
-/// The name of the probe's socket in a session's private directory.
+/// The probe's socket in a session's private directory.
 pub const PROBE_SOCKET: &str = "probe.sock";
 
-/// The name of the keeper's socket there.
+/// The keeper's socket in the same directory.
 pub const KEEPER_SOCKET: &str = "keeper.sock";
 
 #[cfg(test)]

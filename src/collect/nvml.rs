@@ -1,8 +1,8 @@
-//! The devices as the driver sees them, asked through NVML from a thread of its own.
+//! The devices as seen by the driver, read through NVML on a separate thread.
 //!
-//! NVML is a foreign library: it can be missing, refuse, hang in a call for ever, lose a device, or
-//! take the process down. All but the last end in an event that says so, and the rest goes on;
-//! against the last there is the keeper. Nothing here waits for NVML: not the loop, not the exit.
+//! NVML is a foreign library: it may be missing, refuse, hang, lose a device or crash the process.
+//! A crash is survived by the keeper; everything else ends in an event that says so, and the rest
+//! continues. Nothing waits for NVML here: neither the event loop nor the exit.
 
 mod outbox;
 mod owners;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
-/// How NVML is asked.
+/// How NVML is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How often each device is read.
+    /// The time between two readings of a device.
     pub interval: Duration,
-    /// The library to load in place of the driver's `libnvidia-ml.so.1`; for tests.
+    /// The library to load instead of the driver's `libnvidia-ml.so.1`; for tests.
     pub library: Option<PathBuf>,
-    /// How long after a failure NVML, or a lost device, is asked again.
+    /// The time before NVML, or a lost device, is tried again after a failure.
     pub retry: Duration,
-    /// How long a call may take before NVML counts as stale.
+    /// The duration of a call from which NVML counts as stale.
     pub patience: Duration,
 }
 
@@ -37,15 +37,15 @@ impl Default for Options {
         Options {
             interval: Duration::from_millis(500),
             library: None,
-            // A driver that was updated under a running machine is whole again after a reload of
-            // its modules, which nobody does twice a minute.
+            // A driver that was updated on a running machine only works again after its modules are
+            // reloaded, which takes longer than that.
             retry: Duration::from_secs(60),
             patience: Duration::from_secs(3),
         }
     }
 }
 
-/// A watch over the devices; it ends when this is dropped, without waiting for a call that hangs.
+/// Polls the devices until it is dropped; dropping does not wait for a call that hangs.
 #[derive(Debug)]
 pub struct NvmlWatch {
     pulse: Arc<Pulse>,
@@ -57,7 +57,7 @@ impl Drop for NvmlWatch {
     }
 }
 
-/// Begins to watch. Readings that `sender` has no room for are dropped and counted; changes of
+/// Starts polling. Readings that `sender` has no room for are dropped and counted; changes of
 /// [`NvmlState`] wait for room.
 pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> NvmlWatch {
     let pulse = Arc::new(Pulse::default());
@@ -68,7 +68,7 @@ pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> NvmlWatch
     let (patience, dog_pulse, dog_outbox) =
         (options.patience, Arc::clone(&pulse), Arc::clone(&outbox));
     let failed_outbox = Arc::clone(&outbox);
-    // Without its watchdog the watch still works; only a hanging call would go unsaid.
+    // Without its watchdog polling still works; only a hanging call would not be reported.
     let _ = spawn("nvml-watchdog", move || {
         bark(patience, &dog_pulse, &dog_outbox);
     });
@@ -87,8 +87,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()
         .map(drop)
 }
 
-/// Says once of each call that hangs that NVML is stale; what the call brings when it returns after
-/// all is said by the thread that made it.
+/// Reports each call that hangs once, as NVML being stale; if the call returns after all, its own
+/// thread reports the result.
 fn bark(patience: Duration, pulse: &Pulse, outbox: &Outbox) {
     while pulse.rest(patience / 4) {
         if pulse.hangs(patience) {

@@ -1,8 +1,8 @@
-//! The front's Unix socket, on which the probes of the training's processes report.
+//! The front's Unix socket, which the probes in the training's processes report to.
 //!
-//! Whoever connects may be a stranger or out of its mind: a process of another user is refused, a
-//! line has a bound, the first must be a hello, and a connection that says what is no event is
-//! closed and counted. None of that touches another connection or the training.
+//! A peer may be a stranger or broken: a process of another user is rejected, the length of a line
+//! is limited, the first must be a hello, and a connection that sends anything but events is closed
+//! and counted. None of this affects other connections or the training.
 
 mod connection;
 mod line;
@@ -23,13 +23,14 @@ use tokio::task::JoinSet;
 /// The longest path of a Unix socket: `sockaddr_un.sun_path` has 108 bytes, one of them the NUL.
 pub const LONGEST_PATH: usize = 107;
 
-/// Connections at a time. A training has one for each process that uses a device.
+/// The maximum number of connections. A training has one per process that uses a device.
 const MOST_CONNECTIONS: usize = 256;
 
-/// Rest after an accept that failed (no file descriptors left, say), so that it is no busy loop.
+/// The pause after a failed accept (for example without free file descriptors), to avoid a busy
+/// loop.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
 
-/// The hello follows the connecting at once, but the process may be stopped in between.
+/// The hello follows at once, but the process may be stopped in between.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
 /// Whether a socket can have this path.
@@ -37,12 +38,11 @@ pub fn fits(path: &Path) -> bool {
     path.as_os_str().len() <= LONGEST_PATH
 }
 
-/// Binds the socket, 0600, in the place of one that a dead session left behind. To be called inside
-/// a tokio runtime.
+/// Binds the socket, 0600, replacing one left by a dead session. Must be called in a tokio runtime.
 ///
 /// # Errors
-/// `InvalidInput` where the path is too long ([`fits`]) or not fit for a socket; `AddrInUse` where
-/// somebody listens there or the path is no socket; else the system's. Each names the path.
+/// `InvalidInput` if the path is too long ([`fits`]) or not usable for a socket; `AddrInUse` if
+/// somebody listens there or the path is no socket; else the system's error. Each names the path.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
     if !fits(path) {
         return Err(io::Error::new(
@@ -66,8 +66,7 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The same in the place of a front that has made way: the socket is its, whether it still listens
-/// or not.
+/// The same, replacing the socket of an earlier front even if that still listens.
 ///
 /// # Errors
 /// As [`bind`].
@@ -79,7 +78,7 @@ pub fn take_over(path: &Path) -> io::Result<UnixListener> {
     bind(path)
 }
 
-/// Removes a socket at which nobody listens any more; anything else is left for `bind` to refuse.
+/// Removes a socket that nobody listens on; anything else is left for `bind` to reject.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let is_dead = || {
@@ -92,11 +91,11 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes connections and sends what they report, until nobody receives it any more. Dropping the
-/// future closes all of them.
+/// Accepts connections and sends their events, until the receiver is gone. Dropping the future
+/// closes all of them.
 ///
-/// Samples are dropped where the channel is full, and counted; all else waits for its turn, and its
-/// sender with it (the probe drops and counts in turn: the training never waits).
+/// Samples are dropped and counted if the channel is full. Everything else waits, and so does its
+/// sender: the probe drops and counts in turn, so the training never waits.
 pub async fn serve(listener: UnixListener, clock: Clock, sender: Sender<Event>) {
     serve_within(listener, clock, sender, HELLO_WITHIN).await;
 }
@@ -149,14 +148,14 @@ async fn serve_within(
     }
 }
 
-/// Why a connection was closed before it said a word.
+/// Why a connection was closed before its first line.
 enum RejectedPeer {
     OtherUser(u32),
     TooMany,
     NoCredentials,
 }
 
-/// The peer's process id by the kernel's word; 0 where it lives in another PID namespace.
+/// The peer's PID as reported by the kernel; 0 if it is in another PID namespace.
 fn admit(stream: &UnixStream, open: usize) -> Result<i32, RejectedPeer> {
     let peer = stream
         .peer_cred()
@@ -170,7 +169,7 @@ fn admit(stream: &UnixStream, open: usize) -> Result<i32, RejectedPeer> {
     Ok(peer.pid().unwrap_or(0))
 }
 
-/// Says each kind of refusal once: whoever tries a thousand times shall not fill the recording.
+/// Reports each kind of rejection once: a thousand attempts must not fill the recording.
 #[derive(Default)]
 struct RejectionNotes {
     other_user: bool,

@@ -1,10 +1,9 @@
-//! The sessions that are alive on this machine: each leaves a card in its private directory, by
-//! which it is found, and by which it is known to be dead when it is.
+//! The running sessions of this machine, found by a file in each session's private directory.
 //!
-//! Dead means proven dead: the keeper's process is gone, or its number belongs to a process that
-//! began at another time, or the machine was started anew since. What cannot be judged from here (a
-//! container with process numbers of its own, another machine that shares the directory) is left
-//! alone.
+//! A session is dead only if that is proven: the keeper's process is gone, its PID belongs to a
+//! process with another start time, or the machine was rebooted. A session that can't be judged
+//! from here (in a container with its own PID namespace, on another machine that shares the
+//! directory) is left alone.
 
 use super::KEEPER_SOCKET;
 use super::base_dirs::{BaseDir, BaseDirs};
@@ -17,27 +16,25 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The card's name in a session's private directory.
+/// The name of that file.
 const SESSION_FILE: &str = "session.json";
 
-/// What a session says of itself on its card. No word of its command: that may hold a secret.
+/// What a session says about itself. Without its command, which may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFile {
-    /// The session's name.
     pub id: String,
-    /// Its keeper.
     pub keeper: Pid,
-    /// When that began, in clock ticks since boot.
+    /// The keeper's start time, in clock ticks since boot.
     pub start_time: u64,
-    /// Where these two numbers mean something.
+    /// Where PID and start time are valid.
     pub world: PidScope,
-    /// The keeper's log of the output, where one is kept.
+    /// The output log, if there is one.
     pub log: Option<Word>,
-    /// The recording, where one is kept.
+    /// The recording, if there is one.
     pub recording: Option<Word>,
 }
 
-/// Where and when process numbers are unique.
+/// A PID namespace of one boot of one machine, in which PIDs are unique.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PidScope {
     host: String,
@@ -46,7 +43,7 @@ pub struct PidScope {
 }
 
 impl PidScope {
-    /// The one that this process is in.
+    /// The one of this process.
     pub fn here() -> PidScope {
         let said = |name| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
@@ -64,34 +61,31 @@ impl PidScope {
 /// A session that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSession {
-    /// Its name.
     pub id: String,
-    /// Its private directory.
     pub directory: PathBuf,
-    /// What its card says; `None` where there is none that can be read.
+    /// The contents of its file; `None` if that can't be read.
     pub file: Option<SessionFile>,
-    /// Whether it lives.
     pub life: Life,
 }
 
-/// Whether a session lives.
+/// Whether a session is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// Its keeper does.
+    /// Its keeper is running.
     Alive,
-    /// It is proven dead.
+    /// Proven dead.
     Dead,
-    /// That cannot be told from here.
+    /// Can't be judged from here.
     Unknown,
 }
 
 impl FoundSession {
-    /// Where its keeper listens.
+    /// The keeper's socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.join(KEEPER_SOCKET)
     }
 
-    /// Its keeper, where that is stopped by a signal.
+    /// The keeper, if it is stopped by a signal.
     pub fn stopped_keeper(&self) -> Option<Pid> {
         let file = self.file.as_ref()?;
         let is_it = file.life(&PidScope::here()) == Life::Alive;
@@ -101,7 +95,7 @@ impl FoundSession {
 }
 
 impl SessionFile {
-    /// The card of a session whose keeper is `keeper`.
+    /// For a session whose keeper is `keeper`.
     pub fn of(id: &str, keeper: Pid, log: Option<&Path>, recording: Option<&Path>) -> SessionFile {
         SessionFile {
             id: id.to_string(),
@@ -113,7 +107,7 @@ impl SessionFile {
         }
     }
 
-    /// Lays it into the session's private directory: whole, or not at all.
+    /// Writes the file atomically.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         let unfinished = directory.join(format!("{SESSION_FILE}.new"));
         let mut file = OpenOptions::new()
@@ -126,7 +120,7 @@ impl SessionFile {
         fs::rename(unfinished, directory.join(SESSION_FILE))
     }
 
-    /// Whether the session lives, as seen from `here`.
+    /// Whether the session is running, as seen from `here`.
     pub fn life(&self, here: &PidScope) -> Life {
         if self.world.host != here.host || here.boot.is_empty() || self.world.boot.is_empty() {
             return Life::Unknown;
@@ -144,14 +138,14 @@ impl SessionFile {
     }
 }
 
-/// When a process began, in clock ticks since boot; `None` where there is none that lives.
+/// The start time of a process, in clock ticks since boot; `None` if it isn't alive.
 fn start_time(pid: Pid) -> Option<u64> {
     let stat = procfs::process::Process::new(pid.0).and_then(|process| process.stat());
     let stat = stat.ok()?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
 }
 
-/// The sessions that have a private directory here, by name.
+/// The sessions with a private directory here, by name.
 pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     let here = PidScope::here();
     let mut found: Vec<FoundSession> = (places.runtime.iter().chain(&places.elsewhere))
@@ -164,7 +158,7 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
 
 fn find_in(place: &BaseDir, here: &PidScope) -> Vec<FoundSession> {
     let base = place.base().join(place.name());
-    // In a shared place somebody else may have put something under our name.
+    // Another user may have created something with our name in a shared directory.
     let is_ours = |path: &Path| {
         fs::symlink_metadata(path)
             .is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
@@ -189,8 +183,8 @@ fn find_in(place: &BaseDir, here: &PidScope) -> Vec<FoundSession> {
         .collect()
 }
 
-/// Removes the private directories of sessions that are proven dead; their names. The recordings
-/// and logs are not touched.
+/// Removes the private directories of dead sessions and returns their names. Recordings and logs
+/// are kept.
 pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
     let dead = find(places)
         .into_iter()

@@ -1,29 +1,28 @@
-//! How many bytes a kind of event may still cost: a burst at first, then so much a day.
+//! A budget of bytes for a kind of event: a burst, then a rate per day.
 //!
-//! Counted in the time of the events themselves, so that a replayed or simulated week spends what
-//! a real one would. It knows nothing of events or files.
+//! Time is that of the events, so that a simulated week costs the same as a real one. This knows
+//! nothing of events or files.
 
 use crate::units::{Bytes, Moment};
 
 const DAY: f64 = 86_400.0;
 
-/// A share of what a recording may grow by.
+/// A share of a recording's growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// What may be spent at once, at the beginning or after a quiet time.
+    /// Available at once, at the beginning or after a quiet time.
     pub burst: Bytes,
-    /// What comes back in a day.
     pub per_day: Bytes,
 }
 
 impl Share {
-    /// The most that one day can cost.
+    /// The maximum cost of a day.
     pub const fn most_in_a_day(self) -> Bytes {
         Bytes(self.burst.0 + self.per_day.0)
     }
 }
 
-/// What is left of a [`Share`] at the moment that was asked about last.
+/// What is left of a [`Share`] at the last query.
 #[derive(Debug)]
 pub(super) struct Allowance {
     share: Share,
@@ -52,7 +51,7 @@ impl Allowance {
         Bytes(self.left as u64)
     }
 
-    /// Spends `cost`, or nothing where there is not so much left.
+    /// Spends `cost` if enough is left.
     pub(super) fn spend(&mut self, cost: Bytes, now: Moment) -> bool {
         let enough = self.left(now) >= cost;
         if enough {

@@ -1,5 +1,5 @@
-//! The smallest, the largest and the last reading of each stream since the bucket was opened:
-//! real readings, so that a thinned recording needs no kind of event of its own.
+//! The smallest, largest and last reading of each stream since the bucket was opened: real
+//! readings, so a thinned-out recording needs no other kind of event.
 
 use super::fidelity::ReadingStream;
 use super::line::RecordLine;
@@ -22,7 +22,7 @@ struct Extremes {
 }
 
 impl Extremes {
-    /// Each of its lines once, in order of time.
+    /// Its lines without duplicates, in order of time.
     fn lines(&self) -> Vec<&RecordLine> {
         let mut lines = vec![&self.smallest.1];
         for line in [&self.largest.1, &self.last] {
@@ -39,18 +39,18 @@ impl Extremes {
 }
 
 impl ReadingBucket {
-    /// When its first reading came.
+    /// When the first reading came.
     pub(super) fn opened(&self) -> Option<Moment> {
         self.opened
     }
 
-    /// What its lines come to.
+    /// The size of its lines.
     pub(super) fn cost(&self) -> Bytes {
         Bytes(self.cost)
     }
 
-    /// Takes a reading in. A stream that is new to a bucket that already holds `most` is turned
-    /// away (`false`): thousands of short-lived processes must not fill our memory.
+    /// Adds a reading. Returns `false` for a new stream if the bucket already has `most`: thousands
+    /// of short-lived processes must not fill our memory.
     pub(super) fn take(
         &mut self,
         stream: ReadingStream,
@@ -95,12 +95,12 @@ impl ReadingBucket {
             .flat_map(Extremes::lines)
             .cloned()
             .collect();
-        // The text settles what one instant leaves open, so that the same events make one file.
+        // Ties are broken by the text, so that the same events give the same file.
         lines.sort_by(|a, b| (a.at, a.text()).cmp(&(b.at, b.text())));
         lines
     }
 
-    /// Its lines in order of time; the bucket is empty afterwards.
+    /// Empties the bucket and returns its lines in order of time.
     pub(super) fn close(&mut self) -> Vec<RecordLine> {
         let lines = self.lines();
         *self = ReadingBucket::default();

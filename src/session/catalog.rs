@@ -1,4 +1,4 @@
-//! The sessions that are stored on this machine.
+//! The sessions recorded on this machine.
 
 use super::RECORDING;
 use super::base_dirs::{BaseDir, BaseDirs};
@@ -8,32 +8,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// A session that has a recording.
+/// A session with a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name.
     pub id: String,
-    /// Its directory.
     pub directory: PathBuf,
-    /// When its recording was last written to.
+    /// When its recording was last modified.
     pub written: SystemTime,
 }
 
-/// The stored sessions, the one written to last first. A place that cannot be read has none.
+/// Most recently modified first. An unreadable directory counts as empty.
 pub fn list(places: &BaseDirs) -> Vec<Stored> {
     let mut sessions: Vec<Stored> = places.state.iter().flat_map(sessions_in).collect();
     sessions.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.id.cmp(&a.id)));
     sessions
 }
 
-/// The session written to last.
+/// The most recently modified session.
 pub fn latest(places: &BaseDirs) -> Option<Stored> {
     list(places).into_iter().next()
 }
 
 fn sessions_in(place: &BaseDir) -> Vec<Stored> {
     let sessions = place.base().join(place.name()).join("sessions");
-    // In a shared place somebody else may have put something under our name.
+    // Another user may have created something with our name in a shared directory.
     let ours = fs::metadata(&sessions).is_ok_and(|meta| meta.uid() == geteuid().as_raw());
     let Some(entries) = ours.then(|| fs::read_dir(&sessions).ok()).flatten() else {
         return Vec::new();

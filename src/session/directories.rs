@@ -1,8 +1,8 @@
-//! The directories of one session, and its name.
+//! The name and the directories of one session.
 //!
-//! A session has a name even where it has no directory: a home that is missing, read-only or full
-//! costs the recording, never the training. Which of several places was taken, and why the better
-//! ones were not, is said in words.
+//! A session has a name even without a directory: a home directory that is missing, read-only or
+//! full costs the recording, never the training. Notes say which place was chosen and why not a
+//! better one.
 
 use super::base_dirs::{BaseDir, BaseDirs};
 use super::private::{make_all, make_new, make_or_take, make_private};
@@ -16,32 +16,32 @@ use std::path::{Path, PathBuf};
 /// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
 const LONGEST_SOCKET_PATH: usize = 107;
 
-/// Of the program's name at most this much is in the session's.
+/// The maximum length of the program's name in the session's name.
 const PROGRAM_SHOWN: usize = 24;
 
-/// Sessions that one program may begin in one second on one machine.
+/// The maximum number of sessions that a program can start in one second on one machine.
 const SAME_SECOND: u32 = 1_000;
 
-/// Where one session keeps its things.
+/// Where a session keeps its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories {
-    /// The session's name: when it began and what it ran, unique, fit for a file name.
+    /// The start time and the program: unique, and usable as a file name.
     pub id: String,
-    /// The directory of its recording and log (0700), or `None` where none could be made.
+    /// The directory of its recording and log (0700), or `None` if none could be created.
     pub state: Option<PathBuf>,
     /// Its private directory (0700) for sockets and the probe, or `None`.
     pub runtime: Option<PathBuf>,
-    /// What could not be had where it should be, a line each, with what follows from it.
+    /// What could not be created where it should be and what follows, one line each.
     pub notes: Vec<String>,
 }
 
 impl Directories {
-    /// Makes the directories of a session of `program` (its first word) that begins at `now`, local time.
+    /// For a session of `program` (the command's first word) that starts at `now`, local time.
     pub fn create(program: &Word, now: DateTime, places: &BaseDirs) -> Directories {
         let mut notes = Vec::new();
         let sessions = sessions(&places.state, &mut notes);
         let stem = format!("{}-{}", now.strftime("%Y%m%d-%H%M%S"), shown_name(program));
-        // A name with the largest suffix must fit as well, and the longer of the two sockets'.
+        // A name with the largest suffix and the longer of the two sockets must fit too.
         let longest = format!("/{stem}-{SAME_SECOND}/{KEEPER_SOCKET}");
         let runtime_base = base(&places.runtime, Some(&longest), &mut notes);
         if sessions.is_none() {
@@ -76,31 +76,29 @@ impl Directories {
         }
     }
 
-    /// Where the recording goes.
     pub fn recording(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|dir| dir.join(RECORDING))
     }
 
-    /// Where the keeper's log of the output goes.
     pub fn output_log(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|dir| dir.join(OUTPUT_LOG))
     }
 
-    /// Where the probe's socket goes; short enough for one.
+    /// The probe's socket, with a path short enough for one.
     pub fn probe_socket(&self) -> Option<PathBuf> {
         self.runtime.as_ref().map(|dir| dir.join(PROBE_SOCKET))
     }
 
-    /// Where the keeper's socket goes; short enough for one.
+    /// The keeper's socket, with a path short enough for one.
     pub fn keeper_socket(&self) -> Option<PathBuf> {
         self.runtime.as_ref().map(|dir| dir.join(KEEPER_SOCKET))
     }
 
-    /// Makes the private directory again that was removed: there, or else in the first of `places`
-    /// that can be had. Where it is now.
+    /// Recreates the private directory after it was removed, at the same place or else in the first
+    /// usable one of `places`. Returns where it is now.
     ///
     /// # Errors
-    /// Why there is no place for it.
+    /// Why no place can be used.
     pub fn make_runtime_again(&self, places: &BaseDirs) -> Result<PathBuf, String> {
         if let Some((dir, base)) = self
             .runtime
@@ -119,8 +117,8 @@ impl Directories {
         make_or_take(&dir).map(|()| dir)
     }
 
-    /// Removes the private directory with all that is in it. For the end of a session: not done on
-    /// drop, because a front that dies leaves a training behind that still uses it.
+    /// Removes the private directory and its contents at the end of a session. Not on drop, because
+    /// the training of a front that dies still uses it.
     pub fn remove_runtime(&self) -> io::Result<()> {
         match &self.runtime {
             Some(dir) => match fs::remove_dir_all(dir) {
@@ -144,8 +142,8 @@ fn sessions(places: &[BaseDir], notes: &mut Vec<String>) -> Option<PathBuf> {
     }
 }
 
-/// The first of `places` in which oomph's directory can be had; `below` is the longest path under
-/// it that must still be a socket's. Why an earlier one could not be had goes to `notes`.
+/// The first of `places` in which oomph's directory can be used; `below` is the longest path in it
+/// that must fit a socket. Why earlier ones can't be used goes to `notes`.
 fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
     let mut refused = Vec::new();
     let had = places.iter().find_map(|place| {
@@ -176,7 +174,7 @@ fn take(place: &BaseDir, base: &Path, below: Option<&str>) -> Result<(), String>
     }
 }
 
-/// Makes a directory of one new name below each of `parents` and returns the name.
+/// Creates a directory with a new name in each of `parents`, and returns the name.
 fn make_in_all(stem: &str, parents: &[&Path]) -> Result<String, String> {
     for attempt in 1..=SAME_SECOND {
         let id = match attempt {
@@ -194,7 +192,7 @@ fn make_in_all(stem: &str, parents: &[&Path]) -> Result<String, String> {
             return Ok(id);
         };
         for dir in made {
-            // Empty and ours; should it stay, it is a directory too many and nothing worse.
+            // It is empty and ours; if it stays, it is merely superfluous.
             let _ = fs::remove_dir(dir);
         }
         if error.kind() != io::ErrorKind::AlreadyExists {
@@ -285,7 +283,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_used_is_passed_over_in_words() {
         let dir = tempfile::tempdir().unwrap();
-        // A file where the home should be: no permission bits stop the superuser.
+        // A file where the home directory should be: permission bits don't stop root.
         fs::write(dir.path().join("home"), "").unwrap();
         fs::write(dir.path().join("run"), "").unwrap();
         let session = create(dir.path());

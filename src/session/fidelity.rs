@@ -1,8 +1,8 @@
-//! How exactly each kind of event is kept. This is the one place that decides it.
+//! Decides how exactly each kind of event is recorded.
 //!
-//! What a diagnosis or the list of runs rests on is kept as it came. What comes many times a second
-//! and only draws a curve is kept at full rate for the last minutes and around an out-of-memory,
-//! and thinned before. It knows nothing of files.
+//! Events that a diagnosis or the list of runs is based on are kept in full. Readings that come
+//! many times a second and only draw a curve are kept at full rate for the last minutes and around
+//! an OOM, and thinned out before. This knows nothing of files.
 
 use crate::event::What;
 use crate::units::{Pid, Uuid};
@@ -10,19 +10,20 @@ use crate::units::{Pid, Uuid};
 /// How an event is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fidelity {
-    /// Always, whatever it costs: without it the recording cannot be read. There are few of them.
+    /// Always, regardless of its size: the recording is unreadable without it. There are few of
+    /// them.
     Vital,
-    /// As it came, within the share of out-of-memory; what came just before is kept with it.
+    /// In full, within the budget for OOMs, and the readings just before are kept as well.
     Oom,
-    /// As it came, within the share of what happens now and then.
+    /// In full, within the budget for occasional events.
     Exact,
-    /// One of a stream of readings, of which the smallest, the largest and the last are kept.
+    /// One of a stream of readings, whose smallest, largest and last values are kept.
     Thinned(ReadingStream, u64),
-    /// Not at all: a kind that this version cannot write.
+    /// Not recorded: a kind that this version can't write.
     Nothing,
 }
 
-/// What readings are compared with each other.
+/// A stream of readings that are compared with each other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ReadingStream {
     Sample(Pid, u32),
@@ -30,7 +31,7 @@ pub(super) enum ReadingStream {
     Device(Uuid),
 }
 
-/// How `what` is kept. The figure of a reading is the one whose extremes matter: a sample's
+/// How `what` is kept. The number of a reading is the one whose extremes matter: a sample's
 /// allocated bytes, a step's peak, a device's used bytes.
 pub(super) fn fidelity(what: &What) -> Fidelity {
     match what {

@@ -1,30 +1,29 @@
-//! Which lines a recording's files hold and when each happened: 32 bytes a line, so that a week
-//! of events can be put in order without holding them.
+//! The position and time of each line in a recording's files: 32 bytes per line, so that a week of
+//! events can be sorted without loading them.
 
 use crate::units::Moment;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-/// A line longer than this is not looked at: no event of ours comes near it.
+/// Longer lines are ignored: none of our events comes close.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
 
-/// Where one line lies.
+/// Where a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexedLine {
     pub at: Moment,
-    /// Which of the files.
+    /// The index of the file.
     pub file: u8,
     pub offset: u64,
     /// Without its newline.
     pub length: u32,
-    /// Counted from 1.
+    /// From 1.
     pub line: u32,
 }
 
-/// The lines of `file`, in the order in which they stand. Blank lines are passed over, and so is
-/// a last one that was cut off. A line that says no time has that of the line before it, so that
-/// it is reported in its place.
+/// The lines of `file`, in order. Blank lines and an unfinished last line are skipped. A line
+/// without a time gets that of the line before, so that it is reported in its place.
 pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<IndexedLine>> {
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut entries = Vec::new();
@@ -52,13 +51,13 @@ pub(super) fn index(file: &File, number: u8) -> io::Result<Vec<IndexedLine>> {
     }
 }
 
-/// A line as it was read: its length without the newline, and whether it had one.
+/// The length of a line without its newline, and whether it had one.
 struct LineSpan {
     length: u64,
     ended: bool,
 }
 
-/// Reads up to a newline; what goes beyond [`LONGEST_LINE`] is counted and not kept.
+/// Reads up to a newline; bytes beyond [`LONGEST_LINE`] are counted and dropped.
 fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<LineSpan> {
     text.clear();
     let mut length = 0;
@@ -86,8 +85,8 @@ fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// When a line's event happened. Our own lines begin with it, which spares a parser's walk through
-/// the rest; lines of others are parsed.
+/// The time of a line's event. Our own lines begin with it, so the rest needn't be parsed; other
+/// lines are parsed.
 fn moment_of(text: &[u8]) -> Option<Moment> {
     if let Some(rest) = text.strip_prefix(b"{\"at\":") {
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();

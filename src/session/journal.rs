@@ -1,9 +1,9 @@
-//! Which lines a recording gets of which events; the files are the writer's business.
+//! Which lines a recording gets for which events; the writer handles the files.
 //!
-//! Exact events are written at once. Readings are thinned: of each stream the smallest, the largest
-//! and the last one of a bucket are written when the bucket closes. The last minute of them is
-//! also kept in memory at full rate, and written at an out-of-memory and at a clean end. All time
-//! here is the events' own.
+//! Exact events are written at once. Readings are thinned out: the smallest, largest and last one
+//! of each stream are written when a bucket closes. The last minute of readings is also kept in
+//! memory at full rate, and written at an OOM and at a clean end. All times here are those of the
+//! events.
 
 use super::allowance::Allowance;
 use super::bucket::ReadingBucket;
@@ -15,13 +15,13 @@ use crate::units::{Bytes, Moment, clock_face};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often at most the recording mentions events that its limits had no room for.
+/// The minimum time between two notes about events that exceeded the limits.
 const BETWEEN_OVERFLOWS: Duration = Duration::from_secs(600);
 
-/// How often a bucket that stays open is saved.
+/// How often an open bucket is saved.
 const BETWEEN_SAVES: Duration = Duration::from_secs(10);
 
-/// Turns events into the lines that are to be written.
+/// Turns events into the lines to write.
 #[derive(Debug)]
 pub(super) struct Journal {
     limits: Limits,
@@ -36,7 +36,7 @@ pub(super) struct Journal {
     overflow: Overflow,
 }
 
-/// Events that the limits had no room for.
+/// Events that exceeded the limits.
 #[derive(Debug, Default)]
 struct Overflow {
     events: u64,
@@ -60,7 +60,7 @@ impl Journal {
         }
     }
 
-    /// The lines that are to be written now that `event` has happened.
+    /// The lines to write for `event`.
     pub(super) fn accept(&mut self, event: &Event) -> Result<Vec<RecordLine>, serde_json::Error> {
         let kept = fidelity(&event.what);
         let vital = matches!(kept, Fidelity::Vital | Fidelity::Oom);
@@ -85,7 +85,7 @@ impl Journal {
         Ok(lines)
     }
 
-    /// The lines of the open bucket, where it is time to save them from a front that is killed.
+    /// The lines of the open bucket, if it is time to save them in case the front is killed.
     pub(super) fn bucket_to_save(&mut self) -> Option<Vec<RecordLine>> {
         let since = self.bucket.opened()?.max(self.bucket_saved);
         (self.now.since(since) >= BETWEEN_SAVES).then(|| {
@@ -94,7 +94,7 @@ impl Journal {
         })
     }
 
-    /// What is still to be written when the session ends.
+    /// The remaining lines at the end of the session.
     pub(super) fn finish(&mut self) -> Vec<RecordLine> {
         let mut lines = self.bucket.close();
         lines.extend(std::mem::take(&mut self.last_minute));
@@ -108,7 +108,7 @@ impl Journal {
             return self.count_overflow();
         }
         let at = line.at;
-        // The record itself first: should the file be cut off, it is the line that counts.
+        // The record first: if the file is cut off, it is the line that matters.
         lines.push(line);
         self.full_rate_until = self.full_rate_until.max(Some(at + self.limits.after_oom));
         let mut room = self.room_around_oom();
@@ -122,12 +122,12 @@ impl Journal {
         if self.oom.spend(cost, self.now) {
             lines.extend(before.into_iter().rev());
         }
-        // Written once: the next out-of-memory adds only what came after this one.
+        // Written once: the next OOM adds only readings after this one.
         self.last_minute.clear();
         self.last_minute_cost = 0;
     }
 
-    /// What may be spent on readings around an out-of-memory: a part is left for the records.
+    /// What may be spent on readings around an OOM: a part is reserved for the records.
     fn room_around_oom(&mut self) -> u64 {
         let reserved = self.limits.oom_records.0;
         self.oom.left(self.now).0.saturating_sub(reserved)
@@ -168,8 +168,8 @@ impl Journal {
         }
     }
 
-    /// A bucket is open for as long as its lines take at the rate at which the recording may grow:
-    /// more ranks make longer buckets, and never a larger file.
+    /// A bucket stays open as long as its lines take at the rate at which the recording may grow:
+    /// more ranks make longer buckets, not a larger file.
     fn bucket_is_due(&self) -> bool {
         self.bucket.opened().is_some_and(|opened| {
             let span = self.now.since(opened);
@@ -203,7 +203,7 @@ impl Journal {
     }
 }
 
-/// A note of the recording's own.
+/// A note about the recording itself.
 pub(super) fn warning(at: Moment, text: String) -> Event {
     Event {
         at,
@@ -214,8 +214,8 @@ pub(super) fn warning(at: Moment, text: String) -> Event {
     }
 }
 
-/// The event with its command's secrets masked, where it has a command. Callers mask them too; here
-/// it cannot be forgotten.
+/// The event with its command's secrets masked, if it has a command. Callers mask them too; here it
+/// can't be forgotten.
 fn without_secrets(what: &What) -> Option<What> {
     let mut masked = match what {
         What::SessionStarted(_) | What::Started(_) => what.clone(),

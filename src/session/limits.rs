@@ -1,5 +1,5 @@
-//! What a recording may cost. The figures are chosen so that the first day of a session, the
-//! largest, stays under 50 MB whatever the number of ranks; a test adds them up.
+//! How large a recording may become. The first day of a session, its largest, stays below 50 MB for
+//! any number of ranks; a test adds it up.
 
 use super::allowance::Share;
 use crate::units::{Bytes, Moment};
@@ -7,37 +7,36 @@ use std::time::Duration;
 
 const MB: u64 = 1_000_000;
 
-/// Most trainings end within hours: their readings are thinned less.
+/// Most trainings end within hours: their readings are thinned out less.
 const FIRST_HOURS: Moment = Moment(2 * 3_600 * 1_000_000);
 
-/// Bounds of one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes a second for thinned readings in the first two hours, …
+    /// Bytes per second for thinned-out readings in the first two hours, …
     pub thinned_at_first: u32,
-    /// … and after them.
+    /// … and after that.
     pub thinned_later: u32,
-    /// For out-of-memory and the readings around it: a program that catches one in every step must
-    /// not fill the disk.
+    /// For OOMs and the readings around them: a program that catches one in every step must not
+    /// fill the disk.
     pub oom: Share,
-    /// What of that is for the records alone.
+    /// The part of that for the records only.
     pub oom_records: Bytes,
-    /// For what happens now and then: processes that come and go, notes, the structure of memory.
+    /// For occasional events: processes that come and go, notes, the structure of memory.
     pub exact: Share,
-    /// How long before an out-of-memory, or the end, readings are kept at full rate, …
+    /// How long before an OOM, or the end, readings are kept at full rate, …
     pub before_oom: Duration,
-    /// … how many bytes of them are held in memory for that, …
+    /// … how many bytes of them are kept in memory for that, …
     pub before_oom_held: Bytes,
     /// … and how long after it.
     pub after_oom: Duration,
-    /// A bucket of thinned readings is at least this long.
+    /// The minimum duration of a bucket of thinned-out readings.
     pub bucket: Duration,
-    /// New streams are turned away from a bucket that holds this much.
+    /// A bucket of this size accepts no new streams.
     pub bucket_held: Bytes,
 }
 
 impl Limits {
-    /// Bytes a second that thinned readings may cost at `now`.
+    /// Bytes per second for thinned-out readings at `now`.
     pub(super) fn thinned_rate(&self, now: Moment) -> f64 {
         f64::from(if now < FIRST_HOURS {
             self.thinned_at_first
@@ -80,7 +79,7 @@ mod tests {
         let at_first = u64::from(limits.thinned_at_first) * 2 * 3_600;
         let later = u64::from(limits.thinned_later) * 22 * 3_600;
         let exact = limits.oom.most_in_a_day().0 + limits.exact.most_in_a_day().0;
-        // The bucket that is open and the last minute are written at the end.
+        // The open bucket and the last minute are written at the end.
         let at_end = limits.bucket_held.0 + limits.before_oom_held.0;
         let most = at_first + later + exact + at_end;
         assert!(most <= 50 * MB, "{most}");

@@ -1,22 +1,22 @@
-//! One event as the line that is written of it. Shared, not copied, between the places that may
-//! still want it: the bucket, the last minute, the queue to the disk.
+//! An event as a line of the recording. Shared, not copied, between the bucket, the last minute and
+//! the write queue.
 
 use crate::event::Event;
 use crate::units::{Bytes, Moment};
 use std::sync::Arc;
 
-/// A line of a recording, newline included.
+/// A line of a recording, including its newline.
 #[derive(Debug, Clone)]
 pub(super) struct RecordLine {
-    /// When it happened.
+    /// When the event happened.
     pub at: Moment,
-    /// Whether it must outlive a full disk: it is held back and written when there is room again.
+    /// Whether it must survive a full disk: it is held back and written once there is space again.
     pub vital: bool,
     text: Arc<[u8]>,
 }
 
 impl RecordLine {
-    /// The line of `event`, or why it cannot be written as JSON.
+    /// The line of `event`; an error if it can't be written as JSON.
     pub(super) fn of(event: &Event, vital: bool) -> Result<RecordLine, serde_json::Error> {
         let mut text = serde_json::to_vec(event)?;
         text.push(b'\n');
@@ -35,7 +35,7 @@ impl RecordLine {
         Bytes(self.text.len() as u64)
     }
 
-    /// Whether both are one event, not two that read the same.
+    /// Whether both are the same event, not only equal ones.
     pub(super) fn is(&self, other: &RecordLine) -> bool {
         Arc::ptr_eq(&self.text, &other.text)
     }

@@ -1,5 +1,5 @@
-//! Directories that only this user can enter (0700), made and checked without following a link:
-//! in `/tmp` anybody may have put something under our name before us.
+//! Directories that only this user can enter (0700), created and checked without following links:
+//! in `/tmp` anybody may have created something with our name.
 
 use nix::unistd::geteuid;
 use std::fs::{self, DirBuilder};
@@ -11,13 +11,13 @@ const GROUP_AND_OTHERS: u32 = 0o077;
 const WRITE_FOR_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Makes the directory `path`, and those above it that are missing, each with mode 0700.
+/// Creates the directory `path` and its missing parents, with mode 0700.
 pub(super) fn make_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes the directory `path` in a place that is the user's own, or closes one that is there to
-/// others. A link is followed: the user may have put oomph's directory on another disk.
+/// Creates the directory `path` in the user's own directory, or takes away the permissions of
+/// others if it exists. Follows links: the user may have moved oomph's directory to another disk.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
     make_all(path)?;
     if fs::metadata(path)?.mode() & GROUP_AND_OTHERS != 0 {
@@ -26,15 +26,15 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory `path`, mode 0700, which must not be there yet.
+/// Creates the directory `path`, mode 0700; an error if it exists.
 pub(super) fn make_new(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes the directory `path` or takes the one that is there, if it is ours alone.
+/// Creates the directory `path`, or uses an existing one that is only ours.
 ///
-/// Once it is known to be a directory of ours in a place where nobody else may rename it (a
-/// directory of ours, or a sticky one), nobody can exchange it any more.
+/// Once it is known to be our directory in a place where nobody else may rename it (our own
+/// directory, or a sticky one), nobody can replace it.
 pub(super) fn make_or_take(path: &Path) -> Result<(), String> {
     if let Some(parent) = path.parent() {
         let meta = fs::metadata(parent).map_err(|error| error.to_string())?;

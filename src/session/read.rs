@@ -1,8 +1,7 @@
-//! Reading a recording back: every event once, in the order in which they happened, whatever state
-//! the files are in.
+//! Reads a recording: each event once, in order of time, whatever state the files are in.
 //!
-//! A front that was killed may leave half a line at the end, and its last readings in a file
-//! beside the recording; a disk may leave worse. None of that ends the reading.
+//! A killed front may leave half a line at the end, and its last readings in a file beside the
+//! recording; a disk may leave worse. Reading continues in spite of that.
 
 use super::fidelity::{Fidelity, fidelity};
 use super::index::{IndexedLine, LONGEST_LINE, index};
@@ -16,25 +15,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Why an event, or a whole recording, cannot be read.
+/// Why an event, or a whole recording, can't be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// A line that is no event; the reading goes on behind it.
+    /// A line that isn't an event; reading continues after it.
     Corrupt {
-        /// The file.
         path: PathBuf,
-        /// The line's number, from 1.
+        /// From 1.
         line: u32,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The file cannot be read.
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
+    /// The file can't be read.
+    Unreadable { path: PathBuf, error: io::Error },
 }
 
 impl fmt::Display for ReadError {
@@ -50,11 +42,11 @@ impl fmt::Display for ReadError {
     }
 }
 
-// What lies beneath stands in the words already.
+// The message already includes the cause.
 impl std::error::Error for ReadError {}
 
-/// Opens the recording at `path` (the file, or the directory of its session) as it is now: what is
-/// written later is not seen. Kinds of events that this version does not know are passed over.
+/// Opens the recording at `path` (the file, or its session's directory) in its current state: later
+/// lines are not read. Events of unknown kinds are skipped.
 pub fn read(path: &Path) -> Result<Events, ReadError> {
     let main = if path.is_dir() {
         path.join(super::RECORDING)
@@ -69,7 +61,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
         File::open(&main).map_err(|error| unreadable(&main, error))?,
         main.clone(),
     )];
-    // The last two are of versions before this one.
+    // The last two were written by earlier versions.
     for suffix in [".recent", ".recent-0", ".recent-1"] {
         let recent = with_suffix(&main, suffix);
         if let Ok(file) = File::open(&recent) {
@@ -80,7 +72,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     for (number, (file, path)) in (0u8..).zip(&files) {
         entries.extend(index(file, number).map_err(|error| unreadable(path, error))?);
     }
-    // Stable: what happened at one instant stays in the order in which it was written.
+    // Stable: simultaneous events stay in the order in which they were written.
     entries.sort_by_key(|entry| entry.at);
     Ok(Events {
         files,
@@ -96,8 +88,8 @@ pub struct Events {
     files: Vec<(File, PathBuf)>,
     entries: std::vec::IntoIter<IndexedLine>,
     at: Moment,
-    /// The readings at `at` so far: a reading may have been written twice, as one of its bucket and as one
-    /// of the last minute.
+    /// The readings at `at` so far: a reading may have been written twice, from its bucket and from
+    /// the last minute.
     readings: Vec<What>,
 }
 
@@ -144,7 +136,7 @@ impl Events {
         event.map_err(|error| corrupt(error.to_string()))
     }
 
-    /// Whether this is an event that we know and have not had yet.
+    /// Whether this is an event of a known kind that has not been returned yet.
     fn is_news(&mut self, event: &Event) -> bool {
         if event.at > self.at {
             self.readings.clear();

@@ -1,5 +1,5 @@
-//! A small file beside the recording with the readings of the bucket that is still open. A front
-//! that is killed loses only what came after the file was last replaced; a clean end removes it.
+//! A small file beside the recording with the readings of the open bucket. A killed front only
+//! loses what came after the file was last replaced; a clean end removes it.
 
 use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
 use crate::units::Bytes;
@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Starts to keep the file beside `recording`, in the background.
+/// Starts keeping the file beside `recording`, in the background.
 pub(super) fn start(
     recording: &Path,
     most: Bytes,
@@ -25,7 +25,7 @@ pub(super) fn start(
     )
 }
 
-/// The file's name.
+/// The path of the file.
 pub(super) fn path(recording: &Path) -> PathBuf {
     with_suffix(recording, ".recent")
 }
@@ -39,7 +39,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 struct RecentFile(PathBuf);
 
 impl RecentFile {
-    /// Puts other content in the file's place at once: a reader sees the one or the other.
+    /// Replaces the file's contents atomically.
     fn replace(&self, content: &[u8]) -> io::Result<()> {
         let next = with_suffix(&self.0, ".new");
         let mut file = OpenOptions::new()

@@ -1,5 +1,5 @@
-//! The loop's handle on a recording. Writing to it never fails and never waits for the disk: the
-//! training is not worth less because its recording cannot be kept.
+//! The event loop's handle on a recording. Writing never fails and never waits for the disk: a
+//! recording that can't be kept must not affect the training.
 
 use super::journal::Journal;
 use super::limits::Limits;
@@ -15,21 +15,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What may wait for a slow disk; lines that must not be lost may take twice as much.
+/// Bytes that may wait for a slow disk; lines that must not be lost may take twice as much.
 const QUEUE: usize = 4 << 20;
 
-/// How much of what must not be lost waits while the file fails.
+/// Bytes of lines that must not be lost that wait while the file fails.
 const KEPT: usize = 1 << 20;
 
-/// Notes that nobody collects do not pile up.
+/// The maximum number of uncollected notes.
 const NOTES_KEPT: usize = 16;
 
-/// How a recording is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct RecorderOptions {
-    /// What it may cost.
     pub limits: Limits,
-    /// How long after a failed write it is tried again.
+    /// The time between a failed write and the next attempt.
     pub retry: Duration,
 }
 
@@ -42,7 +40,7 @@ impl Default for RecorderOptions {
     }
 }
 
-/// A recording that is being written, or one that is not kept.
+/// A recording being written, or none.
 #[derive(Debug)]
 pub struct Recorder {
     open: Option<Open>,
@@ -69,7 +67,7 @@ impl Open {
 }
 
 impl Recorder {
-    /// No recording: events are accepted and forgotten.
+    /// No recording: events are dropped.
     pub fn off() -> Recorder {
         Recorder {
             open: None,
@@ -77,7 +75,7 @@ impl Recorder {
         }
     }
 
-    /// Begins a recording at `path` (mode 0600). A recording that is there already is refused, not
+    /// Starts a recording at `path` (mode 0600). An existing recording is an error and not
     /// overwritten; devices and pipes are written to as they are.
     pub fn create(path: &Path, options: RecorderOptions) -> Result<Recorder> {
         let special = fs::metadata(path).is_ok_and(|meta| !meta.is_file());
@@ -89,7 +87,7 @@ impl Recorder {
         }
         let file = open_to_append(path, false)
             .with_context(|| format!("cannot record to {}", path.display()))?;
-        // What is beside it already is somebody else's.
+        // Something of that name beside it isn't ours.
         let alone = !special && fs::symlink_metadata(recent::path(path)).is_err();
         Recorder::start(
             path,
@@ -99,7 +97,7 @@ impl Recorder {
         )
     }
 
-    /// Goes on with the recording of a front that is gone, which may have left half a line, and the
+    /// Continues the recording of an earlier front, which may have left half a line, and the
     /// readings of an open bucket beside it.
     pub fn resume(path: &Path, options: RecorderOptions) -> Result<Recorder> {
         let file = fs::OpenOptions::new()
@@ -141,12 +139,12 @@ impl Recorder {
         })
     }
 
-    /// The recording's path, where there is one.
+    /// The recording's path, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.open.as_ref().map(|open| open.path.as_path())
     }
 
-    /// Records an event. Never fails, never waits; what goes wrong is told by [`Recorder::note`].
+    /// Records an event. Never fails and never waits; problems are reported by [`Recorder::note`].
     pub fn write(&mut self, event: &Event) {
         let Some(open) = &mut self.open else { return };
         let lines = match open.journal.accept(event) {
@@ -170,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// Something that the user should know of the recording, once.
+    /// What the user should know about the recording; each note is returned once.
     pub fn note(&mut self) -> Option<Note> {
         if let Some(open) = &self.open {
             let (news, path) = (open.writer.news(), open.path.display());
@@ -192,8 +190,8 @@ impl Recorder {
         self.notes.pop_front()
     }
 
-    /// Ends the recording and waits until it is whole on the disk, but no longer than `patience`.
-    /// Returns whether it was.
+    /// Ends the recording and waits until it is completely on disk, for at most `patience`. Returns
+    /// whether it was.
     pub fn finish(&mut self, patience: Duration) -> bool {
         let Some(mut open) = self.open.take() else {
             return true;
@@ -209,7 +207,7 @@ impl Recorder {
     }
 }
 
-/// A loop that panics still leaves what it had written so far.
+/// After a panic of the event loop, what was written so far is kept.
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.finish(Duration::from_millis(500));

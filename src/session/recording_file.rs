@@ -1,5 +1,5 @@
-//! The file that lines are appended to. It may fail and come back: a full disk, an unmounted share,
-//! a quota. It is written in the background; lines that must not be lost wait for it.
+//! The file that lines are appended to in the background. It may fail and recover (a full disk, an
+//! unmounted share, a quota); lines that must not be lost wait for it.
 
 use super::journal::warning;
 use super::line::RecordLine;
@@ -11,8 +11,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Opens `path` to append to, made with mode 0600 where it is new. `create_new` refuses a file
-/// that is there already. A pipe that nobody reads is an error at once, not a wait for a reader.
+/// Opens `path` for appending; a new file has mode 0600. With `create_new` an existing file is an
+/// error. A pipe that nobody reads is an error at once.
 pub(super) fn open_to_append(path: &Path, create_new: bool) -> io::Result<File> {
     let file = OpenOptions::new()
         .append(true)
@@ -21,7 +21,7 @@ pub(super) fn open_to_append(path: &Path, create_new: bool) -> io::Result<File> 
         .mode(0o600)
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)?;
-    // From here on the thread may wait for the file as long as it likes.
+    // From here on the thread may block on the file.
     let flags = OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL)?);
     fcntl(&file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
     Ok(file)
@@ -56,13 +56,13 @@ impl RecordingFile {
         }
     }
 
-    /// Makes sure that what comes next begins a line: somebody else may have left half of one.
+    /// Ensures that the next write starts a line: another front may have left half of one.
     pub(super) fn end_line(&mut self) {
         self.torn = ends_in_half_a_line(&self.path).unwrap_or(true);
     }
 
     fn try_write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
-        // A failed file is opened anew: a stale handle of a network share never heals.
+        // A failed file is reopened: a stale handle on a network share never recovers.
         let mut file = match self.file.take() {
             Some(file) => file,
             None => open_to_append(&self.path, false)?,
@@ -97,13 +97,13 @@ impl Destination for RecordingFile {
 
     fn end(&mut self) {
         if let Some(file) = &self.file {
-            // A file that cannot be synchronised (a pipe, /dev/null) has nothing to lose by it.
+            // A file that can't be synchronised (a pipe, /dev/null) has nothing to lose.
             let _ = file.sync_data();
         }
     }
 }
 
-/// What the recording and the user are told of lines that are missing.
+/// How the recording and the user are told about missing lines.
 pub(super) fn gap_text(gap: &Gap) -> String {
     format!(
         "the recording has a gap: {} events ({}) from {} to {} were not recorded ({})",
@@ -134,7 +134,8 @@ mod tests {
         RecordLine::of(&event, at.is_multiple_of(2)).unwrap()
     }
 
-    /// A pipe stands for a disk that is full in the middle of a line and free again later.
+    /// A pipe that stands for a disk that is full in the middle of a line and has space again
+    /// later.
     #[test]
     fn a_line_cut_off_by_a_full_disk_is_written_again_in_full() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Strings of a recording that somebody else wrote: a line break or an escape in a file's name would
-//! be a line of its own, or a command to the terminal, wherever it is shown. Commands keep theirs,
-//! which quoting spells out.
+//! Removes control characters from a recording's strings: a line break or an escape sequence in a
+//! file name, for example, would act as a line of its own, or as a terminal command, wherever it is
+//! displayed. Commands keep theirs, since quoting escapes them.
 
 use serde_json::Value;
 
-/// Whether a line of a recording may hold such characters: as JSON spells them, or as they are.
+/// Whether a line of a recording may contain such characters, escaped or raw.
 pub(super) fn is_suspect(line: &[u8]) -> bool {
     let spelled = memchr::memchr_iter(b'\\', line).any(|at| {
         matches!(
@@ -27,7 +27,7 @@ pub(super) fn is_suspect(line: &[u8]) -> bool {
     spelled || raw()
 }
 
-/// Puts blanks in their place, except in commands.
+/// Replaces them by spaces, except in commands.
 pub(super) fn tame(value: &mut Value) {
     match value {
         Value::String(text) => {

@@ -294,7 +294,7 @@ fn a_disk_that_hangs_holds_neither_the_loop_nor_the_end() {
     let mut recorder = recorder(&path);
     let long = "x".repeat(100_000);
     let mut slowest = Duration::ZERO;
-    // More than the pipe and the queue take.
+    // More than the pipe and the queue can take.
     for i in 0..200 {
         let before = std::time::Instant::now();
         recorder.write(&started(f64::from(i), &[&long]));
@@ -312,7 +312,7 @@ fn a_line_without_end_is_one_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(RECORDING);
     let file = fs::File::create(&path).unwrap();
-    // A hole of the disk's: zeros that take no room.
+    // A hole in the file: zeros that take no space.
     file.set_len(20 << 20).unwrap();
     let mut bytes = vec![b'\n'];
     bytes.extend(RecordLine::of(&note(1.0, "good"), false).unwrap().text());

@@ -1,7 +1,7 @@
-//! What the watch has to say, on its way into a channel that may be full.
+//! What NVML's thread reports, on its way into a channel that may be full.
 //!
-//! Readings are dropped and counted then; what NVML's state is must arrive, so it waits. Nobody
-//! here ever waits for the channel.
+//! Readings are dropped and counted then; NVML's state must arrive, so it is queued. Nothing here
+//! ever waits for the channel.
 
 use super::state;
 use crate::event::{Clock, Dropped, Event, Level, Note, NvmlState, What};
@@ -10,10 +10,9 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// States and notes that may wait; more only come of a library gone mad.
+/// The maximum number of queued states and notes; only a broken library makes more.
 const WAITING: usize = 64;
 
-/// The way out.
 #[derive(Debug)]
 pub(super) struct Outbox {
     clock: Clock,
@@ -41,18 +40,18 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(|held| held.into_inner())
     }
 
-    /// Whether anybody still listens.
+    /// Whether the receiver is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Whether something waits that must arrive.
+    /// Whether anything is queued.
     pub(super) fn is_waiting(&self) -> bool {
         let queue = self.lock();
         !queue.waiting.is_empty() || queue.dropped > 0
     }
 
-    /// Says what NVML's state is, if that is news.
+    /// Reports NVML's state if it has changed.
     pub(super) fn say(&self, new: NvmlState) {
         let mut queue = self.lock();
         if queue.said.as_ref() != Some(&new) {
@@ -63,13 +62,13 @@ impl Outbox {
         self.flush();
     }
 
-    /// Says something in words.
+    /// Reports a warning.
     pub(super) fn note(&self, text: String) {
         let level = Level::Warning;
         self.insist(What::Note(Note { level, text }));
     }
 
-    /// Says what must arrive.
+    /// Reports something that must arrive.
     pub(super) fn insist(&self, what: What) {
         self.put(&mut self.lock(), what);
         self.flush();
@@ -91,7 +90,7 @@ impl Outbox {
         }
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends what is queued, as far as there is room.
     pub(super) fn flush(&self) {
         let mut queue = self.lock();
         while let Some(event) = queue.waiting.pop_front() {

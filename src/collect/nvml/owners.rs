@@ -1,7 +1,7 @@
-//! Whose processes the ids are that NVML names, as far as `/proc` shows it.
+//! The name and the user of a process that NVML lists, as far as `/proc` shows them.
 //!
-//! In a container an id may be the host's and show nothing here, or a stranger: names are for the
-//! eye, and nothing is ever signalled on their word.
+//! In a container a PID may be the host's and belong to nothing here, or to another process: names
+//! are for display only, and no signal is ever sent because of them.
 
 use crate::units::Pid;
 use nix::unistd::{Uid, User};
@@ -9,15 +9,13 @@ use procfs::process::Process;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What is known of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Owner {
     pub name: Option<String>,
     pub user: Option<String>,
 }
 
-/// Processes that were looked up already. One that took an old one's number is another process:
-/// the start time tells them apart.
+/// Processes that were looked up already. The start time detects a reused PID.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     known: HashMap<Pid, (u64, Owner)>,
@@ -25,7 +23,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Who `pid` is.
+    /// Looks `pid` up.
     pub(super) fn of(&mut self, pid: Pid) -> Owner {
         let Ok(process) = Process::new(pid.0) else {
             self.known.remove(&pid);
@@ -55,7 +53,7 @@ impl Owners {
         self.known.retain(|pid, _| pids.contains(pid));
     }
 
-    /// A user's name; asked once, since a directory service may take its time.
+    /// A user's name; looked up once, since a directory service may be slow.
     fn user(&mut self, uid: u32) -> Option<String> {
         self.users
             .entry(uid)
@@ -64,8 +62,8 @@ impl Owners {
     }
 }
 
-/// The program, and with an interpreter the script: never more of the command line, where secrets
-/// may stand.
+/// The program, and the script of an interpreter; never more of the command line, which may contain
+/// secrets.
 fn shown_name(cmdline: &[String], comm: &str) -> String {
     let base = |word: &str| {
         let name = Path::new(word).file_name();

@@ -1,4 +1,4 @@
-//! The thread that asks NVML, round by round, for as long as anybody listens.
+//! The thread that polls NVML as long as there is a receiver.
 
 use super::Options;
 use super::outbox::Outbox;
@@ -12,7 +12,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::time::{Duration, Instant};
 
-/// How often the number of devices is looked at.
+/// How often the number of devices is checked.
 const RECOUNT: Duration = Duration::from_secs(5);
 
 /// More devices than any machine has.
@@ -21,14 +21,14 @@ const MOST_DEVICES: u32 = 256;
 /// `NVML_DEVICE_MIG_ENABLE` of nvml.h.
 const MIG_ENABLED: u32 = 1;
 
-/// Asks until the watch is over. NVML that cannot be asked is tried again: a driver may be loaded,
-/// or be whole again after an update.
+/// Polls until it is stopped. NVML is tried again after a failure: a driver may be loaded later, or
+/// work again after an update.
 pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
     loop {
         match pulse.call(|| start(options)) {
             Ok(nvml) => {
                 PollRound::new(&nvml, options, pulse, outbox).run();
-                // The last call of all; it may hang like any other, and nobody waits for it.
+                // The last call; it may hang like any other, and nothing waits for it.
                 pulse.call(|| drop(nvml));
             }
             Err(error) => outbox.say(NvmlState::Unavailable {
@@ -48,7 +48,7 @@ fn start(options: &Options) -> Result<Nvml, NvmlError> {
     }
 }
 
-/// Waits, and keeps trying to get rid of what must be said. Returns whether the watch goes on.
+/// Waits while sending what is queued. Returns whether to continue.
 fn rest(duration: Duration, options: &Options, pulse: &Pulse, outbox: &Outbox) -> bool {
     let end = Instant::now() + duration;
     loop {
@@ -67,10 +67,10 @@ fn rest(duration: Duration, options: &Options, pulse: &Pulse, outbox: &Outbox) -
     }
 }
 
-/// A device among those that are watched.
+/// A device that is polled.
 struct WatchedSlot<'nvml> {
     device: WatchedDevice<'nvml>,
-    /// When it last said that it is lost; it is asked again after a while.
+    /// When it was last reported lost; it is retried after a while.
     lost_at: Option<Instant>,
 }
 
@@ -114,7 +114,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
         }
     }
 
-    /// Reads all devices, again and again, until the watch is over or NVML must be started anew.
+    /// Reads all devices in rounds, until polling ends or NVML must be reinitialised.
     fn run(&mut self) {
         let driver = self.pulse.call(|| self.nvml.sys_driver_version());
         let driver = driver.unwrap_or_else(|_| "unknown".into());
@@ -135,7 +135,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             if !self.read_all() {
                 return;
             }
-            // A round that took longer than the interval is not made up for.
+            // The time lost in a slow round is not made up for.
             next = (next + self.options.interval).max(Instant::now());
             let nap = next.saturating_duration_since(Instant::now());
             if self.outbox.is_closed() || !self.pulse.rest(nap) {
@@ -144,7 +144,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
         }
     }
 
-    /// Looks how many devices there are, and which, if that changed. Returns whether NVML answers.
+    /// Checks the number of devices, and lists them if it changed. Returns whether NVML answers.
     fn recount(&mut self, first: bool) -> bool {
         self.counted = Instant::now();
         let count = match self.pulse.call(|| self.nvml.device_count()) {
@@ -166,7 +166,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
     fn look_up(&mut self, count: u32) {
         let (pulse, outbox, nvml) = (self.pulse, self.outbox, self.nvml);
         let mut before = std::mem::take(&mut self.devices);
-        // A number that no machine has is a library gone mad.
+        // A number that no machine has means a broken library.
         for index in 0..count.min(MOST_DEVICES) {
             match pulse.call(|| nvml.device_by_index(index).and_then(|d| watched(d, index))) {
                 Ok(devices) => {
@@ -174,7 +174,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
                     self.devices
                         .extend(devices.into_iter().map(WatchedSlot::new));
                 }
-                // One that we know goes on being asked: it will say that it is lost.
+                // A known device is still polled: it will report that it is lost.
                 Err(_) if before.iter().any(|old| old.device.index == index) => {
                     let known = before.extract_if(.., |old| old.device.index == index);
                     self.devices.extend(known);
@@ -213,8 +213,8 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
     }
 }
 
-/// The device at `index`, or its slices where it is cut up (MIG): the memory that a program gets is
-/// a slice's, and the slice's UUID is what it sees.
+/// The device at `index`, or its MIG instances: a program gets an instance's memory and sees its
+/// UUID.
 fn watched<'nvml>(
     device: Device<'nvml>,
     index: u32,
@@ -244,7 +244,7 @@ fn watched<'nvml>(
 }
 
 fn slices<'nvml>(device: &Device<'nvml>) -> Vec<Device<'nvml>> {
-    // Most devices know nothing of MIG and say so with an error.
+    // Most devices don't support MIG and return an error.
     if !device
         .mig_mode()
         .is_ok_and(|mode| mode.current == MIG_ENABLED)

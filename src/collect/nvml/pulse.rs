@@ -1,10 +1,9 @@
-//! Whether a call into NVML is under way and since when, and whether the watch is over: all that
-//! the polling thread, its watchdog and the loop share.
+//! State shared by the polling thread, its watchdog and the event loop: since when a call into NVML
+//! is in progress, and whether polling has ended.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The state shared between the threads of one watch.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     state: Mutex<PulseState>,
@@ -14,23 +13,23 @@ pub(super) struct Pulse {
 #[derive(Debug, Default)]
 struct PulseState {
     stopped: bool,
-    /// Since when a call has been under way.
+    /// The start of the call in progress.
     calling: Option<Instant>,
 }
 
 impl Pulse {
     fn lock(&self) -> MutexGuard<'_, PulseState> {
-        // No code of ours can panic while it holds the lock; a poisoned one is as good.
+        // None of our code can panic while it holds the lock, so a poisoned one is fine.
         self.state.lock().unwrap_or_else(|held| held.into_inner())
     }
 
-    /// Ends the watch; whoever rests is woken.
+    /// Ends polling and wakes waiting threads.
     pub(super) fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
     }
 
-    /// Waits for `duration`; returns whether the watch goes on.
+    /// Waits for `duration`; returns whether to continue.
     pub(super) fn rest(&self, duration: Duration) -> bool {
         let (state, _) = self
             .changed
@@ -39,7 +38,7 @@ impl Pulse {
         !state.stopped
     }
 
-    /// Makes a call that may hang, in sight of the watchdog.
+    /// Makes a call that may hang, observed by the watchdog.
     pub(super) fn call<T>(&self, call: impl FnOnce() -> T) -> T {
         self.lock().calling = Some(Instant::now());
         let result = call();
@@ -47,7 +46,7 @@ impl Pulse {
         result
     }
 
-    /// Whether a call has been under way for longer than `patience`.
+    /// Whether a call has been in progress for longer than `patience`.
     pub(super) fn hangs(&self, patience: Duration) -> bool {
         let calling = self.lock().calling;
         calling.is_some_and(|since| since.elapsed() > patience)

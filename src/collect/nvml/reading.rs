@@ -1,5 +1,5 @@
-//! One reading of one device. What a device does not answer is missing from it, never zero, and
-//! spoils nothing of the rest.
+//! One reading of one device. What a device does not answer is missing, never zero, and does not
+//! affect the rest.
 
 use super::owners::Owners;
 use super::reason::lost;
@@ -12,33 +12,33 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{MemoryInfo, ProcessInfo};
 use std::collections::BTreeMap;
 
-/// More processes than any device has; NVML has been seen to say four thousand million, and the
-/// wrapper makes room for as many as it says.
+/// More processes than any device has; NVML has been seen to report four billion, and the wrapper
+/// allocates room for them.
 const MOST_PROCESSES: u32 = 10_000;
 
-/// A device that is watched: a whole one, or a slice of one (MIG).
+/// A device that is polled: a whole one, or a MIG instance.
 pub(super) struct WatchedDevice<'nvml> {
     pub device: Device<'nvml>,
-    /// For a slice the device that it is a slice of, which has the sensors.
+    /// For a MIG instance the physical device, which has the sensors.
     pub sensors: Option<Device<'nvml>>,
     pub uuid: Uuid,
     pub index: u32,
     pub name: String,
 }
 
-/// What came of asking a device.
+/// The result of reading a device.
 pub(super) enum DeviceAnswer {
-    /// A reading, some of it perhaps missing.
+    /// A reading, possibly incomplete.
     Reading(DeviceReading),
-    /// The device is gone, and this is the reading that says so.
+    /// The device is gone; the reading says so.
     Lost(DeviceReading),
-    /// NVML itself is gone: it must be initialised again.
+    /// NVML must be reinitialised.
     Uninitialized,
 }
 
 impl WatchedDevice<'_> {
-    /// Asks the device for everything. The lists of processes are the dear part: 42 µs a call on an
-    /// H200, where no other call here takes 10.
+    /// Reads everything from the device. The lists of processes are the expensive part: 42 µs per
+    /// call on an H200, where no other call here takes 10.
     pub(super) fn ask(&self, owners: &mut Owners) -> DeviceAnswer {
         let mut reading = self.silent(None);
         match self.device.memory_info() {
@@ -58,7 +58,7 @@ impl WatchedDevice<'_> {
         DeviceAnswer::Reading(reading)
     }
 
-    /// A reading in which nothing is known.
+    /// A reading without any values.
     pub(super) fn silent(&self, lost: Option<&str>) -> DeviceReading {
         DeviceReading {
             uuid: self.uuid.clone(),
@@ -76,8 +76,8 @@ impl WatchedDevice<'_> {
         }
     }
 
-    /// The processes with memory on the device, each once: one that computes and draws stands in
-    /// both of NVML's lists.
+    /// The processes with memory on the device, each once: one that uses both compute and graphics
+    /// is in both of NVML's lists.
     fn processes(&self, owners: &mut Owners) -> Option<Vec<DeviceProcess>> {
         let few = |count: Result<u32, NvmlError>| count.is_ok_and(|count| count <= MOST_PROCESSES);
         let device = &self.device;
@@ -111,7 +111,7 @@ impl WatchedDevice<'_> {
     }
 }
 
-/// A size, unless it is one of the ways to say "not available".
+/// A size, unless it stands for "not available".
 fn bytes(n: u64) -> Option<Bytes> {
     (n < 1 << 63).then_some(Bytes(n))
 }
@@ -123,7 +123,7 @@ fn bytes_of(process: &ProcessInfo) -> Option<Bytes> {
     }
 }
 
-/// Memory of a device that has none is no figure, and neither is more used than there is.
+/// No memory at all is not a value, nor is more used than there is.
 fn put_memory(reading: &mut DeviceReading, memory: &MemoryInfo) {
     let Some(total) = bytes(memory.total).filter(|total| *total > Bytes::ZERO) else {
         return;

@@ -1,5 +1,5 @@
-//! Why NVML cannot be asked, in one line that says what to do. The meanings of the return values
-//! are those of `nvmlReturn_t` in NVIDIA's nvml.h.
+//! Why NVML can't be used, in one line that says what to do. The return values are those of
+//! `nvmlReturn_t` in NVIDIA's nvml.h.
 
 use nvml_wrapper::error::NvmlError;
 
@@ -28,7 +28,7 @@ pub(super) fn reason(error: &NvmlError) -> String {
 }
 
 fn missing(error: &str) -> String {
-    // The loader names the file twice; its first clause says it all.
+    // The loader names the file twice; its first clause is enough.
     let first = error.split(": ").next().unwrap_or(error);
     format!(
         "libnvidia-ml.so.1 cannot be loaded ({first}): install the NVIDIA driver, or give the \
@@ -36,7 +36,7 @@ fn missing(error: &str) -> String {
     )
 }
 
-/// Why a device gives no readings any more, if `error` means that it does not.
+/// Why a device gives no more readings, if that is what `error` means.
 pub(super) fn lost(error: &NvmlError) -> Option<&'static str> {
     match error {
         NvmlError::GpuLost => Some("GPU is lost"),

@@ -10,26 +10,26 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
-/// The longest line. The longest that a probe makes is the record of an out-of-memory with its
-/// stacks: tens of kilobytes.
+/// The maximum length of a line. The longest of the probe is an OOM record with stacks: tens of
+/// kilobytes.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
 
-/// One read. A second of samples and steps is some ten kilobytes.
+/// The size of a read. A second of samples and steps is about ten kilobytes.
 const READ: usize = 16 << 10;
 
-/// Why a connection is followed no further.
+/// Why a connection is no longer read.
 enum ConnectionEnd {
     /// The probe closed it, or its process ended.
     Closed,
-    /// It broke, in the system's words.
+    /// It broke, with the system's message.
     Broken(String),
-    /// It said what is no event, and this is what was wrong.
+    /// It sent something other than an event, and what was wrong with that.
     Malformed(&'static str),
-    /// Nobody receives events any more.
+    /// The receiver of events is gone.
     NobodyListens,
 }
 
-/// Reads a connection to its end. `peer_pid` is 0 where the kernel has no number for the peer here.
+/// Reads a connection to its end. `peer_pid` is 0 if the kernel has no PID for the peer here.
 pub(super) async fn follow(
     mut stream: UnixStream,
     peer_pid: i32,
@@ -45,17 +45,17 @@ pub(super) async fn follow(
         sender,
     };
     let end = connection.read_to_end(&mut stream, hello_within).await;
-    // Closed before the rest is said: whoever sends without an end shall notice now.
+    // Closed first, so that a peer that never stops sending notices.
     drop(stream);
     connection.finish(end).await;
 }
 
 struct Connection {
-    /// The process by the kernel's word.
+    /// The process as reported by the kernel.
     peer: Option<Pid>,
     /// The process that said hello.
     greeted: Option<Pid>,
-    /// Samples that found the channel full, not yet told of.
+    /// Dropped samples that have not been reported yet.
     lost_samples: u64,
     clock: Clock,
     sender: Sender<Event>,
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// A sample is worth less than the wait for a place; the next one is a moment away.
+    /// A sample isn't worth waiting for; the next one follows soon.
     fn send_or_drop(&mut self, event: Event) -> Result<(), ConnectionEnd> {
         match self.sender.try_send(event) {
             Ok(()) => {}
@@ -175,7 +175,7 @@ impl Connection {
         }
         if let Some(pid) = self.greeted {
             let gone = self.now(What::ProbeGone(ProbeGone { pid, reason }));
-            // Whether anybody still hears of the end makes no difference to it.
+            // The connection has ended, whether or not anybody receives that.
             let _ = self.send(gone).await;
         }
     }

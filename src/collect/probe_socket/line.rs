@@ -1,10 +1,10 @@
-//! One line of the probe's into one event: what a probe may say, and nothing else. No socket here.
+//! Parses a line of the probe into an event, accepting only kinds that a probe may send. No I/O.
 
 use crate::event::{Clock, Event, What};
 use crate::units::Pid;
 use serde::Deserialize;
 
-/// A line as it comes: `{"ns": …, "event": "sample", …}`.
+/// A line as received: `{"ns": …, "event": "sample", …}`.
 #[derive(Deserialize)]
 struct ProbeLine {
     /// `time.monotonic_ns()` when it happened.
@@ -13,9 +13,9 @@ struct ProbeLine {
     what: What,
 }
 
-/// Reads a line (without its end). `peer` is the process by the kernel's word, which counts for
-/// more than the line's own; `None` where the kernel has no number for it here. `None` comes back
-/// where the bytes are no event of a probe's: a start or an exit would be a lie here.
+/// Parses a line (without its end). `peer` is the process as reported by the kernel and overrides
+/// the line's own PID; `None` if the kernel has no PID for it here. Returns `None` for anything but
+/// a probe's events: a start or an exit would be a forgery here.
 pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Event> {
     let ProbeLine { ns, mut what } = serde_json::from_slice(bytes).ok()?;
     match &mut what {
@@ -117,11 +117,11 @@ mod tests {
             "[1,2,3]",
             r#"{"event":"sample"}"#,
             r#"{"ns":1,"event":"never heard of"}"#,
-            // A missing figure, a figure below zero, and a stamp that is none.
+            // A missing figure, a negative figure, and an invalid stamp.
             r#"{"ns":1,"event":"sample","pid":7,"device":1,"reserved":4096}"#,
             r#"{"ns":1,"event":"structure","pid":7,"device":1,"parameters":-1,"gradients":0,"optimizer_state":0}"#,
             r#"{"ns":-5,"event":"note","level":"info","text":""}"#,
-            // Events of other sources are not a probe's to say.
+            // Events that other sources send.
             r#"{"ns":1,"event":"exited","run":1,"exit":{"code":0}}"#,
             r#"{"ns":1,"event":"stop_requested","signal":15,"from_keyboard":true}"#,
         ] {

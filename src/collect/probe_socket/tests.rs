@@ -1,4 +1,4 @@
-//! The socket against what may connect to it: garbage, floods, lines without an end, silence.
+//! The socket against garbage, floods, lines without an end, and silence.
 
 use super::connection::LONGEST_LINE;
 use super::*;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Long enough for a loaded machine; no test waits for it when all is well.
+/// Long enough for a loaded machine; no test takes that long when it passes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Served {
@@ -153,7 +153,7 @@ async fn a_line_of_a_gibibyte_is_stopped_at_the_bound() {
             Err(_) => break,
         }
     }
-    // What the kernel's buffers hold comes on top of the bound.
+    // In addition to the limit, what the kernel's buffers hold.
     assert!(taken < LONGEST_LINE + (4 << 20), "{taken} bytes were taken");
     assert!(matches!(served.next().await, What::Hello(_)));
     assert_eq!(served.next().await, malformed());
@@ -207,7 +207,7 @@ async fn a_full_channel_costs_samples_alone_and_they_are_counted() {
     for count in 0..SAMPLES {
         probe.write_all(&sample(count)).await.unwrap();
     }
-    // These wait for their turn, and their sender with them.
+    // These wait, and so does their sender.
     let stepping = tokio::spawn(async move {
         for count in 0..STEPS {
             probe.write_all(&step(count)).await.unwrap();
@@ -243,12 +243,12 @@ async fn more_than_the_most_connections_are_refused_and_said_once() {
         assert!(is_closed(&mut served.connect().await).await);
     }
     assert!(matches!(served.next().await, What::Note(_)));
-    // A place that is given back is given on.
+    // A free slot is used for the next connection.
     drop(open.pop());
     assert!(matches!(served.next().await, What::ProbeGone(_)));
     loop {
         let mut late = served.connect().await;
-        // Refused, the write may fail as well as the read.
+        // If rejected, the write may fail as well as the read.
         let _ = late.write_all(&hello()).await;
         tokio::select! {
             _ = late.read_u8() => continue,
@@ -275,7 +275,7 @@ async fn the_socket_is_private_and_takes_the_place_of_a_dead_one() {
     let taken = bind(&path).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse, "{taken}");
     drop(first);
-    // A child of another test holds it open for a moment, between its fork and its exec.
+    // A child of another test has it open for a moment, between its fork and its exec.
     let deadline = std::time::Instant::now() + PATIENCE;
     while let Err(error) = bind(&path) {
         assert!(std::time::Instant::now() < deadline, "{error}");

@@ -1,4 +1,4 @@
-//! What weeks of a recording cost, without the weeks: time is in the events.
+//! The size of recordings of weeks, simulated: time is in the events.
 
 use super::super::journal::Journal;
 use super::super::limits::Limits;
@@ -7,7 +7,7 @@ use super::{device, exited, note, oom, sample, started, step};
 use crate::event::{Event, What};
 use crate::units::Bytes;
 
-/// What the journal would have put on the disk.
+/// What the journal would have written.
 #[derive(Default)]
 struct Disk {
     bytes: u64,
@@ -25,7 +25,8 @@ impl Disk {
     }
 }
 
-/// `ranks` ranks that sample, step and have a device each, `every` seconds, from `from` to `to`.
+/// `ranks` ranks that each sample, step and have a device, every `every` seconds, from `from` to
+/// `to`.
 fn train(disk: &mut Disk, journal: &mut Journal, ranks: i32, every: f64, from: f64, to: f64) {
     for i in 0..((to - from) / every) as u64 {
         let seconds = from + i as f64 * every;
@@ -43,8 +44,8 @@ const MB: u64 = 1_000_000;
 
 #[test]
 fn a_week_of_eight_ranks_stays_under_fifty_megabytes_a_day() {
-    // What a bucket costs does not depend on how many readings it saw: the week is sampled
-    // seldom, and then for two minutes at the real 10 Hz.
+    // The size of a bucket does not depend on the number of readings: the week is sampled rarely,
+    // then for two minutes at the real 10 Hz.
     let mut journal = Journal::new(Limits::default());
     let mut disk = Disk::default();
     let mut before = 0;
@@ -117,9 +118,9 @@ fn a_flood_of_notes_is_cut_and_said_and_what_counts_goes_on() {
     assert!(text.contains("\"event\":\"exited\""));
 }
 
-/// A day of eight ranks, with a step's peak, an out-of-memory, a start and an exit now and then
-/// that must all be found again. A bucket costs the same however many readings it saw, so most of
-/// the day has a reading every ten seconds, and a minute of it has ten a second.
+/// A day of eight ranks, with an occasional peak, OOM, start and exit that must all be found again.
+/// The size of a bucket does not depend on the number of readings, so most of the day has a reading
+/// every ten seconds, and one minute has ten per second.
 #[test]
 fn a_day_of_eight_ranks_keeps_every_peak() {
     let mut journal = Journal::new(Limits::default());
@@ -182,7 +183,7 @@ fn take(journal: &mut Journal, event: &Event, bytes: &mut u64, kept: &mut Vec<Ev
     for line in journal.accept(event).unwrap() {
         *bytes += line.cost().0;
         let text = line.text();
-        // A kept reading of the everyday kind is not looked for.
+        // Ordinary readings are not searched for.
         if !text.windows(5).any(|part| part == b"\"used") || text.len() > 2_000 {
             let event: Event = serde_json::from_slice(text).unwrap();
             if rare(&event) {

@@ -1,4 +1,4 @@
-//! What a front that was killed leaves, and how the next one goes on.
+//! What a killed front leaves, and how the next one continues.
 
 use super::super::journal::Journal;
 use super::super::line::RecordLine;
@@ -9,7 +9,7 @@ use crate::units::Moment;
 use std::fs;
 use std::time::Duration;
 
-/// A front of an earlier version, that is: ours leaves what its closed buckets and half a line hold.
+/// As left by a front of an earlier version: closed buckets and half a line.
 #[test]
 fn a_killed_front_leaves_the_last_minutes_and_the_next_goes_on() {
     let dir = tempfile::tempdir().unwrap();
