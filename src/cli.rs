@@ -1,8 +1,8 @@
-//! What a person types, turned into plain option structs.
+//! Parses what the user types into plain option structs.
 //!
-//! The rule that everything here serves: the first word that is neither an oomph option nor a
-//! subcommand starts the command, and everything after it is the command's, untouched. So the words
-//! are split before clap sees them, and clap never looks at a word of the command.
+//! The first word that is neither an oomph option nor a subcommand starts the command, and
+//! everything after it belongs to the command, untouched. So the words are split before clap sees
+//! them, and clap never sees a word of the command.
 
 mod common;
 mod fit;
@@ -22,10 +22,10 @@ use options::{Cli, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Nothing to run: help was asked for, or the command line is wrong.
+/// Nothing to run: help was requested, or the command line is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EarlyExit {
-    /// `--help` or `--version`: not a mistake; the text is for standard output.
+    /// `--help` or `--version`: text for standard output.
     Help(String),
     /// A mistake of the user's, in one line.
     Mistake(String),
@@ -34,7 +34,7 @@ pub enum EarlyExit {
 /// An argument's value, or what is wrong with its text.
 type Conversion<T> = Result<T, String>;
 
-/// Reads the words after the program's name.
+/// Parses the words after the program's name.
 pub fn parse(
     words: impl IntoIterator<Item = OsString>,
     cwd: PathBuf,
@@ -102,7 +102,7 @@ fn run_options(
         .map_err(|text| mistake(&text))
 }
 
-/// The command, `NAME=VALUE` words in front of it taken as environment, as `env` does.
+/// The command; leading `NAME=VALUE` words are variables, as for `env`.
 fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, EarlyExit> {
     let mut words = words.into_iter().map(Word).peekable();
     let mut env = Vec::new();
@@ -123,7 +123,7 @@ fn mistake(text: &str) -> EarlyExit {
     EarlyExit::Mistake(format!("{text} (see `oomph --help`)"))
 }
 
-/// clap's message of several lines as one line with the mend.
+/// clap's error as one line that says how to fix it.
 fn early_exit(error: &clap::Error) -> EarlyExit {
     use clap::error::ErrorKind;
     match error.kind() {

@@ -1,15 +1,15 @@
-//! What the user has set: `oomph.toml`, in the project first, then in the configuration directory.
+//! The user's settings: `oomph.toml`, in the project first, then in the configuration directory.
 //!
 //! ```toml
 //! theme = "dark"            # default, dark, light, contrast
 //!
-//! [[program]]               # entries as those of src/recognize/programs.toml, tried before them
+//! [[program]]               # entries like those of src/recognize/programs.toml, tried before them
 //! name = "our trainer"
 //! ```
 //!
-//! Read here, understood elsewhere: what a theme or a program's entry means is the business of those
-//! who use it, so this room knows neither. A file that cannot be used never keeps a training from
-//! starting: it is said in one line, with the place and the mend, and done without.
+//! The settings are only read here; what a theme or a program's entry means is known where it is
+//! used. An unusable file never keeps a training from starting: a one-line message says where the
+//! problem is and how to fix it, and the file is ignored.
 
 mod file;
 mod place;
@@ -21,41 +21,38 @@ use std::path::{Path, PathBuf};
 /// The file's name, in a project and in the configuration directory.
 pub const FILE: &str = "oomph.toml";
 
-/// What the files say, the project's before the user's.
+/// The contents of all files, the project's first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserSettings {
-    /// The theme's name, as written; whether there is such a theme is not known here.
+    /// As written; it may not exist.
     pub theme: Option<UserSetting>,
-    /// Files with entries of programs, in the order in which they are to be tried.
+    /// Files with program entries, by precedence.
     pub programs: Vec<Programs>,
-    /// What was wrong with the files, a line each, with its mend.
+    /// What was wrong with the files and how to fix it, one line each.
     pub problems: Vec<String>,
 }
 
 /// A value, and where it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserSetting {
-    /// The value.
     pub value: String,
-    /// The file.
     pub path: PathBuf,
-    /// The line in it, from 1.
+    /// From 1.
     pub line: usize,
 }
 
 impl UserSetting {
-    /// Its place for the eye: `oomph.toml:3`.
+    /// For display: `oomph.toml:3`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.path.display(), self.line)
     }
 }
 
-/// A file that holds `[[program]]` entries.
+/// A file with `[[program]]` entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// The file.
     pub path: PathBuf,
-    /// Its whole text, other settings included: so that an error in an entry names the line.
+    /// Its whole text, including other settings, so that an error in an entry can name the line.
     pub text: String,
 }
 
@@ -64,7 +61,7 @@ pub fn read(cwd: &Path) -> UserSettings {
     of_files(&files(cwd, place::configuration_directory().as_deref()))
 }
 
-/// Reads these files, of which the first that says something counts.
+/// Reads these files; for each setting the first file that has it counts.
 pub fn of_files(files: &[PathBuf]) -> UserSettings {
     let mut settings = UserSettings::default();
     for path in files {

@@ -1,4 +1,4 @@
-//! The same state for people who are not in front of the terminal: text.
+//! The state as text, for users who are not in front of the terminal.
 
 pub mod explain;
 mod text;

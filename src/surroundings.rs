@@ -1,7 +1,7 @@
-//! What the disk knows of a command, without running anything of it.
+//! What is known of a command from disk, without running any of it.
 //!
-//! The pure parts of the house decide on what is read here. A thing that cannot be found out is
-//! `None`, never a guess: the remedies then say that they do not know.
+//! The modules without I/O use what is read here. What can't be found out is `None`, never a guess;
+//! the remedies then say that they don't know.
 
 mod checkpoints;
 mod config_files;

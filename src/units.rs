@@ -1,8 +1,7 @@
-//! Quantities with a type of their own, parsed and printed in this one place.
+//! Typed quantities, parsed and printed here only.
 //!
-//! A bare `u64` in a signature says nothing about what it counts; a figure printed in two
-//! places is printed in two ways. Everything that measures bytes or time goes through here.
-//! Binary units throughout, as PyTorch prints them (1 GiB = 2^30 bytes).
+//! A bare `u64` in a signature does not say what it counts, and a number printed in two places is
+//! printed in two ways. Units are binary, as in PyTorch (1 GiB = 2^30 bytes).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,7 +13,6 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// A number of bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -22,47 +20,42 @@ const TIB: u64 = 1 << 40;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// No bytes at all.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// `n` mebibytes.
     pub const fn mib(n: u64) -> Bytes {
         Bytes(n * MIB)
     }
 
-    /// `n` gibibytes.
     pub const fn gib(n: u64) -> Bytes {
         Bytes(n * GIB)
     }
 
-    /// The amount as a fraction of a gibibyte, for axes and ratios.
+    /// In GiB, for axes and ratios.
     pub fn as_gib(self) -> f64 {
         self.0 as f64 / GIB as f64
     }
 
-    /// `self - other`, or nothing left where `other` is larger.
-    ///
-    /// Readings of two sources taken at two instants may disagree; a difference below zero is
-    /// then no quantity.
+    /// `self - other`, or zero if `other` is larger: two sources read at different times may
+    /// disagree.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// `self * factor`, rounded to the nearest byte; a factor below zero gives nothing.
+    /// `self * factor`, rounded to the nearest byte; zero for a negative factor.
     pub fn scale(self, factor: f64) -> Bytes {
         Bytes((self.0 as f64 * factor).round().max(0.0) as u64)
     }
 
-    /// `self / whole` as a fraction, or `None` where the whole is nothing.
+    /// `self / whole`; `None` if `whole` is zero.
     pub fn fraction_of(self, whole: Bytes) -> Option<f64> {
         (whole.0 > 0).then(|| self.0 as f64 / whole.0 as f64)
     }
 
-    /// Reads `12`, `12.5 GiB`, `512MiB`, `2 GB`, `7 bytes`.
+    /// Parses `12`, `12.5 GiB`, `512MiB`, `2 GB`, `7 bytes`.
     ///
-    /// `KB`, `MB`, `GB` are powers of two as well: that is what the frameworks that print them
-    /// mean (PyTorch's MPS back end, Apple's own tools apart). Returns `None` for anything else,
-    /// and for figures of 2^63 and above, which mean "not available" (NVML under WDDM and WSL2).
+    /// `KB`, `MB`, `GB` are powers of two as well: the frameworks that print them mean that
+    /// (PyTorch's MPS backend, unlike Apple's own tools). Returns `None` for anything else, and for
+    /// figures of 2^63 and above, which mean "not available" (NVML under WDDM and WSL2).
     pub fn parse(text: &str) -> Option<Bytes> {
         let text = text.trim();
         let end = text
@@ -110,7 +103,7 @@ impl std::iter::Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// `14.7 GiB`, `512 MiB`, `6.0 KiB`, `7 B`: at most four figures, never a unit too small.
+    /// `14.7 GiB`, `512 MiB`, `6.0 KiB`, `7 B`: at most four digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0 as f64;
         let text = match self.0 {
@@ -126,10 +119,9 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// An instant of a session: microseconds of the monotonic clock since the session began.
+/// An instant of a session, in microseconds of the monotonic clock since it began.
 ///
-/// Monotonic, so that a changed wall clock moves nothing; the recording's header says what the
-/// wall clock showed at zero.
+/// A changed wall clock has no effect; the recording's header has the wall clock at zero.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -137,10 +129,9 @@ impl fmt::Display for Bytes {
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// The session's first instant.
+    /// The start of the session.
     pub const ZERO: Moment = Moment(0);
 
-    /// The instant `seconds` into the session.
     pub fn from_secs_f64(seconds: f64) -> Moment {
         Moment((seconds * 1e6).max(0.0) as u64)
     }
@@ -150,7 +141,7 @@ impl Moment {
         self.0 as f64 / 1e6
     }
 
-    /// How long after `earlier` this is; zero where it is before.
+    /// The time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -163,7 +154,7 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// A duration as a person reads it: `0:14:32`, `3:07`, `2d 04:10:00`.
+/// A duration for display: `0:14:32`, `3:07`, `2d 04:10:00`.
 pub fn clock_face(duration: Duration) -> String {
     let total = duration.as_secs();
     let (days, hours, minutes, seconds) = (
@@ -179,7 +170,7 @@ pub fn clock_face(duration: Duration) -> String {
     }
 }
 
-/// A process id of this machine (of our own PID namespace).
+/// A PID in our own PID namespace.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -192,7 +183,7 @@ impl fmt::Display for Pid {
     }
 }
 
-/// A rank of a distributed training, as the launcher numbers them (`RANK`).
+/// A rank of a distributed training, as numbered by the launcher (`RANK`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rank(pub u32);
@@ -203,7 +194,7 @@ impl fmt::Display for Rank {
     }
 }
 
-/// Which attempt of the session: the first run is 1.
+/// A run of the session: the first one is 1.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -211,10 +202,8 @@ impl fmt::Display for Rank {
 pub struct RunNumber(pub u32);
 
 impl RunNumber {
-    /// The run that a session begins with.
     pub const FIRST: RunNumber = RunNumber(1);
 
-    /// The run after this one.
     pub const fn next(self) -> RunNumber {
         RunNumber(self.0 + 1)
     }
@@ -226,14 +215,14 @@ impl fmt::Display for RunNumber {
     }
 }
 
-/// A device's UUID without the `GPU-` in front, as PyTorch says it: the one name that the probe
-/// and NVML share. A simulated device's begins with `SIM`.
+/// A device's UUID without the leading `GPU-`, as in PyTorch: the one name common to the probe and
+/// NVML. A simulated device's begins with `SIM`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Uuid(String);
 
 impl Uuid {
-    /// From either form, `GPU-4f2a…` (NVML) or `4f2a…` (PyTorch); MIG's prefix stays.
+    /// From `GPU-4f2a…` (NVML) or `4f2a…` (PyTorch); MIG's prefix is kept.
     pub fn new(text: &str) -> Uuid {
         let text = text.trim();
         Uuid(text.strip_prefix("GPU-").unwrap_or(text).to_string())
@@ -244,7 +233,7 @@ impl Uuid {
         self.0.starts_with("SIM")
     }
 
-    /// The text, without `GPU-`.
+    /// Without `GPU-`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -69,7 +69,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// What relaunching unasked may do.
+    /// What automatic relaunches may do.
     fn auto(&self) -> Conversion<AutoOptions> {
         let asked =
             !self.allow.is_empty() || !self.order.is_empty() || self.max_relaunches.is_some();

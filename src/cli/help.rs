@@ -1,5 +1,6 @@
-//! `oomph help`: the pages that are too long for `--help`. The keys come from the screen's own table,
-//! the rest is text in `src/cli/help`; tests compare it with the options and the files it describes.
+//! `oomph help`: pages that are too long for `--help`. The keys come from the screen's own table,
+//! the rest is text in `src/cli/help`; tests compare it with the options and the files it
+//! describes.
 
 pub use super::invocation::HelpTopic;
 
@@ -62,7 +63,7 @@ mod tests {
         }
     }
 
-    /// The example is what stands indented in the page.
+    /// The example is the indented part of the page.
     #[test]
     fn the_example_of_oomph_toml_is_read_as_written() {
         let example: String = TOML

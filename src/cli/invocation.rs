@@ -5,45 +5,40 @@ use crate::command::CommandLine;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
-/// What the command line asks for, free of clap.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Invocation {
     /// Print a page of `oomph help`.
     Help(HelpTopic),
-    /// Run a command.
     Run(RunOptions),
-    /// Play a recording.
     Replay(ReplayInvocation),
-    /// Show what would be changed, without running anything.
+    /// Show recognised settings and remedies, without running anything.
     Plan(PlanInvocation),
     /// Name the causes of the OOMs in a log.
     Explain(ExplainInvocation),
     /// Find the largest batch that fits.
     Fit(Box<FitOptions>),
-    /// List the sessions that are alive.
+    /// List the running sessions.
     List {
-        /// As JSON.
         json: bool,
     },
     /// Attach a screen to a running session.
     Attach {
-        /// Which; the only one without.
+        /// By default the only one.
         session: Option<String>,
-        /// Whether to ask NVML.
+        /// Whether to use NVML.
         nvml: bool,
     },
-    /// End a session.
     Stop {
-        /// Which; the only one without.
+        /// By default the only one.
         session: Option<String>,
-        /// By SIGKILL, at once.
+        /// With SIGKILL, at once.
         kill: bool,
     },
     /// Show a session's output.
     Logs {
-        /// Which; the only one, or the latest, without.
+        /// By default the only running one, or the latest.
         session: Option<String>,
-        /// Go on as it grows.
+        /// Continue as it grows.
         follow: bool,
     },
 }
@@ -51,35 +46,32 @@ pub enum Invocation {
 /// A recording to play.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayInvocation {
-    /// The recording.
     pub file: PathBuf,
-    /// Print what it says instead of playing it on the screen.
+    /// Print the diagnosis instead of playing it on the screen.
     pub headless: bool,
-    /// The screen's theme, where it was said.
+    /// The screen's theme, if given.
     pub theme: Option<Scheme>,
 }
 
-/// A command to look at.
+/// A command to examine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanInvocation {
-    /// The command.
     pub command: CommandLine,
-    /// JSON instead of words.
+    /// JSON instead of text.
     pub json: bool,
     /// The factor for the batch.
     pub batch_scale: f64,
-    /// Recordings that predictions rest on.
+    /// Recordings to predict from.
     pub recordings: Vec<PathBuf>,
-    /// Batches to predict.
+    /// Batch sizes to predict.
     pub predict: Vec<u64>,
 }
 
 /// A log or a recording to explain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExplainInvocation {
-    /// What to read.
     pub source: Source,
-    /// JSON instead of words.
+    /// JSON instead of text.
     pub json: bool,
     /// The command that ran out of memory, for remedies.
     pub command: Option<CommandLine>,

@@ -6,10 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Our words and the command's.
 #[derive(Debug, Default)]
 pub(super) struct SplitWords {
-    /// Options and a subcommand of ours, for clap.
+    /// Our options and subcommand, for clap.
     pub(super) ours: Vec<OsString>,
     /// The command, untouched.
     pub(super) command: Vec<OsString>,
@@ -18,11 +17,10 @@ pub(super) struct SplitWords {
 /// Why the words could not be split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SplitError {
-    /// An option of ours that takes a value stands last.
+    /// The last word is an option of ours that needs a value.
     ValueMissing(String),
-    /// A word that the subcommand has no place for, where a command needs `--` in front.
+    /// A word that the subcommand does not take; a command needs `--` in front.
     DashesMissing {
-        /// The subcommand.
         subcommand: String,
         /// The first such word.
         word: String,
@@ -46,18 +44,18 @@ impl fmt::Display for SplitError {
     }
 }
 
-/// What follows a subcommand's name beside its options.
+/// What may follow a subcommand's name besides options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Following {
-    /// A command: it begins at the first word that is no option, or after `--`.
+    /// A command: from the first word that isn't an option, or after `--`.
     Command,
-    /// Words of the subcommand's own, then a command if there is a `--`.
+    /// The subcommand's own arguments, then a command if there is a `--`.
     OwnThenCommand,
-    /// Words of the subcommand's own alone.
+    /// Only the subcommand's own arguments.
     Own,
 }
 
-/// Splits `words` at the first one that is no option and no subcommand of `definition`.
+/// Splits `words` at the first one that is neither an option nor a subcommand of `definition`.
 pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWords, SplitError> {
     let mut parts = SplitWords::default();
     let mut scope = definition;
@@ -84,7 +82,7 @@ pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWor
             continue;
         }
         let at_top = std::ptr::eq(scope, definition) && !spelled_out;
-        // `oomph run` is oomph itself, spelled out: the options before it and after it are one set.
+        // `oomph run` is oomph itself, spelled out: options before and after it are equivalent.
         if at_top && word == "run" {
             spelled_out = true;
             at += 1;
@@ -145,7 +143,7 @@ fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
         })
 }
 
-/// `NAME=VALUE` where NAME could be a variable's; options and paths are none.
+/// `NAME=VALUE` if NAME could be a variable's, unlike options and paths.
 pub(super) fn assignment(word: &Word) -> Option<EnvChange> {
     let bytes = word.as_bytes();
     let equals = memchr::memchr(b'=', bytes)?;

@@ -1,4 +1,4 @@
-//! What a person types, and what becomes of it.
+//! What the user types, and how it is parsed.
 
 use super::*;
 use crate::app::{OnOom, Recording, Source};

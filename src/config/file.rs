@@ -1,4 +1,4 @@
-//! One `oomph.toml`: read, checked, added to what is known. It knows the keys, not their meaning.
+//! Reads and checks one `oomph.toml`. It knows the keys, not their meaning.
 
 use super::{Programs, UserSetting, UserSettings};
 use serde::Deserialize;
@@ -9,12 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use toml::Spanned;
 
-/// A longer file is none of ours: a path that is a device, or a mistake.
+/// A longer file isn't a config: the path is a device, or a mistake.
 const LONGEST: u64 = 1 << 20;
 
 const WRITE_FOR_ALL: u32 = 0o002;
 
-/// The keys. A misspelt one is said, not passed over.
+/// The keys. A misspelled one is an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -23,7 +23,7 @@ struct Content {
     program: Vec<IgnoredAny>,
 }
 
-/// Adds what the file at `path` says to what the files before it have said.
+/// Adds the settings of the file at `path` to those of the files before it.
 pub(super) fn read(path: &Path, owner: u32, settings: &mut UserSettings) {
     match text_of(path, owner) {
         Ok(text) => take(path, text, settings),
@@ -34,14 +34,14 @@ pub(super) fn read(path: &Path, owner: u32, settings: &mut UserSettings) {
     }
 }
 
-/// The file's text, if it is `owner`'s.
+/// The file's text, if it belongs to `owner`.
 fn text_of(path: &Path, owner: u32) -> io::Result<String> {
-    // A pipe of this name would be waited for, at the open as at the read.
+    // A FIFO would block, both when opening and when reading.
     let about = path.metadata()?;
     if !about.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    // It may have come with somebody else's repository, and says what is added to commands.
+    // The file may have come with another user's repository, and it adds arguments to commands.
     if about.uid() != owner {
         return Err(io::Error::other(format!(
             "belongs to user {}, not to you; copy it, or put yours into ~/.config/oomph",
@@ -173,7 +173,7 @@ mod tests {
         fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
         assert!(problems(&path)[0].contains("longer than"));
         assert_eq!(problems(Path::new("/dev/zero")).len(), 1);
-        // A pipe that nobody writes to.
+        // A FIFO that nobody writes to.
         let pipe = dir.path().join("pipe.toml");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(problems(&pipe)[0].contains("not a regular file"));

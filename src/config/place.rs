@@ -1,17 +1,17 @@
-//! Where `oomph.toml` may lie. The only file of this room that reads the environment.
+//! Where to look for `oomph.toml`. The only file in this module that reads the environment.
 
 use super::FILE;
 use etcetera::base_strategy::{BaseStrategy, Xdg};
 use std::path::{Path, PathBuf};
 
-/// The candidates for a command that is started in `cwd`, the first to be asked first: the
-/// directory itself, those above it up to the root of its repository (the one that holds `.git`),
-/// then oomph's below the configuration directory. Without a repository only the directory itself
-/// is asked: a file far above was not put there for this project.
+/// The candidates for a command started in `cwd`, by precedence: that directory, those above it up
+/// to the root of its repository (the one with `.git`), then oomph's in the configuration
+/// directory. Without a repository only the directory itself is searched: a file further up was not
+/// put there for this project.
 pub fn files(cwd: &Path, configuration: Option<&Path>) -> Vec<PathBuf> {
     let root = cwd.ancestors().position(|dir| dir.join(".git").exists());
     let project = cwd.ancestors().take(root.unwrap_or(0) + 1);
-    // A directory that was deleted has no name, and no file.
+    // A deleted directory has no name, and no file.
     let project = project.filter(|dir| dir.is_absolute());
     let user = configuration.map(|dir| dir.join("oomph"));
     project
@@ -21,7 +21,7 @@ pub fn files(cwd: &Path, configuration: Option<&Path>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `$XDG_CONFIG_HOME`, else `~/.config`; none where there is no home.
+/// `$XDG_CONFIG_HOME`, else `~/.config`; `None` without a home directory.
 pub(super) fn configuration_directory() -> Option<PathBuf> {
     Xdg::new().ok().map(|xdg| xdg.config_dir())
 }

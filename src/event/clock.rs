@@ -1,10 +1,10 @@
-//! The one clock that stamps events. Sources hold a copy of it; pure modules never see it.
+//! The clock that stamps events. Sources have a copy of it; modules without I/O never use it.
 
 use crate::units::Moment;
 use nix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_MONOTONIC` counted from the session's origin: the same clock as Python's
-/// `time.monotonic_ns()`, so that the probe's stamps need no translation but a subtraction.
+/// `CLOCK_MONOTONIC` since the session's origin. Python's `time.monotonic_ns()` is the same clock,
+/// so the probe's stamps only need a subtraction.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin_us: u64,
@@ -18,7 +18,7 @@ impl Clock {
         }
     }
 
-    /// The clock of a session that began when `CLOCK_MONOTONIC` showed `origin_us`.
+    /// The clock of a session that began at `origin_us` on `CLOCK_MONOTONIC`.
     pub fn with_origin(origin_us: u64) -> Clock {
         Clock { origin_us }
     }
@@ -28,20 +28,19 @@ impl Clock {
         self.origin_us
     }
 
-    /// This instant.
     pub fn now(self) -> Moment {
         Moment(monotonic_us().saturating_sub(self.origin_us))
     }
 
-    /// The instant at which `CLOCK_MONOTONIC` showed `ns` nanoseconds; never later than now, so
-    /// that a stamp from outside cannot lie in the future.
+    /// The instant of `ns` nanoseconds on `CLOCK_MONOTONIC`; at most now, so that a stamp from
+    /// outside can't be in the future.
     pub fn at_monotonic_ns(self, ns: u64) -> Moment {
         Moment((ns / 1_000).saturating_sub(self.origin_us)).min(self.now())
     }
 }
 
 fn monotonic_us() -> u64 {
-    // CLOCK_MONOTONIC cannot fail on Linux; a zero would only misplace marks on a chart.
+    // CLOCK_MONOTONIC can't fail on Linux; a zero would only misplace marks on a chart.
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map(|t| t.tv_sec() as u64 * 1_000_000 + t.tv_nsec() as u64 / 1_000)
         .unwrap_or(0)

@@ -1,70 +1,68 @@
-//! What NVML says of a device: the device's own view, which knows nothing of PyTorch's allocator.
+//! What NVML reports about a device, without any knowledge of PyTorch's allocator.
 
 use crate::units::{Bytes, Pid, Uuid};
 use serde::{Deserialize, Serialize};
 
-/// One reading of one device. What a device does not support is `None`, never zero.
+/// A reading of a device. What it does not support is `None`, never zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReading {
     pub uuid: Uuid,
-    /// NVML's index (not CUDA's ordinal: `CUDA_VISIBLE_DEVICES` reorders those).
+    /// NVML's index (not CUDA's, which `CUDA_VISIBLE_DEVICES` reorders).
     pub index: u32,
-    /// Its name, as the driver says it.
+    /// From the driver.
     pub name: String,
-    /// The memory on the card (NVML v2 `total`, which includes what the driver keeps).
+    /// All memory of the GPU (NVML v2 `total`, which includes the driver's own).
     pub total: Option<Bytes>,
-    /// In use by processes (NVML v2 `used`, without what the driver keeps).
+    /// Used by processes (NVML v2 `used`, without the driver's own).
     pub used: Option<Bytes>,
-    /// Free.
     pub free: Option<Bytes>,
-    /// Kept by the driver (NVML's word is "reserved").
+    /// Kept by the driver (NVML calls it "reserved").
     pub driver_reserved: Option<Bytes>,
-    /// Processes with memory on the device; `None` where NVML would not say.
+    /// Processes with memory on the device; `None` if NVML does not say.
     pub processes: Option<Vec<DeviceProcess>>,
-    /// Busy time of the last sample period, in percent.
+    /// Busy time in the last sampling period, in percent.
     pub utilization: Option<u32>,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
     /// Watts.
     pub power: Option<f32>,
-    /// Why the device gives no readings any more ("GPU is lost"), where it does not.
+    /// Why the device gives no more readings ("GPU is lost"), if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
 }
 
-/// A process that holds memory of a device.
+/// A process with memory on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceProcess {
-    /// Its id as NVML says it; in a container this may be the host's number.
+    /// As reported by NVML; in a container this may be the host's PID.
     pub pid: Pid,
-    /// Its memory on the device; `None` where NVML says "not available".
+    /// Its memory on the device; `None` if NVML says "not available".
     pub used: Option<Bytes>,
-    /// Its name, where `/proc` shows it.
+    /// From `/proc`, if available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its user, where `/proc` shows it.
+    /// From `/proc`, if available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 
-/// Whether NVML can be asked.
+/// Whether NVML can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum NvmlState {
-    /// It answers.
     Live {
         /// The driver's version.
         driver: String,
-        /// How many devices it shows.
+        /// The number of devices.
         devices: u32,
     },
-    /// It does not, and this is why, in one line.
+    /// It can't be used.
     Unavailable {
-        /// The reason.
+        /// In one line.
         reason: String,
     },
     /// It has not answered a call for a while.
     Stale,
-    /// The user switched it off.
+    /// Turned off by the user.
     Off,
 }

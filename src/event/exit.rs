@@ -1,21 +1,20 @@
-//! How a process ended. Kept as code or signal, never as one number, so that nothing is lost
-//! between the kernel's word and oomph's own exit status.
+//! How a process ended. Code and signal are kept apart, so that nothing is lost between the
+//! kernel's status and oomph's own exit status.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// It exited with this code (0 to 255).
+    /// An exit code (0 to 255).
     Code(i32),
-    /// This signal ended it.
+    /// Killed by this signal.
     Signal(i32),
 }
 
 impl Exit {
-    /// From the raw status of `wait(2)`; `None` where the process has only stopped or continued.
+    /// From the status of `wait(2)`; `None` if the process was only stopped or continued.
     pub fn from_raw(status: i32) -> Option<Exit> {
         if exited(status) {
             Some(Exit::Code((status >> 8) & 0xff))
@@ -26,12 +25,11 @@ impl Exit {
         }
     }
 
-    /// Whether it ended well.
     pub fn is_success(self) -> bool {
         self == Exit::Code(0)
     }
 
-    /// The number that a shell shows for it: the code, or 128 + the signal.
+    /// The exit status in a shell: the code, or 128 + the signal.
     pub fn shell_code(self) -> i32 {
         match self {
             Exit::Code(code) => code,

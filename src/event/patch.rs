@@ -1,34 +1,35 @@
-//! What of a training can be changed from inside, and what became of such a change. These structs are
-//! the wire format of the probe as well.
+//! What can be patched inside a training, and the outcome of a patch. These structs are also the
+//! wire format of the probe.
 
 use crate::command::CommandLine;
 use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The variable that tells the probe which patches were chosen. It stands in the command's own
-/// environment, like a word typed before it: so it is shown, recorded, edited and kept from run to run.
+/// The variable with which the probe is told the patches. It is part of the command's own
+/// environment, as if typed before it, so it is displayed, recorded, edited and kept from run to
+/// run.
 pub const PATCHES: &str = "OOMPH_PATCHES";
 
 /// A remedy that the probe applies inside the training's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Patch {
-    /// Repeated blocks are computed again in backward instead of kept.
+    /// Activation checkpointing of repeated blocks.
     Recompute,
     /// bf16 autocast around the model's forward.
     Amp,
-    /// DataLoaders of one batch make another.
+    /// Changes the batch size of DataLoaders.
     Batch {
-        /// The batch that the program asks for.
+        /// The size that the program asks for.
         from: u64,
-        /// The batch that it gets.
+        /// The size that it gets.
         to: u64,
     },
 }
 
 impl Patch {
-    /// Its name, on the wire and in [`PATCHES`].
+    /// Its name in the protocol and in [`PATCHES`].
     pub fn name(self) -> &'static str {
         match self {
             Patch::Recompute => "recompute",
@@ -37,8 +38,7 @@ impl Patch {
         }
     }
 
-    /// The patches that a command asks for. A word that is none is passed over here; the probe says
-    /// so in the run.
+    /// The patches that a command asks for. Unknown ones are skipped here; the probe reports them.
     pub fn of(command: &CommandLine) -> Vec<Patch> {
         let value = command.env_value(PATCHES).and_then(|word| word.as_str());
         let words = value.unwrap_or_default().split(',');
@@ -60,7 +60,7 @@ impl Patch {
         }
     }
 
-    /// The value of [`PATCHES`] that asks for these, one of a name.
+    /// The value of [`PATCHES`] for these, one per name.
     pub fn value(patches: &[Patch]) -> String {
         let mut patches = patches.to_vec();
         patches.sort();
@@ -79,57 +79,57 @@ impl fmt::Display for Patch {
     }
 }
 
-/// What a process whose memory ran out could be changed in, as its probe found it.
+/// What can be patched in a process that ran out of memory, as found by its probe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Patchable {
     pub pid: Pid,
-    /// CUDA's ordinal of the device whose memory ran out.
+    /// CUDA's index of the device that ran out of memory.
     pub device: u32,
     /// The classes of the models that train on a GPU.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Their repeated blocks; those that hold the most first.
+    /// Their repeated blocks, first those with the most memory.
     #[serde(default)]
     pub blocks: Vec<Blocks>,
-    /// Whether the device computes in bf16 itself.
+    /// Whether the device supports bf16 natively.
     #[serde(default)]
     pub bf16: bool,
-    /// What shows that the program has a precision of its own, where something does.
+    /// What shows that the program sets its own precision, if anything does.
     #[serde(default)]
     pub precision: Option<String>,
-    /// The batch of the DataLoaders in use, where it is one and can be changed.
+    /// The batch size of the DataLoaders in use, if they agree and it can be changed.
     #[serde(default)]
     pub batch: Option<u64>,
-    /// The batch that the program asked for: another one where a patch has changed it.
+    /// The batch size that the program asked for: differs if a patch has changed it.
     #[serde(default)]
     pub batch_asked: Option<u64>,
-    /// The class that normalizes by the samples that it is given at once, where one does: to it parts
-    /// of a batch are not the batch.
+    /// The class of a layer that normalizes over the batch, if there is one: with it micro-batches
+    /// are not equivalent to the batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_norm: Option<String>,
-    /// Why the batch cannot be changed, where there are DataLoaders and it cannot.
+    /// Why the batch size can't be changed, if there are DataLoaders.
     #[serde(default)]
     pub batch_left: Option<String>,
 }
 
-/// Blocks of one class and one build, side by side in a model.
+/// Similar blocks of one class, side by side in a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Blocks {
     pub class: String,
     pub count: u64,
-    /// What live blocks of memory their forward had allocated, as far as stacks were recorded.
+    /// Live memory allocated by their forward, as far as stacks were recorded.
     #[serde(default)]
     pub held: Option<Bytes>,
-    /// Why they would be left alone, where they would.
+    /// Why they would not be patched, if so.
     #[serde(default)]
     pub left: Option<String>,
 }
 
-/// What became of a patch that the user chose, in one process.
+/// The outcome in one process of a patch that the user chose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patched {
     pub pid: Pid,
-    /// The patch's name: `recompute`, `amp`, `batch`.
+    /// `recompute`, `amp`, `batch`.
     pub patch: String,
     pub outcome: PatchOutcome,
     /// What it does, or why it does nothing.
@@ -139,9 +139,8 @@ pub struct Patched {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatchOutcome {
-    /// It is in force.
     Applied,
-    /// It left the training as it was.
+    /// The training is unchanged.
     Declined,
 }
 
@@ -169,7 +168,7 @@ mod tests {
         let mut sorted = all;
         sorted.sort();
         assert_eq!(Patch::of(&command), sorted);
-        // What is none is passed over; the probe says so.
+        // Unknown patches are skipped; the probe reports them.
         for (value, count) in [("", 0), ("amp, ", 1), ("batch=64", 0), ("batch=a:b,amp", 1)] {
             command.set_env(PATCHES, Some(Word::from(value)));
             assert_eq!(Patch::of(&command).len(), count, "{value}");

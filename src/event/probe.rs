@@ -1,7 +1,7 @@
-//! What the probe says from inside a training process. These structs are the wire format as well:
-//! one JSON object a line, `{"ns": <time.monotonic_ns()>, "event": "sample", …}`.
+//! What the probe reports from inside a training process. These structs are also the wire format:
+//! one JSON object per line, `{"ns": <time.monotonic_ns()>, "event": "sample", …}`.
 //!
-//! Figures that a version of PyTorch does not have are `None` (absent on the wire), never zero.
+//! Figures that a version of PyTorch does not have are `None` (absent in the JSON), never zero.
 
 use crate::units::{Bytes, Pid, Rank, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Hello {
     pub pid: Pid,
-    /// The run that it belongs to (from the environment that oomph gave the command).
+    /// From the environment that oomph gave the command.
     pub run: RunNumber,
-    /// `RANK`, where a launcher set it.
+    /// `RANK`, if set by a launcher.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// `LOCAL_RANK`, where a launcher set it.
+    /// `LOCAL_RANK`, if set by a launcher.
     #[serde(default)]
     pub local_rank: Option<Rank>,
-    /// `WORLD_SIZE`, where a launcher set it.
+    /// `WORLD_SIZE`, if set by a launcher.
     #[serde(default)]
     pub world_size: Option<u32>,
     /// Python's version, `3.12.3`.
     pub python: String,
     /// torch's version, `2.11.0+cu130`.
     pub torch: String,
-    /// The devices that the process sees, in the order of CUDA's ordinals.
+    /// The devices visible to the process, in CUDA's order.
     pub devices: Vec<ProbeDevice>,
-    /// The allocator's back end, `native` or `cudaMallocAsync` or a pluggable one's name.
+    /// The allocator's backend: `native`, `cudaMallocAsync` or a pluggable one's name.
     #[serde(default)]
     pub backend: Option<String>,
-    /// The allocator settings in force as text, read back from the allocator where it says them.
+    /// The allocator settings in force, read back from the allocator if it tells them.
     #[serde(default)]
     pub alloc_conf: Option<String>,
     /// Whether expandable segments are in force, read back from the allocator.
     #[serde(default)]
     pub expandable_segments: Option<bool>,
-    /// Why the probe does not sample this process (a pluggable allocator), where it does not.
+    /// Why the probe does not sample this process (a pluggable allocator), if so.
     #[serde(default)]
     pub resting: Option<String>,
 }
@@ -44,52 +44,52 @@ pub struct Hello {
 /// A device as CUDA shows it to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeDevice {
-    /// CUDA's ordinal in that process.
+    /// CUDA's index in that process.
     pub ordinal: u32,
-    /// The device; `None` before torch 2.x that says it.
+    /// `None` for early versions of torch 2, which do not tell it.
     #[serde(default)]
     pub uuid: Option<Uuid>,
     pub name: String,
-    /// `total_memory`: what CUDA can give out.
+    /// `total_memory`: what CUDA can allocate.
     pub total: Bytes,
 }
 
-/// One reading of `torch._C._cuda_memoryStats(device)`.
+/// A reading of `torch._C._cuda_memoryStats(device)`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub pid: Pid,
-    /// CUDA's ordinal in that process.
+    /// CUDA's index in that process.
     pub device: u32,
-    /// Blocks of live tensors.
+    /// Bytes in live blocks.
     pub allocated: Bytes,
-    /// Segments held by the caching allocator.
+    /// Bytes in the caching allocator's segments.
     pub reserved: Bytes,
-    /// Allocated, and freed but waiting for a stream.
+    /// Allocated, plus freed but waiting for a stream.
     #[serde(default)]
     pub active: Option<Bytes>,
-    /// Free pieces of partly used segments (always 0 with expandable segments).
+    /// Free memory in partly used segments (always 0 with expandable segments).
     #[serde(default)]
     pub inactive_split: Option<Bytes>,
-    /// What was asked for, before rounding.
+    /// Requested by the program, before rounding.
     #[serde(default)]
     pub requested: Option<Bytes>,
     /// The largest `allocated` so far in this process, across resets of PyTorch's own peak.
     pub allocated_peak: Bytes,
     /// The largest `reserved` so far in this process.
     pub reserved_peak: Bytes,
-    /// cudaMalloc failed, the cache was given back, and it was tried again.
+    /// Times that cudaMalloc failed and the allocator flushed its cache and retried.
     #[serde(default)]
     pub alloc_retries: u64,
-    /// Out-of-memory errors thrown, caught ones included.
+    /// OOM errors raised, including caught ones.
     #[serde(default)]
     pub ooms: u64,
-    /// Segments held.
+    /// The number of segments.
     #[serde(default)]
     pub segments: Option<u64>,
-    /// The part of it that the pool of small blocks holds; the rest is the large pool's.
+    /// The part of it in the pool of small blocks; the rest is in the large pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub small_pool: Option<Pool>,
-    /// A cap set by the program on what it may reserve of the device.
+    /// The cap on what the program may reserve on the device.
     #[serde(default)]
     pub limit: Option<Bytes>,
 }
@@ -98,53 +98,52 @@ pub struct Sample {
 /// large ones, which never share a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pool {
-    /// Blocks of live tensors.
+    /// Bytes in live blocks.
     pub allocated: Bytes,
-    /// Its segments' bytes.
+    /// Bytes in its segments.
     pub reserved: Bytes,
-    /// Free pieces of its partly used segments.
+    /// Free memory in its partly used segments.
     pub inactive_split: Bytes,
-    /// Its segments.
+    /// The number of its segments.
     pub segments: u64,
 }
 
-/// What the allocator showed at one edge of an optimizer step.
+/// The allocator at the start or the end of an optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepReading {
-    /// Blocks of live tensors.
+    /// Bytes in live blocks.
     pub allocated: Bytes,
-    /// Segments held.
+    /// Bytes in segments.
     pub reserved: Bytes,
     /// The largest `allocated` so far (PyTorch's own peak, which the program may reset).
     pub peak: Bytes,
 }
 
-/// One optimizer step, read in the global step hooks.
+/// An optimizer step, read in the global step hooks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub pid: Pid,
-    /// CUDA's ordinal of the device that holds the optimizer's parameters.
+    /// CUDA's index of the device with the optimizer's parameters.
     pub device: u32,
-    /// How many steps this process has ended, this one included.
+    /// Completed steps of this process, including this one.
     pub count: u64,
-    /// How long `step()` itself took, in microseconds of the host's clock.
+    /// The duration of `step()` itself, in microseconds of host time.
     #[serde(default)]
     pub micros: u64,
-    /// Before `step()`: gradients are there, activations are gone.
+    /// Before `step()`: gradients are allocated, activations freed.
     pub before: StepReading,
-    /// After `step()`.
     pub after: StepReading,
 }
 
-/// What the memory of a process is made of, as far as the optimizer shows it.
+/// What a process's memory consists of, as far as the optimizer knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Structure {
     pub pid: Pid,
-    /// CUDA's ordinal.
+    /// CUDA's index.
     pub device: u32,
-    /// Bytes of the parameters that optimizers hold.
+    /// Bytes of the optimizers' parameters.
     pub parameters: Bytes,
-    /// Bytes of their gradients at the edge of a step.
+    /// Bytes of their gradients at the start of a step.
     pub gradients: Bytes,
     /// Bytes of the optimizers' state.
     pub optimizer_state: Bytes,
@@ -156,47 +155,41 @@ impl Structure {
     }
 }
 
-/// Where in a step something happened, as far as it can be told.
+/// Where in a step something happened, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the first optimizer step, outside forward and backward (the model is being built).
+    /// Before the first optimizer step, outside of forward and backward (the model is being built).
     Load,
-    /// In a forward with gradients.
+    /// In a forward pass with gradients.
     Forward,
-    /// In backward.
     Backward,
-    /// In an optimizer's step.
     Optimizer,
-    /// In a forward without gradients, or with the model in evaluation mode.
+    /// In a forward pass without gradients, or with the model in eval mode.
     Evaluation,
-    /// Not known.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// One line of the program or of a library.
+/// A line of the program or of a library.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SourceLine {
-    /// The file's path.
     pub file: String,
-    /// The line's number.
     pub line: u32,
-    /// The function.
     #[serde(default)]
     pub function: String,
 }
 
 impl SourceLine {
-    /// `train.py:88`: the file's name is enough to find it by.
+    /// `train.py:88`: the file's name is enough to find it.
     pub fn place(&self) -> String {
         let name = self.file.rsplit('/').next().unwrap_or_default();
         format!("{name}:{}", self.line)
     }
 
-    /// `train.py:88 forward → modeling_gpt2.py:240 mlp`: the program's line, and the library's in
-    /// which it allocated.
+    /// `train.py:88 forward → modeling_gpt2.py:240 mlp`: the program's line, and the library's line
+    /// that allocated.
     pub fn path_to(&self, inside: Option<&SourceLine>, arrow: &str) -> String {
         let of = |line: &SourceLine| {
             let text = format!("{} {}", line.place(), line.function);
@@ -209,19 +202,18 @@ impl SourceLine {
     }
 }
 
-/// Bytes held at an OOM by what one line of the program allocated.
+/// Live memory at an OOM that was allocated by one line of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineUsage {
-    /// The line of the program's own code.
+    /// The line in the program's own code.
     pub line: SourceLine,
-    /// The innermost library line below it, where there is one.
+    /// The innermost library line that it called, if there is one.
     #[serde(default)]
     pub inside: Option<SourceLine>,
-    /// Bytes held.
     pub bytes: Bytes,
-    /// In how many blocks.
+    /// The number of blocks.
     pub blocks: u64,
-    /// What they are, where an optimizer knows them; the rest is activations, buffers, batches.
+    /// What it is, if an optimizer knows; the rest is activations, buffers, batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<MemoryKind>,
 }
@@ -230,28 +222,25 @@ pub struct LineUsage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// Parameters.
     Parameters,
-    /// Their gradients.
     Gradients,
-    /// The optimizer's state.
     OptimizerState,
-    /// A kind that this version does not know (a recording of a later one).
+    /// A kind that this version does not know (from a later version's recording).
     #[serde(other)]
     Unknown,
 }
 
-/// A line of the program that holds more from step to step.
+/// A line of the program whose live memory grows from step to step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrowingLine {
-    /// The line of the program's own code.
+    /// The line in the program's own code.
     pub line: SourceLine,
-    /// The innermost library line below it, where there is one.
+    /// The innermost library line that it called, if there is one.
     #[serde(default)]
     pub inside: Option<SourceLine>,
-    /// Bytes held after the later step.
+    /// Live bytes after the later step.
     pub bytes: Bytes,
-    /// How much more a step.
+    /// Growth per step.
     pub per_step: Bytes,
     /// The earlier step.
     pub from_step: u64,
@@ -259,41 +248,41 @@ pub struct GrowingLine {
     pub to_step: u64,
 }
 
-/// Free blocks of one class of size (powers of two), inside reserved segments.
+/// Free blocks in reserved segments, of sizes up to a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeBlocks {
-    /// The class's upper bound.
+    /// The upper bound of their size.
     pub up_to: Bytes,
-    /// How many there are.
+    /// The number of blocks.
     pub count: u64,
-    /// Their bytes together.
+    /// Their total size.
     pub bytes: Bytes,
 }
 
-/// What a model's parameters take on the device that ran out of memory.
+/// The size of a model's parameters on the device that ran out of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelBytes {
-    /// All of them.
     pub parameters: Bytes,
-    /// Those that are trained.
+    /// Those with gradients.
     pub trained: Bytes,
 }
 
-/// The OOM observer's record, taken on the allocating thread before the exception is thrown.
+/// The OOM observer's record, taken on the allocating thread before the exception is raised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomRecord {
     pub pid: Pid,
-    /// CUDA's ordinal.
+    /// CUDA's index.
     pub device: u32,
-    /// The segment that the allocator asked the driver for (rounded up from the tensor's size).
+    /// The segment that the allocator requested from the driver (rounded up from the tensor's
+    /// size).
     pub requested: Bytes,
-    /// The device's capacity, or the cap where one is set.
+    /// The device's capacity, or the cap if one is set.
     pub total: Bytes,
-    /// Free on the whole device, whatever the cap.
+    /// Free on the whole device, regardless of a cap.
     pub free: Bytes,
-    /// The allocator's statistics at that moment (after it gave its cache back).
+    /// The allocator's statistics at that moment (after it flushed its cache).
     pub sample: Sample,
-    /// The cap, where the program or the environment set one.
+    /// The cap, if the program or the environment set one.
     #[serde(default)]
     pub limit: Option<Bytes>,
     /// The largest free block in reserved segments.
@@ -302,33 +291,33 @@ pub struct OomRecord {
     /// Free blocks by size.
     #[serde(default)]
     pub free_blocks: Vec<FreeBlocks>,
-    /// The lines that hold the most bytes, most first.
+    /// The lines with the most live memory, most first.
     #[serde(default)]
     pub lines: Vec<LineUsage>,
-    /// The lines that hold more from step to step, by two sums taken after steps; most first.
+    /// The lines whose live memory grows from step to step, from two sums taken after steps; most
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growing: Vec<GrowingLine>,
     /// The training's Python stack, innermost first.
     #[serde(default)]
     pub stack: Vec<SourceLine>,
-    /// Where in the step.
     #[serde(default)]
     pub phase: Phase,
-    /// Whether gradients were recorded on the allocating thread (`torch.is_grad_enabled()`): in an
-    /// evaluation it tells one that builds the graph. In backward it is false.
+    /// `torch.is_grad_enabled()` on the allocating thread: shows an evaluation that builds the
+    /// graph. False in a backward pass.
     #[serde(default)]
     pub grad_enabled: Option<bool>,
-    /// In a forward: how far it had come, as a share of what it keeps for backward (the requested
-    /// allocation included), by the modules on the stack. `None` where that cannot be told.
+    /// In a forward pass: how much of it was done, as a share of what it keeps for the backward
+    /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// In a forward: the model that runs, where it is on the stack.
+    /// In a forward pass: the model that runs, if it is on the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelBytes>>,
-    /// Optimizer steps that this process had ended.
+    /// Completed optimizer steps of this process.
     #[serde(default)]
     pub step: u64,
-    /// What the memory is made of, where an optimizer was seen.
+    /// What the memory consists of, if an optimizer was seen.
     #[serde(default)]
     pub structure: Option<Box<Structure>>,
 }

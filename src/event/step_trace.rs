@@ -1,32 +1,30 @@
-//! One step of the training as PyTorch's allocator saw it: each allocation and free, the phase that
-//! it belongs to, and the line that allocated each block.
+//! A step of the training as seen by PyTorch's allocator: each allocation and free, its phase, and
+//! the line that allocated each block.
 
 use super::{MemoryKind, Phase, SourceLine};
 use crate::units::Pid;
 use serde::{Deserialize, Serialize};
 
-/// A traced step. The probe sends the third one, one now and then after it, and the one that ran out
+/// A traced step. The probe sends the third step, occasional later ones, and the one that ran out
 /// of memory if it was traced.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepTrace {
-    /// Which process.
     pub pid: Pid,
-    /// The device's ordinal in that process.
+    /// The device's index in that process.
     pub device: u32,
-    /// Which step, from 1.
+    /// Counted from 1.
     pub step: u64,
-    /// Whether memory ran out in it: then it ends there.
+    /// Whether it ran out of memory, and ends there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// What was alive at its beginning, and its events (`forecast::trace`).
+    /// The blocks alive at its start, and its events (`forecast::trace`).
     pub trace: String,
     /// Where each phase begins, by the number of its first event.
     pub phases: Vec<PhaseStart>,
-    /// Where blocks come from.
     pub origins: Vec<BlockOrigin>,
-    /// For each block, those alive at the beginning first, its origin: `2*40 0 1` are forty of the
-    /// second, one of unknown origin and one of the first.
+    /// The origin of each block, first those alive at the start: `2*40 0 1` means forty of the
+    /// second origin, one of unknown origin and one of the first.
     pub blocks: String,
 }
 
@@ -39,17 +37,17 @@ pub struct PhaseStart {
     pub from: usize,
 }
 
-/// What allocated a block, and what it holds, as far as either is known.
+/// What allocated a block, and what it contains, as far as is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockOrigin {
     /// The program's own line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<SourceLine>,
-    /// The library's line below it.
+    /// The library's line that it called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside: Option<SourceLine>,
-    /// What an optimizer knows it as.
+    /// What an optimizer knows it to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<MemoryKind>,
 }

@@ -1,8 +1,7 @@
-//! The out-of-memories of a log or a recording, each with its causes: as words fit to paste into an
-//! issue, and as JSON for other programs.
+//! The OOMs of a log or a recording, each with its causes: as text to paste into an issue, and as
+//! JSON for other programs.
 //!
-//! Pure: it gets what was read and diagnosed. It knows neither where a text came from nor where
-//! its words go.
+//! No I/O: this is given what was read and diagnosed, and returns text.
 
 mod json;
 #[cfg(test)]
@@ -19,34 +18,33 @@ use crate::remedy::RemedyInputs;
 use crate::state::{OomIncident, Run};
 use crate::units::{Rank, RunNumber};
 
-/// All that was found in one text.
+/// Everything that was found in one text.
 #[derive(Debug)]
 pub struct Explanation<'a> {
-    /// What was read, in words: a file's name, "standard input".
+    /// For display: a file's name, "standard input".
     pub source: &'a str,
-    /// How many bytes of text there were; `None` for a recording.
+    /// Bytes of text; `None` for a recording.
     pub length: Option<u64>,
-    /// The out-of-memories, in order.
+    /// In order.
     pub ooms: &'a [Explained],
-    /// The command that ran out of memory and what its remedies rest on, where it was given.
+    /// The command that ran out of memory and the inputs of its remedies, if given.
     pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
 }
 
-/// One out-of-memory and why it came.
+/// An OOM and its causes.
 #[derive(Debug)]
 pub struct Explained {
-    /// Its figures.
     pub incident: OomIncident,
     /// Whether the program ended with it.
     pub outcome: OomOutcome,
-    /// The recording's run and its command, for a person to read (secrets masked).
+    /// The recording's run and its command for display (secrets masked).
     pub run: Option<(RunNumber, String)>,
-    /// Its causes, most certain first.
+    /// Most certain first.
     pub findings: Vec<Finding>,
 }
 
 impl Explained {
-    /// One of which a log tells.
+    /// From a log.
     pub fn of_log(incident: OomIncident, findings: Vec<Finding>) -> Explained {
         let outcome = incident
             .report
@@ -60,7 +58,7 @@ impl Explained {
         }
     }
 
-    /// One of a recorded run.
+    /// From a recorded run.
     pub fn of_run(run: &Run, incident: &OomIncident, findings: Vec<Finding>) -> Explained {
         let said = incident
             .report
@@ -81,13 +79,13 @@ impl Explained {
         }
     }
 
-    /// Who ran out of memory. The probe's observer is one of PyTorch's CUDA allocator.
+    /// What ran out of memory. The probe only observes PyTorch's CUDA allocator.
     fn kind(&self) -> OomKind {
         let report = self.incident.report.as_ref();
         report.map_or(OomKind::CudaOom, |report| report.kind)
     }
 
-    /// The device, as the process counts them.
+    /// The device's index in the process.
     fn device(&self) -> Option<u32> {
         let record = self.incident.record.as_ref().map(|record| record.device);
         record.or_else(|| self.incident.report.as_ref()?.device)
@@ -97,16 +95,16 @@ impl Explained {
         self.incident.rank
     }
 
-    /// Whether what was requested is no tensor's size.
+    /// Whether the requested size isn't a tensor's.
     fn is_small_segment(&self) -> bool {
         let requested = self.incident.requested();
         requested.is_some_and(|requested| self.kind().is_small_segment(requested))
     }
 }
 
-/// The place of the out-of-memory that matters: what ended the program, else what may have. Of
-/// several ranks that fail together the first (the rest follow from it); of one that failed again
-/// and again, and of several runs in one text, the last.
+/// The index of the OOM that matters: the one that ended the program, else one that may have. Of
+/// several ranks that fail together the first, since the others follow from it; of several failures
+/// of one rank, or several runs in one text, the last.
 pub fn decisive(ooms: &[Explained]) -> Option<usize> {
     let weight = |oom: &Explained| match oom.outcome {
         OomOutcome::Fatal => 2,
@@ -118,7 +116,7 @@ pub fn decisive(ooms: &[Explained]) -> Option<usize> {
         let all = ooms.iter().enumerate().rev();
         all.filter(|(_, oom)| weight(oom) == heaviest)
     };
-    // What follows without figures (a library that finds no memory while the exception is handled)
+    // A later one without figures (a library that finds no memory while the exception is handled)
     // is a consequence.
     let with_figures = candidates().find(|(_, oom)| oom.incident.requested().is_some());
     let (last_place, last) = with_figures.or_else(|| candidates().next())?;
@@ -126,7 +124,7 @@ pub fn decisive(ooms: &[Explained]) -> Option<usize> {
     let mut chosen = last_place;
     let mut seen = vec![last.rank()];
     for (place, oom) in candidates().filter(|(place, _)| *place < last_place) {
-        // Who cannot be told apart may be the same process once more.
+        // Without ranks it may be the same process again.
         let same = oom.rank().is_none() || seen.contains(&None) || seen.contains(&oom.rank());
         if same || number(oom) != number(last) {
             break;

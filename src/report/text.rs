@@ -1,4 +1,4 @@
-//! What happened and what to do about it, in plain words and commands to copy.
+//! What happened and what to do about it, as text with commands to copy.
 
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
@@ -8,11 +8,10 @@ use crate::units::Bytes;
 use crate::units::clock_face;
 use std::fmt::Write;
 
-/// The diagnosis of the current run's out-of-memory: the cause, its numbers, the lines that held
-/// the most, and each remedy as a command to copy. Empty where no memory ran out.
+/// The diagnosis of the current run's OOM: the cause, its numbers, the lines with the most memory,
+/// and each remedy as a command to copy. Empty without an OOM.
 ///
-/// Lines without a prefix and without a trailing newline; whoever prints them puts `oomph: ` in
-/// front.
+/// Lines have no prefix or trailing newline; the caller adds `oomph: `.
 pub fn diagnosis(
     state: &State,
     findings: &[Finding],
@@ -64,7 +63,7 @@ pub fn diagnosis(
     lines
 }
 
-/// One line about the whole session, for the terminal that the screen gives back.
+/// One line about the whole session, for the terminal after the screen has closed.
 pub fn summary(state: &State) -> Option<String> {
     let run = state.run()?;
     let (ended, _) = run.ended?;
@@ -88,7 +87,7 @@ pub fn summary(state: &State) -> Option<String> {
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         line.push_str(&foretold(predicted, run.peak()));
     }
-    // A pipe (`python train.py | tee log`) shows the last command's status, not the training's.
+    // A pipe (`python train.py | tee log`) has the last command's exit status, not the training's.
     if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
         line.push_str(" · the command still exited 0 (OOM caught, or masked by a pipe)");
     }

@@ -1,40 +1,38 @@
-//! The checkpoints of a training: the newest that is complete.
+//! The newest complete checkpoint of a training.
 //!
-//! A run that ran out of memory while it saved leaves half a checkpoint behind. A directory is
-//! complete once the files are there that its framework writes last; a file that `torch.save` wrote
-//! once its end is there (it is a zip archive, whose directory is at the end).
+//! A run that ran out of memory while saving leaves half a checkpoint. A directory is complete once
+//! the files that its framework writes last are there; a file written by `torch.save` once its end
+//! is there (it is a zip archive, with its directory at the end).
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What is looked for.
+/// What to look for.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckpointSearch<'a> {
-    /// The directory that the program writes into, as the command says it.
+    /// The program's output directory, as written in the command.
     pub directory: &'a Path,
-    /// Paths below it: `#` is a number, `*` anything but a slash.
+    /// Patterns of paths below it: `#` is a number, `*` anything but a slash.
     pub find: &'a [String],
-    /// Files that a checkpoint which is a directory has once it is complete.
+    /// The files that a checkpoint directory contains once it is complete.
     pub complete: &'a [String],
-    /// What was last changed before is another run's.
+    /// Anything last modified earlier belongs to another run.
     pub since: Option<SystemTime>,
 }
 
-/// A checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointPath {
-    /// Where it is, below the directory as the command says it.
+    /// Below the directory as written in the command.
     pub path: PathBuf,
-    /// The number in its name, its step or epoch.
+    /// The number in its name: its step or epoch.
     pub number: Option<u64>,
 }
 
-/// Directories with more entries are not looked through.
+/// Larger directories are not searched.
 const MOST_ENTRIES: usize = 10_000;
 
-/// The newest complete checkpoint.
 pub fn newest_checkpoint(cwd: &Path, search: CheckpointSearch<'_>) -> Option<CheckpointPath> {
     let mut found: Vec<(SystemTime, CheckpointPath)> = Vec::new();
     for pattern in search.find {
@@ -58,7 +56,7 @@ pub fn newest_checkpoint(cwd: &Path, search: CheckpointSearch<'_>) -> Option<Che
     newest.map(|(_, checkpoint)| checkpoint)
 }
 
-/// The entries of a directory that a part of a pattern fits, with the number in it.
+/// The entries of a directory that match a component of a pattern, with the number in their name.
 fn matching(
     cwd: &Path,
     path: PathBuf,
@@ -80,7 +78,7 @@ fn matching(
         .filter_map(|entry| {
             let name = entry.file_name();
             let here = fits(name.to_str()?, part)?;
-            // The directory itself, typed as `.`, adds nothing to the path.
+            // The directory itself, typed as `.`, is not part of the path.
             let below = if path == Path::new(".") {
                 PathBuf::from(&name)
             } else {
@@ -91,7 +89,7 @@ fn matching(
         .collect()
 }
 
-/// Whether a name fits a pattern, and the number that stands for `#`.
+/// Whether a name matches a pattern, and the number for `#`.
 fn fits(name: &str, pattern: &str) -> Option<Option<u64>> {
     let Some(at) = pattern.find(['#', '*']) else {
         return (name == pattern).then_some(None);
@@ -107,11 +105,11 @@ fn fits(name: &str, pattern: &str) -> Option<Option<u64>> {
     cuts.find_map(|cut| fits(&tail[cut..], rest))
 }
 
-/// When a checkpoint became complete; nothing where it is not.
+/// When a checkpoint was completed; `None` if it isn't complete.
 fn completed(path: &Path, needed: &[String]) -> Option<SystemTime> {
     let about = fs::metadata(path).ok()?;
     if about.is_dir() {
-        // The last of what is written dates it.
+        // It dates from the last file written.
         let mut times = Vec::new();
         for name in needed {
             let file = fs::metadata(path.join(name)).ok()?;
@@ -124,10 +122,10 @@ fn completed(path: &Path, needed: &[String]) -> Option<SystemTime> {
     about.modified().ok()
 }
 
-/// Whether a file that `torch.save` wrote has its end. What is no zip archive (torch before 1.6)
-/// cannot be told and does not count.
+/// Whether a file written by `torch.save` has its end. Files that aren't zip archives (torch before
+/// 1.6) can't be checked and do not count.
 fn is_whole(path: &Path) -> bool {
-    /// The end of a zip archive's directory, which has 22 bytes where there is no comment.
+    /// The signature of a zip archive's end record, which has 22 bytes without a comment.
     const END: [u8; 4] = *b"PK\x05\x06";
     const LENGTH: i64 = 22;
     let read = || -> std::io::Result<bool> {
@@ -153,7 +151,7 @@ mod tests {
         [b"PK\x03\x04 data ".as_slice(), b"PK\x05\x06", &[0; 18]].concat()
     }
 
-    /// A file with these bytes, last changed so many seconds after a fixed instant.
+    /// A file with these bytes, modified so many seconds after a fixed instant.
     fn file(root: &Path, name: &str, bytes: &[u8], at: u64) {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

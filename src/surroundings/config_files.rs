@@ -1,17 +1,17 @@
-//! The config files that a command names, read whole.
+//! Reads the config files that a command names.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A longer file is no config of a training.
+/// A longer file isn't a training's config.
 const LONGEST: u64 = 1 << 20;
 
-/// What the file at `path` says, from the directory `cwd`; nothing where it cannot be read, is no
-/// regular file or no text, or is too long to be one.
+/// The contents of the file at `path`, relative to `cwd`; `None` if it can't be read, isn't a
+/// regular file or text, or is too long.
 pub fn config_text(cwd: &Path, path: &Path) -> Option<String> {
     let path = cwd.join(path);
-    // A pipe of this name would be waited for, and emptied.
+    // A FIFO would block, and be emptied.
     if !path.is_file() {
         return None;
     }

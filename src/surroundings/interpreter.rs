@@ -1,5 +1,5 @@
-//! Which Python would run a command: the interpreter word itself, or the one that a console script
-//! names in its first line.
+//! Which Python would run a command: its interpreter, or the one in the first line of a console
+//! script.
 
 use crate::command::Word;
 use std::ffi::{OsStr, OsString};
@@ -8,22 +8,23 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a command starts its Python with, and what was inherited that decides which one it is.
+/// What a command starts its Python with, and the environment that decides which one that is.
 #[derive(Debug, Clone, Copy)]
 pub struct Starter<'a> {
     /// The word: `python3`, `/opt/venv/bin/python`, `torchrun`, `yolo`.
     pub word: &'a Word,
-    /// The words before it: `uv run`, `conda run -n NAME` put another environment in front.
+    /// The words before it: `uv run` and `conda run -n NAME` choose another environment.
     pub before: &'a [Word],
-    /// The directory that the command runs in.
+    /// The command's working directory.
     pub cwd: &'a Path,
-    /// `PATH`, as the command will have it.
+    /// `PATH` as the command will have it.
     pub path: Option<&'a OsStr>,
-    /// `CONDA_EXE` or `CONDA_PREFIX`'s root, for `conda run -n NAME`.
+    /// `CONDA_EXE`'s or `CONDA_PREFIX`'s root, for `conda run -n NAME`.
     pub conda_root: Option<&'a Path>,
 }
 
-/// The path of the interpreter, symbolic links kept: beside it lies what makes an environment one.
+/// The path of the interpreter, without resolving symbolic links: a virtual environment is found
+/// beside it.
 pub fn interpreter(starter: Starter<'_>) -> Option<PathBuf> {
     if let Some(prefix) = prefix_of_runner(starter) {
         return existing(prefix.join("bin").join("python"));
@@ -36,8 +37,8 @@ pub fn interpreter(starter: Starter<'_>) -> Option<PathBuf> {
     }
 }
 
-/// The environment that `uv run` and `conda run` use whatever `PATH` says. `None` where the words
-/// before the interpreter are none of these.
+/// The environment that `uv run` and `conda run` use regardless of `PATH`. `None` if the words
+/// before the interpreter are neither.
 fn prefix_of_runner(starter: Starter<'_>) -> Option<PathBuf> {
     let words: Vec<&OsStr> = starter
         .before
@@ -72,7 +73,7 @@ fn prefix_of_runner(starter: Starter<'_>) -> Option<PathBuf> {
     None
 }
 
-/// A program as `execvp` finds it.
+/// A program as found by `execvp`.
 fn find(word: &OsStr, starter: Starter<'_>) -> Option<PathBuf> {
     if word.as_bytes().contains(&b'/') {
         return existing(starter.cwd.join(word));
@@ -98,9 +99,9 @@ fn is_python(path: &Path) -> bool {
 }
 
 /// The interpreter of a console script: `#!/opt/venv/bin/python`, `#!/usr/bin/env python3`, or the
-/// two lines with `exec` that pip writes where the path is too long for the kernel.
+/// two lines with `exec` that pip writes if the path is too long for the kernel.
 fn from_first_line(script: &Path, starter: Starter<'_>) -> Option<PathBuf> {
-    // A kernel reads 256 bytes of it; pip's long form has the path in its second line.
+    // The kernel reads 256 bytes; pip's long form has the path in the second line.
     let mut head = Vec::new();
     File::open(script)
         .ok()?

@@ -1,18 +1,18 @@
-//! torch's version for an interpreter, read from what its installation left on the disk.
+//! torch's version for an interpreter, read from the files of its installation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// torch's version as its installation says it: `2.11.0+cu130`.
+/// torch's version as installed: `2.11.0+cu130`.
 ///
-/// The interpreter is asked nothing: an environment is a directory with `lib/pythonX.Y/site-packages`
-/// (Debian: `dist-packages`), beside the interpreter or, where it is a link out of no environment,
-/// beside what it links to.
+/// The interpreter is not run: an environment is a directory with `lib/pythonX.Y/site-packages`
+/// (Debian: `dist-packages`), beside the interpreter or, if that is a link from outside of an
+/// environment, beside its target.
 pub fn torch_version(interpreter: &Path) -> Option<String> {
     let prefix = interpreter.parent()?.parent()?;
     let mut prefixes = vec![prefix.to_path_buf()];
     match base_of(prefix) {
-        // A virtual environment sees the packages of its base only where it was made so.
+        // A virtual environment sees its base's packages only if it was created that way.
         Some(base) => prefixes.extend(base),
         None => prefixes.extend(linked(interpreter)),
     }
@@ -21,7 +21,7 @@ pub fn torch_version(interpreter: &Path) -> Option<String> {
         .find_map(|prefix| in_prefix(prefix, interpreter))
 }
 
-/// Of a virtual environment, the prefix that it sees too, if any; nothing for other directories.
+/// The prefix that a virtual environment sees as well, if any; `None` for other directories.
 fn base_of(prefix: &Path) -> Option<Option<PathBuf>> {
     let config = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
     let value = |wanted: &str| {
@@ -45,7 +45,7 @@ fn linked(interpreter: &Path) -> Option<PathBuf> {
 }
 
 fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
-    // Debian's own interpreter looks into /usr/local first.
+    // Debian's own interpreter looks in /usr/local first.
     let mut roots = Vec::new();
     if prefix == Path::new("/usr") {
         roots.push(PathBuf::from("/usr/local/lib"));
@@ -67,7 +67,7 @@ fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
         })
         .collect();
     libraries.sort();
-    // Two versions of Python in one prefix and no word which it is: better no answer.
+    // Two versions of Python in one prefix, and it is unknown which one is used: better no answer.
     let versions: Vec<String> = libraries
         .iter()
         .flat_map(|library| ["site-packages", "dist-packages"].map(|name| library.join(name)))
@@ -79,7 +79,7 @@ fn in_prefix(prefix: &Path, interpreter: &Path) -> Option<String> {
     }
 }
 
-/// `python3.12` of an interpreter that is called so, or links to one that is.
+/// `python3.12` for an interpreter of that name, or a link to one.
 fn minor_of(interpreter: &Path) -> Option<String> {
     let called = |path: &Path| {
         let name = path.file_name()?.to_str()?.to_string();
@@ -91,7 +91,7 @@ fn minor_of(interpreter: &Path) -> Option<String> {
 
 fn in_packages(packages: &Path) -> Option<String> {
     let module = packages.join("torch");
-    // An installation that is gone may leave its metadata behind.
+    // A removed installation may leave its metadata behind.
     if !module.is_dir() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `{"ooms", "findings", "remedies"}`: figures in bytes, null where nothing says them.
+//! `{"ooms", "findings", "remedies"}`: sizes in bytes, null if unknown.
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::Finding;
@@ -9,20 +9,19 @@ use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// One out-of-memory.
 #[derive(Serialize)]
 struct Oom<'a> {
     kind: OomKind,
     outcome: OomOutcome,
     /// Whether the remedies are for this one.
     decisive: bool,
-    /// A recording's.
+    /// In a recording.
     run: Option<RunNumber>,
     line: Option<u64>,
     rank: Option<Rank>,
     device: Option<u32>,
     requested: Option<Bytes>,
-    /// `requested` is what the allocator takes for any small tensor.
+    /// Whether `requested` is what the allocator requests for any small tensor.
     small_segment: bool,
     total: Option<Bytes>,
     free: Option<Bytes>,
@@ -33,7 +32,7 @@ struct Oom<'a> {
     limit: Option<Bytes>,
     private_pools: Option<Bytes>,
     others: &'a [OtherProcess],
-    /// The rest is known of a recording alone.
+    /// The rest is only known in a recording.
     phase: Option<Phase>,
     steps_ended: Option<u64>,
     made_of: Option<&'a Structure>,
@@ -41,7 +40,7 @@ struct Oom<'a> {
     growing: Option<&'a [GrowingLine]>,
 }
 
-/// A finding and the place in `ooms` of what it explains.
+/// A finding and the index in `ooms` of the one it explains.
 #[derive(Serialize)]
 struct OomFinding<'a> {
     oom: usize,
@@ -49,7 +48,7 @@ struct OomFinding<'a> {
     finding: &'a Finding,
 }
 
-/// The explanation as JSON, without a newline at its end. Remedies are as in `oomph plan --json`;
+/// The explanation as JSON, without a trailing newline. Remedies are as in `oomph plan --json`;
 /// without a command there are none.
 pub fn json(explanation: &Explanation) -> String {
     let chosen = decisive(explanation.ooms);
@@ -74,8 +73,7 @@ pub fn json(explanation: &Explanation) -> String {
 fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
     let incident = &oom.incident;
     let (record, report) = (incident.record.as_ref(), incident.report.as_ref());
-    // The observer knows both; a text says one or the other, and what it does not say is not
-    // worked out for it.
+    // The observer knows both; a message has one of them, and the other isn't computed.
     let (reserved, unallocated) = match record {
         Some(_) => (incident.reserved(), incident.cached()),
         None => (

@@ -1,4 +1,4 @@
-//! What is said of reports and incidents made by hand.
+//! Explanations of constructed reports and incidents.
 
 use super::*;
 use crate::event::{

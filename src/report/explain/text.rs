@@ -1,5 +1,5 @@
-//! The explanation in plain words, fit to paste into an issue: what matters first and in full, the
-//! other out-of-memories a line each.
+//! The explanation as text to paste into an issue: first what matters, in full, then the other OOMs
+//! with a line each.
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::{Certainty, Finding};
@@ -8,13 +8,13 @@ use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
 
-/// Of the out-of-memories beside the one that matters, how many are listed.
+/// The maximum number of other OOMs listed.
 const LISTED: usize = 20;
 
-/// Lines of the program that held memory, how many are listed.
+/// The maximum number of the program's lines listed.
 const HOLDERS: usize = 10;
 
-/// The explanation, each line with its newline.
+/// The explanation; each line ends in a newline.
 pub fn text(explanation: &Explanation) -> String {
     let mut out = Lines::default();
     let source = explanation.source;
@@ -40,7 +40,7 @@ pub fn text(explanation: &Explanation) -> String {
     out.0
 }
 
-/// Text that grows by whole lines.
+/// Text that is built line by line.
 #[derive(Default)]
 struct Lines(String);
 
@@ -51,7 +51,8 @@ impl Lines {
     }
 }
 
-/// Who, where and with what end: "line 812, rank 3, device 0: PyTorch's CUDA allocator; it …".
+/// Where it happened and how it ended: "line 812, rank 3, device 0: PyTorch's CUDA allocator; it
+/// …".
 fn place(oom: &Explained) -> String {
     let run = oom.run.as_ref().map(|(number, _)| format!("run {number}"));
     let line = oom
@@ -77,7 +78,7 @@ fn place(oom: &Explained) -> String {
     }
 }
 
-/// The incident's figures; answers with what it wrote.
+/// Writes the incident's figures, and returns them.
 fn figures(out: &mut Lines, oom: &Explained) -> Vec<(String, Bytes)> {
     let incident = &oom.incident;
     let report = incident.report.as_ref();
@@ -114,7 +115,7 @@ fn figures(out: &mut Lines, oom: &Explained) -> Vec<(String, Bytes)> {
     shown
 }
 
-/// A finding, with those of its numbers that are not `shown` yet.
+/// A finding, with those of its numbers that are not in `shown` yet.
 fn cause(out: &mut Lines, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
     let sure = match finding.certainty {
         Certainty::Certain => "certain",
@@ -146,7 +147,7 @@ fn cause(out: &mut Lines, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
     }
 }
 
-/// What held the memory, as the probe's observer saw it.
+/// The lines with the most live memory, as seen by the probe's observer.
 fn holders(out: &mut Lines, oom: &Explained) {
     let Some(record) = &oom.incident.record else {
         return;
@@ -168,7 +169,7 @@ fn holders(out: &mut Lines, oom: &Explained) {
     growing(out, &record.growing);
 }
 
-/// The lines that hold more from step to step.
+/// The lines whose live memory grows from step to step.
 fn growing(out: &mut Lines, lines: &[GrowingLine]) {
     let Some(GrowingLine {
         from_step, to_step, ..
@@ -215,7 +216,7 @@ fn held(holding: &LineUsage) -> String {
     format!("{place}: {} in {blocks}{kind}", holding.bytes)
 }
 
-/// The out-of-memories beside the one that matters.
+/// The other OOMs.
 fn others(out: &mut Lines, ooms: &[Explained], chosen: usize) {
     let rest = || {
         (0..)
