@@ -11,6 +11,7 @@ pub use holdings::{Holding, by_category, by_line, categories_over_time};
 
 use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
 use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
+use crate::state::StepTraces;
 use crate::units::Bytes;
 
 /// The allocator rounds what is asked for up to this.
@@ -114,6 +115,13 @@ impl StepAnatomy {
         Ok(anatomy)
     }
 
+    /// What the traced step of a process is made of that says most of an OOM of it: the step that
+    /// ran out of memory, or else the latest.
+    pub fn of_oom(traces: &StepTraces) -> Option<StepAnatomy> {
+        let trace = traces.failed().or_else(|| traces.last())?;
+        StepAnatomy::of(trace).ok()
+    }
+
     /// The last position.
     pub fn end(&self) -> usize {
         self.allocated.len() - 1
@@ -129,6 +137,18 @@ impl StepAnatomy {
     /// How many blocks the step allocated.
     pub fn allocations(&self) -> usize {
         self.blocks.iter().filter(|block| block.from > 0).count()
+    }
+
+    /// The phase of a position behind a figure: `41.2 GiB in backward`.
+    pub fn in_phase(&self, position: usize) -> &'static str {
+        match self.phase(position) {
+            Phase::Load => " before the first step",
+            Phase::Forward => " in forward",
+            Phase::Backward => " in backward",
+            Phase::Optimizer => " in the optimizer step",
+            Phase::Evaluation => " in evaluation",
+            Phase::Unknown => "",
+        }
     }
 
     /// The phase that a position belongs to; not known before the first event.

@@ -4,6 +4,7 @@
 //! No I/O: this is given what was read and diagnosed, and returns text.
 
 mod json;
+mod step;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -11,6 +12,7 @@ mod text;
 pub use json::json;
 pub use text::text;
 
+use crate::anatomy::StepAnatomy;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::oom::{OomKind, OomOutcome};
@@ -41,6 +43,8 @@ pub struct Explained {
     pub run: Option<(RunNumber, String)>,
     /// Most certain first.
     pub findings: Vec<Finding>,
+    /// What the step is made of that ran out of memory, or else the latest one that was traced.
+    pub step: Option<StepAnatomy>,
 }
 
 impl Explained {
@@ -55,6 +59,7 @@ impl Explained {
             outcome,
             run: None,
             findings,
+            step: None,
         }
     }
 
@@ -71,11 +76,13 @@ impl Explained {
             (false, true) => OomOutcome::Fatal,
             (false, false) => said,
         };
+        let rank = run.rank_of(incident);
         Explained {
             incident: incident.clone(),
             outcome,
             run: Some((run.number, run.command.shown())),
             findings,
+            step: rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces)),
         }
     }
 

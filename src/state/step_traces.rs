@@ -29,6 +29,11 @@ impl StepTraces {
             .flatten()
     }
 
+    /// The one that ran out of memory.
+    pub fn failed(&self) -> Option<&StepTrace> {
+        self.failed.as_ref()
+    }
+
     /// The latest of them.
     pub fn last(&self) -> Option<&StepTrace> {
         self.all().next_back()

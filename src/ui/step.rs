@@ -32,7 +32,7 @@ use super::scene::Scene;
 use super::theme::Tone;
 use super::view::View;
 use super::view::step::{ReadStep, StepView};
-use super::words::{in_phase, rank_name};
+use super::words::rank_name;
 
 /// Sentences longer than this are tiring to read.
 const WIDEST: u16 = 100;
@@ -83,7 +83,7 @@ fn title(canvas: &mut Canvas, read: &ReadStep, scene: &Scene) {
     let failed = anatomy.failed;
     let failed = failed.then(|| (String::from("out of memory"), Tone::Wrong));
     let peak = anatomy.allocated[read.peak];
-    let peak = format!("peak {peak}{}", in_phase(anatomy.phase(read.peak)));
+    let peak = format!("peak {peak}{}", anatomy.in_phase(read.peak));
     let made = format!("{} allocations", count(read.allocations as u64));
     let facts = [(peak, Tone::Text), (made, Tone::Dim)];
     facts_on_a_rule(canvas, [step].into_iter().chain(failed).chain(facts));
@@ -99,7 +99,7 @@ fn head(canvas: &mut Canvas, read: &ReadStep) {
         (false, _) => "at the cursor",
     };
     let bytes = read.at_cursor();
-    let phase = in_phase(anatomy.phase(read.cursor));
+    let phase = anatomy.in_phase(read.cursor);
     let event = match read.cursor {
         0 => String::from("before the first event"),
         cursor => format!("event {} of {}", count(cursor as u64), count(end as u64)),

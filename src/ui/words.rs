@@ -1,7 +1,6 @@
 //! Words about a run, for several parts of the screen.
 
 use super::theme::Tone;
-use crate::event::Phase;
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome, State};
 
 pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
@@ -54,17 +53,5 @@ pub(super) fn rank_name(run: &Run, rank: &RankState) -> Option<String> {
         Some(number) => Some(format!("rank {number}")),
         None if run.ranks.len() > 1 => Some(format!("process {}", rank.hello.pid)),
         None => None,
-    }
-}
-
-/// A phase behind a figure: `41.2 GiB in backward`.
-pub(super) fn in_phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Load => " before the first step",
-        Phase::Forward => " in forward",
-        Phase::Backward => " in backward",
-        Phase::Optimizer => " in the optimizer step",
-        Phase::Evaluation => " in evaluation",
-        Phase::Unknown => "",
     }
 }

@@ -142,6 +142,7 @@ pub const CASES: &[Case] = &[
         steps::ran_out,
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
+    case("oom-traced", steps::ran_out, &[KeyCode::Char('d')]),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),

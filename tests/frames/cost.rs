@@ -69,7 +69,14 @@ const MOST_ALLOCATIONS: u64 = 1_000;
 
 #[test]
 fn a_frame_allocates_little() {
-    for name in ["steady", "eight-ranks", "oom-capacity", "week"] {
+    for name in [
+        "steady",
+        "eight-ranks",
+        "oom-capacity",
+        "week",
+        "step",
+        "oom-traced",
+    ] {
         let (allocations, _) = frames(name, 200, 60, 1);
         assert!(
             allocations < MOST_ALLOCATIONS,

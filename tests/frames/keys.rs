@@ -571,3 +571,43 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
     );
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
 }
+
+#[test]
+fn where_no_step_was_traced_it_says_why() {
+    for (name, words) in [
+        ("waiting", "waits until the program uses PyTorch"),
+        ("no-probe", "The probe is off"),
+        ("steady", "more than 20,000 of them"),
+    ] {
+        let (story, mut view) = staged(name);
+        press(&story, &mut view, KeyCode::Char('s'));
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 30));
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
+
+/// A later trace takes its place in the state, not on the screen of who looks at it.
+#[test]
+fn a_step_that_is_looked_at_stays() {
+    let (mut story, mut view) = staged("step");
+    let shown = |story: &Story, view: &View| {
+        let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    let before = shown(&story, &view);
+    assert!(before.contains("step 352"), "{before}");
+    story.traced(0, crate::frames::steps::made(704, 0.8));
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(shown(&story, &view), before);
+    press(&story, &mut view, KeyCode::Char(']'));
+    assert!(shown(&story, &view).contains("step 704"));
+    press(&story, &mut view, KeyCode::Char('['));
+    assert!(shown(&story, &view).contains("step 3 "));
+    story.start();
+    story.scene(|scene| view.sync(scene));
+    let other = shown(&story, &view);
+    assert!(
+        other.contains("what a step is made of"),
+        "another run: {other}"
+    );
+}

@@ -60,7 +60,7 @@ fn line(file: &str, line: u32, function: &str) -> SourceLine {
 }
 
 /// One step with so many times the usual batch.
-fn made(step: u64, batch: f64) -> StepTrace {
+pub fn made(step: u64, batch: f64) -> StepTrace {
     let mut maker = Maker::default();
     let weights = maker.origin(
         line("train.py", 41, "build"),

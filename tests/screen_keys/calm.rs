@@ -1,6 +1,6 @@
 //! What a screen meets in a terminal beside keys: it stays whole, and it stays calm.
 
-use crate::harness::{PATIENCE, Terminal, wait_until};
+use crate::harness::{Key, PATIENCE, Terminal, wait_until};
 use std::fs;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -43,7 +43,7 @@ fn a_storm_of_resizes_leaves_a_whole_screen() {
     );
     terminal.press("q");
     terminal.wait_for("Quit? The training is still running", PATIENCE);
-    terminal.press("s");
+    terminal.press(Key::Ctrl('x'));
     terminal.exit(PATIENCE);
     assert_eq!(terminal.left_behind(), [""; 0]);
 }

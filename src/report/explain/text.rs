@@ -1,7 +1,7 @@
 //! The explanation as text to paste into an issue: first what matters, in full, then the other OOMs
 //! with a line each.
 
-use super::{Explained, Explanation, decisive};
+use super::{Explained, Explanation, decisive, step};
 use crate::diagnosis::{Certainty, Finding};
 use crate::event::{GrowingLine, LineUsage, MemoryKind, Structure};
 use crate::oom::OomOutcome;
@@ -35,6 +35,9 @@ pub fn text(explanation: &Explanation) -> String {
         cause(&mut out, finding, &mut shown);
     }
     holders(&mut out, oom);
+    for line in oom.step.iter().flat_map(step::lines) {
+        out.line(line);
+    }
     others(&mut out, explanation.ooms, chosen);
     remedies(&mut out, explanation);
     out.0

@@ -1,10 +1,11 @@
 //! The state of the OOM dialog: the selected remedy, the combined ones, how much of the diagnosis
 //! is shown.
 
+use crate::anatomy::{Category, StepAnatomy, by_category};
 use crate::remedy::{self, Availability, Remedy, RemedyId};
 use crate::ui::action::{Effect, Scroll};
 use crate::ui::scene::Scene;
-use crate::units::RunNumber;
+use crate::units::{Bytes, RunNumber};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct OomDialog {
     /// The combined remedies.
     pub chosen: Vec<RemedyId>,
     pub details: Details,
+    /// What the step that ran out of memory held then, if it was traced; worked out once.
+    pub categories: Vec<(Category, Bytes)>,
 }
 
 fn is_offered(remedy: &Remedy) -> bool {
@@ -30,6 +33,15 @@ fn is_offered(remedy: &Remedy) -> bool {
         Availability::Offered => true,
         Availability::NotOffered(_) => false,
     }
+}
+
+/// What is alive at the end of the step that ran out of memory.
+fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
+    let run = scene.state.run()?;
+    let trace = run.rank_of(run.oom()?)?.traces.failed()?;
+    let step = StepAnatomy::of(trace).ok()?;
+    let held = by_category(&step, step.end()).into_iter();
+    Some(held.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect())
 }
 
 impl OomDialog {
@@ -51,6 +63,7 @@ impl OomDialog {
             selected,
             chosen: Vec::new(),
             details: Details::Brief,
+            categories: at_the_failure(scene).unwrap_or_default(),
         }
     }
 

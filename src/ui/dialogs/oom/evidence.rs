@@ -51,6 +51,15 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
             Tone::Dim,
         ));
     }
+    let categories = &page.dialog.categories;
+    if !categories.is_empty() {
+        lines.push(StyledLine::of(
+            "what the step held when memory ran out (Esc, then s: all of it)",
+            Tone::Strong,
+        ));
+        let of = categories.iter();
+        lines.extend(of.map(|(category, bytes)| number(category.title(), &bytes.to_string())));
+    }
     let holding = record_lines(scene);
     if !holding.is_empty() {
         lines.push(StyledLine::of(
