@@ -85,6 +85,32 @@ fn a_frame_allocates_little() {
     }
 }
 
+/// A step is read once, and its lines are summed once for each place of the cursor.
+#[test]
+fn a_frame_of_a_long_step_reads_nothing_again() {
+    let story = crate::frames::steps::long_step();
+    let mut view = story.view(Theme::full(), 200, 60);
+    let press = |view: &mut View, code| {
+        let begun = Instant::now();
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        story.scene(|scene| view.key(key, scene));
+        begun.elapsed()
+    };
+    let opened = press(&mut view, KeyCode::Char('s'));
+    let moved = press(&mut view, KeyCode::Right);
+    let synced = Instant::now();
+    story.scene(|scene| view.sync(scene));
+    let synced = synced.elapsed();
+    let (allocations, time) = frames_of(&story, &view, 200, 60, 1);
+    let (_, usual) = frames("steady", 200, 60, 1);
+    println!("a frame of the chart {usual:.1?}");
+    println!("opened {opened:.1?}, moved {moved:.1?}, synced {synced:.1?}, a frame {time:.1?}");
+    assert!(
+        allocations < MOST_ALLOCATIONS,
+        "{allocations} allocations a frame"
+    );
+}
+
 /// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: wants a release build and a quiet machine"]

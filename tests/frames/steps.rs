@@ -6,6 +6,7 @@ use crate::frames::story::{Story, gib};
 use oomph::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, SourceLine, StepTrace, What};
 use oomph::units::Bytes;
 
+/// Of most steps here.
 const LAYERS: usize = 12;
 
 /// A step in the making: blocks have numbers, those alive at its beginning first.
@@ -61,6 +62,10 @@ fn line(file: &str, line: u32, function: &str) -> SourceLine {
 
 /// One step with so many times the usual batch.
 pub fn made(step: u64, batch: f64) -> StepTrace {
+    made_of(step, batch, LAYERS)
+}
+
+fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
     let mut maker = Maker::default();
     let weights = maker.origin(
         line("train.py", 41, "build"),
@@ -112,7 +117,7 @@ pub fn made(step: u64, batch: f64) -> StepTrace {
         line("adamw.py", 412, "_multi_tensor_adamw"),
         None,
     );
-    for _ in 0..4 * LAYERS {
+    for _ in 0..4 * layers {
         maker.carry(gib(0.03), weights);
         maker.carry(gib(0.03), moments);
         maker.carry(gib(0.03), moments);
@@ -121,7 +126,7 @@ pub fn made(step: u64, batch: f64) -> StepTrace {
     let batch_of = |n: f64| gib(n * batch);
     let inputs = maker.allocate(batch_of(0.02), tokens);
     let mut kept = Vec::new();
-    for _ in 0..LAYERS {
+    for _ in 0..layers {
         let mut layer = vec![maker.allocate(batch_of(0.08), norm)];
         for head in 0..6 {
             let scratch = maker.allocate(batch_of(0.1), scores);
@@ -154,7 +159,7 @@ pub fn made(step: u64, batch: f64) -> StepTrace {
     }
     maker.free(soft);
     maker.begin(Phase::Optimizer);
-    for _ in 0..LAYERS {
+    for _ in 0..layers {
         let scratch = [0.06, 0.06].map(|n| maker.allocate(gib(n), update));
         scratch.into_iter().for_each(|block| maker.free(block));
     }
@@ -208,6 +213,13 @@ pub fn two_steps() -> Story {
     story.traced(0, made(3, 1.0));
     story.train(0, GPU, STEADY, 60.0);
     story.traced(0, made(352, 1.2));
+    story
+}
+
+/// A step of nearly as many events as are traced at most.
+pub fn long_step() -> Story {
+    let mut story = two_steps();
+    story.traced(0, made_of(352, 0.1, 210));
     story
 }
 

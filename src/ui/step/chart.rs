@@ -57,17 +57,29 @@ fn stack(area: &mut Canvas, column: u16, bytes: &[Bytes; Category::ALL.len()], s
         if below >= scale.eighths(so_far) {
             break;
         }
-        let mut eighth = below;
-        let owners = [None; 8].map(|_: Option<Category>| {
-            let owner = tops.iter().position(|top| eighth < *top);
-            eighth += 1;
-            owner.map(|place| Category::ALL[place])
-        });
-        let (glyph, style) = glyph_of(area.theme, owners);
+        let owner = |eighth: u32| {
+            let place = tops.iter().position(|top| eighth < *top);
+            place.map(|place| Category::ALL[place])
+        };
+        let (glyph, style) = match (owner(below), owner(below + 7)) {
+            // Nearly all cells: they are not looked at closer.
+            (Some(one), other) if other == Some(one) => full(area.theme, one),
+            (_, _) => {
+                let eighths = [0, 1, 2, 3, 4, 5, 6, 7];
+                glyph_of(area.theme, eighths.map(|eighth| owner(below + eighth)))
+            }
+        };
         if let Some(cell) = area.cell(column, height - 1 - row) {
             cell.set_symbol(glyph).set_style(style);
         }
     }
+}
+
+fn full(theme: &Theme, category: Category) -> (&'static str, Style) {
+    (
+        look::full(theme, category),
+        theme.style(look::tone(category)),
+    )
 }
 
 /// The glyph of a cell whose eighths from below belong to these categories. A cell has only two
@@ -85,7 +97,7 @@ fn glyph_of(theme: &Theme, owners: [Option<Category>; 8]) -> (&'static str, Styl
     let lowest = owners[0].unwrap_or(most);
     let same = owners.iter().take_while(|owner| **owner == owners[0]);
     match (theme.depth, filled, same.count()) {
-        (Depth::None, 4.., _) => (look::full(theme, most), style(most)),
+        (Depth::None, 4.., _) => full(theme, most),
         (Depth::None, _, _) => (theme.glyphs.eighths[filled], style(most)),
         (_, 8, 8) => (theme.glyphs.eighths[8], style(lowest)),
         (_, 8, same) => {
