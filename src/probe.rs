@@ -35,6 +35,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/census.py",
     "oomph-probe/dump.py",
     "oomph-probe/effects.py",
+    "oomph-probe/ending.py",
     "oomph-probe/fakes.py",
     "oomph-probe/frames.py",
     "oomph-probe/growth.py",

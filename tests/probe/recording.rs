@@ -248,3 +248,47 @@ fn a_first_step_that_runs_out_of_memory_is_traced_to_its_end() {
     let step = StepAnatomy::of(traced).expect("a step");
     assert_eq!(step.allocated[step.end()], Bytes::mib(4));
 }
+
+/// torch's ring, made smaller after it has wrapped, writes behind its end.
+#[test]
+fn a_step_of_more_events_than_are_kept_harms_nothing() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = format!(
+        "{TRACED}\
+for _ in range(6):
+    for _ in range(11000):
+        torch.empty(512)
+    optimizer.step()
+for _ in range(30000):
+    torch.empty(512)
+print('done')
+"
+    );
+    Program::script(&place, "train.py", &text)
+        .run(&place)
+        .expect("done");
+    front.wait_for_end_of(1);
+    assert_eq!(front.step_traces().len(), 0, "its beginning is not kept");
+}
+
+#[test]
+fn a_program_that_asks_for_a_smaller_history_gets_an_empty_one() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let text = format!(
+        "{TRACED}\
+for _ in range(35000):
+    torch.empty(512)
+torch.cuda.memory._record_memory_history('all', 'all', 'all', 1000)
+for _ in range(20000):
+    torch.empty(512)
+print('done', len(_C.devices[0].history))
+"
+    )
+    .replace("import torch\n", "import torch\nfrom torch import _C\n");
+    Program::script(&place, "train.py", &text)
+        .run(&place)
+        .expect("done 1000");
+    front.wait_for_end_of(1);
+}

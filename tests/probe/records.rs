@@ -467,7 +467,7 @@ fn the_structs_of_the_wire_lose_nothing() {
         kinds.insert(said["event"].as_str().unwrap().to_string());
     }
     program.end().expect("done");
-    let expected = ["hello", "oom", "sample", "step", "structure"];
+    let expected = ["hello", "oom", "sample", "step", "step_trace", "structure"];
     assert_eq!(kinds.iter().collect::<Vec<_>>(), expected);
 }
 

@@ -7,25 +7,6 @@ import os
 import sys
 
 
-def _end_like_python(error):
-    """Ends the process as Python does over such an error in `site`, without the two frames of this file."""
-    import traceback
-    ours = _start.__code__.co_filename
-    outer = traceback.extract_stack()
-    while outer and (outer[-1].filename == ours or "importlib" in outer[-1].filename):
-        outer.pop()
-    inner = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != ours]
-    lines = ["Fatal Python error: init_import_site: Failed to import the site module\n",
-             "Python runtime state: initialized\n", "Traceback (most recent call last):\n"]
-    lines += traceback.format_list(list(outer) + inner)
-    lines += traceback.format_exception_only(type(error), error)
-    try:
-        sys.stderr.write("".join(lines))
-        sys.stderr.flush()
-    finally:
-        os._exit(1)
-
-
 def _start():
     here = os.path.dirname(os.path.abspath(__file__))
     # The program gets the sys.path that it would have without oomph; children inherit PYTHONPATH.
@@ -51,9 +32,13 @@ def _start():
     except Exception:
         raise
     except BaseException as error:
-        # SystemExit, say: Python ends over it and prints where it came from.
+        # SystemExit, say: Python ends over it, and says where it came from.
         if sys.version_info >= (3, 8):
-            _end_like_python(error)
+            from _frozen_importlib_external import SourceFileLoader
+            ending = type(sys)("_oomph_ending")
+            place = os.path.join(here, "oomph-probe", "ending.py")
+            SourceFileLoader("_oomph_ending", place).exec_module(ending)
+            ending.like_pythons(error, os.path.abspath(__file__), place)
         raise
     # The import that runs this file looks the module up again when it is done.
     sys.modules.setdefault(__name__, ours)

@@ -21,6 +21,7 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     growth         lines whose live memory grows from step to step
     progress       how far the forward had got at an OOM
     dump           PyTorch's own snapshot, saved at an OOM
+    ending         the end of a program whose sitecustomize exits
     wire           one JSON object per line over the UI's Unix socket
 
 After an OOM in the first steps, to know what another batch or a remedy would need:

@@ -27,7 +27,8 @@ class Growth:
     def __init__(self, process, owners):
         self.process = process
         self.owners = owners
-        # The step before the stretch that is recorded, and the next one whose sum is taken.
+        # The stretch of recorded steps, the step before it, and the next one whose sum is taken.
+        self.stretch = 1
         self.origin = 0
         self.next_step = FIRST
         self.next_at = 0.0
@@ -37,9 +38,10 @@ class Growth:
         """`blocks` is the number of live blocks on the device of the optimizer's parameters."""
         recording = self.process.recording
         if recording is None or not recording.with_stacks or recording.keeps_history:
-            # Of what is allocated meanwhile no line is known: the next sums are compared with each other.
-            self.origin, self.next_step = count, count + FIRST
             return
+        if recording.stretch != self.stretch:
+            # Of what was allocated in between no line is known.
+            self.stretch, self.origin, self.next_step = recording.stretch, count, count + FIRST
         if count < self.next_step:
             return
         now = time.monotonic()
@@ -49,7 +51,7 @@ class Growth:
         self.next_step = count + (count - self.origin)
         segments = self.process.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
-        sums.append((count, snapshot.by_line(segments, self.owners)))
+        sums.append((count, snapshot.by_line(segments, self.owners), self.stretch))
         # Thirty sums cover a billion steps.
         del sums[:-32]
         self.next_at = now + COST_FACTOR * (time.monotonic() - now)
@@ -57,9 +59,10 @@ class Growth:
     def lines(self, device):
         """The lines that grew, largest first; empty until there are two sums."""
         sums = self.sums.get(device, [])
-        if len(sums) < 2:
+        pairs = [(one, next_one) for one, next_one in zip(sums, sums[1:]) if one[2] == next_one[2]]
+        if not pairs:
             return []
-        (first, before), (last, after) = sums[-2], sums[-1]
+        (first, before, _), (last, after, _) = pairs[-1]
         grown = {key: held - before.get(key, 0) for key, held in after.items()}
         whole = sum(more for more in grown.values() if more > 0)
         most = sorted(grown.items(), key=lambda item: -item[1])[:MAX_LINES]

@@ -4,6 +4,7 @@ stack_policy.py says so, and else nothing; never touches a recording of the prog
 torch cannot say who started a recording. So the entry points in `torch._C` that every Python caller
 uses are wrapped to notice calls that are not ours; after one of those the probe stops recording.
 """
+import inspect
 import os
 import time
 from _thread import allocate_lock, get_ident
@@ -31,7 +32,10 @@ class Recording:
         self.is_ours = False
         self.is_others = False
         self.with_stacks = False
-        self.traces = False
+        # Counts the times that stacks began to be recorded.
+        self.stretch = 0
+        self.traces = self.has_history = False
+        self.can_clear = self.knows_clearing()
         # The thread that began the recording that is on; and since when it has been on without stacks.
         self.began_on = None
         self.quiet_since = None
@@ -51,6 +55,14 @@ class Recording:
         except Exception:
             return False
 
+    def knows_clearing(self):
+        """Whether this torch can be asked to clear the history."""
+        try:
+            entry = self.torch.cuda.memory._record_memory_history
+            return "clear_history" in inspect.signature(entry).parameters
+        except Exception:
+            return False
+
     def noticing(self, entry):
         def record(*arguments, **named):
             self.called()
@@ -67,9 +79,21 @@ class Recording:
         if self.caller == get_ident():
             return
         is_locked = self.lock.acquire(True, PATIENCE)
-        self.is_others = True
+        was_others, self.is_others = self.is_others, True
         if is_locked:
-            self.lock.release()
+            try:
+                if self.is_ours and not was_others:
+                    self.hand_over()
+            finally:
+                self.lock.release()
+
+    def hand_over(self):
+        """Leaves an empty history: the program may ask for a smaller one (see `trace`)."""
+        try:
+            if self.can_clear and self.began_on is not None:
+                self.call_entry(None, clears=True)
+        except Exception:
+            pass
 
     def begin(self):
         """Called before the program's first allocation. False if the program records already."""
@@ -100,14 +124,17 @@ class Recording:
         """Ends a recording that has been on without stacks for a while: an event without a stack still
         costs a third of a microsecond. Called on every thread that may have begun it, often.
 
-        torch prints a warning where a recording ends on another thread than it began on.
+        torch prints a warning where a recording ends on another thread than it began on; and an earlier one,
+        which cannot be asked to clear its history, adds a hook each time (pytorch 153571), so it goes on.
         """
-        if self.quiet_since is None or self.began_on != get_ident() or not self.may_change():
+        if self.quiet_since is None or self.began_on != get_ident():
+            return
+        if not (self.can_clear and self.may_change()):
             return
         if time.monotonic() - self.quiet_since >= QUIET:
             with self.lock:
                 if not self.is_others:
-                    self.call_entry(None, None)
+                    self.call_entry(None, ends=True)
             self.quiet_since = self.began_on = None
 
     def record(self, with_stacks):
@@ -121,12 +148,20 @@ class Recording:
         allocator's lock was taken in between.
         """
         with self.lock:
+            if with_stacks and not self.with_stacks:
+                self.stretch += 1
             self.with_stacks = with_stacks
             self.apply()
 
     def trace(self, on):
-        """Keeps the history of events with their stacks, as long as it is on. False where it cannot be."""
-        if not self.may_change():
+        """Keeps the history of events with their stacks, as long as it is on. False where it cannot be.
+
+        The history is a ring. If it has wrapped and is then made smaller without being cleared, torch goes on
+        writing behind the smaller end and at last behind the buffer's (CUDACachingAllocator.cpp,
+        `RingBuffer`): the program dies of SIGSEGV. So its size never changes, it is cleared at each switch,
+        and a torch that cannot be asked to clear it keeps none.
+        """
+        if not (self.may_change() and self.can_clear):
             return False
         try:
             with self.lock:
@@ -142,24 +177,31 @@ class Recording:
         if self.is_others:
             return
         if self.began_on is None:
-            self.call_entry("state", None)
+            self.call_entry(None)
             self.began_on = get_ident()
-        if self.traces:
-            self.call_entry("all", "alloc", tracing.MOST_EVENTS)
-        else:
-            self.call_entry("state", "state" if self.with_stacks else None)
+        context = "alloc" if self.traces else "state" if self.with_stacks else None
+        self.call_entry(context, clears=self.traces != self.has_history)
+        self.has_history = self.traces
         is_quiet = not (self.traces or self.with_stacks)
         self.quiet_since = time.monotonic() if is_quiet else None
 
-    def call_entry(self, enabled, context, entries=1):
+    def call_entry(self, context, clears=False, ends=False):
         """torch's entry, with the lock held, in our own name."""
+        enabled, entries, more = "state", 1, {}
+        if self.keeps_history:
+            enabled, context, entries = "all", "all", HISTORY
+        elif self.can_clear:
+            enabled, entries = "all", tracing.MOST_EVENTS
+        if self.can_clear:
+            more = {"clear_history": clears}
         self.caller = get_ident()
         try:
             self.torch.cuda.memory._record_memory_history(
-                enabled="all" if self.keeps_history else enabled,
-                context="all" if self.keeps_history else context,
+                enabled=None if ends else enabled,
+                context=context,
                 stacks="python",
-                max_entries=HISTORY if self.keeps_history else entries,
+                max_entries=entries,
+                **more,
             )
         finally:
             self.caller = None

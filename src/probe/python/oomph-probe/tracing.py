@@ -75,7 +75,7 @@ class Tracing:
         taken = self.process.torch.cuda.memory._snapshot(device)
         segments = [each for each in taken["segments"] if each.get("device", device) == device]
         events = taken["device_traces"][device]
-        if len(events) >= MOST_EVENTS:
+        if len(events) >= MOST_EVENTS and events[0]["time_us"] >= self.began_us:
             # Its beginning was overwritten.
             return
         line = {

@@ -18,15 +18,26 @@ class Device:
         self.allocated = self.peak = self.reserved = self.reserved_peak = 0
         self.ooms = self.allocations = 0
         self.fraction = 1.0
-        self.history = []
+        self.history, self.next = [], 0
 
     def happened(self, action, owner, size, stack=()):
-        """An event of the history, if that is kept."""
-        if recording[0] == "all":
-            self.history.append({
-                "action": action, "addr": owner, "size": size, "stream": 0,
-                "time_us": time.time_ns() // 1000, "frames": list(stack),
-            })
+        """An event of the history, which is torch's ring with its fault: made smaller after it has wrapped,
+        it writes behind its end."""
+        if recording[0] is None:
+            return
+        event = {
+            "action": action, "addr": owner, "size": size, "stream": 0,
+            "time_us": time.time_ns() // 1000, "frames": list(stack),
+        }
+        if len(self.history) < entries[0]:
+            self.history.append(event)
+            return
+        if self.next >= len(self.history):
+            os.abort()
+        self.history[self.next] = event
+        self.next += 1
+        if self.next == entries[0]:
+            self.next = 0
 
 
 devices = [Device() for _ in range(DEVICES)]
@@ -34,6 +45,7 @@ observers = []
 grad_enabled = [True]
 recording = [None]
 context = [None]
+entries = [1]
 initialised = [False]
 contexts = set()
 
@@ -130,12 +142,16 @@ def _cuda_attach_out_of_memory_observer(observer):
     observers.append(observer)
 
 
-def _cuda_record_memory_history(enabled, record, stacks, max_entries):
+def _cuda_record_memory_history(enabled, record, stacks, max_entries, clear_history=False):
     """Blocks keep the stacks that they have, whatever comes."""
     from . import cuda
 
     cuda._lazy_init()
     recording[0], context[0] = enabled, record
+    entries[0] = max(1, max_entries or 1) if enabled == "all" else 1
+    if enabled is None or clear_history:
+        for device in devices:
+            device.history, device.next = [], 0
 
 
 if "STUB_ENTRY" in os.environ:

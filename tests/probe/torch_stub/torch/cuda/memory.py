@@ -12,9 +12,9 @@ def get_per_process_memory_fraction(device=0):
     return _C.devices[device].fraction
 
 
-def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None):
+def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, clear_history=False):
     entry = os.environ.get("STUB_ENTRY", "_cuda_record_memory_history")
-    getattr(_C, entry)(enabled, context, stacks, max_entries)
+    getattr(_C, entry)(enabled, context, stacks, max_entries, clear_history)
 
 
 def _snapshot(device=None):

@@ -1,0 +1,30 @@
+"""Ends the process over an error that Python's start cannot survive, as Python itself would, but without the
+frames of oomph's loader.
+"""
+import os
+import sys
+import traceback
+
+
+def like_pythons(error, *ours):
+    """`ours` are the files whose frames are left out."""
+    outer = traceback.extract_stack()
+    while outer and (is_ours(outer[-1].filename, ours) or "importlib" in outer[-1].filename):
+        outer.pop()
+    inner = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_ours(frame.filename, ours)]
+    lines = [
+        "Fatal Python error: init_import_site: Failed to import the site module\n",
+        "Python runtime state: initialized\n",
+        "Traceback (most recent call last):\n",
+    ]
+    lines += traceback.format_list(list(outer) + inner)
+    lines += traceback.format_exception_only(type(error), error)
+    try:
+        sys.stderr.write("".join(lines))
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
+
+
+def is_ours(filename, ours):
+    return os.path.abspath(filename) in ours
