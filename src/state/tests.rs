@@ -2,6 +2,7 @@
 
 mod breakdown;
 mod devices;
+mod month;
 mod ooms;
 mod runs;
 mod sequences;

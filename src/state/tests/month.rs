@@ -1,0 +1,121 @@
+//! A front that is left open for a month: what is known stays as large as it was after a day.
+
+use crate::event::*;
+use crate::state::State;
+use crate::state::staged::*;
+use crate::units::{Bytes, Moment, Pid};
+use std::fmt::{self, Write};
+
+const HOUR: u64 = 3_600;
+const DAY: u64 = 24 * HOUR;
+
+/// Ranks that train from the beginning to the end.
+const RANKS: i32 = 2;
+
+/// Counts the values of everything that is known: each is named once in the debug output, that of
+/// a list that somebody adds later too.
+struct ValueCount(usize);
+
+impl Write for ValueCount {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.bytes().filter(|byte| matches!(byte, b',')).count();
+        Ok(())
+    }
+}
+
+fn values(state: &State) -> usize {
+    let mut values = ValueCount(0);
+    write!(values, "{state:?}").unwrap();
+    values.0
+}
+
+/// A figure that is a new one each time.
+fn varied(n: u64, more: u64) -> Bytes {
+    Bytes::mib(4_000 + more) + Bytes(n.wrapping_mul(2_654_435_761) % (1 << 30))
+}
+
+/// What a training says in the second `now`, of which `count` were told before.
+fn tell(session: &mut State, now: u64, count: u64) {
+    let mut tell = |what| {
+        session.apply(&Event {
+            at: Moment(now * 1_000_000),
+            what,
+        });
+    };
+    for pid in 100..100 + RANKS {
+        let allocated = varied(count + pid as u64, 0);
+        let more = Sample {
+            alloc_retries: count / 10,
+            ..sample(pid, (pid % 2) as u32, allocated, varied(count, 2_000))
+        };
+        tell(What::Sample(more));
+        tell(step(pid, count, allocated, varied(count, 1_000)));
+    }
+    // Other people's processes come and go.
+    let other = 5_000 + (count % 20_000) as i32;
+    let processes = [(100, varied(count, 3_000)), (other, varied(count, 10))];
+    tell(What::Device(reading(&processes)));
+    if count.is_multiple_of(2) {
+        tell(What::Epoch(Epoch { number: count / 2 }));
+        tell(What::Note(Note {
+            level: Level::Warning,
+            text: "something was noticed".into(),
+        }));
+        tell(What::Dropped(Dropped {
+            samples: 1,
+            ..Dropped::default()
+        }));
+    }
+    if count.is_multiple_of(50) {
+        // A worker that is started anew each time, and a step that is tried again.
+        let worker = 30_000 + (count / 50 % 30_000) as i32;
+        tell(hello(1, worker, None));
+        tell(What::Sample(sample(worker, 0, Bytes(count), Bytes(count))));
+        tell(What::ProbeGone(ProbeGone {
+            pid: Pid(worker),
+            reason: Some("it ended".into()),
+        }));
+        let failed = record(
+            100,
+            varied(count, 0),
+            varied(count, 9),
+            Bytes(count),
+            Bytes(0),
+        );
+        tell(What::Oom(failed));
+    }
+}
+
+#[test]
+fn a_month_takes_no_more_than_its_first_day() {
+    let mut state = State::default();
+    let mut begin = |what| {
+        state.apply(&Event {
+            at: Moment::ZERO,
+            what,
+        });
+    };
+    begin(started(1, 100, "python train.py"));
+    for rank in 0..RANKS {
+        begin(hello(1, 100 + rank, Some(rank as u32)));
+    }
+    let mut most = 0;
+    // Every six seconds at first, so that every list is full soon.
+    let moments = (0..DAY).step_by(6).chain((DAY..30 * DAY).step_by(300));
+    for (count, now) in (1..).zip(moments) {
+        tell(&mut state, now, count);
+        if now < DAY && now.is_multiple_of(HOUR) {
+            most = most.max(values(&state));
+        }
+        if now > DAY && now.is_multiple_of(6 * HOUR) {
+            let now_values = values(&state);
+            // Not all series are at their fullest at the same time.
+            assert!(
+                now_values <= most + most / 20,
+                "day {}: {now_values} values, {most} in the first day",
+                now / DAY
+            );
+        }
+    }
+    assert!(most < 250_000, "{most} values");
+}
