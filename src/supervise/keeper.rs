@@ -29,12 +29,14 @@ mod pty;
 mod recent;
 mod relay;
 mod run;
+mod sink;
 mod spawn;
 mod stdio;
 pub(super) mod sweep;
 mod tail;
 pub(super) mod tree;
 mod user_stream;
+mod users_pipe;
 mod viewer;
 
 use super::wire::{Decoder, FirstMessage, Frame};

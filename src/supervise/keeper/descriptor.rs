@@ -60,6 +60,17 @@ pub(super) fn set_nonblocking(fd: impl AsFd) -> nix::Result<()> {
     fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }
 
+/// How many bytes can be read now.
+pub(super) fn waiting(fd: impl AsFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD fills an int that lives on this stack.
+    let asked = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::FIONREAD, &mut bytes) };
+    match asked {
+        0 => usize::try_from(bytes).unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Keeps a descriptor from the trainer.
 pub(super) fn set_cloexec(fd: impl AsFd) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map(drop)

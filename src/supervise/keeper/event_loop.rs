@@ -242,25 +242,27 @@ impl KeeperLoop {
     /// Whoever still holds a terminal or pipe of ours is served to the end; all else of the
     /// user's is let go, for somebody may be waiting for its end.
     fn let_go(&mut self) {
-        let writes = |stream| {
-            self.fanout.writes(stream)
-                && self.runs.iter().any(|run| match stream {
-                    OutputStream::Terminal => run.terminal.is_some(),
-                    OutputStream::Out | OutputStream::Err => {
-                        run.pipes.iter().any(|p| p.stream == stream)
-                    }
-                })
+        let unwritten = !self.fanout.all_written();
+        let is_needed = |stream| {
+            let held = |run: &TrainerRun| match stream {
+                OutputStream::Terminal => run.terminal.is_some(),
+                OutputStream::Out | OutputStream::Err => {
+                    run.pipes.iter().any(|pipe| pipe.stream == stream)
+                }
+            };
+            unwritten || (self.fanout.writes(stream) && self.runs.iter().any(held))
         };
-        let kept = [
+        let all = [
             (OutputStream::Terminal, self.plan.terminal),
             (OutputStream::Out, Some(1)),
             (OutputStream::Err, Some(2)),
         ];
-        let kept: Vec<i32> = kept
-            .into_iter()
-            .filter(|(stream, _)| writes(*stream) || !self.fanout.all_written())
-            .filter_map(|(_, number)| number)
-            .collect();
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(stream, _)| is_needed(*stream));
+        for (stream, _) in gone {
+            self.fanout.let_go(stream);
+        }
+        let kept: Vec<i32> = kept.into_iter().filter_map(|(_, number)| number).collect();
         stdio::let_go(&kept, &mut self.inherited);
         self.gone = true;
     }

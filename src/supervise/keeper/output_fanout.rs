@@ -1,18 +1,18 @@
 //! Where output goes: the log, the user's own streams, the front.
 
 use super::callers::Followers;
-use super::descriptor;
 use super::log::{self, PART};
 use super::recent::Recent;
+use super::sink::Sink;
 use super::stdio::{Route, StdioPlan};
-use super::user_stream;
+use super::users_pipe::Passed;
 use super::viewer::Viewer;
 use crate::background::BackgroundWriter;
 use crate::supervise::wire::FirstMessage;
 use crate::supervise::{Io, KeeperReport, OutputStream};
 use crate::units::Bytes;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -34,9 +34,9 @@ pub(super) struct OutputFanout {
     /// Those who only listen.
     pub followers: Followers,
     log: Option<BackgroundWriter>,
-    terminal: Option<BackgroundWriter>,
-    out: Option<BackgroundWriter>,
-    err: Option<BackgroundWriter>,
+    terminal: Option<Sink>,
+    out: Option<Sink>,
+    err: Option<Sink>,
     asked: Instant,
     unasked: bool,
     /// Output since memory was last given back.
@@ -66,8 +66,7 @@ impl OutputFanout {
                 }
             }
         });
-        let sink =
-            |number: i32| user_stream::start(descriptor::standard(number), wake.try_clone()?);
+        let sink = |number: i32| Sink::open(number, wake);
         let passes = |way, stream| way == Route::Pipe(stream);
         Ok(OutputFanout {
             viewer: Some(viewer),
@@ -96,15 +95,15 @@ impl OutputFanout {
         })
     }
 
-    fn streams(&self) -> impl Iterator<Item = &BackgroundWriter> {
+    fn streams(&self) -> impl Iterator<Item = &Sink> {
         [&self.terminal, &self.out, &self.err].into_iter().flatten()
     }
 
     fn writers(&self) -> impl Iterator<Item = &BackgroundWriter> {
-        self.streams().chain(&self.log)
+        self.streams().filter_map(Sink::writer).chain(&self.log)
     }
 
-    fn sink(&self, stream: OutputStream) -> Option<&BackgroundWriter> {
+    fn sink(&self, stream: OutputStream) -> Option<&Sink> {
         match stream {
             OutputStream::Terminal => self.terminal.as_ref(),
             OutputStream::Out => self.out.as_ref(),
@@ -112,15 +111,53 @@ impl OutputFanout {
         }
     }
 
+    fn sink_mut(&mut self, stream: OutputStream) -> Option<&mut Sink> {
+        match stream {
+            OutputStream::Terminal => self.terminal.as_mut(),
+            OutputStream::Out => self.out.as_mut(),
+            OutputStream::Err => self.err.as_mut(),
+        }
+    }
+
+    /// Pipes of the user's that are full, to be polled for room.
+    pub(super) fn full_pipes(&self) -> impl Iterator<Item = (OutputStream, RawFd)> {
+        let streams = [OutputStream::Terminal, OutputStream::Out, OutputStream::Err];
+        let waits = |stream| Some((stream, self.sink(stream)?.waits()?));
+        streams.into_iter().filter_map(waits)
+    }
+
+    /// A pipe of the user's may have room again.
+    pub(super) fn flush(&mut self, stream: OutputStream) {
+        if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
+            pipe.flush();
+        }
+    }
+
+    /// Passes on what waits in a pipe of ours without reading it, where that can be done; what was
+    /// passed on is to be read and recorded.
+    pub(super) fn pass(&mut self, stream: OutputStream, from: &OwnedFd, most: usize) -> Passed {
+        match self.sink_mut(stream) {
+            Some(Sink::Pipe(pipe)) => pipe.pass(from, most),
+            Some(Sink::Writer(_)) | None => Passed::Nothing,
+        }
+    }
+
+    /// Closes our own descriptor of one of the user's streams, where there is one.
+    pub(super) fn let_go(&mut self, stream: OutputStream) {
+        if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
+            pipe.let_go();
+        }
+    }
+
     /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
     /// when there is room.
     pub(super) fn room(&self, stream: OutputStream) -> usize {
-        self.sink(stream).map_or(usize::MAX, BackgroundWriter::room)
+        self.sink(stream).map_or(usize::MAX, Sink::room)
     }
 
     /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
     pub(super) fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
-        if let Some(sink) = self.sink(stream) {
+        if let Some(sink) = self.sink_mut(stream) {
             sink.push(bytes);
         }
         self.record(stream, bytes, to_front);

@@ -6,6 +6,7 @@ use super::pty::{LineMode, Pty};
 use super::spawn::{self, Blueprint, Spawned};
 use super::stdio::{Route, StdioPlan};
 use super::tail::FollowedFile;
+use super::users_pipe;
 use crate::event::Exit;
 use crate::supervise::Missing;
 use crate::supervise::resolve;
@@ -229,6 +230,7 @@ impl TrainerRun {
                         let no_pipe = |errno| ours("cannot create a pipe", errno);
                         let (fd, writing) = descriptor::pipe().map_err(no_pipe)?;
                         descriptor::set_nonblocking(&fd).map_err(no_pipe)?;
+                        users_pipe::widen(&fd);
                         pipes.push(Pipe {
                             stream,
                             fd,

@@ -4,6 +4,7 @@ use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
 use crate::supervise::keeper::run::Stage;
 use crate::supervise::keeper::tail::TailRead;
+use crate::supervise::keeper::users_pipe::Passed;
 use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
 use std::time::Instant;
@@ -63,12 +64,21 @@ impl KeeperLoop {
             let Some(buffer) = self.buffer.get_mut(..room).filter(|b| !b.is_empty()) else {
                 return;
             };
-            match descriptor::read(&pipe.fd, buffer) {
+            let passed = match self.fanout.pass(pipe.stream, &pipe.fd, buffer.len()) {
+                Passed::Bytes(n) => Some(n),
+                Passed::Full => return,
+                Passed::Nothing => None,
+            };
+            let most = passed.unwrap_or(buffer.len());
+            match descriptor::read(&pipe.fd, buffer.get_mut(..most).unwrap_or_default()) {
                 Got::Bytes(n) => {
                     taken += n;
                     run.heard = Instant::now();
                     let bytes = self.buffer.get(..n).unwrap_or_default();
-                    self.fanout.deliver(pipe.stream, bytes, last);
+                    match passed {
+                        Some(_) => self.fanout.record(pipe.stream, bytes, last),
+                        None => self.fanout.deliver(pipe.stream, bytes, last),
+                    }
                 }
                 Got::Nothing => return,
                 Got::End => {

@@ -20,6 +20,7 @@ pub(super) enum PollToken {
     Starting(usize),
     Master(usize),
     Pipe(usize, usize),
+    Room(OutputStream),
     Growth(usize),
 }
 
@@ -52,6 +53,9 @@ impl KeeperLoop {
                 libc::POLLIN
             };
             add(socket.as_raw_fd(), events, PollToken::Front);
+        }
+        for (stream, fd) in self.fanout.full_pipes() {
+            add(fd, libc::POLLOUT, PollToken::Room(stream));
         }
         for fd in self.callers.iter().flat_map(|callers| callers.polled(now)) {
             add(fd, libc::POLLIN, PollToken::Callers);
@@ -170,6 +174,7 @@ impl KeeperLoop {
                 }
             }
             PollToken::Pipe(index, number) => self.drain_pipe(index, number),
+            PollToken::Room(stream) => self.fanout.flush(stream),
             PollToken::Growth(index) => {
                 if let Some(run) = self.runs.get(index) {
                     run.tails.iter().for_each(tail::FollowedFile::calm);

@@ -1,0 +1,260 @@
+//! A pipe of the user's, written to by the keeper's loop itself.
+//!
+//! The user's own descriptor must not be made non-blocking, so the pipe is opened once more: that
+//! description is ours, and no thread has to wait in our stead. Nothing is dropped: while the pipe
+//! is full the source is not read. While output floods, its pages are passed on by reference
+//! (`tee`), and are copied only for the log and the front.
+
+use super::descriptor::{self, Put};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, tee};
+use nix::libc;
+use nix::sys::stat::{SFlag, fstat};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+/// Pages are passed on where at least so much waits. Each takes a place of the user's pipe,
+/// however little is on it, so small pieces are copied: they share a page there. And where as much
+/// waits as a pipe usually holds, a program without us would be waiting for the reader too.
+const MUCH: usize = 64 << 10;
+
+/// The user's pipe.
+pub(super) struct UsersPipe {
+    /// Until it has no reader any more; then the rest is swallowed.
+    pipe: Option<OwnedFd>,
+    /// Bytes that it had no room for.
+    rest: Vec<u8>,
+    /// It was full.
+    full: bool,
+    /// Whether this system passes pages on.
+    tees: bool,
+}
+
+/// What became of bytes that wait in a pipe of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// The user's pipe has the first so many; they are still to be taken out of ours.
+    Bytes(usize),
+    /// It has no room for them.
+    Full,
+    /// None: they are to be read and written.
+    Nothing,
+}
+
+impl UsersPipe {
+    /// The user's stream `number`, where it is a pipe that we may open.
+    pub(super) fn open(number: i32) -> Option<UsersPipe> {
+        let user = descriptor::standard(number);
+        let about = fstat(user).ok()?;
+        let is_pipe = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO;
+        let flags = OFlag::from_bits_truncate(fcntl(user, FcntlArg::F_GETFL).ok()?);
+        if !is_pipe || flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
+            return None;
+        }
+        let pipe = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK).ok()?;
+        Some(UsersPipe::over(pipe))
+    }
+
+    fn over(pipe: OwnedFd) -> UsersPipe {
+        UsersPipe {
+            pipe: Some(pipe),
+            rest: Vec::new(),
+            full: false,
+            tees: true,
+        }
+    }
+
+    /// Whether it takes more.
+    pub(super) fn has_room(&self) -> bool {
+        self.pipe.is_none() || !self.full
+    }
+
+    /// Whether it has everything that we were given for it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The descriptor to poll for room, while it is full.
+    pub(super) fn waits(&self) -> Option<RawFd> {
+        let pipe = self.pipe.as_ref().filter(|_| self.full);
+        pipe.map(AsRawFd::as_raw_fd)
+    }
+
+    /// Writes what it had no room for: there may be some now.
+    pub(super) fn flush(&mut self) {
+        self.full = false;
+        let rest = std::mem::take(&mut self.rest);
+        self.push(&rest);
+    }
+
+    /// Writes bytes; what does not fit is kept.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) {
+        while let Some(pipe) = &self.pipe
+            && !self.full
+            && !bytes.is_empty()
+        {
+            match descriptor::write(pipe, bytes) {
+                Put::Bytes(n) => bytes = bytes.get(n..).unwrap_or_default(),
+                Put::Full => self.full = true,
+                Put::Broken(_) => self.let_go(),
+            }
+        }
+        if self.pipe.is_some() {
+            self.rest.extend_from_slice(bytes);
+        }
+    }
+
+    /// Passes on up to `most` of what waits in `source`, where that is much.
+    pub(super) fn pass(&mut self, source: impl AsFd, most: usize) -> Passed {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| self.tees) else {
+            return Passed::Nothing;
+        };
+        if self.full {
+            return Passed::Full;
+        }
+        if descriptor::waiting(&source) < MUCH {
+            return Passed::Nothing;
+        }
+        match tee(source, pipe, most, SpliceFFlags::SPLICE_F_NONBLOCK) {
+            // No end: there is something to pass on.
+            Ok(0) | Err(Errno::EAGAIN) => {
+                self.full = true;
+                Passed::Full
+            }
+            Ok(n) => Passed::Bytes(n),
+            Err(Errno::EINTR) => Passed::Nothing,
+            Err(Errno::EPIPE) => {
+                self.let_go();
+                Passed::Nothing
+            }
+            Err(_) => {
+                self.tees = false;
+                Passed::Nothing
+            }
+        }
+    }
+
+    /// Closes it: its reader must not wait for us.
+    pub(super) fn let_go(&mut self) {
+        *self = UsersPipe {
+            pipe: None,
+            rest: Vec::new(),
+            full: false,
+            tees: false,
+        };
+    }
+}
+
+/// Asks for a pipe that holds more than usual, so that the trainer waits for us less often. One
+/// that the system does not give is as good.
+pub(super) fn widen(pipe: impl AsFd) {
+    const SIZE: libc::c_int = 256 << 10;
+    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(SIZE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use descriptor::Got;
+
+    /// Moves everything from a pipe of ours to the user's, whose reader is read from as soon as it
+    /// is full; what the reader got, and how many bytes were passed on by reference.
+    fn moved(pieces: &[Vec<u8>]) -> (Vec<u8>, usize) {
+        let (reader, writer) = descriptor::pipe().unwrap();
+        let (ours, trainers) = descriptor::pipe().unwrap();
+        for fd in [&reader, &writer, &ours] {
+            descriptor::set_nonblocking(fd).unwrap();
+        }
+        widen(&ours);
+        let mut users = UsersPipe::over(writer);
+        let (mut got, mut referred) = (Vec::new(), 0);
+        let mut buffer = vec![0; 64 << 10];
+        let read_out = |got: &mut Vec<u8>| {
+            let mut chunk = [0; 10_000];
+            if let Got::Bytes(n) = descriptor::read(&reader, &mut chunk) {
+                got.extend_from_slice(&chunk[..n]);
+            }
+        };
+        for piece in pieces {
+            assert_eq!(nix::unistd::write(&trainers, piece).unwrap(), piece.len());
+            while descriptor::waiting(&ours) > 0 || users.waits().is_some() {
+                if users.waits().is_some() {
+                    read_out(&mut got);
+                    users.flush();
+                    continue;
+                }
+                match users.pass(&ours, buffer.len()) {
+                    Passed::Bytes(n) => {
+                        referred += n;
+                        assert_eq!(descriptor::read(&ours, &mut buffer[..n]), Got::Bytes(n));
+                    }
+                    Passed::Full => {}
+                    Passed::Nothing => match descriptor::read(&ours, &mut buffer) {
+                        Got::Bytes(n) => users.push(&buffer[..n]),
+                        Got::Nothing | Got::End => panic!("there is something to read"),
+                    },
+                }
+            }
+        }
+        assert!(users.is_idle());
+        users.let_go();
+        loop {
+            let before = got.len();
+            read_out(&mut got);
+            if got.len() == before {
+                return (got, referred);
+            }
+        }
+    }
+
+    fn counted(pieces: &[usize]) -> Vec<Vec<u8>> {
+        let mut n = 0usize;
+        let mut byte = || {
+            n += 1;
+            (n % 251) as u8
+        };
+        let piece = |length: &usize| (0..*length).map(|_| byte()).collect();
+        pieces.iter().map(piece).collect()
+    }
+
+    #[test]
+    fn much_and_little_arrive_whole_and_in_order() {
+        let pieces = counted(&[7, 200_000, 80, 5_000, 65_536, 1, 250_000, 65_535, 70_001]);
+        let (got, referred) = moved(&pieces);
+        assert!(got == pieces.concat());
+        assert!(referred > 200_000, "{referred}");
+    }
+
+    #[test]
+    fn small_pieces_share_the_pages_of_the_users_pipe() {
+        let (reader, writer) = descriptor::pipe().unwrap();
+        let (ours, trainers) = descriptor::pipe().unwrap();
+        descriptor::set_nonblocking(&writer).unwrap();
+        let mut users = UsersPipe::over(writer);
+        // A reader that waits for the program's end before it reads: 40 KB fit into a pipe.
+        let mut buffer = [0; 80];
+        for _ in 0..500 {
+            nix::unistd::write(&trainers, &[b'x'; 80]).unwrap();
+            assert_eq!(users.pass(&ours, 80), Passed::Nothing);
+            assert_eq!(descriptor::read(&ours, &mut buffer), Got::Bytes(80));
+            users.push(&buffer);
+        }
+        assert!(users.is_idle() && users.has_room());
+        assert_eq!(descriptor::waiting(&reader), 40_000);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_swallows_the_rest() {
+        for much in [80, 100_000] {
+            let (reader, writer) = descriptor::pipe().unwrap();
+            let (ours, trainers) = descriptor::pipe().unwrap();
+            descriptor::set_nonblocking(&writer).unwrap();
+            widen(&ours);
+            drop(reader);
+            let mut users = UsersPipe::over(writer);
+            nix::unistd::write(&trainers, &vec![b'x'; much]).unwrap();
+            assert_eq!(users.pass(&ours, 1 << 16), Passed::Nothing);
+            users.push(&[b'x'; 80]);
+            assert!(users.is_idle() && users.has_room() && users.waits().is_none());
+        }
+    }
+}
