@@ -51,7 +51,7 @@ pub(super) struct Common {
     /// What `--on-oom auto` tries first [default: segments,batch,device]
     #[arg(long, value_name = "segments,batch,device", value_delimiter = ',')]
     pub(super) order: Vec<Measure>,
-    /// The most relaunches of `--on-oom auto` [default: 3]
+    /// Maximum number of relaunches by `--on-oom auto` [default: 3]
     #[arg(long, value_name = "N")]
     pub(super) max_relaunches: Option<u32>,
     /// Pass signals on to the command [default: auto]

@@ -27,7 +27,7 @@ pub(super) struct FitArguments {
     /// Replace an argument in these runs only: output_dir=/tmp/fit
     #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
     pub(super) replace: Vec<(String, String)>,
-    /// Answer for GPUs with so much memory, by one run on this one: 24GiB,40GiB,80GiB
+    /// Answer for GPUs with this much memory, from one run on this one: 24GiB,40GiB,80GiB
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub(super) room: Vec<Bytes>,
     /// As JSON

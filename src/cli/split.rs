@@ -38,7 +38,7 @@ impl fmt::Display for SplitError {
             }
             SplitError::DashesMissing { subcommand, word } => write!(
                 f,
-                "oomph {subcommand} has no place for {word}; put `--` before a command"
+                "oomph {subcommand} does not take {word}; put `--` before a command"
             ),
         }
     }

@@ -49,7 +49,7 @@ fn text_of(path: &Path, owner: u32) -> io::Result<String> {
         )));
     }
     if about.mode() & WRITE_FOR_ALL != 0 {
-        return Err(io::Error::other("everybody can write to it; chmod o-w"));
+        return Err(io::Error::other("it is world-writable; chmod o-w"));
     }
     let file = File::open(path)?;
     let mut text = String::new();
@@ -157,7 +157,7 @@ mod tests {
         fs::set_permissions(&path, all).unwrap();
         let settings = of_files(&[path]);
         assert_eq!(settings.theme, None);
-        assert!(settings.problems[0].contains("everybody can write"));
+        assert!(settings.problems[0].contains("world-writable"));
     }
 
     #[test]

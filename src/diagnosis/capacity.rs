@@ -156,14 +156,16 @@ fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
         whole.total(),
         made_of.join(", ")
     );
-    let mut finding =
-        case.finding(Cause::Capacity, Certainty::Certain, headline)
-            .says_if(case.allocated.zip(case.asked()).map(|(allocated, asked)| {
-                format!("It had come to {allocated} allocated + {asked}.")
-            }))
-            .says_if(case.failed())
-            .says("Rehearsed: the step's allocations, computed without running it.")
-            .shows(parts);
+    let mut finding = case
+        .finding(Cause::Capacity, Certainty::Certain, headline)
+        .says_if(
+            case.allocated
+                .zip(case.asked())
+                .map(|(allocated, asked)| format!("It failed at {allocated} allocated + {asked}.")),
+        )
+        .says_if(case.failed())
+        .says("Rehearsed: the step's allocations, computed without running it.")
+        .shows(parts);
     finding.advice = super::advice::advice(case);
     finding
 }
@@ -179,7 +181,7 @@ fn ruled_out(case: &Case) -> String {
                 format!("{cached} is cached")
             }
         }
-        (_, _) => "how much is cached is not known".into(),
+        (_, _) => "the size of the cache is unknown".into(),
     };
     sentence(&format!("{fragments}; {}", other_process::clause(case)))
 }

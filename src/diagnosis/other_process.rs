@@ -130,7 +130,7 @@ fn unnamed(case: &Case) -> Option<Finding> {
             Certainty::likely_if(share >= MUCH_UNNAMED),
             headline,
         )
-        .says("What uses it is not known: most likely another process, otherwise libraries in this one.")
+        .says("Most likely another process uses it, otherwise libraries in this one.")
         .says_if(case.caveat())
         .shows_first([("outside PyTorch", elsewhere)])
         .advises(&[
@@ -153,7 +153,7 @@ pub(super) fn clause(case: &Case) -> String {
         (None, _, Some(elsewhere)) if elsewhere <= NON_TORCH_AT_MOST => {
             format!("at most {elsewhere} of the GPU is used outside PyTorch")
         }
-        (None, _, _) => "whether another process is on the GPU is not known".into(),
+        (None, _, _) => "other processes may be on the GPU".into(),
     }
 }
 

@@ -85,8 +85,8 @@ pub(super) fn without_figures(case: &Case) -> Finding {
         None => "It ran out of memory.".into(),
     };
     let missing: Vec<&str> = [
-        ("what was requested", case.requested),
-        ("what was allocated", case.allocated),
+        ("the requested size", case.requested),
+        ("the allocated memory", case.allocated),
         ("the GPU's capacity", case.capacity),
     ]
     .into_iter()
@@ -97,7 +97,7 @@ pub(super) fn without_figures(case: &Case) -> Finding {
     let missing = missing.join(" and ");
     found(case, Certainty::Possible, headline)
         .says(sentence(&format!(
-            "{missing} {are} not known, so that the cause cannot be told"
+            "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed())
         .advises(&[SMALLER_BATCH])

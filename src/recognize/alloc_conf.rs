@@ -47,7 +47,7 @@ fn in_force(
         && !torch.is_at_least((2, 9))
     {
         return Err(format!(
-            "{CUDA} and {HIP} are both set; which one applies is not known"
+            "{CUDA} and {HIP} are both set; it is unknown which one applies"
         ));
     }
     let chosen = match torch {
@@ -59,7 +59,7 @@ fn in_force(
             (Some(cuda), _) => Some(cuda),
             (None, Some((_, text))) => {
                 return Err(format!(
-                    "{GENERAL}={text} is set, and whether torch reads it depends on its version, which is not known"
+                    "{GENERAL}={text} is set; whether torch reads it depends on its version, which is unknown"
                 ));
             }
             (None, None) => None,

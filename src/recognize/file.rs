@@ -73,7 +73,7 @@ impl ConfigFile {
             "json" => json::settings(&self.text),
             "toml" => tables::settings(&self.text),
             "py" => python::settings(&self.text),
-            _ => Err("its format is not known".into()),
+            _ => Err("its format is unknown".into()),
         }
     }
 

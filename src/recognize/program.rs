@@ -152,7 +152,7 @@ impl Catalogue {
                 .expect("programs.toml is part of the binary and read by a test");
             catalogue
                 .resolve(&Catalogue::default())
-                .expect("what is like another in programs.toml is so by a name that is there");
+                .expect("each `like` in programs.toml names an entry");
             catalogue
         })
     }
@@ -169,7 +169,7 @@ impl Catalogue {
             let Some(other) = other.cloned() else {
                 let name = &self.programs[k].name;
                 return Err(format!(
-                    "the program \"{name}\" is like \"{like}\", and no entry of its own has that name"
+                    "the program \"{name}\" is like \"{like}\", which does not exist or is itself like another"
                 ));
             };
             self.programs[k].fill_from(&other);
@@ -200,7 +200,7 @@ impl Catalogue {
             }
             if !entry.can_be_recognised() {
                 return Err(format!(
-                    "{source}: nothing says how the program \"{}\" is recognised (scripts, modules, \
+                    "{source}: the program \"{}\" has nothing to be recognised by (scripts, modules, \
                      consoles, launchers); ignoring this file's programs",
                     entry.name
                 ));
@@ -338,7 +338,7 @@ mod tests {
                 "theme = 1\n[[program]]\nname = \"mine\"\nscript = [\"fit.py\"]\n",
                 "oomph.toml:4: unknown field `script`",
             ),
-            ("[[program]]\nname = \"mine\"\n", "\"mine\" is recognised"),
+            ("[[program]]\nname = \"mine\"\n", "\"mine\" has nothing"),
             ("[[program]]\nscripts = [\"fit.py\"]\n", "no `name`"),
             (
                 "[[program]]\nname = \"mine\"\nscripts = [\"fit.py\"]\nlike = \"their\"\n",

@@ -23,7 +23,7 @@ fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
         what: "activation checkpointing",
         spec,
         words: match spec.add.as_slice() {
-            [] => Err("how to enable it in this program is not known"),
+            [] => Err("no way to enable it in this program is known"),
             words => Ok(words),
         },
         of_launcher: None,

@@ -37,7 +37,7 @@ fn another(
         .device
         .as_ref()
         .and_then(|uuid| state.device(uuid))
-        .ok_or("which GPU ran out of memory is not known")?;
+        .ok_or("it is unknown which GPU ran out of memory")?;
     if oom.limit().is_some() {
         // A cap is a share of any device, or set by the program.
         return Err("the memory limit it hit applies on another GPU too".into());
@@ -46,7 +46,7 @@ fn another(
         .allocated()
         .zip(oom.requested())
         .map(|(allocated, requested)| (allocated + requested).scale(EXPANDABLE.2) + NON_TORCH_USUAL)
-        .ok_or("how much the run needs is not known")?;
+        .ok_or("the memory that the run needs is unknown")?;
     let ranks = state.run().map_or(&[][..], |run| &run.ranks);
     let used: Vec<&Uuid> = ranks
         .iter()
@@ -66,7 +66,7 @@ fn another(
     let rank = ranks
         .iter()
         .find(|rank| rank.device.as_ref() == Some(&failed.uuid))
-        .ok_or("which of its visible GPUs the program uses is not known")?;
+        .ok_or("it is unknown which of its visible GPUs the program uses")?;
     if let Some(name) = several(ranks, &failed.uuid) {
         return Err(name);
     }

@@ -136,7 +136,10 @@ fn open(command: &CommandLine, inputs: &RemedyInputs<'_>, patch: Patch) -> Resul
         said.find(|said| said.patch == patch.name())
     });
     if let Some(said) = said.filter(|said| said.outcome == PatchOutcome::Declined) {
-        return Err(format!("the patch declined in this run: {}", said.words));
+        return Err(format!(
+            "the patch was not applied in this run: {}",
+            said.words
+        ));
     }
     if Patch::of(command).contains(&patch) {
         return Err("already patched at runtime".into());

@@ -178,7 +178,7 @@ pub fn without_rejected(
                     [] => "the command as it was".into(),
                     changes => changes.join("  "),
                 },
-                expectation: unknown("what was rejected is missing"),
+                expectation: unknown("without the rejected change"),
                 takes: others.iter().find_map(|other| other.takes),
                 alters: others.iter().find_map(|other| other.alters),
                 ..Remedy::of(RemedyId::Without)

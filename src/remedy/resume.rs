@@ -20,13 +20,13 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
     let (recognised, inputs) = (offering.recognised, offering.inputs);
     recognised.check_open()?;
     let entry = recognised.known.ok_or(
-        "how this program resumes is not known: it restarts from step 0 and may overwrite what it has written",
+        "no way to resume this program is known: it restarts from step 0 and may overwrite its files",
     )?;
     let resume = &entry.resume;
     let arguments = arguments_of(offering.command, &recognised.anatomy);
     let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
-        .unwrap_or_else(|| "what it has written".into());
+        .unwrap_or_else(|| "its files".into());
     let again = format!("restarts from step 0; may overwrite {overwritten}");
     let mut refusals = resume.refused_with.iter();
     if let Some((_, why)) = refusals.find(|(option, _)| arguments.has(Name::new(option))) {
@@ -40,7 +40,7 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
             return Err(note.unwrap_or_else(by_itself));
         }
         Resumes::Not => {
-            let why = note.unwrap_or_else(|| format!("how {name} resumes is not known"));
+            let why = note.unwrap_or_else(|| format!("no way to resume {name} is known"));
             return Err(format!("{why}: {again}"));
         }
     }
@@ -76,7 +76,7 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
         let new = match words.as_slice() {
             [_, new] => new.as_str(),
             [one] => one.split_once('=').map_or(one.as_str(), |(_, new)| new),
-            _ => return Err(format!("{} is there already", shown(&hit))),
+            _ => return Err(format!("{} is already set", shown(&hit))),
         };
         if value.text == new || new.starts_with("--") {
             return already(&hit);

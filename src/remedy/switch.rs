@@ -40,7 +40,7 @@ pub(super) fn turn_around(
     match reading {
         SwitchReading::On(hit) => Err(format!("already on: {}", shown(&hit))),
         SwitchReading::Unclear(hit) => Err(format!(
-            "which values {} takes in this program is not known",
+            "the values that {} takes in this program are unknown",
             hit.name
         )),
         SwitchReading::Nothing => Err(format!("no {what} option is known for this program")),
@@ -213,7 +213,7 @@ impl<'a> SwitchReader<'a> {
             InsertPoint::Before(launcher.options)
         } else if self.arguments.nested.is_some() {
             let end = self.arguments.gap(self.arguments.tokens.len());
-            end.ok_or("there is nothing beside which it could be put")?
+            end.ok_or("there is no argument to put it next to")?
         } else {
             let range = &self.recognised.anatomy.arguments;
             InsertPoint::Before(match self.switch.spec.place {

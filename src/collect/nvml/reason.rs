@@ -19,7 +19,7 @@ pub(super) fn reason(error: &NvmlError) -> String {
         NvmlError::LibRmVersionMismatch => "the NVIDIA driver and its library differ in version \
              (updated while in use): reload the nvidia modules or reboot"
             .into(),
-        NvmlError::NoPermission => "no permission to ask the NVIDIA driver: check the modes of \
+        NvmlError::NoPermission => "no permission to use the NVIDIA driver: check the modes of \
              /dev/nvidia* and the groups of your user"
             .into(),
         NvmlError::GpuLost => "the GPU is lost (fallen off the bus): reset it or reboot".into(),

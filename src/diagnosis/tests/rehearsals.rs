@@ -54,7 +54,7 @@ fn a_step_that_needs_far_more_than_there_is_is_the_cause_whatever_is_in_pieces()
     assert!(
         first
             .explanation
-            .starts_with("It had come to 17.0 GiB allocated + 2.50 GiB requested.")
+            .starts_with("It failed at 17.0 GiB allocated + 2.50 GiB requested.")
     );
     assert_eq!(
         (second.cause, second.certainty),

@@ -149,13 +149,13 @@ impl<'a> Spelled<'a> {
         };
         if let Some(part) = of(&[Unsure]).first() {
             return Err(format!(
-                "whether {} is the micro-batch or the whole batch is not known",
+                "{} may be the micro-batch or the total batch",
                 part.name()
             ));
         }
         let steps = only(steps, "accumulation")?;
         let (micro, total) = (of(&[Micro]), of(&[Total]).pop());
-        // Beside a total, an argument that may be either is a part of it.
+        // Beside a total, a plain batch is the per-device part.
         let plain = match (micro.is_empty(), &total) {
             (true, None) => of(&[Plain, Divided]),
             (true, Some(_)) => of(&[Plain]),
@@ -175,7 +175,7 @@ impl<'a> Spelled<'a> {
             && of(&[Micro]).is_empty()
         {
             return Err(format!(
-                "whether {script} divides {} by {} is not known",
+                "{script} may or may not divide {} by {}",
                 divided.name(),
                 steps.name()
             ));
