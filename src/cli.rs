@@ -132,7 +132,7 @@ fn early_exit(error: &clap::Error) -> EarlyExit {
         }
         kind => {
             let text = error.render().to_string();
-            let said: Vec<&str> = text
+            let message: Vec<&str> = text
                 .lines()
                 .map(str::trim)
                 .take_while(|line| !line.starts_with("Usage:"))
@@ -142,11 +142,11 @@ fn early_exit(error: &clap::Error) -> EarlyExit {
                         .trim_start_matches("tip: ")
                 })
                 .collect();
-            let mut said = said.join("; ").replace(":; ", ": ");
+            let mut message = message.join("; ").replace(":; ", ": ");
             if kind == ErrorKind::UnknownArgument {
-                said.push_str("; options of the command go after it");
+                message.push_str("; options of the command go after it");
             }
-            mistake(&said)
+            mistake(&message)
         }
     }
 }

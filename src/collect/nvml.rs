@@ -65,15 +65,15 @@ pub fn watch(options: Options, clock: Clock, sender: Sender<Event>) -> NvmlWatch
     let watch = NvmlWatch {
         pulse: Arc::clone(&pulse),
     };
-    let (patience, dog_pulse, dog_outbox) =
+    let (patience, watchdog_pulse, watchdog_outbox) =
         (options.patience, Arc::clone(&pulse), Arc::clone(&outbox));
     let failed_outbox = Arc::clone(&outbox);
     // Without its watchdog polling still works; only a hanging call would not be reported.
     let _ = spawn("nvml-watchdog", move || {
-        bark(patience, &dog_pulse, &dog_outbox);
+        report_hanging_calls(patience, &watchdog_pulse, &watchdog_outbox);
     });
     if let Err(error) = spawn("nvml", move || poll::run(&options, &pulse, &outbox)) {
-        failed_outbox.say(NvmlState::Unavailable {
+        failed_outbox.report_state(NvmlState::Unavailable {
             reason: format!("NVML is off: cannot start its thread ({error})"),
         });
     }
@@ -89,10 +89,10 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()
 
 /// Reports each call that hangs once, as NVML being stale; if the call returns after all, its own
 /// thread reports the result.
-fn bark(patience: Duration, pulse: &Pulse, outbox: &Outbox) {
+fn report_hanging_calls(patience: Duration, pulse: &Pulse, outbox: &Outbox) {
     while pulse.rest(patience / 4) {
         if pulse.hangs(patience) {
-            outbox.say(NvmlState::Stale);
+            outbox.report_state(NvmlState::Stale);
             outbox.flush();
         }
     }

@@ -215,8 +215,8 @@ fn whole_step(rank: &RankState, phase: Phase) -> Option<WholeStep> {
         Phase::Forward | Phase::Backward | Phase::Optimizer => true,
         Phase::Load | Phase::Evaluation | Phase::Unknown => false,
     };
-    let said = rank.rehearsal.as_ref().filter(|_| of_a_step)?;
-    Rehearsed::of(said, said.batch)?.whole_step()
+    let rehearsal = rank.rehearsal.as_ref().filter(|_| of_a_step)?;
+    Rehearsed::of(rehearsal, rehearsal.batch)?.whole_step()
 }
 
 /// The step that failed, if any step is known or the phase is one of a step.

@@ -158,6 +158,6 @@ pub(super) fn clause(case: &Case) -> String {
 }
 
 /// The same as a sentence.
-pub(super) fn said(case: &Case) -> String {
+pub(super) fn clause_sentence(case: &Case) -> String {
     sentence(&clause(case))
 }

@@ -40,7 +40,7 @@ pub(super) fn outside_the_allocator(case: &Case) -> Finding {
     };
     finding
         .says("The allocation that failed was outside PyTorch's allocator.")
-        .says(other_process::said(case))
+        .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
         .advises(&[
             SMALLER_BATCH,
@@ -58,7 +58,7 @@ fn message_lost(case: &Case) -> Finding {
     };
     found(case, Certainty::Possible, headline)
         .says("It failed in an NVML call while writing the OOM message, so the message and its numbers are lost.")
-        .says(other_process::said(case))
+        .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
         .advises(&[SMALLER_BATCH])
 }
@@ -68,7 +68,7 @@ fn no_room_for_the_cache(case: &Case) -> Finding {
     let headline = "vLLM found too little memory left for its KV cache.";
     found(case, Certainty::Likely, headline)
         .says("Weights, activations and KV cache share a fixed fraction of the GPU.")
-        .says(other_process::said(case))
+        .says(other_process::clause_sentence(case))
         .advises(&[
             "a larger fraction of the GPU (--gpu-memory-utilization), if no one else uses it",
             "shorter requests (--max-model-len)",
@@ -119,7 +119,7 @@ pub(super) fn unexplained(case: &Case, needed: Bytes, capacity: Bytes) -> Findin
         .says_if(case.free.map(|free| {
             format!("{free} was free when the message was written; another process may have used more a moment before.")
         }))
-        .says(other_process::said(case))
+        .says(other_process::clause_sentence(case))
         .says_if(case.caveat())
         .advises(&["see who else is on the GPU (nvidia-smi on the host)"])
 }

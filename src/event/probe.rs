@@ -143,7 +143,7 @@ pub struct Structure {
     pub device: u32,
     /// Bytes of the optimizers' parameters.
     pub parameters: Bytes,
-    /// Bytes of their gradients at the start of a step.
+    /// Bytes of their gradients at the end of a step, before they are freed.
     pub gradients: Bytes,
     /// Bytes of the optimizers' state.
     pub optimizer_state: Bytes,

@@ -29,12 +29,14 @@ pub fn wanted(command: &CommandLine, launch: &LaunchEnvironment<'_>) -> Option<W
         return None;
     }
     let arguments = arguments_of(command, &recognised.anatomy);
-    let said = directory(&arguments, entry, launch);
-    let directory = said.clone().or_else(|| resume.default_directory.clone())?;
+    let by_argument = directory(&arguments, entry, launch);
+    let directory = by_argument
+        .clone()
+        .or_else(|| resume.default_directory.clone())?;
     let base = Path::new(&directory);
     let mut wanted = Wanted {
         directory: base.to_path_buf(),
-        named: said.is_some(),
+        named: by_argument.is_some(),
         find: Vec::new(),
         complete: resume.complete.clone(),
     };

@@ -77,7 +77,7 @@ impl ConfigFile {
         }
     }
 
-    /// The dotted names of its settings; an error if the file can't be read.
+    /// The dotted names of its settings; an error if they are unclear.
     pub(crate) fn names(&self) -> Result<Vec<String>, String> {
         let settings = self
             .settings()

@@ -20,15 +20,15 @@ pub(crate) fn part_of_a_job(
     if let Some(part) = anatomy.launchers.iter().find_map(|l| l.part_of.clone()) {
         return Some(part);
     }
-    let said = |name: &str| {
+    let value_of = |name: &str| {
         let inherited = launch.inherited_value(name);
         Some(Variable::find(command, anatomy, name, inherited)?.text())
     };
     let number = |name: &str| -> Option<u32> {
         // torchrun's elastic `1:4`: the maximum.
-        said(name)?.trim().rsplit(':').next()?.parse().ok()
+        value_of(name)?.trim().rsplit(':').next()?.parse().ok()
     };
-    let shown = |name: &str| format!("{name}={}", said(name).unwrap_or_default());
+    let shown = |name: &str| format!("{name}={}", value_of(name).unwrap_or_default());
     let more_than = |least: u32, names: &[String]| {
         names
             .iter()
@@ -36,12 +36,12 @@ pub(crate) fn part_of_a_job(
             .map(|name| shown(name))
     };
     let task_of_slurm = || {
-        let step = said("SLURM_STEP_ID")?;
+        let step = value_of("SLURM_STEP_ID")?;
         let counts = step.parse::<u32>().is_ok() && !NO_TASK.contains(&step);
         counts.then(|| more_than(1, &["SLURM_STEP_NUM_TASKS".into()]))?
     };
     let rank = || {
-        said("RANK").or_else(|| said("LOCAL_RANK"))?;
+        value_of("RANK").or_else(|| value_of("LOCAL_RANK"))?;
         more_than(1, &["WORLD_SIZE".into()])
     };
     let job = &spellings().job;

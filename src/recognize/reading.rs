@@ -30,8 +30,11 @@ impl Reading {
         let recognised = recognise(command, launch);
         // The per-device batch may be the batch divided by something.
         let source = batch::source(command, &recognised, launch).ok();
-        let said = batch::batch_of(command, &recognised).map(|batch| batch.value);
-        let at_once = source.as_ref().map(|source| source.at_once).or(said);
+        let batch_argument = batch::batch_of(command, &recognised).map(|batch| batch.value);
+        let at_once = source
+            .as_ref()
+            .map(|source| source.at_once)
+            .or(batch_argument);
         let arguments = opened(arguments_of(command, &recognised.anatomy), recognised.known).ok();
         let steps = match (&arguments, recognised.known) {
             (None, _) => Vec::new(),
@@ -47,7 +50,7 @@ impl Reading {
         Reading {
             at_once: at_once.unwrap_or(1).max(1),
             accumulation: steps.iter().rev().find_map(number).unwrap_or(1).max(1),
-            says_batch: said.is_some(),
+            says_batch: batch_argument.is_some(),
             likeness: likeness(command, arguments.as_ref(), recognised.known, &steps),
         }
     }

@@ -27,8 +27,8 @@ impl<'a> Variable<'a> {
         if anatomy.passage() != Passage::Inherited {
             return None;
         }
-        let said = command.env.iter().rev().find(|change| change.name == *name);
-        match said {
+        let typed = command.env.iter().rev().find(|change| change.name == *name);
+        match typed {
             Some(change) => change.value.as_ref().and_then(Word::as_str),
             None => inherited,
         }

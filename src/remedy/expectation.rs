@@ -79,7 +79,7 @@ impl<'a> Outlook<'a> {
             treatment: Treatment::default(),
             allocator: self.allocator,
         };
-        // A mere extrapolation is trusted only down to half the batch.
+        // A mere extrapolation is only trusted for at most half the batch.
         let most = match self.model.whole_runs() {
             0 if !self.model.is_rehearsed(&like) => self.reading.at_once / 2,
             _ => self.reading.at_once.saturating_sub(1),

@@ -131,14 +131,14 @@ pub(super) fn batch(
 
 /// Why this patch can't be added: it is in force, or it was declined in this run.
 fn open(command: &CommandLine, inputs: &RemedyInputs<'_>, patch: Patch) -> Result<(), String> {
-    let said = rank(inputs).and_then(|rank| {
-        let mut said = rank.patches.iter();
-        said.find(|said| said.patch == patch.name())
+    let patched = rank(inputs).and_then(|rank| {
+        let mut patched = rank.patches.iter();
+        patched.find(|patched| patched.patch == patch.name())
     });
-    if let Some(said) = said.filter(|said| said.outcome == PatchOutcome::Declined) {
+    if let Some(patched) = patched.filter(|patched| patched.outcome == PatchOutcome::Declined) {
         return Err(format!(
             "the patch was not applied in this run: {}",
-            said.words
+            patched.words
         ));
     }
     if Patch::of(command).contains(&patch) {

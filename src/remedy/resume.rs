@@ -45,9 +45,9 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
         }
     }
     let last = |name: &String| arguments.find(Name::new(name)).pop();
-    let there = resume.names.iter().find_map(last);
+    let present = resume.names.iter().find_map(last);
     let already = |hit: &Hit<'_>| Err(format!("it already resumes: {}", shown(hit)));
-    if let Some(hit) = there.filter(is_by_itself) {
+    if let Some(hit) = present.filter(is_by_itself) {
         return already(&hit);
     }
     let Some(checkpoint) = inputs.launch.checkpoint else {
@@ -72,7 +72,7 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
             None => return Err(format!("{name} is not in the command: {again}")),
         }
     }
-    if let Some((hit, value)) = there.and_then(|hit| Some((hit, hit.value?))) {
+    if let Some((hit, value)) = present.and_then(|hit| Some((hit, hit.value?))) {
         let new = match words.as_slice() {
             [_, new] => new.as_str(),
             [one] => one.split_once('=').map_or(one.as_str(), |(_, new)| new),

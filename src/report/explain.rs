@@ -65,7 +65,7 @@ impl Explained {
 
     /// From a recorded run.
     pub fn of_run(run: &Run, incident: &OomIncident, findings: Vec<Finding>) -> Explained {
-        let said = incident
+        let reported = incident
             .report
             .as_ref()
             .map_or(OomOutcome::Unknown, |r| r.outcome);
@@ -74,7 +74,7 @@ impl Explained {
         let outcome = match (incident.caught, decisive && ran_out) {
             (true, _) => OomOutcome::Caught,
             (false, true) => OomOutcome::Fatal,
-            (false, false) => said,
+            (false, false) => reported,
         };
         let rank = run.rank_of(incident);
         Explained {

@@ -45,14 +45,14 @@ pub struct PidScope {
 impl PidScope {
     /// The one of this process.
     pub fn here() -> PidScope {
-        let said = |name| {
+        let kernel_value = |name| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
             text.unwrap_or_default().trim().to_string()
         };
         let pids = fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string());
         PidScope {
-            host: said("hostname"),
-            boot: said("random/boot_id"),
+            host: kernel_value("hostname"),
+            boot: kernel_value("random/boot_id"),
             pids: pids.unwrap_or_default(),
         }
     }

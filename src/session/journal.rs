@@ -81,7 +81,7 @@ impl Journal {
         if self.bucket_is_due() {
             lines.extend(self.bucket.close());
         }
-        lines.extend(self.tell_overflow());
+        lines.extend(self.overflow_note());
         Ok(lines)
     }
 
@@ -99,7 +99,7 @@ impl Journal {
         let mut lines = self.bucket.close();
         lines.extend(std::mem::take(&mut self.last_minute));
         self.overflow.told = None;
-        lines.extend(self.tell_overflow());
+        lines.extend(self.overflow_note());
         lines
     }
 
@@ -185,7 +185,7 @@ impl Journal {
         self.overflow.events += 1;
     }
 
-    fn tell_overflow(&mut self) -> Option<RecordLine> {
+    fn overflow_note(&mut self) -> Option<RecordLine> {
         let lately = |told: Moment| self.now.since(told) < BETWEEN_OVERFLOWS;
         if self.overflow.events == 0 || self.overflow.told.is_some_and(lately) {
             return None;

@@ -52,7 +52,7 @@ impl Outbox {
     }
 
     /// Reports NVML's state if it has changed.
-    pub(super) fn say(&self, new: NvmlState) {
+    pub(super) fn report_state(&self, new: NvmlState) {
         let mut queue = self.lock();
         if queue.said.as_ref() != Some(&new) {
             queue.said = Some(new.clone());
@@ -65,11 +65,11 @@ impl Outbox {
     /// Reports a warning.
     pub(super) fn note(&self, text: String) {
         let level = Level::Warning;
-        self.insist(What::Note(Note { level, text }));
+        self.send_surely(What::Note(Note { level, text }));
     }
 
     /// Reports something that must arrive.
-    pub(super) fn insist(&self, what: What) {
+    pub(super) fn send_surely(&self, what: What) {
         self.put(&mut self.lock(), what);
         self.flush();
     }
@@ -132,8 +132,8 @@ mod tests {
         outbox.reading(reading());
         outbox.reading(reading());
         outbox.reading(reading());
-        outbox.say(NvmlState::Stale);
-        outbox.say(NvmlState::Stale);
+        outbox.report_state(NvmlState::Stale);
+        outbox.report_state(NvmlState::Stale);
         assert!(outbox.is_waiting());
         let mut seen = Vec::new();
         while let Ok(event) = receiver.try_recv() {
@@ -160,7 +160,7 @@ mod tests {
         let (sender, receiver) = channel(1);
         let outbox = Outbox::new(Clock::start(), sender);
         drop(receiver);
-        outbox.say(NvmlState::Off);
+        outbox.report_state(NvmlState::Off);
         outbox.reading(reading());
         assert!(outbox.is_closed());
     }

@@ -31,7 +31,7 @@ pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
                 // The last call; it may hang like any other, and nothing waits for it.
                 pulse.call(|| drop(nvml));
             }
-            Err(error) => outbox.say(NvmlState::Unavailable {
+            Err(error) => outbox.report_state(NvmlState::Unavailable {
                 reason: reason(&error),
             }),
         }
@@ -128,7 +128,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             {
                 return;
             }
-            self.outbox.say(NvmlState::Live {
+            self.outbox.report_state(NvmlState::Live {
                 driver: driver.clone(),
                 devices: self.count,
             });
@@ -150,7 +150,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
         let count = match self.pulse.call(|| self.nvml.device_count()) {
             Ok(count) => count,
             Err(error) => {
-                self.outbox.say(NvmlState::Unavailable {
+                self.outbox.report_state(NvmlState::Unavailable {
                     reason: reason(&error),
                 });
                 return false;
@@ -183,7 +183,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             }
         }
         for old in before {
-            outbox.insist(What::Device(old.device.silent(Some("no longer there"))));
+            outbox.send_surely(What::Device(old.device.silent(Some("no longer there"))));
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
                 }
                 DeviceAnswer::Lost(reading) => {
                     *lost_at = Some(Instant::now());
-                    self.outbox.insist(What::Device(reading));
+                    self.outbox.send_surely(What::Device(reading));
                 }
                 DeviceAnswer::Uninitialized => return false,
             }

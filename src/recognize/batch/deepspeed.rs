@@ -10,21 +10,21 @@ const STEPS: &str = "gradient_accumulation_steps";
 const TOTAL: &str = "train_batch_size";
 
 /// What the file sets; `auto` counts as not set, since the program around it fills it in.
-struct Said<'a> {
+struct DeepspeedBatch<'a> {
     micro: Option<Knob<'a>>,
     steps: Option<Knob<'a>>,
     total: Option<Knob<'a>>,
 }
 
-impl<'a> Said<'a> {
-    fn by(file: &'a ConfigFile) -> Result<Said<'a>, String> {
+impl<'a> DeepspeedBatch<'a> {
+    fn read(file: &'a ConfigFile) -> Result<DeepspeedBatch<'a>, String> {
         let number = |name: &str| {
             let found = file.scalar(name)?.filter(|found| found.text != "auto");
             let knob =
                 |found: FoundValue| Knob::new(name, &found.text.clone(), Place::File(file, found));
             found.map(knob).transpose()
         };
-        Ok(Said {
+        Ok(DeepspeedBatch {
             micro: number(MICRO)?,
             steps: number(STEPS)?,
             total: number(TOTAL)?,
@@ -34,10 +34,10 @@ impl<'a> Said<'a> {
 
 /// The batch of a command that sets none itself.
 pub(super) fn source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
-    let said = Said::by(file)?;
-    let mut source = BatchSource::of(said.micro.into_iter().collect());
-    source.steps.extend(said.steps);
-    let at_once = match (source.sizes.first(), source.steps.first(), &said.total) {
+    let in_file = DeepspeedBatch::read(file)?;
+    let mut source = BatchSource::of(in_file.micro.into_iter().collect());
+    source.steps.extend(in_file.steps);
+    let at_once = match (source.sizes.first(), source.steps.first(), &in_file.total) {
         (Some(micro), _, _) => micro.value,
         (None, Some(steps), Some(total)) => total.value / steps.value,
         (None, _, _) => {
@@ -48,18 +48,18 @@ pub(super) fn source(file: &ConfigFile) -> Result<BatchSource<'_>, String> {
         }
     };
     source.at_once = at_once;
-    if let Some(total) = said.total {
+    if let Some(total) = in_file.total {
         source.whole = fixed(&total, at_once, file);
     }
     Ok(source)
 }
 
-/// Makes the file agree with a command that sets its batch itself: frameworks reject values that
-/// differ. Values that the file leaves open are left alone.
+/// Adds the file's numbers to those of a command that sets its batch itself, so that both change
+/// together. Numbers that already differ are an error, as they are for frameworks.
 pub(super) fn agree<'a>(source: &mut BatchSource<'a>, file: &'a ConfigFile) -> Result<(), String> {
-    let said = Said::by(file)?;
+    let in_file = DeepspeedBatch::read(file)?;
     let steps = source.accumulation();
-    for (knob, is) in [(&said.micro, source.at_once), (&said.steps, steps)] {
+    for (knob, is) in [(&in_file.micro, source.at_once), (&in_file.steps, steps)] {
         if let Some(knob) = knob.as_ref().filter(|knob| knob.value != is) {
             return Err(format!(
                 "{} is {} in {}, but {is} in the command",
@@ -69,12 +69,12 @@ pub(super) fn agree<'a>(source: &mut BatchSource<'a>, file: &'a ConfigFile) -> R
             ));
         }
     }
-    if let Some(total) = &said.total {
+    if let Some(total) = &in_file.total {
         source.whole = fixed(total, source.at_once, file);
     }
-    source.sizes.extend(said.micro);
+    source.sizes.extend(in_file.micro);
     if !source.steps.is_empty() {
-        source.steps.extend(said.steps);
+        source.steps.extend(in_file.steps);
     }
     Ok(())
 }

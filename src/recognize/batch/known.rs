@@ -224,8 +224,8 @@ impl<'a> KnownProgram<'a, '_> {
         let is_off = |hit: &Hit<'_>| hit.value.is_some_and(|value| value.text == "-1");
         let mut size = self.partner_of(batch, parts_of, is_off)?;
         size.least = accumulation.floor.as_ref().map(|(name, default)| {
-            let said = self.arguments.value_of(name).and_then(|v| v.parse().ok());
-            (name.as_str(), said.unwrap_or(*default))
+            let given = self.arguments.value_of(name).and_then(|v| v.parse().ok());
+            (name.as_str(), given.unwrap_or(*default))
         });
         let mut source = BatchSource::of(vec![size]);
         source.whole = WholeBatch::Fixed {
@@ -283,13 +283,13 @@ impl<'a> KnownProgram<'a, '_> {
         if batch.devices.is_none() && batch.device_list.is_empty() {
             return None;
         }
-        let said = |names: &'a [String]| names.iter().find_map(|n| self.arguments.value_of(n));
+        let value_of = |names: &'a [String]| names.iter().find_map(|n| self.arguments.value_of(n));
         let counts = batch.devices.iter().flatten();
         counts
             .filter_map(|name| self.arguments.value_of(name)?.parse().ok())
             .next()
             .or_else(|| {
-                let parts = said(&batch.device_list)?.split(',');
+                let parts = value_of(&batch.device_list)?.split(',');
                 Some(parts.filter(|part| !part.is_empty()).count() as u64)
             })
             .or_else(|| self.recognised.processes().map(u64::from))
