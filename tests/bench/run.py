@@ -194,7 +194,7 @@ def relay_through_a_pipe(oomph):
         line = f"'{oomph}' --headless --no-nvml --no-record sh -c \"{YES}\" | cat > /dev/null"
         ours.append(seconds_of(["sh", "-c", line]))
     ratio = [a / b for a, b in zip(ours, bare)]
-    return f"bare {spread(bare, 's')}; oomph {spread(ours, 's')}; ratio {spread(ratio, '×')} (≤ 1.05)"
+    return f"bare {spread(bare, 's')}; oomph {spread(ours, 's')}; ratio {spread(ratio, '×')} (≤ 2)"
 
 
 @bench

@@ -218,15 +218,7 @@ impl Scene {
     pub fn run_headless(self, command: &[&str]) -> Training {
         let marker = Marker::unique();
         let argv = self.argv(command);
-        let mut command = Command::new(&argv[0]);
-        // SAFETY: system calls alone.
-        unsafe {
-            command.pre_exec(|| {
-                crate::harness::usual_signals();
-                Ok(())
-            });
-        }
-        let mut child = command
+        let mut child = Command::new(&argv[0])
             .args(&argv[1..])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -8,7 +8,8 @@
 pub mod frames;
 pub mod keys;
 pub mod processes;
-pub mod terminal;
+pub mod signals;
+mod terminal;
 mod tests;
 
 pub use keys::Key;
@@ -30,15 +31,5 @@ pub fn wait_until(what: &str, patience: Duration, mut condition: impl FnMut() ->
             "waited {patience:?} in vain for: {what}"
         );
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// The signals as at a shell's prompt, whatever the tests were started with (`nohup cargo test &`).
-/// To be called between fork and exec.
-pub fn usual_signals() {
-    use nix::sys::signal::{SigHandler, Signal, signal};
-    for usual in [Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
-        // SAFETY: no handler of ours; a system call that may be made after a fork.
-        let _ = unsafe { signal(usual, SigHandler::SigDfl) };
     }
 }

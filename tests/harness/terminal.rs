@@ -104,7 +104,6 @@ impl Terminal {
         // SAFETY: between fork and exec only two system calls are made.
         unsafe {
             command.pre_exec(|| {
-                super::usual_signals();
                 setsid()?;
                 take_controlling_terminal(0, 0)?;
                 Ok(())
