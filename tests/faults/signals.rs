@@ -374,7 +374,7 @@ fn fault_33_a_keeper_that_stands_still_loses_nothing() {
     let steps = [
         "lines:5",
         "until:flood",
-        "lines:3000",
+        "lines:6000",
         "touch:written",
         "until:go",
     ];
@@ -390,7 +390,7 @@ fn fault_33_a_keeper_that_stands_still_loses_nothing() {
     training.file("written");
     training.go();
     training.finish(SUCCESS);
-    let lines: String = (0..3005).map(|n| format!("{n:079}\n")).collect();
+    let lines: String = (0..6005).map(|n| format!("{n:079}\n")).collect();
     assert_eq!(training.output().0, lines.as_bytes());
 }
 

@@ -8,8 +8,8 @@
 pub mod frames;
 pub mod keys;
 pub mod processes;
-pub mod signals;
-mod terminal;
+mod signals;
+pub mod terminal;
 mod tests;
 
 pub use keys::Key;
