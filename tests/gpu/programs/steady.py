@@ -28,6 +28,9 @@ class Noise(torch.utils.data.Dataset):
 
 torch.manual_seed(0)
 torch.use_deterministic_algorithms(True, warn_only=True)
+# The backward of this attention adds in whatever order its blocks end.
+torch.backends.cuda.enable_mem_efficient_sdp(False)
+torch.backends.cuda.enable_flash_sdp(False)
 layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, norm_first=True)
 # Wide enough that the device, not the program, sets the pace of a step.
 body = torch.nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
