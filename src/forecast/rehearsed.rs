@@ -71,6 +71,11 @@ impl Rehearsed {
         }
     }
 
+    /// Whether the model has convolutions, whose workspaces no rehearsal sees.
+    pub fn has_convolutions(&self) -> bool {
+        self.said.convolutions
+    }
+
     /// Whether the target was rehearsed.
     pub fn knows(&self, target: &Target) -> bool {
         self.variant(target).is_some()
@@ -175,23 +180,27 @@ impl Rehearsed {
         let batch = (target.batch.saturating_mul(self.said.batch) / self.counted).max(1);
         let said = &self.said;
         let weights: u64 = said.weights.iter().sum();
+        let optimizer = said.optimizer.clone().unwrap_or_default();
         let rest = said.before - said.arguments - Bytes(weights);
+        let trained: u64 = said.trained.iter().sum();
+        let (states, rest, of_rest) = match (optimizer.has_state, optimizer.states) {
+            // An optimizer that is not known most likely is one of Adam's kind.
+            (false, states) => (states.unwrap_or(2), rest, Part::Other),
+            // A process that starts anew has no state in its first step: the state then lies among
+            // what that step's activations left.
+            (true, Some(states)) if rest.0 >= trained * u64::from(states) => {
+                let state = Bytes(trained * u64::from(states));
+                (states, rest - state, Part::Other)
+            }
+            (true, _) => (0, rest, Part::Optimizer),
+        };
         let mut trace = Made::default();
         let weights = said.weights.iter().map(|size| (*size, Part::Parameters));
-        let of_rest = match said.optimizer.as_ref().is_some_and(|it| it.has_state) {
-            true => Part::Optimizer,
-            false => Part::Other,
-        };
-        let there = weights.chain([(rest.0, of_rest)]);
-        for (size, of) in there.filter(|(size, _)| *size > 0) {
-            trace.allocate(size, of);
+        for (size, of) in weights.chain([(rest.0, of_rest)]) {
+            if size > 0 {
+                trace.allocate(size, of);
+            }
         }
-        let optimizer = said.optimizer.clone().unwrap_or_default();
-        let states = match (optimizer.has_state, optimizer.states) {
-            (true, _) => 0,
-            // An optimizer that is not known most likely is one of Adam's kind.
-            (false, states) => states.unwrap_or(2),
-        };
         let arguments = said.arguments.0 / said.batch * batch;
         for number in 0..STEPS {
             let mut gradients = trace.step(step, batch, arguments, false);

@@ -170,3 +170,21 @@ fn the_programs_own_settings_stay() {
         .under("max_split_size_mb:128");
     assert_eq!(step.settings(&target(1)).max_split_size, 128 * MIB);
 }
+
+#[test]
+fn a_step_that_has_its_optimizers_state_says_the_same_of_a_new_process() {
+    let first = said();
+    let mut later = said();
+    later.before = later.before + Bytes(128 * MIB);
+    later.optimizer.as_mut().unwrap().has_state = true;
+    let [first, later] = [first, later].map(|said| Rehearsed::of(&said, 16).unwrap());
+    for batch in [1, 16, 100] {
+        let of = Target {
+            allocator: Allocator::Fixed,
+            ..target(batch)
+        };
+        assert_eq!(first.peak(&of), later.peak(&of), "batch {batch}");
+        assert_eq!(first.needs(&of), later.needs(&of), "batch {batch}");
+    }
+    assert_eq!(first.whole_step(), later.whole_step());
+}
