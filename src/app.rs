@@ -17,6 +17,7 @@ mod plan;
 mod policy;
 mod predict;
 mod print;
+mod recordings;
 mod replay;
 mod session;
 mod sessions;

@@ -56,7 +56,10 @@ pub fn parse(
         )?)),
         Some(Subcommand::Help(help)) => Ok(Invocation::Help(help.topic.unwrap_or_default())),
         Some(Subcommand::Replay(replay)) => Ok(Invocation::Replay(replay.into())),
-        Some(Subcommand::Ls(ls)) => Ok(Invocation::List { json: ls.json }),
+        Some(Subcommand::Ls(ls)) => Ok(Invocation::List {
+            json: ls.json,
+            all: ls.all,
+        }),
         Some(Subcommand::Attach(attach)) => Ok(Invocation::Attach {
             session: attach.session,
             nvml: !(attach.no_nvml | cli.common.no_nvml),

@@ -31,9 +31,11 @@ fn main() -> ExitCode {
         Invocation::Help(topic) => return show(&cli::help::page(topic)),
         Invocation::Fit(options) => app::fit(*options),
         Invocation::Run(options) => app::run(options),
-        Invocation::Replay(invocation) => {
-            app::replay(&invocation.file, invocation.headless, invocation.theme)
-        }
+        Invocation::Replay(invocation) => app::replay(
+            invocation.session.as_deref(),
+            invocation.headless,
+            invocation.theme,
+        ),
         Invocation::Plan(invocation) if !invocation.predict.is_empty() => app::predict(
             &invocation.command,
             &invocation.recordings,
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
         Invocation::Plan(invocation) => {
             app::plan(&invocation.command, invocation.json, invocation.batch_scale)
         }
-        Invocation::List { json } => app::list(json),
+        Invocation::List { json, all } => app::list(json, all),
         Invocation::Attach { session, nvml } => app::attach(session.as_deref(), nvml),
         Invocation::Stop { session, kill } => app::stop(session.as_deref(), kill),
         Invocation::Logs { session, follow } => app::logs(session.as_deref(), follow),

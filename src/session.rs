@@ -16,6 +16,7 @@ mod index;
 mod journal;
 mod limits;
 mod line;
+mod outline;
 mod private;
 mod read;
 mod recent;
@@ -29,6 +30,7 @@ pub use base_dirs::{BaseDir, BaseDirs};
 pub use catalog::{Stored, latest, list};
 pub use directories::Directories;
 pub use limits::Limits;
+pub use outline::outline;
 pub use read::{Events, ReadError, read};
 pub use recorder::{Recorder, RecorderOptions};
 

@@ -172,7 +172,7 @@ fn what_cannot_be_read_is_125_with_the_mend() {
     let place = TempDir::new().expect("a directory");
     let directory = place.path().to_str().expect("text");
     for (arguments, said) in [
-        (&["no/such.log"][..], "pass a log"),
+        (&["no/such.log"][..], "does not exist; pass"),
         (&[directory], "cannot read"),
         (&["fit.log", "python", "fit.py"], "`--`"),
     ] {

@@ -18,5 +18,6 @@ mod nvml;
 mod probe;
 mod remedies;
 mod screen_keys;
+mod sessions;
 mod supervise;
 mod terminal_loss;

@@ -2,7 +2,7 @@
 //! needs no GPU.
 
 use super::allocator::InheritedSettings;
-use super::{Ending, replay, torch};
+use super::{Ending, recordings, replay, torch};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::diagnosis;
@@ -15,17 +15,20 @@ use crate::report::explain::{self, Explained, Explanation};
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is to be explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// What comes in on standard input.
     StandardInput,
-    /// A log, a recording, or a session's directory.
-    File(PathBuf),
+    /// A log, a recording, a session's directory, or the beginning of its name.
+    Named(OsString),
+    /// Standard input, or the latest session where that is a terminal.
+    Default,
 }
 
 /// Bytes read at a time.
@@ -44,11 +47,17 @@ pub fn explain(
     json: bool,
     command: Option<&CommandLine>,
 ) -> anyhow::Result<Ending> {
-    let name = match source {
-        Source::StandardInput => "standard input".to_string(),
-        Source::File(file) => file.display().to_string(),
+    let file = match source {
+        Source::StandardInput => None,
+        Source::Named(name) => Some(recordings::find(Some(name))?),
+        Source::Default if io::stdin().is_terminal() => Some(recordings::find(None)?),
+        Source::Default => None,
     };
-    let found = find(source)?;
+    let name = match &file {
+        None => "standard input".to_string(),
+        Some(file) => file.display().to_string(),
+    };
+    let found = find(file.as_deref())?;
     let inherited = InheritedSettings::read(|name| std::env::var_os(name));
     let decisive = explain::decisive(&found.ooms).map(|place| &found.ooms[place]);
     let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
@@ -103,9 +112,9 @@ impl Found {
     }
 }
 
-fn find(source: &Source) -> anyhow::Result<Found> {
-    match source {
-        Source::StandardInput => {
+fn find(file: Option<&Path>) -> anyhow::Result<Found> {
+    match file {
+        None => {
             let stdin = io::stdin();
             if stdin.is_terminal() {
                 print::complain("reading standard input to its end (Ctrl-D); or give a file");
@@ -118,8 +127,8 @@ fn find(source: &Source) -> anyhow::Result<Found> {
             );
             log(&header, &mut input).context("cannot read standard input")
         }
-        Source::File(path) if path.is_dir() => recording(path),
-        Source::File(path) => {
+        Some(path) if path.is_dir() => recording(path),
+        Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
             let file = File::open(path).with_context(|| {
                 format!(

@@ -1,34 +1,42 @@
 //! `oomph plan --predict`: what a command would need at other batch sizes, predicted from recordings.
 //! Runs nothing.
 
-use super::{Ending, replay};
+use super::{Ending, recordings, replay};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
 use crate::recognize::{LaunchEnvironment, Reading};
 use crate::state::State;
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Prints one JSON object a line for each batch: the allocated peak and what the allocator must be
 /// able to reserve, each `{"low", "likely", "high"}` in bytes; a bound as `"at_least"`. Where they
-/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got.
+/// were extrapolated from the step that ran out of memory, `"reckoned"` is how far it got. The
+/// recordings are files or beginnings of sessions' names; without one it is the latest.
 ///
 /// # Errors
 /// A recording cannot be read, or standard output not written.
 pub fn predict(
     command: &CommandLine,
-    recordings: &[PathBuf],
+    named: &[OsString],
     batches: &[u64],
 ) -> anyhow::Result<Ending> {
     let launch = LaunchEnvironment::default();
     let reading = Reading::of(&command.without_secrets(), &launch);
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
-    for path in recordings {
+    let found: Vec<PathBuf> = match named {
+        [] => vec![recordings::find(None)?],
+        named => (named.iter())
+            .map(|name| recordings::find(Some(name)))
+            .collect::<Result<_, _>>()?,
+    };
+    for path in found {
         let mut state = State::default();
-        for event in replay::read(path)? {
+        for event in replay::read(&path)? {
             state.apply(&event);
         }
         let ranks = state.runs.iter().flat_map(|run| &run.ranks);

@@ -5,7 +5,7 @@ use super::display::keyboard::{self, Typed};
 use super::display::mode::{self, Mode, Surface};
 use super::display::screen::{Due, Screen};
 use super::display::theme;
-use crate::app::print;
+use crate::app::{print, recordings};
 use crate::config;
 use crate::diagnosis;
 use crate::event::{Clock, Event, What};
@@ -17,15 +17,22 @@ use crate::ui::{Effect, Pace, Replay, ReplayControl, Scene, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Plays `file`, or prints what it says where there is no screen.
+/// Plays a recording, or prints what it says where there is no screen. `name` is a file, the
+/// beginning of a session's name, or nothing for the latest.
 ///
 /// # Errors
-/// The recording could not be read, or holds nothing.
-pub fn replay(file: &Path, headless: bool, theme: Option<Scheme>) -> anyhow::Result<Ending> {
+/// The recording could not be found or read, or holds nothing.
+pub fn replay(
+    name: Option<&OsStr>,
+    headless: bool,
+    theme: Option<Scheme>,
+) -> anyhow::Result<Ending> {
+    let file = &recordings::find(name)?;
     let events = read(file)?;
     match mode::choose(headless, &Surface::of_this_process()) {
         Mode::Headless(_) => {

@@ -6,7 +6,6 @@ use crate::session::{self, BaseDirs, FoundSession, Life, Stored};
 use crate::supervise::{self, SessionStatus};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a keeper may take to say how its session stands. It waits for nobody, so one that does
@@ -61,13 +60,8 @@ pub(super) enum NoChoice {
     },
     /// It is dead.
     Dead(String),
-    /// It has ended; its recording.
-    Ended {
-        /// Its name.
-        id: String,
-        /// Where it is recorded.
-        recording: PathBuf,
-    },
+    /// It has ended, and is recorded.
+    Ended { id: String },
     /// There never was one, as far as is known.
     Unknown(String),
 }
@@ -86,10 +80,9 @@ impl fmt::Display for NoChoice {
                 f.write_str(&commands.join(", "))
             }
             NoChoice::Dead(words) => f.write_str(words),
-            NoChoice::Ended { id, recording } => write!(
+            NoChoice::Ended { id } => write!(
                 f,
-                "session {id} has ended; its recording: oomph replay {}",
-                recording.display()
+                "session {id} has ended; oomph replay {id} plays it, oomph report {id} is a page about it"
             ),
             NoChoice::Unknown(name) => write!(
                 f,
@@ -127,10 +120,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoC
         };
     };
     let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
-    let ended_one = |stored: Stored| NoChoice::Ended {
-        recording: stored.directory.join(session::RECORDING),
-        id: stored.id,
-    };
+    let ended_one = |stored: Stored| NoChoice::Ended { id: stored.id };
     let mut stored = session::list(&places);
     // A whole name is that session's, be it dead: `…-python3` is not `…-python3-2`.
     if alive.iter().all(|found| found.id != name) {

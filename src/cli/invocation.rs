@@ -3,7 +3,7 @@
 use crate::app::{FitOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::ValueEnum;
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Invocation {
@@ -17,9 +17,11 @@ pub enum Invocation {
     Explain(ExplainInvocation),
     /// Find the largest batch that fits.
     Fit(Box<FitOptions>),
-    /// List the running sessions.
+    /// List the sessions.
     List {
         json: bool,
+        /// Also those that have ended.
+        all: bool,
     },
     /// Attach a screen to a running session.
     Attach {
@@ -46,7 +48,8 @@ pub enum Invocation {
 /// A recording to play.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayInvocation {
-    pub file: PathBuf,
+    /// A file or the beginning of a session's name; by default the latest.
+    pub session: Option<OsString>,
     /// Print the diagnosis instead of playing it on the screen.
     pub headless: bool,
     /// The screen's theme, if given.
@@ -61,8 +64,8 @@ pub struct PlanInvocation {
     pub json: bool,
     /// The factor for the batch.
     pub batch_scale: f64,
-    /// Recordings to predict from.
-    pub recordings: Vec<PathBuf>,
+    /// Recordings to predict from; by default the latest.
+    pub recordings: Vec<OsString>,
     /// Batch sizes to predict.
     pub predict: Vec<u64>,
 }

@@ -8,7 +8,7 @@ use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments
 use crate::app::{Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser};
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 /// Prefix a GPU training command: see PyTorch's memory live, learn why it ran out, relaunch on one
 /// key.
@@ -31,7 +31,7 @@ pub(super) struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Subcommand {
-    /// List the sessions that are alive on this machine.
+    /// List the sessions of this machine: those that are running, or all that are recorded.
     Ls(LsArguments),
     /// Attach a screen to a running session.
     Attach(AttachArguments),
@@ -53,9 +53,9 @@ pub(super) enum Subcommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
-    /// The recording (an events.jsonl)
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
+    /// The session, by its name or the start of it, or a recording [default: the latest]
+    #[arg(value_name = "ID|FILE")]
+    pub(super) session: Option<OsString>,
     /// Print the diagnosis instead of playing it
     #[arg(long)]
     pub(super) headless: bool,
@@ -67,7 +67,7 @@ pub(super) struct ReplayArguments {
 impl From<ReplayArguments> for ReplayInvocation {
     fn from(arguments: ReplayArguments) -> ReplayInvocation {
         ReplayInvocation {
-            file: arguments.file,
+            session: arguments.session,
             headless: arguments.headless,
             theme: arguments.theme,
         }
@@ -84,27 +84,23 @@ pub(super) struct PlanArguments {
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub(super) batch_scale: f64,
     /// Predict the memory at these batch sizes from recordings of the command: one JSON line each
-    #[arg(
-        long,
-        value_name = "N,N",
-        value_delimiter = ',',
-        requires = "recording"
-    )]
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub(super) predict: Vec<u64>,
-    /// A recording to predict from; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(super) recording: Vec<PathBuf>,
+    /// A session or recording to predict from; may be repeated [default: the latest]
+    #[arg(long, value_name = "ID|FILE", requires = "predict")]
+    pub(super) recording: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "oomph explain [OPTIONS] [FILE|-] [-- [NAME=VALUE...] COMMAND [ARG...]]",
+    override_usage = "oomph explain [OPTIONS] [ID|FILE|-] [-- [NAME=VALUE...] COMMAND [ARG...]]",
     after_help = "Add `-- COMMAND` to see its remedies as well; nothing is run."
 )]
 pub(super) struct ExplainArguments {
-    /// A log, or a recording (an events.jsonl) [default: -, standard input]
-    #[arg(value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
+    /// A log, a recording, or the start of a session's name [default: standard input, or the latest
+    /// session]
+    #[arg(value_name = "ID|FILE|-")]
+    pub(super) source: Option<OsString>,
     /// As JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -112,9 +108,10 @@ pub(super) struct ExplainArguments {
 
 impl ExplainArguments {
     pub(super) fn into_invocation(self, command: Option<CommandLine>) -> ExplainInvocation {
-        let source = match self.file {
-            Some(file) if file.as_os_str() != "-" => Source::File(file),
-            Some(_) | None => Source::StandardInput,
+        let source = match self.source {
+            Some(name) if name != "-" => Source::Named(name),
+            Some(_) => Source::StandardInput,
+            None => Source::Default,
         };
         ExplainInvocation {
             source,

@@ -4,6 +4,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct LsArguments {
+    /// Also the sessions that have ended, the latest first
+    #[arg(short, long)]
+    pub(super) all: bool,
     /// As JSON
     #[arg(long)]
     pub(super) json: bool,

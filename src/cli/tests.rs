@@ -119,7 +119,7 @@ fn mistakes_are_one_line_with_the_mend() {
         (&[], "no command"),
         (&["A=b"], "no command"),
         (&["run"], "no command"),
-        (&["replay"], "FILE"),
+        (&["plan", "--recording", "a", "--", "x"], "--predict"),
         (&["explain", "a.log", "python", "t.py"], "put `--` before"),
         (&["explain", "--jsn", "a.log"], "--jsn"),
         (&["explain", "a.log", "--", "A=b"], "no command"),
@@ -155,9 +155,9 @@ fn explain(words: &[&str]) -> ExplainInvocation {
 
 #[test]
 fn explain_takes_a_file_before_the_dashes_and_a_command_after() {
-    let file = |path: &str| Source::File(path.into());
+    let file = |path: &str| Source::Named(path.into());
     for (words, source, json, command) in [
-        (&["explain"][..], Source::StandardInput, false, &[][..]),
+        (&["explain"][..], Source::Default, false, &[][..]),
         (&["explain", "-"], Source::StandardInput, false, &[]),
         (&["explain", "a.log"], file("a.log"), false, &[]),
         (&["explain", "a.log", "--json"], file("a.log"), true, &[]),
@@ -171,7 +171,7 @@ fn explain_takes_a_file_before_the_dashes_and_a_command_after() {
         (&["explain", "run", "--", "x"], file("run"), false, &["x"]),
         (
             &["explain", "--", "t.py", "--json"],
-            Source::StandardInput,
+            Source::Default,
             false,
             &["t.py", "--json"],
         ),
@@ -200,7 +200,7 @@ fn replay_and_plan_have_words_of_their_own() {
     assert_eq!(
         parsed(&["replay", "a.jsonl"]),
         Ok(Invocation::Replay(ReplayInvocation {
-            file: "a.jsonl".into(),
+            session: Some("a.jsonl".into()),
             headless: false,
             theme: None,
         }))

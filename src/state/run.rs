@@ -4,6 +4,7 @@ use super::{Epochs, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
 use crate::event::{Exit, Patch, PatchOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
+use std::fmt;
 use std::time::Duration;
 
 /// OOMs of several processes within this time are one failure. Ranks wait for each other in every
@@ -60,6 +61,18 @@ pub enum RunOutcome {
     Stopped,
     /// Ended otherwise.
     Failed(Exit),
+}
+
+impl fmt::Display for RunOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunOutcome::Running => f.write_str("running"),
+            RunOutcome::Finished => f.write_str("finished"),
+            RunOutcome::OutOfMemory => f.write_str("out of memory"),
+            RunOutcome::Stopped => f.write_str("stopped"),
+            RunOutcome::Failed(exit) => exit.fmt(f),
+        }
+    }
 }
 
 impl Run {

@@ -12,13 +12,13 @@ pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
 }
 
 pub(super) fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
-    match outcome {
-        RunOutcome::Running => ("running".to_string(), Tone::Accent),
-        RunOutcome::Finished => ("finished".to_string(), Tone::Good),
-        RunOutcome::OutOfMemory => ("out of memory".to_string(), Tone::Wrong),
-        RunOutcome::Stopped => ("stopped".to_string(), Tone::Dim),
-        RunOutcome::Failed(exit) => (exit.to_string(), Tone::Wrong),
-    }
+    let tone = match outcome {
+        RunOutcome::Running => Tone::Accent,
+        RunOutcome::Finished => Tone::Good,
+        RunOutcome::OutOfMemory | RunOutcome::Failed(_) => Tone::Wrong,
+        RunOutcome::Stopped => Tone::Dim,
+    };
+    (outcome.to_string(), tone)
 }
 
 /// The slowest rank's rate, at which a distributed training runs; after the run, the last one.

@@ -1,0 +1,111 @@
+//! Sessions that have ended, as their recordings tell them.
+
+use super::Row;
+use crate::app::recordings::{self, RecordedSession};
+use crate::session::{self, OUTPUT_LOG};
+use crate::state::{RunOutcome, State};
+use jiff::Timestamp;
+
+/// A row for each recorded session that isn't among `living`.
+pub(super) fn rows(living: &[Row]) -> Vec<Row> {
+    recordings::all()
+        .into_iter()
+        .filter(|session| living.iter().all(|row| row.id != session.id))
+        .map(|session| row(&session))
+        .collect()
+}
+
+fn row(session: &RecordedSession) -> Row {
+    let mut state = State::default();
+    // What can't be read is listed without its figures: its files are there.
+    let _ = session::outline(&session.path, |event| state.apply(event));
+    let run = state.run();
+    let header = state.session.as_ref();
+    let log = session.path.with_file_name(OUTPUT_LOG);
+    Row {
+        id: session.id.clone(),
+        state: outcome(&state),
+        attached: false,
+        since: header
+            .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
+            .map(|since| since.to_string()),
+        seconds: header.map(|_| state.now.as_secs_f64()),
+        run: run.map(|run| run.number.0),
+        pid: None,
+        keeper: None,
+        devices: devices(&state),
+        peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
+        steps: run.map(|run| run.steps()),
+        ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
+        command: run
+            .map(|run| &run.command)
+            .or(header.map(|header| &header.command))
+            .map(|command| command.shown()),
+        recording: Some(session.path.display().to_string()),
+        log: log.exists().then(|| log.display().to_string()),
+    }
+}
+
+fn outcome(state: &State) -> String {
+    match state.run().map(|run| run.outcome()) {
+        None if state.spawn_failed.is_some() => "not started".into(),
+        // The end isn't in the recording: the machine went down, or the keeper was killed.
+        None | Some(RunOutcome::Running) => "interrupted".into(),
+        Some(outcome) => outcome.to_string(),
+    }
+}
+
+/// The names of the devices that the last run used.
+fn devices(state: &State) -> Vec<String> {
+    let ranks = state.run().map(|run| run.ranks.as_slice());
+    let used = |uuid| {
+        let ranks = ranks.unwrap_or_default();
+        ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid))
+    };
+    (state.devices.iter())
+        .filter(|device| used(&device.uuid))
+        .map(|device| device.name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    fn of(recording: &str) -> Row {
+        let path = format!(
+            "{}/tests/replay/{recording}.jsonl",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        row(&RecordedSession::new(
+            "x",
+            path.into(),
+            SystemTime::UNIX_EPOCH,
+        ))
+    }
+
+    #[test]
+    fn a_recording_says_how_its_session_went() {
+        let capacity = of("capacity");
+        assert_eq!(
+            (capacity.state.as_str(), capacity.ooms),
+            ("out of memory", Some(1))
+        );
+        assert_eq!(capacity.devices, ["NVIDIA H200"]);
+        assert!(capacity.peak > Some(100 << 30), "{capacity:?}");
+        let caught = of("caught");
+        assert_eq!((caught.state.as_str(), caught.ooms), ("finished", Some(1)));
+        assert!(of("leak").steps >= Some(17));
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_is_listed_all_the_same() {
+        let row = row(&RecordedSession::new(
+            "x",
+            "/none".into(),
+            SystemTime::UNIX_EPOCH,
+        ));
+        assert_eq!((row.state.as_str(), row.peak), ("interrupted", None));
+    }
+}

@@ -1,0 +1,178 @@
+//! Which recording is meant: a file, a session's directory, the beginning of a session's name, or the
+//! latest. Sessions that still run are among them.
+
+use super::sessions::{Meant, meant};
+use crate::session::{self, BaseDirs};
+use anyhow::{bail, ensure};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A session's recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RecordedSession {
+    pub id: String,
+    /// The file.
+    pub path: PathBuf,
+    /// When it was last written to.
+    written: SystemTime,
+}
+
+#[cfg(test)]
+impl RecordedSession {
+    pub(super) fn new(id: &str, path: PathBuf, written: SystemTime) -> RecordedSession {
+        RecordedSession {
+            id: id.into(),
+            path,
+            written,
+        }
+    }
+}
+
+/// How many names are listed where several fit.
+const LISTED: usize = 4;
+
+/// The recorded sessions of this user, the one written to last first: also those that run now and
+/// are recorded elsewhere (`--record`).
+pub(super) fn all() -> Vec<RecordedSession> {
+    let places = BaseDirs::of_this_user();
+    let stored = session::list(&places)
+        .into_iter()
+        .map(|stored| RecordedSession {
+            path: stored.directory.join(session::RECORDING),
+            id: stored.id,
+            written: stored.written,
+        });
+    let elsewhere = session::find(&places).into_iter().filter_map(|found| {
+        let path = PathBuf::from(found.file?.recording?.0);
+        let written = path.metadata().and_then(|about| about.modified()).ok()?;
+        Some(RecordedSession {
+            id: found.id,
+            path,
+            written,
+        })
+    });
+    let mut all: Vec<RecordedSession> = stored.collect();
+    for session in elsewhere {
+        if all.iter().all(|known| known.id != session.id) {
+            all.push(session);
+        }
+    }
+    all.sort_by_key(|session| std::cmp::Reverse(session.written));
+    all
+}
+
+/// The recording that `name` means: an existing file or directory, the beginning of a session's
+/// name, or the latest one where there is no name.
+///
+/// # Errors
+/// There is none, or there are several; with what to do.
+pub(super) fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
+    find_among(name, all)
+}
+
+fn find_among(
+    name: Option<&OsStr>,
+    all: impl FnOnce() -> Vec<RecordedSession>,
+) -> anyhow::Result<PathBuf> {
+    let Some(name) = name else {
+        let Some(latest) = all().into_iter().next() else {
+            bail!("there is no recorded session yet; pass a recording (an events.jsonl)");
+        };
+        return Ok(latest.path);
+    };
+    let path = Path::new(name);
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    let text = name.to_string_lossy();
+    ensure!(
+        !is_path(&text),
+        "{} does not exist; pass an existing file, or the start of a session's ID (`oomph ls --all`)",
+        path.display()
+    );
+    match meant(&text, all(), |session| &session.id) {
+        Meant::One(session) => Ok(session.path),
+        Meant::None => {
+            bail!("no recorded session begins with {text}; `oomph ls --all` lists them")
+        }
+        Meant::Several(sessions) => {
+            let names: Vec<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
+            let more = match names.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            bail!(
+                "{text} matches several sessions; type more of the ID: {}{more}",
+                names[..names.len().min(LISTED)].join(", ")
+            )
+        }
+    }
+}
+
+/// A name of a session has no directory in it, and a file that is missing should be called missing.
+fn is_path(text: &str) -> bool {
+    text.is_empty()
+        || text.contains('/')
+        || [".jsonl", ".log", ".json", ".txt"]
+            .iter()
+            .any(|suffix| text.ends_with(suffix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn sessions() -> Vec<RecordedSession> {
+        let ids = [
+            "20260304-1-python3",
+            "20260304-1-python3-2",
+            "20260301-9-sh",
+        ];
+        let session = |(age, id): (u64, &&str)| RecordedSession {
+            id: id.to_string(),
+            path: format!("/s/{id}").into(),
+            written: SystemTime::UNIX_EPOCH + Duration::from_secs(100 - age),
+        };
+        (0..).zip(&ids).map(session).collect()
+    }
+
+    fn found(name: &str) -> Result<String, String> {
+        find_among(Some(OsStr::new(name)), sessions)
+            .map(|path| path.display().to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_beginning_of_a_name_is_enough() {
+        assert_eq!(found("20260301").unwrap(), "/s/20260301-9-sh");
+        // A whole name is that session's.
+        assert_eq!(
+            found("20260304-1-python3").unwrap(),
+            "/s/20260304-1-python3"
+        );
+        let several = found("2026").unwrap_err();
+        assert!(several.contains("matches several") && several.contains("python3-2"));
+        assert!(found("1999").unwrap_err().contains("`oomph ls --all`"));
+        assert!(
+            found("/none/a.jsonl")
+                .unwrap_err()
+                .contains("does not exist")
+        );
+        assert!(found("night.log").unwrap_err().contains("does not exist"));
+    }
+
+    #[test]
+    fn nothing_is_the_latest_and_a_file_is_itself() {
+        assert_eq!(
+            find_among(None, sessions).unwrap(),
+            Path::new("/s/20260304-1-python3")
+        );
+        let none = find_among(None, Vec::new).unwrap_err().to_string();
+        assert!(none.contains("no recorded session"), "{none}");
+        let here = tempfile::tempdir().unwrap();
+        let path = find_among(Some(here.path().as_os_str()), || panic!("not asked"));
+        assert_eq!(path.unwrap(), here.path());
+    }
+}

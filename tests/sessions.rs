@@ -1,0 +1,149 @@
+//! Recorded sessions, found by their names: what happened last night is a command or two away.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A user with recorded sessions: a capacity OOM, and a program that caught one (the latest).
+struct Archive(TempDir);
+
+const NIGHT: &str = "20260301-233000-python3";
+const MORNING: &str = "20260302-080000-python";
+
+impl Archive {
+    fn new() -> Archive {
+        let archive = Archive(TempDir::new().expect("a directory"));
+        archive.add(NIGHT, "capacity");
+        archive.add(MORNING, "caught");
+        archive
+    }
+
+    fn add(&self, id: &str, recording: &str) {
+        let directory = self.0.path().join("state/oomph/sessions").join(id);
+        fs::create_dir_all(&directory).expect("a directory");
+        let from = format!(
+            "{}/tests/replay/{recording}.jsonl",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let to = directory.join("events.jsonl");
+        fs::copy(from, &to).expect("a recording");
+        // The order of writing, not the speed of this machine.
+        let minutes = if recording == "caught" { 1 } else { 2 };
+        let written = std::time::SystemTime::now() - std::time::Duration::from_secs(60 * minutes);
+        let file = fs::File::options().append(true).open(to).expect("the copy");
+        file.set_modified(written).expect("a time");
+        fs::write(directory.join("output.log"), format!("output of {id}\n")).expect("a log");
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        let run = self.0.path().join("run");
+        fs::create_dir_all(&run).expect("a directory");
+        Command::new(env!("CARGO_BIN_EXE_oomph"))
+            .args(words)
+            .env("OOMPH_STATE_DIR", self.0.path().join("state"))
+            .env("OOMPH_RUNTIME_DIR", run)
+            .env("TZ", "UTC")
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("oomph runs")
+    }
+
+    fn said(&self, words: &[&str]) -> String {
+        let output = self.ask(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn refusal(&self, words: &[&str]) -> String {
+        let output = self.ask(words);
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+#[test]
+fn the_list_has_those_that_have_ended() {
+    let archive = Archive::new();
+    assert!(archive.said(&["ls"]).contains("no running session"));
+    let table = archive.said(&["ls", "--all"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("ID "), "{table}");
+    assert!(
+        lines[1].starts_with(MORNING) && lines[1].contains("finished"),
+        "{table}"
+    );
+    assert!(
+        lines[2].starts_with(NIGHT) && lines[2].contains("out of memory"),
+        "{table}"
+    );
+    let rows: Vec<Value> =
+        serde_json::from_str(&archive.said(&["ls", "--all", "--json"])).expect("JSON");
+    assert_eq!(rows[1]["id"], NIGHT);
+    assert_eq!(rows[1]["state"], "out of memory");
+    assert_eq!(rows[1]["ooms"], 1);
+    assert!(rows[1]["seconds"].as_f64() > Some(1.0), "{rows:?}");
+    assert!(rows[1]["peak"].as_u64() > Some(100 << 30), "{rows:?}");
+}
+
+#[test]
+fn the_start_of_a_name_is_enough_and_nothing_is_the_latest() {
+    let archive = Archive::new();
+    let night = archive.said(&["replay", "20260301"]);
+    assert!(night.contains("ran out of memory"), "{night}");
+    assert!(archive.said(&["replay"]).contains("finished"));
+    assert!(archive.said(&["explain", "20260301"]).contains("139.8 GiB"));
+    assert_eq!(
+        archive.said(&["logs", "20260301"]),
+        format!("output of {NIGHT}\n")
+    );
+    assert_eq!(archive.said(&["logs"]), format!("output of {MORNING}\n"));
+    let predict = |words: &[&str]| {
+        let mut all = vec!["plan", "--predict", "1"];
+        all.extend(words);
+        all.extend(["--", "python3", "demo/train.py", "--batch-size", "64"]);
+        archive.said(&all)
+    };
+    assert!(predict(&[]).contains("\"batch\":1"));
+    assert_eq!(
+        predict(&["--recording", "20260301"]),
+        predict(&[
+            "--recording",
+            archive
+                .path()
+                .join("state/oomph/sessions")
+                .join(NIGHT)
+                .to_str()
+                .expect("text")
+        ])
+    );
+}
+
+#[test]
+fn what_no_name_fits_is_said_with_what_to_do() {
+    let archive = Archive::new();
+    for command in ["replay", "explain"] {
+        let several = archive.refusal(&[command, "2026"]);
+        assert!(
+            several.contains("matches several") && several.contains(NIGHT),
+            "{several}"
+        );
+        let none = archive.refusal(&[command, "1999"]);
+        assert!(none.contains("`oomph ls --all`"), "{none}");
+        let file = archive.refusal(&[command, "missing.jsonl"]);
+        assert!(file.contains("does not exist"), "{file}");
+    }
+    let empty = Archive(TempDir::new().expect("a directory"));
+    assert!(
+        empty
+            .refusal(&["replay"])
+            .contains("no recorded session yet")
+    );
+    assert!(empty.said(&["ls", "-a"]).contains("no recorded session"));
+}
