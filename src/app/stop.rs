@@ -17,6 +17,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// training was signalled.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
+/// How long a living keeper may take until it listens.
+const LISTENS_WITHIN: Duration = Duration::from_secs(3);
+
 /// How long the rest of a session may take once its run is over: its recording, its last words.
 const AFTER_THE_RUN: Duration = Duration::from_secs(15);
 
@@ -35,8 +38,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         false => Call::Stop,
     };
     wake(&found);
-    let mut answers =
-        KeeperAnswers::of(&found.socket(), call).map_err(|error| explain(&found, error))?;
+    let mut answers = ask(&found, call).map_err(|error| explain(&found, error))?;
     print::tell(&format!("stopping session {}", found.id));
     let began = Instant::now();
     let mut ended: Option<(Instant, Exit)> = None;
@@ -96,6 +98,23 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
     }
     print::tell(&format!("session {} has ended", found.id));
     Ok(Ending::Code(0))
+}
+
+/// A keeper that has just started, or was stopped while it did, listens a moment later.
+fn ask(found: &FoundSession, call: Call) -> io::Result<KeeperAnswers> {
+    let began = Instant::now();
+    loop {
+        match KeeperAnswers::of(&found.socket(), call) {
+            Err(error) if found.is_alive() && began.elapsed() < LISTENS_WITHIN => {
+                let early = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+                if !early.contains(&error.kind()) {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            asked => return asked,
+        }
+    }
 }
 
 /// A keeper that is stopped (SIGSTOP) cannot end anything: it is made to go on, and that is said.

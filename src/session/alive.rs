@@ -85,12 +85,17 @@ impl FoundSession {
         self.directory.join(KEEPER_SOCKET)
     }
 
+    /// Whether its keeper runs now.
+    pub fn is_alive(&self) -> bool {
+        let life = |file: &SessionFile| file.life(&PidScope::here());
+        self.file.as_ref().map(life) == Some(Life::Alive)
+    }
+
     /// The keeper, if it is stopped by a signal.
     pub fn stopped_keeper(&self) -> Option<Pid> {
-        let file = self.file.as_ref()?;
-        let is_it = file.life(&PidScope::here()) == Life::Alive;
-        let stat = procfs::process::Process::new(file.keeper.0).and_then(|process| process.stat());
-        (is_it && stat.ok()?.state == 'T').then_some(file.keeper)
+        let keeper = self.file.as_ref()?.keeper;
+        let stat = procfs::process::Process::new(keeper.0).and_then(|process| process.stat());
+        (self.is_alive() && stat.ok()?.state == 'T').then_some(keeper)
     }
 }
 

@@ -175,7 +175,7 @@ fn the_programs_own_settings_stay() {
 fn a_step_that_has_its_optimizers_state_says_the_same_of_a_new_process() {
     let first = said();
     let mut later = said();
-    later.before = later.before + Bytes(128 * MIB);
+    later.before += Bytes(128 * MIB);
     later.optimizer.as_mut().unwrap().has_state = true;
     let [first, later] = [first, later].map(|said| Rehearsed::of(&said, 16).unwrap());
     for batch in [1, 16, 100] {
