@@ -4,12 +4,15 @@
     python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...]
 
 GPU-bound: whole processes in turn, bare and under oomph. Inside: each part of the probe in shuffled
-blocks of one process. Watching: the front's and the keeper's own cost, screen up.
+blocks of one process. Beside: whole processes that wait for the processor, in turn, bare, under oomph and,
+where it is installed, under TraceML. Watching: the front's and the keeper's own cost, screen up.
 """
 import argparse
 import json
 import os
 import pathlib
+import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,6 +26,8 @@ from terminal import Terminal  # noqa: E402
 
 PROGRAMS = HERE / "programs"
 PAIRS = 6
+# Of each way, after one that does not count.
+ROUNDS = 6
 
 
 def output_of(command):
@@ -65,6 +70,57 @@ def inside(oomph):
             f"{found['lines_while_on']:.0%} of its blocks"
         )
     return "; ".join(said) + " (on ≤ 1.005)"
+
+
+def beside(oomph, kind):
+    """A training that waits for the processor, bare, under oomph and under TraceML, in turn."""
+    program = str(PROGRAMS / "launch_bound.py")
+    with tempfile.TemporaryDirectory() as scratch:
+        out = f"{scratch}/out.json"
+        ways = {
+            "bare": ["python3", program, kind, out],
+            "oomph": [oomph, "--headless", "--no-record", "python3", program, kind, out],
+        }
+        if shutil.which("traceml"):
+            # Ports of its own, so that two benches may run at once.
+            port = 20000 + os.getpid() % 20000
+            ways["traceml"] = ["traceml", "run", "--logs-dir", scratch, "--aggregator-port", str(port),
+                               "--master-port", str(port + 1), program, "--args", kind, out]
+        rounds = []
+        for turn in range(ROUNDS + 1):
+            order = list(ways)
+            random.Random(turn).shuffle(order)
+            measured = {}
+            for way in order:
+                done = subprocess.run(ways[way], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=scratch)
+                if done.returncode or not os.path.exists(out):
+                    raise SystemExit(f"{ways[way]}: exit {done.returncode}\n{done.stdout[-800:]}\n{done.stderr[-1600:]}")
+                measured[way] = json.loads(pathlib.Path(out).read_text())
+                os.unlink(out)
+            rounds.append(measured)
+    rounds = rounds[1:]  # the first process of a machine pays for a cold disk
+    said = [f"bare {statistics.median(each['bare']['mean'] for each in rounds):.3f} ms"]
+    for way in list(ways)[1:]:
+        for part in ("first", "mean"):
+            ratios = [each[way][part] / each["bare"][part] for each in rounds]
+            low, high = interval(ratios)
+            said.append(f"{way} {part} {statistics.median(ratios):.4f} ({low:.4f}–{high:.4f})")
+    return f"{'; '.join(said)}, n={ROUNDS}"
+
+
+def interval(ratios):
+    """The 95 % bootstrap interval of the median."""
+    draws = random.Random(1)
+    medians = sorted(statistics.median(draws.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[50], medians[-51]
+
+
+def beside_launches(oomph):
+    return beside(oomph, "launches")
+
+
+def beside_autocast(oomph):
+    return beside(oomph, "autocast")
 
 
 def ticks(pid):
@@ -132,7 +188,7 @@ def main():
     parser.add_argument("--only", nargs="*", default=[])
     args = parser.parse_args()
     oomph = str(pathlib.Path(args.oomph).resolve())
-    for function in (gpu_bound, inside, watching):
+    for function in (gpu_bound, inside, beside_launches, beside_autocast, watching):
         if not args.only or any(word in function.__name__ for word in args.only):
             print(f"{function.__name__}: {function(oomph)}", flush=True)
 
