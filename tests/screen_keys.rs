@@ -7,6 +7,8 @@ mod calm;
 mod stage;
 mod trials;
 
+use crate::harness::{Key, PATIENCE, Terminal};
+use oomph::event::Exit;
 use oomph::ui::keymap::{self, InputMode};
 
 /// Presses every key of a mode, each in a session of its own.
@@ -60,4 +62,23 @@ fn what_a_step_is_made_of() {
 #[test]
 fn typing() {
     press_all(InputMode::Typing);
+}
+
+/// Ctrl-Z in a replay gives the terminal to the shell, and `fg` takes it back.
+#[test]
+fn a_replay_is_suspended_and_resumed_by_a_shell() {
+    let script = format!(
+        "{} replay {}; echo the shell has it; read enter; fg",
+        stage::OOMPH,
+        stage::RECORDING
+    );
+    let mut terminal = Terminal::spawn(&["sh", "-mc", &script], &[], 30, 100);
+    terminal.wait_for("replay x1", PATIENCE);
+    terminal.press(Key::Ctrl('z'));
+    terminal.wait_for("the shell has it", PATIENCE);
+    assert!(!terminal.with_screen(vt100::Screen::alternate_screen));
+    terminal.press("\r");
+    terminal.wait_for("replay x1", PATIENCE);
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
 }

@@ -17,6 +17,7 @@ use crate::ui::{Effect, Pace, Replay, ReplayControl, Scene, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
+use nix::sys::signal::{self, Signal};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
@@ -147,6 +148,10 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
                     match screen.view.key(key, &scene) {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => player.control(control),
+                        Some(Effect::Suspend) => {
+                            suspend(&mut screen)?;
+                            player.looked = clock.now();
+                        }
                         Some(effect) => screen.carry_out(&effect)?,
                         None => {}
                     }
@@ -159,6 +164,14 @@ async fn play(events: &[Event], file: &Path, theme: Theme) -> anyhow::Result<()>
     }
     screen.leave();
     Ok(())
+}
+
+/// Ctrl-Z: the terminal is the shell's until `fg`. Where no shell could resume us (an orphaned process
+/// group) the kernel drops the signal, and playing goes on.
+fn suspend(screen: &mut Screen) -> io::Result<()> {
+    screen.give_back();
+    signal::raise(Signal::SIGTSTP)?;
+    screen.take_again()
 }
 
 /// How often the player looks at its clock: twice a frame of samples.

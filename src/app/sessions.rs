@@ -161,8 +161,8 @@ pub(super) fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Me
         .into_iter()
         .filter(|one| id(one).starts_with(name))
         .collect();
-    if let Some(exact) = fitting.iter().position(|one| id(one) == name) {
-        return Meant::One(fitting.swap_remove(exact));
+    if fitting.iter().any(|one| id(one) == name) {
+        fitting.retain(|one| id(one) == name);
     }
     match <[T; 1]>::try_from(fitting) {
         Ok([only]) => Meant::One(only),

@@ -1,11 +1,12 @@
 //! Reads and checks one `oomph.toml`. It knows the keys, not their meaning.
 
 use super::{Programs, UserSetting, UserSettings};
+use nix::libc;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use toml::Spanned;
 
@@ -13,6 +14,8 @@ use toml::Spanned;
 const LONGEST: u64 = 1 << 20;
 
 const WRITE_FOR_ALL: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+const ROOT: u32 = 0;
 
 /// The keys. A misspelled one is an error.
 #[derive(Debug, Deserialize)]
@@ -34,30 +37,44 @@ pub(super) fn read(path: &Path, owner: u32, settings: &mut UserSettings) {
     }
 }
 
-/// The file's text, if it belongs to `owner`.
+/// The file's text, if it and its directory belong to `owner`.
 fn text_of(path: &Path, owner: u32) -> io::Result<String> {
-    // A FIFO would block, both when opening and when reading.
-    let about = path.metadata()?;
+    // A FIFO would block otherwise.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    let about = file.metadata()?;
     if !about.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    // The file may have come with another user's repository, and it adds arguments to commands.
-    if about.uid() != owner {
-        return Err(io::Error::other(format!(
-            "belongs to user {}, not to you; copy it, or put yours into ~/.config/oomph",
-            about.uid()
-        )));
+    // The file may have come with another user's repository, and it adds arguments to commands. As
+    // git's safe.directory has it, the directory counts as well: who may write to it can swap files.
+    let directory = path.canonicalize()?.parent().map(Path::metadata);
+    for about in [Some(about), directory.transpose()?].into_iter().flatten() {
+        if let Some(reason) = distrust(about.is_dir(), about.uid(), about.mode(), owner) {
+            return Err(io::Error::other(reason));
+        }
     }
-    if about.mode() & WRITE_FOR_ALL != 0 {
-        return Err(io::Error::other("it is world-writable; chmod o-w"));
-    }
-    let file = File::open(path)?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST {
         return Err(io::Error::other("longer than 1 MiB"));
     }
     Ok(text)
+}
+
+/// Why a file, or the directory of one, is not to be believed, and what to do.
+fn distrust(is_directory: bool, uid: u32, mode: u32, owner: u32) -> Option<String> {
+    let what = if is_directory { "its directory" } else { "it" };
+    // Root may write anywhere; in a sticky directory nobody else can replace the file.
+    if uid != owner && !(is_directory && uid == ROOT) {
+        return Some(format!(
+            "{what} belongs to user {uid}, not to you; copy it, or put yours into ~/.config/oomph"
+        ));
+    }
+    let others_write = mode & WRITE_FOR_ALL != 0 && !(is_directory && mode & STICKY != 0);
+    others_write.then(|| format!("{what} is world-writable; chmod o-w"))
 }
 
 fn take(path: &Path, text: String, settings: &mut UserSettings) {
@@ -158,6 +175,49 @@ mod tests {
         let settings = of_files(&[path]);
         assert_eq!(settings.theme, None);
         assert!(settings.problems[0].contains("world-writable"));
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_can_swap_is_not_read() {
+        let (me, stranger) = (1000, 1001);
+        for (is_directory, uid, mode, says) in [
+            (false, me, 0o664, None),
+            (false, ROOT, 0o644, Some("it belongs to user 0")),
+            (true, me, 0o775, None),
+            (true, ROOT, 0o755, None),
+            (true, ROOT, 0o1777, None),
+            (true, me, 0o777, Some("its directory is world-writable")),
+            (
+                true,
+                stranger,
+                0o755,
+                Some("its directory belongs to user 1001"),
+            ),
+            (
+                true,
+                stranger,
+                0o1777,
+                Some("its directory belongs to user 1001"),
+            ),
+        ] {
+            let reason = distrust(is_directory, uid, mode, me);
+            assert_eq!(reason.is_some(), says.is_some(), "{reason:?}");
+            assert!(says.is_none_or(|says| reason.unwrap().starts_with(says)));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("oomph.toml");
+        fs::write(&path, "theme = 'dark'").unwrap();
+        let all: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(dir.path(), all).unwrap();
+        // A link elsewhere does not help.
+        let other = tempfile::tempdir().unwrap();
+        let link = other.path().join("oomph.toml");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for path in [path, link] {
+            let settings = of_files(&[path]);
+            assert_eq!(settings.theme, None);
+            assert!(settings.problems[0].contains("its directory is world-writable"));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! directory) is left alone.
 
 use super::KEEPER_SOCKET;
-use super::base_dirs::{BaseDir, BaseDirs};
+use super::base_dirs::{BaseDirs, own_entries};
 use crate::command::Word;
 use crate::units::Pid;
 use nix::unistd::geteuid;
@@ -153,39 +153,26 @@ fn start_time(pid: Pid) -> Option<u64> {
 /// The sessions with a private directory here, by name.
 pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     let here = PidScope::here();
-    let mut found: Vec<FoundSession> = (places.runtime.iter().chain(&places.elsewhere))
-        .flat_map(|place| find_in(place, &here))
+    let entries =
+        (places.private()).flat_map(|place| own_entries(place, |path| fs::symlink_metadata(path)));
+    let mut found: Vec<FoundSession> = entries
+        .filter_map(|(id, directory)| {
+            let about = fs::symlink_metadata(&directory).ok()?;
+            let is_ours = about.is_dir() && about.uid() == geteuid().as_raw();
+            let file = || fs::read(directory.join(SESSION_FILE)).ok();
+            let file: Option<SessionFile> =
+                (is_ours.then(file)?).and_then(|text| serde_json::from_slice(&text).ok());
+            Some(FoundSession {
+                life: file.as_ref().map_or(Life::Unknown, |file| file.life(&here)),
+                id,
+                directory,
+                file,
+            })
+        })
         .collect();
     found.sort_by(|a, b| a.id.cmp(&b.id));
     found.dedup_by(|a, b| a.directory == b.directory);
     found
-}
-
-fn find_in(place: &BaseDir, here: &PidScope) -> Vec<FoundSession> {
-    let base = place.base().join(place.name());
-    // Another user may have created something with our name in a shared directory.
-    let is_ours = |path: &Path| {
-        fs::symlink_metadata(path)
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
-    };
-    let Some(entries) = is_ours(&base).then(|| fs::read_dir(&base).ok()).flatten() else {
-        return Vec::new();
-    };
-    (entries.flatten())
-        .filter(|entry| is_ours(&entry.path()))
-        .map(|entry| {
-            let directory = entry.path();
-            let file: Option<SessionFile> = fs::read(directory.join(SESSION_FILE))
-                .ok()
-                .and_then(|text| serde_json::from_slice(&text).ok());
-            FoundSession {
-                id: entry.file_name().to_string_lossy().into_owned(),
-                life: file.as_ref().map_or(Life::Unknown, |file| file.life(here)),
-                directory,
-                file,
-            }
-        })
-        .collect()
 }
 
 /// Removes the private directories of dead sessions and returns their names. Recordings and logs
@@ -202,6 +189,7 @@ pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::BaseDir;
 
     fn file(keeper: Pid) -> SessionFile {
         SessionFile::of("20260304-050607-python3", keeper, None, None)

@@ -3,7 +3,10 @@
 
 use etcetera::base_strategy::{BaseStrategy, Xdg};
 use nix::unistd::geteuid;
-use std::path::PathBuf;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Candidates, best first. Tests use their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,22 +33,35 @@ pub enum BaseDir {
 }
 
 impl BaseDir {
-    pub fn base(&self) -> &PathBuf {
+    /// oomph's directory in it.
+    pub(super) fn oomph(&self) -> PathBuf {
         match self {
-            BaseDir::Own(base) | BaseDir::Given(base) | BaseDir::Shared(base) => base,
-        }
-    }
-
-    /// The name of oomph's directory in it.
-    pub fn name(&self) -> String {
-        match self {
-            BaseDir::Own(_) | BaseDir::Given(_) => "oomph".into(),
-            BaseDir::Shared(_) => format!("oomph-{}", geteuid()),
+            BaseDir::Own(base) | BaseDir::Given(base) => base.join("oomph"),
+            BaseDir::Shared(base) => base.join(format!("oomph-{}", geteuid())),
         }
     }
 }
 
 impl BaseDirs {
+    /// The directories in which this user's recorded sessions may be.
+    pub fn recorded(&self) -> impl Iterator<Item = PathBuf> {
+        self.state
+            .iter()
+            .map(|place| place.oomph().join("sessions"))
+    }
+
+    /// The directories in which this user's sessions may have their private ones.
+    pub(super) fn private(&self) -> impl Iterator<Item = PathBuf> {
+        let places = self.runtime.iter().chain(&self.elsewhere);
+        places.map(BaseDir::oomph)
+    }
+
+    /// Whether some session has this name.
+    pub(super) fn has(&self, id: &str) -> bool {
+        let mut places = self.recorded().chain(self.private());
+        places.any(|place| place.join(id).exists())
+    }
+
     /// `$OOMPH_STATE_DIR` and `$OOMPH_RUNTIME_DIR` only, if they are set; else `$XDG_STATE_HOME` or
     /// `~/.local/state`, then `/var/tmp`, which survives a reboot; `$XDG_RUNTIME_DIR`, then `/tmp`,
     /// then `$TMPDIR`, then beside the recordings.
@@ -88,4 +104,19 @@ impl BaseDirs {
             }),
         }
     }
+}
+
+/// The names and paths in a directory of this user's; none where another user has created something with
+/// our name in a shared directory. `about` says whether a link counts as what it leads to.
+pub(super) fn own_entries(
+    directory: PathBuf,
+    about: impl Fn(&Path) -> io::Result<Metadata>,
+) -> impl Iterator<Item = (String, PathBuf)> {
+    let ours =
+        about(&directory).is_ok_and(|about| about.is_dir() && about.uid() == geteuid().as_raw());
+    let entries = ours.then(|| fs::read_dir(&directory).ok()).flatten();
+    entries.into_iter().flatten().flatten().map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, entry.path())
+    })
 }

@@ -1,10 +1,8 @@
 //! The sessions recorded on this machine.
 
 use super::RECORDING;
-use super::base_dirs::{BaseDir, BaseDirs};
-use nix::unistd::geteuid;
+use super::base_dirs::{BaseDirs, own_entries};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -19,7 +17,10 @@ pub struct Stored {
 
 /// Most recently modified first. An unreadable directory counts as empty.
 pub fn list(places: &BaseDirs) -> Vec<Stored> {
-    let mut sessions: Vec<Stored> = places.state.iter().flat_map(sessions_in).collect();
+    // The user may have moved oomph's directory to another disk: links count.
+    let entries =
+        (places.recorded()).flat_map(|place| own_entries(place, |path| fs::metadata(path)));
+    let mut sessions: Vec<Stored> = entries.filter_map(stored).collect();
     sessions.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.id.cmp(&a.id)));
     sessions
 }
@@ -29,32 +30,20 @@ pub fn latest(places: &BaseDirs) -> Option<Stored> {
     list(places).into_iter().next()
 }
 
-fn sessions_in(place: &BaseDir) -> Vec<Stored> {
-    let sessions = place.base().join(place.name()).join("sessions");
-    // Another user may have created something with our name in a shared directory.
-    let ours = fs::metadata(&sessions).is_ok_and(|meta| meta.uid() == geteuid().as_raw());
-    let Some(entries) = ours.then(|| fs::read_dir(&sessions).ok()).flatten() else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let directory = entry.path();
-            let written = fs::metadata(directory.join(RECORDING))
-                .and_then(|meta| meta.modified())
-                .ok()?;
-            Some(Stored {
-                id: entry.file_name().to_string_lossy().into_owned(),
-                directory,
-                written,
-            })
-        })
-        .collect()
+/// `None` without a recording.
+fn stored((id, directory): (String, PathBuf)) -> Option<Stored> {
+    let about = fs::metadata(directory.join(RECORDING)).ok()?;
+    Some(Stored {
+        id,
+        written: about.modified().ok()?,
+        directory,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::BaseDir;
     use std::time::Duration;
 
     #[test]

@@ -55,7 +55,7 @@ impl Directories {
             .flatten()
             .map(PathBuf::as_path)
             .collect();
-        match make_in_all(&stem, &parents) {
+        match make_in_all(&stem, &parents, |id| places.has(id)) {
             Ok(id) => Directories {
                 state: sessions.map(|base| base.join(&id)),
                 runtime: runtime_base.map(|base| base.join(&id)),
@@ -147,7 +147,7 @@ fn sessions(places: &[BaseDir], notes: &mut Vec<String>) -> Option<PathBuf> {
 fn base(places: &[BaseDir], below: Option<&str>, notes: &mut Vec<String>) -> Option<PathBuf> {
     let mut refused = Vec::new();
     let had = places.iter().find_map(|place| {
-        let base = place.base().join(place.name());
+        let base = place.oomph();
         match take(place, &base, below) {
             Ok(()) => Some(base),
             Err(reason) => {
@@ -174,13 +174,21 @@ fn take(place: &BaseDir, base: &Path, below: Option<&str>) -> Result<(), String>
     }
 }
 
-/// Creates a directory with a new name in each of `parents`, and returns the name.
-fn make_in_all(stem: &str, parents: &[&Path]) -> Result<String, String> {
+/// Creates a directory with a new name in each of `parents`, and returns the name: one that isn't
+/// `taken` by a session of another environment.
+fn make_in_all(
+    stem: &str,
+    parents: &[&Path],
+    taken: impl Fn(&str) -> bool,
+) -> Result<String, String> {
     for attempt in 1..=SAME_SECOND {
         let id = match attempt {
             1 => stem.to_string(),
             n => format!("{stem}-{n}"),
         };
+        if taken(&id) {
+            continue;
+        }
         let mut made: Vec<PathBuf> = Vec::new();
         let result = parents.iter().try_for_each(|parent| {
             let dir = parent.join(&id);
@@ -278,6 +286,17 @@ mod tests {
         assert_eq!(session.id, "20260304-050607-python3-2");
         let sessions = dir.path().join("home/.local/state/oomph/sessions");
         assert_eq!(fs::read_dir(sessions).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_of_another_environment_is_not_taken_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut login = places(dir.path());
+        login.elsewhere = vec![BaseDir::Given(dir.path().join("cron"))];
+        make_all(&dir.path().join("cron/oomph/20260304-050607-python3")).unwrap();
+        let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+        let session = Directories::create(&Word::from("python3"), now, &login);
+        assert_eq!(session.id, "20260304-050607-python3-2");
     }
 
     #[test]

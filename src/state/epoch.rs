@@ -35,6 +35,13 @@ impl Epochs {
         }
     }
 
+    /// Keeps the first and the last.
+    pub(super) fn condense(&mut self) {
+        if let [first, .., last] = self.marks[..] {
+            self.marks = vec![first, last];
+        }
+    }
+
     /// In order of time.
     pub fn marks(&self) -> &[EpochMark] {
         &self.marks

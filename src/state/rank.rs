@@ -4,6 +4,9 @@ use super::{Resolution, Series, StepMarks, StepTraces};
 use crate::event::{Hello, Patchable, Patched, ProbeDevice, Rehearsal, Sample, Step, Structure};
 use crate::units::{Bytes, Moment, Uuid};
 
+/// Buckets that show the shape of a series.
+const SHAPE: usize = 16;
+
 /// One process that initialised CUDA.
 #[derive(Debug, Clone, Default)]
 pub struct RankState {
@@ -63,6 +66,29 @@ impl RankState {
             allocated: Series::with(Resolution::Spark),
             ..RankState::default()
         }
+    }
+
+    /// Keeps what a row of a table and predictions need: of the series its shape, of the baselines the
+    /// first, the smallest and the last.
+    pub(super) fn condense(&mut self) {
+        self.allocated.thin(SHAPE);
+        self.retries = self.retries.last().copied().into_iter().collect();
+        (self.patchable, self.rehearsal) = (None, None);
+        self.traces = StepTraces::default();
+        let steps = &mut self.steps;
+        steps.recent = Vec::new();
+        steps.marks = StepMarks::default();
+        let ends = [steps.baselines.first(), steps.baselines.last()];
+        let smallest = steps.baselines.iter().min_by_key(|(_, floor)| *floor);
+        let mut kept: Vec<(u64, Bytes)> = ends
+            .into_iter()
+            .chain([smallest])
+            .flatten()
+            .copied()
+            .collect();
+        kept.sort_unstable();
+        kept.dedup();
+        steps.baselines = kept;
     }
 
     /// Its usage of a device by its latest sample.

@@ -186,6 +186,17 @@ impl Run {
         }
     }
 
+    /// Drops what only the screen and the diagnosis of a recent run need. The command, the outcome,
+    /// the peaks and everything that predictions use stay.
+    pub(super) fn condense(&mut self) {
+        let oom = self.oom().or(self.ooms.last()).cloned();
+        self.ooms = oom.into_iter().collect();
+        self.epochs.condense();
+        for rank in &mut self.ranks {
+            rank.condense();
+        }
+    }
+
     fn stopped_before(&self, at: Moment) -> bool {
         self.stop_requested.is_some_and(|stopped| stopped < at)
     }

@@ -197,7 +197,12 @@ fn must_stop_first() -> String {
 }
 
 fn read_batches(view: &mut View, state: &State) {
-    for run in &state.runs[view.batches.len().min(state.runs.len())..] {
+    let newest = view.batches.last().map(|(number, _)| *number);
+    if newest == state.run().map(|run| run.number) {
+        return;
+    }
+    (view.batches).retain(|(number, _)| state.run_numbered(*number).is_some());
+    for run in (state.runs.iter()).filter(|run| Some(run.number) > newest) {
         let recognised = recognise(&run.command, &LaunchEnvironment::default());
         let batch = batch_of(&run.command, &recognised);
         let batch = batch.map(|batch| batch.value);

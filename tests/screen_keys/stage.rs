@@ -8,8 +8,8 @@ use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use std::fs;
 use tempfile::TempDir;
 
-const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
-const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/capacity.jsonl");
+pub const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+pub const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/capacity.jsonl");
 
 /// Writes 120 rows, then says what it is told, and catches one SIGINT.
 const LISTENS: &str = "trap ': > \"$0.interrupted\"' INT\n\

@@ -13,6 +13,7 @@ use crate::command::CommandLine;
 use crate::recognize::recognise;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
+use crate::units::RunNumber;
 use decision::{AutoDecision, AutoSituation, Candidate, decide};
 
 /// Remedies that are tried together, beside each alone.
@@ -48,7 +49,7 @@ impl Auto {
             run.run.number,
             titles.join(" and "),
             chosen.expectation.words,
-            run.state.runs.len(),
+            run.run.number,
             self.options.max_relaunches,
             chosen.command.without_secrets().shown(),
         );
@@ -77,7 +78,7 @@ impl Policy for Auto {
             stop_requested: run.run.stop_requested.is_some(),
             cause: run.findings.first().map(|finding| finding.cause),
             part_of_a_job: part.as_deref(),
-            relaunches: tried.len().saturating_sub(1) as u32,
+            relaunches: run.run.number.0 - RunNumber::FIRST.0,
             ran_for: ended.since(run.run.started),
             has_checkpoint: run.inputs.launch.checkpoint.is_some(),
             candidates: &candidates,

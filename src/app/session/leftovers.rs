@@ -42,20 +42,11 @@ pub(super) fn find(state: &State) -> Vec<Leftover> {
         .session
         .as_ref()
         .map_or("", |session| session.id.as_str());
-    let recordings = recordings();
+    let recordings: Vec<PathBuf> = BaseDirs::of_this_user().recorded().collect();
     processes
         .into_iter()
         .flatten()
         .filter_map(|process| examine(process.pid, process.used, ours, &recordings))
-        .collect()
-}
-
-/// Where sessions are recorded.
-fn recordings() -> Vec<PathBuf> {
-    let places = BaseDirs::of_this_user().state;
-    places
-        .iter()
-        .map(|place| place.base().join(place.name()).join("sessions"))
         .collect()
 }
 

@@ -9,6 +9,13 @@ use crate::units::{Moment, Pid, RunNumber, Uuid};
 /// Buckets kept of the series of a past run's processes: as many as a wide screen has columns.
 const PAST: usize = 256;
 
+/// Past runs kept with all their details: their traced steps, the marks of single steps, every OOM.
+const DETAILED: usize = 16;
+
+/// Runs kept: the first, with which others are compared, and the latest. A session that relaunches
+/// every ten minutes has more than 4,000 in a month.
+const RUNS: usize = 256;
+
 impl State {
     pub(super) fn run_started(&mut self, at: Moment, started: &Started) {
         self.spawn_failed = None;
@@ -16,7 +23,12 @@ impl State {
             device.limit = None;
             device.non_torch = NonTorch::default();
         }
-        for rank in self.runs.iter_mut().flat_map(|run| &mut run.ranks) {
+        for rank in self
+            .runs
+            .last_mut()
+            .iter_mut()
+            .flat_map(|run| &mut run.ranks)
+        {
             rank.allocated.thin(PAST);
         }
         let changes = self
@@ -32,6 +44,7 @@ impl State {
         run.pid = started.pid;
         run.started = at;
         run.predicted_peak = started.predicted_peak;
+        self.bound_runs();
         let devices: Vec<Uuid> = self.devices.iter().map(|d| d.uuid.clone()).collect();
         for device in devices {
             self.sum_up(at, &device);
@@ -58,6 +71,15 @@ impl State {
             .collect();
         for pid in ended {
             self.rank_ended(at, exited.run, pid);
+        }
+    }
+
+    fn bound_runs(&mut self) {
+        if self.runs.len() > RUNS {
+            self.runs.remove(1);
+        }
+        if let Some(past) = self.runs.len().checked_sub(DETAILED + 2) {
+            self.runs[past].condense();
         }
     }
 

@@ -1,8 +1,8 @@
 //! A front that is left open for a month: what is known stays as large as it was after a day.
 
 use crate::event::*;
-use crate::state::State;
 use crate::state::staged::*;
+use crate::state::{RunOutcome, State};
 use crate::units::{Bytes, Moment, Pid};
 use std::fmt::{self, Write};
 
@@ -118,4 +118,66 @@ fn a_month_takes_no_more_than_its_first_day() {
         }
     }
     assert!(most < 250_000, "{most} values");
+}
+
+/// A run of a session that relaunches: two ranks, steps, an OOM.
+fn relaunch(state: &mut State, run: u32) {
+    let second = u64::from(run) * 600;
+    let mut tell = |more: u64, what| {
+        state.apply(&Event {
+            at: Moment((second + more) * 1_000_000),
+            what,
+        });
+    };
+    let pid = |rank: i32| run as i32 * 10 + rank;
+    tell(0, started(run, pid(0), "python train.py --batch-size 64"));
+    for rank in 0..RANKS {
+        tell(1, hello(run, pid(rank), Some(rank as u32)));
+        for n in 1..40 {
+            let allocated = varied(n, u64::from(run));
+            tell(
+                n,
+                What::Sample(sample(pid(rank), rank as u32, allocated, allocated)),
+            );
+            tell(n, step(pid(rank), n, allocated, varied(n, 1_000)));
+            tell(n, What::Epoch(Epoch { number: n }));
+        }
+        let failed = record(pid(rank), Bytes(1), varied(9, 9), Bytes(9), Bytes(0));
+        tell(50, What::Oom(failed));
+    }
+    tell(60, exited(run, Exit::Code(1)));
+}
+
+#[test]
+fn a_month_of_relaunches_is_bounded_and_keeps_what_a_report_shows() {
+    let mut state = State::default();
+    let mut most = 0;
+    for run in 1..=1_200 {
+        relaunch(&mut state, run);
+        match run {
+            300 => most = values(&state),
+            600 | 1_200 => {
+                let now_values = values(&state);
+                assert!(
+                    now_values <= most + most / 20,
+                    "run {run}: {now_values}, {most}"
+                );
+            }
+            _ => {}
+        }
+    }
+    let numbers: Vec<u32> = state.runs.iter().map(|run| run.number.0).collect();
+    assert_eq!((numbers[0], numbers[numbers.len() - 1]), (1, 1_200));
+    let (first, last) = (&state.runs[0], &state.runs[numbers.len() - 1]);
+    for run in [first, last] {
+        assert_eq!(run.outcome(), RunOutcome::OutOfMemory);
+        assert_eq!((run.steps(), run.oom_count), (39, 2));
+        assert!(run.peak().is_some() && run.oom().is_some_and(|oom| oom.record.is_some()));
+    }
+    assert_eq!(first.epochs.latest(), Some(39));
+    assert_eq!(
+        first.ranks[0].steps.baselines.last(),
+        Some(&(39, varied(39, 1)))
+    );
+    assert!(last.ranks[0].steps.marks.ended.len() > first.ranks[0].steps.marks.ended.len());
 }
