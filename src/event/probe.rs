@@ -127,6 +127,10 @@ pub struct Step {
     pub device: u32,
     /// Completed steps of this process, including this one.
     pub count: u64,
+    /// The earlier step that the figures are of, where this one was not read: of steps in quick
+    /// succession only some are, and the last one is still counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures_of: Option<u64>,
     /// The duration of `step()` itself, in microseconds of host time.
     #[serde(default)]
     pub micros: u64,

@@ -52,6 +52,7 @@ fn step(seconds: f64, pid: i32, count: u64) -> Event {
         pid: Pid(pid),
         device: 0,
         count,
+        figures_of: None,
         micros: 8_123,
         before: reading,
         after: reading,

@@ -96,6 +96,7 @@ mod tests {
             after: reading,
             pid: Default::default(),
             device: 0,
+            figures_of: None,
             micros: 1,
         }
     }

@@ -96,6 +96,7 @@ pub(crate) fn step(pid: i32, count: u64, baseline: Bytes, peak: Bytes) -> What {
         pid: Pid(pid),
         device: 0,
         count,
+        figures_of: None,
         micros: 900,
         before: reading(baseline),
         after: reading(baseline),

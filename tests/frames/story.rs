@@ -321,6 +321,7 @@ impl Story {
             pid,
             device: 0,
             count,
+            figures_of: None,
             micros: 3_100,
             before: reading,
             after: reading,

@@ -24,7 +24,7 @@ def figures_agree_with_torch(place):
     done, events = place.headless("python3", PROGRAMS / "exact.py", "--out", out)
     require(done.returncode == 0, done.stderr)
     truth = json.loads(out.read_text())
-    steps = {step["count"]: step["after"] for step in of(events, "step")}
+    steps = {step["count"]: step["after"] for step in of(events, "step") if not step.get("figures_of")}
     compared = 0
     for line in truth["steps"]:
         if line["step"] in steps:

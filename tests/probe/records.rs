@@ -309,6 +309,19 @@ print(steps)
     let lines = front.steps().len();
     // 50 a second, one for the rest after them, and the last one.
     assert!((2..=30).contains(&lines), "{lines} lines of {steps} steps");
+    let read: Vec<u64> = front.steps()[..lines - 1].iter().map(|s| s.count).collect();
+    if let Some(of) = front.steps()[lines - 1].figures_of {
+        assert_eq!(
+            read.last(),
+            Some(&of),
+            "the last step has no figures of its own"
+        );
+    }
+    assert!(
+        front.steps()[..lines - 1]
+            .iter()
+            .all(|s| s.figures_of.is_none())
+    );
 }
 
 #[test]

@@ -45,6 +45,10 @@ impl RankState {
 impl StepTrack {
     fn ended(&mut self, at: Moment, step: &Step) {
         self.count = self.count.max(step.count);
+        if step.figures_of.is_some() {
+            // The step that they are of has been counted with them.
+            return self.passed(at, step);
+        }
         if step.count == 1 {
             self.first_step.get_or_insert_with(|| step.clone());
         }
@@ -61,15 +65,23 @@ impl StepTrack {
         if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }
-        self.first.get_or_insert(at);
-        self.last = Some((at, step.clone()));
-        push_bounded(&mut self.recent, at, RECENT);
         push_bounded(
             &mut self.baselines,
             (step.count, step.after.allocated),
             BASELINES,
         );
         self.marks.ended(at, step);
+        self.passed(at, step);
+    }
+
+    /// Takes the time at which a step ended.
+    fn passed(&mut self, at: Moment, step: &Step) {
+        if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
+            return;
+        }
+        self.first.get_or_insert(at);
+        self.last = Some((at, step.clone()));
+        push_bounded(&mut self.recent, at, RECENT);
         let mut gaps: Vec<f64> = self
             .recent
             .windows(2)

@@ -36,6 +36,24 @@ fn what_comes_late_of_an_earlier_run_goes_to_that_run() {
 }
 
 #[test]
+fn the_last_step_is_counted_without_another_ones_figures() {
+    let mut scene = StagedSession::training();
+    scene.add(2.0, step(100, 29, gib(1.5), gib(6.0)));
+    let What::Step(read) = step(100, 30, gib(1.5), gib(6.0)) else {
+        unreachable!()
+    };
+    let unread = Step {
+        figures_of: Some(29),
+        ..read
+    };
+    scene.add(2.3, What::Step(unread));
+    let steps = &scene.state.run().unwrap().ranks[0].steps;
+    assert_eq!((steps.count, steps.last.as_ref().unwrap().0), (30, at(2.3)));
+    assert_eq!(steps.baselines, [(29, gib(1.5))]);
+    assert_eq!(steps.marks.ended.len(), 1);
+}
+
+#[test]
 fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
     let mut scene = StagedSession::training();
     for (count, seconds) in [(1, 2.0), (2, 2.5), (3, 3.0), (4, 3.5), (5, 63.5), (6, 64.0)] {

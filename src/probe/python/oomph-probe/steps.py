@@ -160,6 +160,6 @@ class Steps:
         latest, count = self.latest, self.count
         settled = at_end or time.monotonic_ns() - self.ended_at >= SETTLED_NS
         if latest is not None and count > self.sent and settled and not self.lines:
-            # The count is exact; the readings are from a step at most THIN_NS earlier.
-            wire.put(dict(latest, count=count), self.ended_at)
+            # This step was not read: the figures are those of an earlier one, and the line says so.
+            wire.put(dict(latest, count=count, figures_of=latest["count"]), self.ended_at)
             self.sent = count

@@ -52,6 +52,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         pid: Pid(7),
         device: 0,
         count: 1,
+        figures_of: None,
         micros: 0,
         before: at(1, 15),
         after: at(2, 15),
