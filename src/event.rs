@@ -24,7 +24,7 @@ pub use probe::{
     ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
 };
 
-pub use rehearsal::{OptimizerMemory, Rehearsal, RehearsedVariant};
+pub use rehearsal::{InputSizes, OptimizerMemory, Rehearsal, RehearsedVariant};
 pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
 
 use crate::command::CommandLine;

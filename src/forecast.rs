@@ -6,6 +6,7 @@
 //! must be able to reserve (`allocator`). Pure; it knows neither keys nor edits of commands.
 
 mod allocator;
+mod basis;
 mod estimate;
 mod hint;
 mod inputs;
@@ -19,11 +20,12 @@ mod target;
 pub mod trace;
 mod treatment;
 
+pub use basis::Basis;
 pub use estimate::Estimate;
 pub use hint::{Hint, hint};
 pub use inputs::ForecastInputs;
 pub use largest::{Division, MARGIN, divided, edge, rounded};
-pub use memory::{Basis, Forecast, Model};
+pub use memory::{Forecast, Model};
 pub use observation::{Observation, Passes, Unseen};
 pub use partial_step::{PartialStep, Progress};
 pub use rehearsed::{Rehearsed, WholeStep};

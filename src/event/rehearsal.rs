@@ -29,6 +29,9 @@ pub struct Rehearsal {
     /// How the optimizer will use memory, if one was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<OptimizerMemory>,
+    /// How the inputs of the model's calls differed in size up to then, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<InputSizes>,
     /// Whether the model returned its own loss; otherwise the usual one is assumed.
     pub own_loss: bool,
     /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
@@ -50,6 +53,17 @@ impl Rehearsal {
             None => self.why_not.as_deref(),
         }
     }
+}
+
+/// The sizes of a model's inputs, in elements for each sample: texts of random lengths differ from
+/// call to call, and a later one may be larger than all before it. The largest is what was rehearsed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputSizes {
+    /// The number of calls that were seen.
+    pub calls: u64,
+    pub least: u64,
+    pub most: u64,
 }
 
 /// How an optimizer uses memory, from its class and settings.
@@ -78,6 +92,9 @@ pub struct RehearsedVariant {
     pub trace: Option<String>,
     /// The number of its events in the forward pass.
     pub forward: usize,
+    /// Floating-point operations of forward and backward, all variants at one batch; 0 where they
+    /// were not counted.
+    pub flops: u64,
     /// Why it could not be rehearsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,

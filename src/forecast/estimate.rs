@@ -46,6 +46,14 @@ impl Estimate {
         }
     }
 
+    /// With an upper end that is no less than this.
+    pub(super) fn up_to(self, high: Bytes) -> Estimate {
+        Estimate {
+            high: self.high.max(high),
+            ..self
+        }
+    }
+
     /// The larger of two quantities.
     pub(super) fn max(self, other: Estimate) -> Estimate {
         Estimate {

@@ -5,11 +5,13 @@
 //! reaches a constant. The peak is the larger of the two. One run gives the slope if the base is
 //! known; two runs with different batches give both; a run that failed gives a bound.
 
+use super::basis::Basis;
 use super::estimate::Estimate;
 use super::observation::{Observation, Passes, Unseen};
 use super::partial_step::Progress;
 use super::rehearsed::Rehearsed;
 use super::target::Target;
+use crate::event::InputSizes;
 use crate::units::Bytes;
 
 /// From this ratio of two batches on, a line through them says more than the base does.
@@ -35,28 +37,6 @@ pub enum Forecast {
     Within(Estimate),
     /// Within this, extrapolated from a partial step by how far it got.
     Extrapolated(Estimate, Progress),
-}
-
-/// What a figure rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
-    /// Steps that were seen whole, of this batch or another.
-    Measured,
-    /// The failed step's allocations, computed without running it.
-    Rehearsed,
-    /// What a remedy did to other trainings.
-    Estimated,
-}
-
-impl Basis {
-    /// In one word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Basis::Measured => "measured",
-            Basis::Rehearsed => "rehearsed",
-            Basis::Estimated => "estimated",
-        }
-    }
 }
 
 /// What runs of one program showed, put together.
@@ -118,6 +98,17 @@ impl Model {
     /// Whether what is said of a target rests on a rehearsal.
     pub fn is_rehearsed(&self, target: &Target) -> bool {
         self.rehearsed().is_some_and(|step| step.knows(target))
+    }
+
+    /// The inputs that the target's figure rests on, where it is rehearsed and they differed in size.
+    pub fn input_sizes(&self, target: &Target) -> Option<InputSizes> {
+        let step = self.rehearsed().filter(|step| step.knows(target))?;
+        step.input_sizes()
+    }
+
+    /// By what share more is computed where the target recomputes activations; `None` if unknown.
+    pub fn computes_again(&self, target: &Target) -> Option<f64> {
+        self.rehearsed.as_ref()?.computes_again(target)
     }
 
     /// The same observations, where what was counted as `of` is really `batch`.

@@ -8,7 +8,7 @@ use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::target::{Allocator, Target};
 use super::trace::{Trace, TraceTemplate};
 use super::treatment::Treatment;
-use crate::event::{Rehearsal, RehearsedVariant};
+use crate::event::{InputSizes, Rehearsal, RehearsedVariant};
 use crate::units::Bytes;
 pub use made::WholeStep;
 use made::{Made, Part};
@@ -24,6 +24,10 @@ const CONVOLUTIONS: f64 = 0.30;
 /// By how much these need more than was rehearsed where there is no more room: cuDNN then takes what
 /// needs less. ResNet-50 ran with 0.3 % more and a U-Net with less than 18 %.
 const PRESSED_CONVOLUTIONS: f64 = 0.12;
+/// How far beyond the largest inputs seen later ones are allowed for: of the range of those seen, so
+/// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
+/// lies one part below the end on average, and three parts at 19 times of 20.
+const RANGES_BEYOND: f64 = 3.0;
 /// The share of a need to which it is searched for.
 const EXACTLY: f64 = 0.003;
 /// Steps after which what is reserved repeats: the optimizer's state is there from the second on.
@@ -100,7 +104,11 @@ impl Rehearsed {
             true => CONVOLUTIONS,
             false => SPREAD,
         };
-        Some(self.around(Bytes(done.allocated_peak), spread))
+        let seen = self.around(Bytes(done.allocated_peak), spread);
+        Some(match self.with_larger_inputs(target) {
+            Some(larger) => seen.up_to(self.of_these_inputs().peak(&larger)?.high),
+            None => seen,
+        })
     }
 
     /// What the allocator must be able to reserve for a target. It reserves more where there is more,
@@ -117,7 +125,53 @@ impl Rehearsed {
                 false => low = middle,
             }
         }
-        Some(self.around(Bytes(high), self.spread_at_the_limit()))
+        let seen = self.around(Bytes(high), self.spread_at_the_limit());
+        Some(match self.with_larger_inputs(target) {
+            Some(larger) => seen.up_to(self.of_these_inputs().needs(&larger)?.high),
+            None => seen,
+        })
+    }
+
+    /// How the inputs differed that were seen, if they did.
+    pub fn input_sizes(&self) -> Option<InputSizes> {
+        let differ = |sizes: &InputSizes| sizes.calls > 1 && sizes.least < sizes.most;
+        self.said.inputs.filter(differ)
+    }
+
+    /// Where inputs differ in size: the target as if its inputs were as much larger than the largest
+    /// seen as later ones may be. What grows with the batch grows with them at least as fast.
+    fn with_larger_inputs(&self, target: &Target) -> Option<Target> {
+        let sizes = self.input_sizes()?;
+        let range = (sizes.most - sizes.least) as f64 / sizes.most as f64;
+        let beyond = range * (RANGES_BEYOND / (sizes.calls - 1) as f64).min(1.0);
+        Some(Target {
+            batch: (target.batch as f64 * (1.0 + beyond)).ceil() as u64,
+            ..*target
+        })
+    }
+
+    /// The same, where no inputs are larger.
+    fn of_these_inputs(&self) -> Rehearsed {
+        let mut same = self.clone();
+        same.said.inputs = None;
+        same
+    }
+
+    /// By what share more is computed where activations are recomputed as the target has them.
+    pub fn computes_again(&self, target: &Target) -> Option<f64> {
+        let flops = |treatment: Treatment| {
+            let (variant, _) = self.entry(treatment)?;
+            (variant.flops > 0).then_some(variant.flops as f64)
+        };
+        let recomputed = target.treatment;
+        let kept = Treatment {
+            recomputed: false,
+            ..recomputed
+        };
+        // In other precision no more and no less is computed.
+        let plain = flops(kept).or_else(|| flops(Treatment::default()))?;
+        let more = flops(recomputed).filter(|_| recomputed.recomputed)? / plain - 1.0;
+        (more >= 0.0).then_some(more)
     }
 
     /// Whether a target runs in so much room by its rehearsal alone.
@@ -129,6 +183,7 @@ impl Rehearsed {
     /// Whether the upper end of what a target needs fits with this margin, of which the interval is a
     /// part. One replay says it.
     pub(super) fn fits(&self, target: &Target, room: Bytes, margin: f64) -> Option<bool> {
+        let target = &self.with_larger_inputs(target).unwrap_or(*target);
         let trace = self.training(self.variant(target)?, target);
         let share = 1.0 + self.spread_at_the_limit().max(margin);
         let room = (room - WORKSPACES.1).scale(1.0 / share);
@@ -162,13 +217,13 @@ impl Rehearsed {
     }
 
     fn variant(&self, target: &Target) -> Option<&TraceTemplate> {
-        let treatment = target.treatment;
-        self.variants
-            .iter()
-            .find(|(variant, _)| {
-                variant.amp == treatment.mixed && variant.checkpointing == treatment.recomputed
-            })
-            .map(|(_, template)| template)
+        self.entry(target.treatment).map(|(_, template)| template)
+    }
+
+    fn entry(&self, treatment: Treatment) -> Option<&(RehearsedVariant, TraceTemplate)> {
+        self.variants.iter().find(|(variant, _)| {
+            variant.amp == treatment.mixed && variant.checkpointing == treatment.recomputed
+        })
     }
 
     /// Two steps of the training at a batch.

@@ -136,7 +136,7 @@ fn block(word: &str) -> Result<TraceBlock, BadTrace> {
 }
 
 /// A trace whose sizes are functions of the batch, as a rehearsal gives it: the words of a [`Trace`],
-/// where `x512` stands for so many bytes for each sample.
+/// where `x512` stands for so many bytes for each sample, and `xx4` for so many for each pair of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceTemplate {
     words: Vec<TemplateWord>,
@@ -146,6 +146,7 @@ pub struct TraceTemplate {
 enum TemplateWord {
     Fixed(u64),
     EachSample(u64),
+    EachPair(u64),
     FreeAgo(usize),
 }
 
@@ -158,6 +159,7 @@ impl TraceTemplate {
                 TemplateWord::FreeAgo(ago) => return TraceEvent::Free(allocated - ago),
                 TemplateWord::Fixed(size) => size,
                 TemplateWord::EachSample(each) => each.saturating_mul(batch),
+                TemplateWord::EachPair(each) => each.saturating_mul(batch).saturating_mul(batch),
             };
             allocated += 1;
             TraceEvent::Alloc(TraceBlock { size, stream: 0 })
@@ -181,6 +183,9 @@ impl FromStr for TraceTemplate {
                 };
             }
             allocated += 1;
+            if let Some(each) = word.strip_prefix("xx") {
+                return each.parse().map(TemplateWord::EachPair).map_err(bad);
+            }
             match word.strip_prefix('x') {
                 Some(each) => each.parse().map(TemplateWord::EachSample).map_err(bad),
                 None => word.parse().map(TemplateWord::Fixed).map_err(bad),
@@ -221,14 +226,14 @@ mod tests {
 
     #[test]
     fn a_template_for_a_batch() {
-        let template: TraceTemplate = "x512 4096 -2 x8 -1".parse().unwrap();
+        let template: TraceTemplate = "x512 4096 -2 x8 -1 xx3".parse().unwrap();
         let trace = Trace {
             carried: Vec::new(),
             events: template.events(4, 0),
             segments: Vec::new(),
         };
-        assert_eq!(trace.to_string(), "| 2048 4096 -2 32 -1");
-        for bad in ["-1", "x", "5 -2", "x5 -0", "5x"] {
+        assert_eq!(trace.to_string(), "| 2048 4096 -2 32 -1 48");
+        for bad in ["-1", "x", "xx", "xxx4", "5 -2", "x5 -0", "5x"] {
             assert!(bad.parse::<TraceTemplate>().is_err(), "{bad}");
         }
     }

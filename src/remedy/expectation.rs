@@ -194,8 +194,11 @@ impl<'a> Outlook<'a> {
             expectation.words.push_str("; at best halves activations");
         }
         if target.treatment.recomputed {
-            let more = "; how much is recomputed depends on the model";
-            expectation.words.push_str(more);
+            let more = match self.model.computes_again(&target) {
+                Some(share) => format!("; computes {:.0} % more", share * 100.0),
+                None => "; how much is recomputed depends on the model".into(),
+            };
+            expectation.words.push_str(&more);
         }
         expectation
     }
@@ -228,6 +231,11 @@ impl<'a> Outlook<'a> {
         if let Some(basis) = self.model.basis(target) {
             expectation.words.push_str("; ");
             expectation.words.push_str(basis.word());
+        }
+        if let Some(sizes) = self.model.input_sizes(target) {
+            let calls = sizes.calls;
+            let more = format!(" by the largest of {calls} inputs seen; they differ in size");
+            expectation.words.push_str(&more);
         }
         expectation
     }

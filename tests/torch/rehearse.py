@@ -7,7 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe/unit
 
 import support  # noqa: E402,F401
 import torch  # noqa: E402
-from _oomph_probe import fakes, rehearsal, rehearsals, roots  # noqa: E402
+from _oomph_probe import fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
@@ -24,8 +24,8 @@ class Wire:
         pass
 
 
-def said(model, *args, autocast=False, **kwargs):
-    """The line of an out-of-memory in this call."""
+def said(model, *args, autocast=False, before=(), **kwargs):
+    """The line of an out-of-memory in this call; `before` are the arguments of calls that got through."""
     process = types.SimpleNamespace(
         torch=torch, live=True, pid=1, wire=Wire(), steps=types.SimpleNamespace(count=0)
     )
@@ -33,6 +33,10 @@ def said(model, *args, autocast=False, **kwargs):
     rehearsals.PATIENCE = PATIENCE
     with torch.autocast("cpu", torch.bfloat16, autocast):
         call = roots.Call(torch, model, args, kwargs, 0)
+        seen = inputs.Inputs()
+        for each in before:
+            seen.add(roots.Call(torch, model, each, {}, 0))
+        seen.add(call)
     rehearsals.Rehearsals(process).ran_out(call, "forward")
     return process.wire.line
 
@@ -53,7 +57,8 @@ def peak(line, batch, variant=0):
         if word.startswith("-"):
             now -= sizes[len(sizes) - int(word[1:])]
             continue
-        sizes.append(fakes.blocks(int(word[1:]) * batch if word.startswith("x") else int(word)))
+        power = len(word) - len(word.lstrip("x"))
+        sizes.append(fakes.blocks(int(word[power:]) * batch**power))
         now += sizes[-1]
         most = max(most, now)
     return most

@@ -9,7 +9,7 @@ import rehearse
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from _oomph_probe import roots
+from _oomph_probe import rehearsal, roots
 
 
 class Block(nn.Module):
@@ -51,6 +51,60 @@ class Convolutions(nn.Module):
         return self.head(self.layers(images).mean((2, 3)))
 
 
+class Contrastive(nn.Module):
+    """Two encoders; each image is compared with every text of the batch."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.images, self.texts = nn.Linear(48, width), nn.Embedding(99, width)
+
+    def forward(self, images, texts):
+        images = F.normalize(self.images(images.flatten(1)), dim=-1)
+        texts = F.normalize(self.texts(texts).mean(1), dim=-1)
+        logits = 10 * images @ texts.t()
+        truth = torch.arange(len(logits), device=logits.device)
+        return (F.cross_entropy(logits, truth) + F.cross_entropy(logits.t(), truth)) / 2
+
+
+class Detector(nn.Module):
+    """As RetinaNet: features of three sizes, two heads over all of them, a focal loss over dense targets."""
+
+    def __init__(self, classes=7, width=16):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, width, 3, 4, 1), nn.BatchNorm2d(width), nn.ReLU())
+        self.stages = nn.ModuleList([nn.Conv2d(width, width, 3, 2, 1) for _ in range(3)])
+        self.lateral = nn.ModuleList([nn.Conv2d(width, width, 1) for _ in range(3)])
+        self.classes = nn.Sequential(nn.Conv2d(width, width, 3, 1, 1), nn.ReLU(), nn.Conv2d(width, classes, 3, 1, 1))
+        self.boxes = nn.Sequential(nn.Conv2d(width, width, 3, 1, 1), nn.ReLU(), nn.Conv2d(width, 4, 3, 1, 1))
+
+    def forward(self, images, targets):
+        x, features = self.first(images), []
+        for stage, lateral in zip(self.stages, self.lateral):
+            x = F.relu(stage(x))
+            features.append(lateral(x))
+        for place in (1, 0):
+            above = F.interpolate(features[place + 1], size=features[place].shape[-2:])
+            features[place] = features[place] + above
+        scores = torch.cat([self.classes(each).flatten(2) for each in features], 2)
+        boxes = torch.cat([self.boxes(each).flatten(2) for each in features], 2)
+        classes, places = targets.split((scores.shape[1], 4), 1)
+        chance = scores.sigmoid()
+        entropy = F.binary_cross_entropy_with_logits(scores, classes, reduction="none")
+        focal = (entropy * ((1 - chance) * classes + chance * (1 - classes)) ** 2).sum()
+        return {"classes": focal, "boxes": F.smooth_l1_loss(boxes, places)}
+
+
+class ListDetector(Detector):
+    """Takes its images as torchvision's do."""
+
+    def forward(self, images, targets):
+        return super().forward(torch.stack(images), torch.stack(targets))
+
+
+def targets(batch, size=64):
+    return torch.zeros(batch, 11, sum((size // by) ** 2 for by in (8, 16, 32)))
+
+
 def tokens(batch=4, length=24):
     return torch.zeros(batch, length, dtype=torch.long)
 
@@ -74,6 +128,68 @@ class Peaks(unittest.TestCase):
         self.assertLess(recomputed, plain)
         self.assertLess(mixed, plain)
         self.assertLess(both, mixed)
+
+    def test_a_loss_that_compares_each_sample_with_each_grows_with_the_square(self):
+        def given(batch):
+            return torch.zeros(batch, 3, 4, 4), tokens(batch)
+
+        model = Contrastive()
+        line = rehearse.said(model, *given(4))
+        self.assertIn(" xx4", line["variants"][0]["trace"])
+        for batch in (4, 64, 512):
+            real = rehearse.real_peak(model, *given(batch))
+            self.assertLess(abs(rehearse.peak(line, batch) / real - 1), 0.02, batch)
+
+    def test_a_detectors_is_that_of_a_real_step(self):
+        model = Detector()
+        line = rehearse.said(model, torch.zeros(4, 3, 64, 64), targets(4))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertTrue(line["own_loss"])
+        for batch in (2, 4, 16):
+            real = rehearse.real_peak(model, torch.zeros(batch, 3, 64, 64), targets(batch))
+            self.assertLess(abs(rehearse.peak(line, batch) / real - 1), 0.03, batch)
+
+    def test_what_a_recomputation_computes_again(self):
+        line = rehearse.said(Decoder(), tokens(), tokens())
+        plain, recomputed, mixed, both = [each["flops"] for each in line["variants"]]
+        self.assertEqual((plain, recomputed), (mixed, both))
+        # Of 1009 samples of 24 tokens: the blocks' two products are computed once more, the head's is not.
+        again = 1009 * 24 * 4 * 2 * (2 * 32 * 128)
+        self.assertEqual(recomputed - plain, again)
+
+    def test_operations_are_counted_as_torch_counts_them(self):
+        from torch.utils.flop_counter import FlopCounterMode
+
+        class Attention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Conv1d(32, 96, 3)
+                self.back = nn.ConvTranspose1d(32, 8, 3, stride=2)
+
+            def forward(self, x):
+                query, key, value = self.inner(x).transpose(1, 2).chunk(3, -1)
+                scores = (query @ key.transpose(1, 2)).softmax(-1)
+                return self.back((scores @ value).transpose(1, 2)).mean()
+
+        for model, given in [
+            (Attention(), (torch.zeros(4, 32, 40, requires_grad=True),)),
+            (Detector(), (torch.zeros(4, 3, 64, 64), targets(4))),
+            (Decoder(), (tokens(), tokens())),
+        ]:
+            call = roots.Call(torch, model, given, {}, 0)
+            one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), float("inf"))
+            with FlopCounterMode(display=False) as counter, one.recorder():
+                one.loss(model(*given)).backward()
+            self.assertEqual(one.trace.flops, counter.get_total_flops(), type(model).__name__)
+            self.assertGreater(one.trace.flops, 0)
+
+    def test_the_largest_inputs_are_rehearsed_where_they_differ(self):
+        model = Decoder()
+        long = rehearse.said(model, tokens(4, 48), tokens(4, 48))
+        line = rehearse.said(model, tokens(), tokens(), before=[(tokens(4, 48), tokens(4, 48))])
+        self.assertEqual(line["inputs"], {"calls": 2, "least": 48, "most": 96})
+        self.assertEqual(line["variants"][0]["trace"], long["variants"][0]["trace"])
+        self.assertNotIn("inputs", long)
 
     def test_a_model_that_returns_no_loss_gets_the_usual_one(self):
         line = rehearse.said(Convolutions(), torch.zeros(4, 3, 20, 20))
@@ -173,6 +289,10 @@ class Kinds(unittest.TestCase):
 
     def test_experts_that_get_even_shares(self):
         self.assertIsNone(self.why_not(EvenExperts(), torch.zeros(4, 8, 16)))
+
+    def test_images_in_a_list_are_no_batch(self):
+        images = [torch.zeros(3, 64, 64) for _ in range(4)]
+        self.assertIn("list of 4 images", self.why_not(ListDetector(), images, list(targets(4))))
 
     def test_a_model_that_prints_is_stopped_before_it_does(self):
         self.assertIn("calls", self.why_not(Printing(), torch.zeros(4, 8)))

@@ -1,7 +1,7 @@
 //! Rehearsals put together to trainings, and what those need.
 
 use super::*;
-use crate::event::OptimizerMemory;
+use crate::event::{InputSizes, OptimizerMemory};
 use crate::forecast::{MARGIN, Treatment, edge, rounded};
 
 const MIB: u64 = 1 << 20;
@@ -187,4 +187,69 @@ fn a_step_that_has_its_optimizers_state_says_the_same_of_a_new_process() {
         assert_eq!(first.needs(&of), later.needs(&of), "batch {batch}");
     }
     assert_eq!(first.whole_step(), later.whole_step());
+}
+
+#[test]
+fn inputs_that_differ_leave_room_for_larger_ones() {
+    let of = |calls, least, most| {
+        let inputs = Some(InputSizes { calls, least, most });
+        let said = Rehearsal { inputs, ..said() };
+        Rehearsed::of(&said, 16).unwrap()
+    };
+    let alike = Rehearsed::of(&said(), 16).unwrap();
+    for step in [of(1, 300, 300), of(5, 300, 300)] {
+        assert_eq!(step.needs(&target(16)), alike.needs(&target(16)));
+    }
+    // 300 and 400 were seen: up to 500 may come, a quarter more than the largest.
+    let two = of(2, 300, 400);
+    let (seen, larger) = (
+        alike.needs(&target(16)).unwrap(),
+        alike.needs(&target(20)).unwrap(),
+    );
+    let needs = two.needs(&target(16)).unwrap();
+    assert_eq!((needs.low, needs.likely), (seen.low, seen.likely));
+    assert_eq!(needs.high, larger.high);
+    assert_eq!(
+        two.peak(&target(16)).unwrap().high,
+        alike.peak(&target(20)).unwrap().high
+    );
+    // The more were seen, the less is left; and what fits follows.
+    let many = of(31, 300, 400);
+    assert!(many.needs(&target(16)).unwrap().high < needs.high);
+    let room = (seen.high + larger.high).scale(0.5);
+    assert_eq!(alike.fits(&target(16), room, 0.0), Some(true));
+    assert_eq!(two.fits(&target(16), room, 0.0), Some(false));
+}
+
+#[test]
+fn a_loss_over_all_pairs_grows_with_the_square() {
+    let mut said = said();
+    said.variants[0].trace = Some(format!("x{} xx{} -1 {} -3", 8 * MIB, MIB, 64 * MIB));
+    let step = Rehearsed::of(&said, 16).unwrap();
+    let peak = |batch| step.peak(&target(batch)).unwrap().low;
+    let rest = |batch: u64| Bytes((64 + 128 + 9 * batch + batch * batch) * MIB);
+    for batch in [16, 100] {
+        assert_eq!(peak(batch), rest(batch), "batch {batch}");
+    }
+}
+
+#[test]
+fn what_checkpointing_computes_again() {
+    let mut said = said();
+    let recomputed = |mixed| Target {
+        treatment: Treatment {
+            mixed,
+            recomputed: true,
+        },
+        ..target(16)
+    };
+    let share =
+        |said: &Rehearsal, target: &Target| Rehearsed::of(said, 16).unwrap().computes_again(target);
+    assert_eq!(share(&said, &recomputed(false)), None, "not counted");
+    said.variants[0].flops = 300;
+    said.variants[1].flops = 400;
+    let more = share(&said, &recomputed(false)).unwrap();
+    assert!((more - 1.0 / 3.0).abs() < 1e-9);
+    assert_eq!(share(&said, &target(16)), None, "nothing is recomputed");
+    assert_eq!(share(&said, &recomputed(true)), None, "not rehearsed");
 }

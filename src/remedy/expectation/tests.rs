@@ -1,6 +1,7 @@
 //! What is expected of each remedy after runs that showed much or little.
 
 mod partial_step;
+mod rehearsed;
 
 use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Cause, Certainty, Finding};

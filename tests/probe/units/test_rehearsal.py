@@ -10,13 +10,17 @@ from unittest import mock
 
 import fake_torch
 import support  # noqa: F401
-from _oomph_probe import effects, optimizers, rehearsal, rehearsals, roots
+from _oomph_probe import effects, inputs, optimizers, rehearsal, rehearsals, roots
 
 
 class Templates(unittest.TestCase):
     def test_a_multiple_of_the_batch_grows_with_it(self):
         words = [str(1009 * 512), "4096", "-2", str(1009 * 4096)]
         self.assertEqual(rehearsals.template(words, 1009, set()), "x512 4096 -2 x4096")
+
+    def test_what_compares_each_sample_with_each_grows_with_the_square(self):
+        words = [str(4 * 1009 * 1009), str(1009 * 1008)]
+        self.assertEqual(rehearsals.template(words, 1009, set()), "xx4 x1008")
 
     def test_a_parameters_size_never_does(self):
         self.assertEqual(rehearsals.template([str(1009 * 512)], 1009, {1009 * 512}), str(1009 * 512))
@@ -61,9 +65,36 @@ class Notes(unittest.TestCase):
 
     def test_the_batch_is_what_most_tensors_begin_with(self):
         call = self.call(self.shape(8, 512), mask=self.shape(8, 512), table=self.shape(512, 64))
-        self.assertEqual(rehearsals.batch_of(call), 8)
-        self.assertEqual(rehearsals.batch_of(self.call([self.shape(3, 4)], {"x": self.shape(3)})), 3)
-        self.assertIsNone(rehearsals.batch_of(self.call(1, "x")))
+        self.assertEqual(inputs.batch_of(call), 8)
+        self.assertEqual(inputs.batch_of(self.call([self.shape(3, 4)], {"x": self.shape(3)})), 3)
+        self.assertIsNone(inputs.batch_of(self.call(1, "x")))
+
+    def test_a_list_of_images_is_no_batch_of_their_channels(self):
+        images = [self.shape(3, 640, 480), self.shape(3, 512, 512)]
+        with self.assertRaisesRegex(effects.Stopped, "list of 2 images"):
+            inputs.batch_of(self.call(images, [{"boxes": self.shape(5, 4)}]))
+        self.assertEqual(inputs.batch_of(self.call([self.shape(8, 3, 96, 96), self.shape(8, 3, 224, 224)])), 8)
+
+    def lengths(self, *lengths):
+        seen, made = inputs.Inputs(), []
+        for batch, length in lengths:
+            call = self.call(self.shape(batch, length), mask=self.shape(batch, length))
+            call.module, call.autocast, call.device = (lambda: self), (False,), "cuda:0"
+            seen.add(call)
+            made.append(call)
+        return made
+
+    def test_the_largest_inputs_so_far_are_rehearsed(self):
+        long, short = self.lengths((8, 480), (8, 300))
+        self.assertIs(rehearsals.largest_like(short), long)
+        self.assertTrue(short.seen.differ())
+        self.assertEqual(short.seen.line(), {"calls": 2, "least": 600, "most": 960})
+
+    def test_inputs_that_are_alike_and_other_batch_sizes(self):
+        first, second = self.lengths((8, 300), (8, 300))
+        self.assertFalse(second.seen.differ())
+        large, small = self.lengths((8, 480), (4, 300))
+        self.assertIs(rehearsals.largest_like(small), small)
 
     def test_plain_values_and_containers_are_noted_and_nothing_else(self):
         torch = types.SimpleNamespace(Tensor=fake_torch.Tensor, nn=None, dtype=int, device=int)
@@ -126,7 +157,7 @@ class TheEnd(unittest.TestCase):
         self.printed = []
         device = types.SimpleNamespace(index=0)
         self.call = types.SimpleNamespace(
-            key=lambda: "key", autocast=(False,), device=device, module=lambda: self, args=[self.shape()], kwargs={}
+            key=lambda: "key", autocast=(False,), device=device, module=lambda: self, seen=None, args=[self.shape()], kwargs={}
         )
         for patched in (
             mock.patch.object(sys, "excepthook", lambda *error: self.printed.append(error)),

@@ -27,8 +27,10 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
 After an OOM in the first steps, to know what another batch or a remedy would need:
 
     roots          notes how the model is called, and sees an OOM leave the call or its backward
+    inputs         the batch size of its inputs, and how much they differ from call to call
     rehearsals     decides what is rehearsed and for how long
     rehearsal      one step on fake tensors, as a trace of allocations and frees
+    flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
     effects        stops a rehearsal before it has a visible effect
     optimizers     how much state an optimizer will keep

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import blocks, fakes, roots
+from . import blocks, fakes, flops, roots
 from .effects import Stopped
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
@@ -36,6 +36,7 @@ class Trace:
         self.live = {}
         self.allocated = self.peak = 0
         self.marks = {}
+        self.flops = 0
         self.is_over = False
 
     def allocate(self, storage):
@@ -112,7 +113,7 @@ class Rehearsal:
             return args, {name: self.made(each) for name, each in self.call.kwargs.items()}
 
     def made(self, value):
-        """A fake for every shape; a list of as many as the batch is made as long as the new one."""
+        """A fake for every shape, in containers as they were."""
         was, now = self.variant.batch or (None, None)
         if isinstance(value, roots.Shape):
             shape, stride = value.shape, value.stride
@@ -182,8 +183,10 @@ class Rehearsal:
                 rehearsal.look_at_clock()
                 if func.namespace in COLLECTIVES:
                     raise Stopped("it communicates with other ranks")
-                if "convolution" in func.name():
+                name = func.name().partition("::")[2].partition(".")[0]
+                if "convolution" in name:
                     rehearsal.has_convolutions = True
+                rehearsal.count(name, args)
                 made = func(*args, **(kwargs or {}))
                 for tensor in leaves(torch, made):
                     if tensor.device != device:
@@ -203,6 +206,13 @@ class Rehearsal:
         self.known.add(key)
         weakref.finalize(storage, self.known.discard, key)
         return True
+
+    def count(self, name, args):
+        """The operator's floating-point operations; a signature that is not known counts for nothing."""
+        try:
+            self.trace.flops += flops.of(name, args)
+        except Exception:
+            pass
 
     def look_at_clock(self):
         if time.monotonic() > self.until:

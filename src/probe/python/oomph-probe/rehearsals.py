@@ -8,7 +8,7 @@ what there was no time for is made up for when nobody has caught it and the proc
 import sys
 import time
 
-from . import effects, optimizers, rehearsal, roots
+from . import effects, inputs, optimizers, rehearsal, roots
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
@@ -99,7 +99,8 @@ class Work:
 
     def __init__(self, torch, call, phase, steps):
         self.torch = torch
-        self.call = call
+        # The one to be rehearsed, and the one that failed, which may have had smaller inputs.
+        self.call, self.failed = largest_like(call), call
         self.phase = phase
         # Those that had ended when memory ran out.
         self.steps = steps
@@ -126,7 +127,7 @@ class Work:
         module = call.module()
         if module is None:
             raise effects.Stopped("the model is gone")
-        batch = batch_of(call)
+        batch = inputs.batch_of(call)
         if batch is None:
             raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
         prime = next((each for each in PRIMES if each > batch), None)
@@ -150,8 +151,12 @@ class Work:
                         self.left = []
 
     def beginning(self, batch):
-        call = self.call
-        line = {"batch": batch, "before": call.before, "arguments": bytes_of(self.torch, [call.args, call.kwargs])}
+        call, failed = self.call, self.failed
+        arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs])
+        more = arguments - inputs.bytes_of(self.torch, [failed.args, failed.kwargs])
+        line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
+        if call.seen is not None and call.seen.differ():
+            line["inputs"] = call.seen.line()
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
             line["optimizer"] = optimizer
@@ -167,6 +172,7 @@ class Work:
             trace = one.run()
             said["trace"] = template(trace.words, prime, one.sizes)
             said["forward"] = trace.marks["forward"]
+            said["flops"] = trace.flops
             self.line.update(
                 own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
                 convolutions=one.has_convolutions,
@@ -176,53 +182,30 @@ class Work:
         return said
 
 
-def bytes_of(torch, value):
-    """What the tensors of noted arguments take on the GPU."""
-    if isinstance(value, roots.Shape):
-        if value.device.type == "cpu" or not value.shape:
-            return 0
-        size = torch.empty((), dtype=value.dtype, device="meta").element_size()
-        for each in value.shape:
-            size *= each
-        return size
-    if isinstance(value, dict):
-        return sum(bytes_of(torch, each) for each in value.values())
-    if isinstance(value, (list, tuple)):
-        return sum(bytes_of(torch, each) for each in value)
-    return 0
-
-
-def batch_of(call):
-    """The first dimension that most tensors among the arguments share."""
-    counts = {}
-
-    def look(value):
-        if isinstance(value, roots.Shape):
-            if value.shape:
-                counts[value.shape[0]] = counts.get(value.shape[0], 0) + 1
-        elif isinstance(value, dict):
-            for each in value.values():
-                look(each)
-        elif isinstance(value, (list, tuple)):
-            for each in value:
-                look(each)
-
-    look(call.args)
-    look(call.kwargs)
-    return max(counts, key=lambda size: counts[size]) if counts else None
+def largest_like(call):
+    """The call with the largest inputs of those of its model that were otherwise the same."""
+    largest = None if call.seen is None else call.seen.largest
+    if largest is None or largest.autocast != call.autocast or largest.device != call.device:
+        return call
+    try:
+        return largest if inputs.batch_of(largest) == inputs.batch_of(call) else call
+    except effects.Stopped:
+        return call
 
 
 def template(words, prime, fixed):
-    """The trace with every size as `fixed+each*batch`, in the words of src/forecast/trace.rs: `4096`,
-    `x512`. `fixed` are sizes that parameters have."""
+    """The trace with every size as a function of the batch, in the words of src/forecast/trace.rs: `4096`
+    stays, `x512` grows with the batch, `xx4` with its square (a loss that compares each sample with each).
+    `fixed` are sizes that parameters have."""
     made = []
     for word in words:
-        if word.startswith("-"):
+        size = None if word.startswith("-") else int(word)
+        if size is None or size % prime or size in fixed:
             made.append(word)
-            continue
-        size = int(word)
-        grows = size % prime == 0 and size not in fixed
-        made.append("x%d" % (size // prime) if grows else word)
+        elif size % (prime * prime):
+            made.append("x%d" % (size // prime))
+        else:
+            made.append("xx%d" % (size // (prime * prime)))
     return " ".join(made)
 
 

@@ -10,7 +10,8 @@ import sys
 import threading
 import weakref
 
-from . import calls
+from . import calls, inputs
+from .inputs import Shape
 
 # Autocast by the kind of device.
 SINCE = (2, 4)
@@ -23,19 +24,6 @@ WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 MOST_LEAVES = 256
 
 
-class Shape:
-    """What a tensor was like."""
-
-    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
-
-    def __init__(self, tensor):
-        self.shape = tuple(tensor.shape)
-        self.stride = tensor.stride()
-        self.dtype = tensor.dtype
-        self.device = tensor.device
-        self.requires_grad = tensor.requires_grad
-
-
 class CannotNote(Exception):
     """An argument that says nothing without being kept."""
 
@@ -46,6 +34,8 @@ class Call:
     def __init__(self, torch, module, args, kwargs, before):
         # Allocated on its device when it began.
         self.before = before
+        # What all calls of this model were like (inputs.py).
+        self.seen = None
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}
@@ -68,6 +58,7 @@ class Roots:
     def __init__(self, torch, ran_out):
         self.torch = torch
         self.ran_out = ran_out
+        self.inputs = inputs.Inputs()
         self.inside = threading.local()
         self.latest = None
         self.calls = 0
@@ -150,6 +141,7 @@ class Roots:
                 return False
             before = self.torch._C._cuda_memoryStats(device.index)["allocated_bytes"]["all"]["current"]
             self.latest = Call(self.torch, module, args, kwargs, before)
+            self.inputs.add(self.latest)
             return True
         except Exception:
             self.latest = None

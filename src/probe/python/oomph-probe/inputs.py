@@ -1,0 +1,123 @@
+"""What the inputs of a model's calls were like: their batch size, their bytes, and how much their size differs
+from call to call (texts of random lengths, images of several sizes).
+"""
+from .effects import Stopped
+
+# Models of which calls are compared.
+MOST_MODELS = 16
+# Images have as many channels, which are no batch.
+CHANNELS = (1, 3, 4)
+
+
+class Shape:
+    """What a tensor was like."""
+
+    __slots__ = ("shape", "stride", "dtype", "device", "requires_grad")
+
+    def __init__(self, tensor):
+        self.shape = tuple(tensor.shape)
+        self.stride = tensor.stride()
+        self.dtype = tensor.dtype
+        self.device = tensor.device
+        self.requires_grad = tensor.requires_grad
+
+
+class Seen:
+    """The calls of one model so far: the smallest and the largest inputs, in elements for each sample."""
+
+    def __init__(self):
+        self.calls = 0
+        self.least = self.most = 0
+        # The call with the most of them, by its batch size.
+        self.largest = None
+
+    def add(self, call):
+        size = size_of(call)
+        if size is None:
+            return
+        self.calls += 1
+        self.least = size if self.calls == 1 else min(self.least, size)
+        if size > self.most:
+            self.most, self.largest = size, call
+
+    def line(self):
+        return {"calls": self.calls, "least": self.least, "most": self.most}
+
+    def differ(self):
+        return self.least < self.most
+
+
+class Inputs:
+    """The calls of all models of a process."""
+
+    def __init__(self):
+        self.of_models = {}
+
+    def add(self, call):
+        """Notes one; what it costs is a few microseconds."""
+        key = id(call.module())
+        if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
+            return
+        call.seen = self.of_models.setdefault(key, Seen())
+        call.seen.add(call)
+
+
+def size_of(call):
+    """Elements of the inputs for each sample; None where they have no batch."""
+    shapes = shapes_in([call.args, call.kwargs])
+    batch = most_common(shapes)
+    if not batch:
+        return None
+    return sum(elements(shape) for shape in shapes if shape.shape and shape.shape[0] == batch) // batch
+
+
+def elements(shape):
+    count = 1
+    for each in shape.shape:
+        count *= each
+    return count
+
+
+def shapes_in(value):
+    """The tensors' shapes inside noted arguments."""
+    if isinstance(value, Shape):
+        return [value]
+    if isinstance(value, dict):
+        return [shape for each in value.values() for shape in shapes_in(each)]
+    if isinstance(value, (list, tuple)):
+        return [shape for each in value for shape in shapes_in(each)]
+    return []
+
+
+def most_common(shapes):
+    counts = {}
+    for shape in shapes:
+        if shape.shape:
+            counts[shape.shape[0]] = counts.get(shape.shape[0], 0) + 1
+    return max(counts, key=lambda size: counts[size]) if counts else None
+
+
+def batch_of(call):
+    """The first dimension that most tensors among the arguments share."""
+    for each in list(call.args) + list(call.kwargs.values()):
+        if is_list_of_images(each):
+            raise Stopped("its batch is a list of %d images" % len(each))
+    return most_common(shapes_in([call.args, call.kwargs]))
+
+
+def is_list_of_images(value):
+    """As detectors take them: of three dimensions, the first of them channels."""
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(each, Shape) and len(each.shape) == 3 and each.shape[0] in CHANNELS for each in value)
+    )
+
+
+def bytes_of(torch, value):
+    """What the tensors of noted arguments take on the GPU."""
+    total = 0
+    for shape in shapes_in(value):
+        if shape.device.type != "cpu" and shape.shape:
+            total += elements(shape) * torch.empty((), dtype=shape.dtype, device="meta").element_size()
+    return total
