@@ -73,14 +73,16 @@ impl Model {
         }
     }
 
-    /// With the step that memory ran out in, rehearsed: it counts where no step was seen whole.
+    /// With the step that memory ran out in, rehearsed.
     pub fn with_rehearsal(self, rehearsed: Option<Rehearsed>) -> Model {
         Model { rehearsed, ..self }
     }
 
-    /// The rehearsal, where it says more than what was seen.
+    /// The rehearsal, where it says more than what was seen: it is replayed through the allocator, while
+    /// of a run only the peak is known for sure; but convolutions' workspaces only a run shows.
     pub(super) fn rehearsed(&self) -> Option<&Rehearsed> {
-        self.rehearsed.as_ref().filter(|_| self.whole_runs() == 0)
+        let rehearsed = self.rehearsed.as_ref();
+        rehearsed.filter(|step| self.whole_runs() == 0 || !step.has_convolutions())
     }
 
     /// What a figure for a target rests on; `None` where there is none, or it says so itself.

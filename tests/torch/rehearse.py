@@ -79,3 +79,21 @@ def real_peak(model, *args, loss=None):
         value.backward()
     model.zero_grad()
     return trace.peak
+
+
+def roots_of(model, *args):
+    """The classes of what is noted as calls of a model, in a step."""
+    noted = []
+
+    class Noting(roots.Roots):
+        def note(self, module, args, kwargs):
+            noted.append(type(module).__name__)
+            return True
+
+    watched = Noting(torch, None)
+    watched.install()
+    try:
+        model(*args).backward()
+    finally:
+        watched.rest()
+    return noted

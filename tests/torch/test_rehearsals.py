@@ -197,6 +197,37 @@ class Peaks(unittest.TestCase):
         self.assertFalse(line["own_loss"])
         self.assertTrue(line["convolutions"])
 
+    def test_windows_that_lie_side_by_side_take_no_workspace(self):
+        class Patches(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.patches = torch.nn.Conv2d(3, 8, 4, stride=4)
+                self.depthwise = torch.nn.Conv2d(8, 8, 7, padding=3, groups=8)
+                self.pointwise = torch.nn.Conv2d(8, 10, 1)
+
+            def forward(self, x):
+                return self.pointwise(self.depthwise(self.patches(x))).mean((2, 3))
+
+        line = rehearse.said(Patches(), torch.zeros(4, 3, 20, 20))
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertFalse(line["convolutions"])
+
+    def test_what_checkpointing_calls_again_is_no_call_of_the_model(self):
+        from torch.utils.checkpoint import checkpoint
+
+        class Recomputed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.blocks = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+
+            def forward(self, x):
+                for block in self.blocks:
+                    x = checkpoint(block, x, use_reentrant=False)
+                return x.sum()
+
+        noted = rehearse.roots_of(Recomputed(), torch.zeros(4, 8))
+        self.assertEqual(noted, ["Recomputed"])
+
     def test_under_autocast_it_is_not_offered_again(self):
         line = rehearse.said(Decoder(), tokens(), tokens(), autocast=True)
         self.assertEqual([(each["checkpointing"], each["amp"]) for each in line["variants"]], [(False, False), (True, False)])

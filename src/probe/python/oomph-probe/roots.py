@@ -64,6 +64,8 @@ class Roots:
         self.calls = 0
         self.module = self.original = self.ours = None
         self.backward = None
+        # Calls of the engine that go on.
+        self.backwards = 0
 
     def install(self):
         """Right after `import torch`; does nothing where this torch has not all that it takes."""
@@ -77,7 +79,8 @@ class Roots:
         is_compiling = calls.is_compiling_of(torch)
 
         def __call__(self, *args, **kwargs):
-            if is_compiling() or getattr(inside, "depth", 0):
+            # What checkpointing calls again in backward is a part of the model's call.
+            if is_compiling() or roots.backwards or getattr(inside, "depth", 0):
                 return original(self, *args, **kwargs)
             noted = roots.note(self, args, kwargs)
             inside.depth = 1 if noted else 0
@@ -99,11 +102,14 @@ class Roots:
         original, roots = graph._engine_run_backward, self
 
         def _engine_run_backward(*args, **kwargs):
+            roots.backwards += 1
             try:
                 return original(*args, **kwargs)
             except error:
                 roots.left("backward")
                 raise
+            finally:
+                roots.backwards -= 1
 
         ours = calls.as_if_torchs_own(_engine_run_backward, original)
         places = [graph, self.torch.autograd]

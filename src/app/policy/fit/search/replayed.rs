@@ -40,12 +40,14 @@ impl SizeSearch {
     }
 
     fn limit_in(&self, room: Bytes, spare: f64) -> Option<Option<u64>> {
-        let rehearsed = |fits: bool| {
-            let mut trials = self.trials.iter();
-            trials.find(|trial| trial.fits == fits && trial.rehearsed.is_some())
-        };
-        let trial = rehearsed(true).or_else(|| rehearsed(false))?;
+        let rehearsed = self.trials.iter().filter(|trial| trial.rehearsed.is_some());
+        // Of those that ran the largest, whose kernels chose as they will near the limit.
+        let trial = rehearsed.max_by_key(|trial| (trial.fits, trial.value))?;
         let rehearsed = trial.rehearsed.as_ref()?;
+        if rehearsed.input_sizes().is_some() {
+            // Another step's inputs may be larger than those of the step that was rehearsed.
+            return None;
+        }
         let of = |batch| self.target(batch);
         let foretold = rehearsed.peak(&of(trial.value))?.low;
         let off = match trial.fits {
