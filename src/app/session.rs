@@ -1,5 +1,5 @@
-//! What the session is: the state and what follows from it, the recording, and what a front hands
-//! to the next. It knows no terminal, no keeper and no policy.
+//! The session: its state, findings and remedies, its recording, and what a front hands over to the
+//! next. Independent of terminal, keeper and policy.
 
 mod applied;
 pub(crate) mod earlier;
@@ -33,26 +33,24 @@ use earlier::EarlierSessions;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the end waits for a slow disk.
+/// How long exiting waits for a slow disk.
 const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// One session, as its front knows it.
 pub(super) struct Session {
     pub clock: Clock,
     pub state: State,
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
-    /// What the next front is to know; the current command is kept here alone.
+    /// What the next front needs; the only place of the current command.
     pub handover: HandoverState,
-    /// What is said of a run before it fails.
+    /// Warnings before a run fails.
     watch: LiveWarnings,
     recorder: Recorder,
     inputs: SessionInputs,
-    /// What earlier sessions of the same program showed.
     earlier: EarlierSessions,
     hinted: Option<Hint>,
     changes: Changes,
-    /// Something was folded since the last frame was asked for.
+    /// Whether an event was applied since the last frame was requested.
     is_changed: bool,
 }
 
@@ -83,7 +81,7 @@ impl Session {
         &self.handover.header.id
     }
 
-    /// The command of the current run, as a person sees it.
+    /// The current run's command, as the user knows it (without the probe).
     pub(super) fn command(&self) -> &CommandLine {
         &self.handover.command
     }
@@ -104,7 +102,7 @@ impl Session {
         self.inputs.leftovers()
     }
 
-    /// Folds an event and stores it; what it changes in the findings is worked out at once.
+    /// Applies and records an event, and updates the findings if it affects them.
     pub(super) fn apply(&mut self, event: &Event) {
         self.state.apply(event);
         self.recorder.write(event);
@@ -127,8 +125,7 @@ impl Session {
         self.record(What::Note(Note { level, text }));
     }
 
-    /// What time alone brings: what the recorder has to say, and what is said of a run before it
-    /// fails.
+    /// Takes the recorder's notes and warnings before a run fails.
     pub(super) fn look_around(&mut self) {
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
@@ -138,12 +135,12 @@ impl Session {
         }
     }
 
-    /// Whether something was folded since this was asked last.
+    /// Whether an event was applied since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// The time is now, even where no event says so.
+    /// Advances the time without an event.
     pub(super) fn advance(&mut self, now: Moment) {
         self.state.now = self.state.now.max(now);
     }
@@ -153,7 +150,7 @@ impl Session {
         if self.state.oom().is_some() {
             let command = &self.handover.command;
             if self.state.runs.iter().all(|run| run.ranks.is_empty()) {
-                // No probe has said it: the disk is asked, once memory has run out and not before.
+                // No probe has reported it: read it from disk, but only once memory has run out.
                 self.inputs.torch = torch::version_for(command);
             }
             self.inputs.look(command, Some(self.handover.began));
@@ -162,7 +159,6 @@ impl Session {
         self.remedies = self.remedies_now();
     }
 
-    /// All that remedies rest on.
     pub(super) fn remedy_inputs(&self) -> RemedyInputs<'_> {
         let ranks = self
             .state
@@ -205,7 +201,7 @@ impl Session {
         Plan::of(self.command(), &chosen)
     }
 
-    /// Shows `look` all that a frame or a key needs.
+    /// Calls `look` with everything that a frame or a key needs.
     pub(super) fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
         let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
         look(&Scene {
@@ -227,7 +223,7 @@ impl Session {
         self.recorder.finish(RECORDING_PATIENCE);
     }
 
-    /// The use of a device before any process of ours touched it.
+    /// Records the usage of a device before any of our processes uses it.
     fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {
         let untouched = self.state.runs.iter().all(|run| run.ranks.is_empty());
         if let (true, Some(used)) = (untouched, used) {
@@ -239,8 +235,8 @@ impl Session {
         matches!(self.state.nvml, Some(NvmlState::Live { .. }))
     }
 
-    /// The devices that the last run used, with their use before the first run. A run that died
-    /// before its first sample is known by its out-of-memory, or by what it could see.
+    /// The devices that the last run used, with their usage before the first run. For a run that died
+    /// before its first sample: by its OOM, or by the devices that it could see.
     pub(super) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
         let Some(run) = self.state.run() else {
             return Vec::new();

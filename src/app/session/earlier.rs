@@ -1,8 +1,8 @@
-//! What earlier sessions of the same program showed on this machine: read from their recordings,
-//! once memory has run out, beside the loop, and by `fit` before its first run.
+//! Observations of earlier sessions of the same program on this machine, read from their recordings in
+//! a thread once memory has run out, and by `fit` before its first run.
 //!
-//! Nothing is read while a training runs: what it costs would be the training's. A recording that
-//! cannot be read, or is of another program, is passed over without a word.
+//! Nothing is read while a training runs, because that would cost the training. Recordings that can't
+//! be read, or are of another program, are skipped.
 
 use crate::command::CommandLine;
 use crate::event::What;
@@ -14,29 +14,25 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// Sessions whose first line is looked at.
+/// The number of sessions whose first line is read.
 const LOOKED_AT: usize = 64;
-/// Sessions that are read whole.
+/// The number of sessions that are read completely.
 const READ: usize = 6;
-/// No recording above this is read: it would take seconds.
+/// Larger recordings would take seconds.
 const LARGEST: u64 = 32 << 20;
-/// How often the loop asks whether the reading is done.
+/// How often the loop checks whether the thread is done.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What is known of earlier sessions.
 #[derive(Debug, Default)]
 pub(crate) enum EarlierSessions {
-    /// Nobody has asked.
     #[default]
     Unread,
-    /// They are being read.
     Reading(Receiver<Vec<Observation>>),
-    /// They were read.
     Known(Vec<Observation>),
 }
 
 impl EarlierSessions {
-    /// Begins to read, if nobody has yet. `own` is this session's name.
+    /// Starts reading, unless it was started before. `own` is this session's name.
     pub(crate) fn ask(&mut self, command: &CommandLine, own: &str) {
         if !matches!(self, EarlierSessions::Unread) {
             return;
@@ -46,7 +42,7 @@ impl EarlierSessions {
         let own = own.to_string();
         let reader = std::thread::Builder::new().name("earlier".into());
         let begun = reader.spawn(move || {
-            // The session may have ended: then nobody takes it.
+            // The session may have ended.
             let _ = done.send(read(&command, &own));
         });
         *self = match begun {
@@ -55,7 +51,7 @@ impl EarlierSessions {
         };
     }
 
-    /// Takes what was read, if it has been by now; whether that is news.
+    /// Takes the result, if it is there by now; whether it has any observations.
     pub(crate) fn look(&mut self) -> bool {
         let EarlierSessions::Reading(observations) = self else {
             return false;
@@ -70,12 +66,10 @@ impl EarlierSessions {
         is_news
     }
 
-    /// Whether something may still come.
     pub(crate) fn is_reading(&self) -> bool {
         matches!(self, EarlierSessions::Reading(_))
     }
 
-    /// What is known by now.
     pub(crate) fn observations(&self) -> &[Observation] {
         match self {
             EarlierSessions::Known(observations) => observations,
@@ -84,7 +78,8 @@ impl EarlierSessions {
     }
 }
 
-/// What earlier sessions of a program like `command` but `own` showed, the earliest first.
+/// The observations of earlier sessions with a program like that of `command`, without `own`; the
+/// earliest first.
 pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
     let reading = Reading::of(command, &LaunchEnvironment::default());
@@ -102,7 +97,7 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
         .collect()
 }
 
-/// Whether a recording is one of the same program, by its first line.
+/// Whether a recording is of the same program, by its first line.
 fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     let recording = directory.join(session::RECORDING);
     let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
@@ -128,8 +123,8 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     }
 }
 
-/// The observations of a recorded session's runs. A run that is still going on, or ended of
-/// something else before it had shown a step, says nothing.
+/// The observations of a recorded session's runs, without those that are still running, or failed for
+/// another reason before their second step.
 pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
     let Ok(events) = session::read(path) else {
         return Vec::new();
