@@ -2,9 +2,9 @@
 //! own streams, to the recording.
 //!
 //! A disk may hang and a terminal may be stopped with Ctrl-S. So the loop only puts bytes into a
-//! bounded queue; the thread owns the destination and does the waiting. An [`OverflowPolicy`] decides
-//! what happens when the queue is full or a write fails. The keeper depends on this room: nothing
-//! here panics, and memory is bounded.
+//! bounded queue; the thread owns the destination and waits for it. An [`OverflowPolicy`] decides what
+//! happens when the queue is full or a write fails. The keeper depends on this: nothing here panics,
+//! and memory is bounded.
 
 #![cfg_attr(
     not(test),
@@ -32,16 +32,15 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most that goes into one write, unless one line is longer. Small enough to be taken from a
-/// slow terminal's queue soon.
+/// The maximum of one write, unless a line is longer. Small enough that a slow terminal takes it
+/// soon.
 const PIECE: usize = 32 << 10;
 
 /// The stack of a thread that only copies.
 pub(crate) const STACK: usize = 128 << 10;
 
-/// How long a push may wait in each second, when the queue is full and the policy is to drop: long
-/// enough for a thread that only needs its turn on a busy processor, too short to be felt where the
-/// disk is what is slow.
+/// How long pushes may wait in each second if the queue is full and the policy is to drop: long enough
+/// for a thread that only needs its turn on a busy CPU, too short to notice if the disk is slow.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What happens when the queue is full or a write fails.
@@ -73,7 +72,7 @@ impl OverflowPolicy {
     }
 }
 
-/// What happened since it was last asked for.
+/// What happened since the last query.
 #[derive(Debug, Default)]
 pub(crate) struct WriterNews {
     /// Bytes that were dropped.
@@ -86,13 +85,12 @@ pub(crate) struct WriterNews {
     pub recovered: Option<Gap>,
 }
 
-/// The loop's end.
 #[derive(Debug)]
 pub(crate) struct BackgroundWriter {
     shared: Arc<Shared>,
-    /// Since when a second has been counted, and how long pushes have waited in it.
+    /// The start of the current second, and how long pushes have waited in it.
     waited: Cell<(Instant, Duration)>,
-    /// Something was pushed that the thread was not woken for.
+    /// Something was pushed without waking the thread.
     unannounced: Cell<bool>,
 }
 
@@ -109,7 +107,7 @@ struct Shared {
 #[derive(Debug)]
 struct WriterState {
     queue: Queue,
-    /// Bytes were taken from the queue and are being written.
+    /// A write is in progress.
     in_hand: bool,
     /// The loop waits to be woken.
     wanted: bool,
@@ -119,13 +117,13 @@ struct WriterState {
     full: bool,
     news: WriterNews,
     closing: bool,
-    /// The thread has ended; what is pushed is forgotten.
+    /// The thread has ended; pushes are discarded.
     ended: bool,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, WriterState> {
-        // A thread that panicked would have left the bytes as they are; nothing here panics.
+        // Nothing here panics, so a poisoned lock is fine.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +139,7 @@ impl Shared {
 }
 
 impl WriterState {
-    /// How long a failed write has to wait yet before it is tried again.
+    /// The time until a failed write is retried.
     fn rest(&self, retry: Duration) -> Duration {
         (self.failed.as_ref()).map_or(Duration::ZERO, |(since, _)| {
             retry.saturating_sub(since.elapsed())
@@ -197,7 +195,7 @@ impl BackgroundWriter {
         }
         let capacity = state.queue.capacity();
         let room = capacity.saturating_sub(state.queue.len());
-        // A little is none: better few large pieces than many small ones.
+        // Little room counts as none: a few large pieces are better than many small ones.
         if room < capacity / 4 {
             state.wanted = true;
             return 0;
@@ -205,13 +203,12 @@ impl BackgroundWriter {
         room
     }
 
-    /// Takes bytes of a stream.
     pub(crate) fn push(&self, bytes: &[u8]) {
         self.take(bytes, Unit::Bytes);
     }
 
-    /// Takes one line, which is written whole. One that must be kept (`keep`) has room where others
-    /// have none.
+    /// Takes a line, which is written whole or not at all. One that must be kept (`keep`) may use more of
+    /// the queue than others.
     pub(crate) fn push_line(&self, line: &[u8], keep: bool, at: Moment) {
         self.take(line, Unit::Line { keep, at });
     }
@@ -248,15 +245,15 @@ impl BackgroundWriter {
         }
     }
 
-    /// Lets the thread know of what was pushed. Not done for each push: waking it for every line
-    /// would cost more than writing the line.
+    /// Wakes the thread. Not done by each push: waking it for every line would cost more than writing
+    /// the line.
     pub(crate) fn nudge(&self) {
         if self.unannounced.take() {
             self.shared.more.notify_one();
         }
     }
 
-    /// Waits for the thread, as long as there is patience left for this second.
+    /// Waits for the thread, within [`PATIENCE`].
     fn wait_for_room<'a>(
         &self,
         state: MutexGuard<'a, WriterState>,
@@ -279,12 +276,12 @@ impl BackgroundWriter {
         state
     }
 
-    /// Gives back the memory that only a flood needs.
+    /// Frees the memory that only a flood needs.
     pub(crate) fn give_back(&self) {
         self.shared.lock().queue.give_back();
     }
 
-    /// Whether all is written that ever will be; the loop is woken when it comes to that.
+    /// Whether everything is written, or never will be; the loop is woken once that is true.
     pub(crate) fn is_idle(&self) -> bool {
         let mut state = self.shared.lock();
         let idle = state.ended || (state.queue.is_empty() && !state.in_hand);
@@ -296,7 +293,7 @@ impl BackgroundWriter {
         std::mem::take(&mut self.shared.lock().news)
     }
 
-    /// Lets the thread write what it has, for no longer than `limit`; whether it came to an end.
+    /// Waits up to `limit` for the thread to write what it has and end; whether it did.
     pub(crate) fn close(&self, limit: Duration) -> bool {
         let mut state = self.shared.lock();
         state.closing = true;
@@ -310,7 +307,7 @@ impl BackgroundWriter {
     }
 }
 
-/// A loop that is gone lets the thread write what it has, and end.
+/// The thread writes what it has and ends, without being waited for.
 impl Drop for BackgroundWriter {
     fn drop(&mut self) {
         self.shared.lock().closing = true;

@@ -1,10 +1,10 @@
-//! The child: the keeper process and the front's handle on it.
+//! Running the command: the keeper process, and the front's handle on it.
 //!
-//! A training may run for weeks, and whatever holds its terminal takes it along when it dies. So
-//! oomph is two processes of one binary. The *keeper* owns the pseudo-terminal, drains it, keeps
-//! the log, and alone waits for and signals the trainer; it is small, has one loop, and calls
-//! nothing that panics. The *front* (screen, NVML, probe, diagnosis) does all the rest and may die
-//! without harm. Between them lies one socket: [`KeeperOrder`]s go down, [`KeeperReport`]s come up.
+//! A training may run for weeks, and it dies with the process that owns its terminal. So oomph is
+//! two processes of one binary. The *keeper* owns the pseudo-terminal, reads it, keeps the log, and
+//! is the only one to wait for and signal the trainer; it is small, has one loop, and calls nothing
+//! that panics. The *front* (screen, NVML, probe, diagnosis) does everything else and may die
+//! without harm. They talk over one socket: [`KeeperOrder`]s go down, [`KeeperReport`]s come up.
 //!
 //! ```text
 //! shell ── front ══ orders, reports ══ keeper ── trainer ── ranks, workers, …
@@ -12,18 +12,18 @@
 //!         the screen                the log, the user's own pipes and files
 //! ```
 //!
-//! What is promised, by whom:
+//! Guarantees:
 //!
-//! * The drain waits for nobody but the user's own pipe or terminal: a slow log or a slow front
-//!   costs counted gaps, never time.
+//! * Output waits only for the user's own pipe or terminal: a slow log or a slow front costs counted
+//!   gaps, never time.
 //! * Every byte goes where it would have gone without oomph, unchanged.
 //! * A run's [`KeeperReport::Exited`] comes after all of its output.
-//! * If the front dies the trainer lives on and the user's terminal is put in order.
-//! * If the keeper dies the kernel hangs up the trainer's terminal; a trainer without one lives on,
-//!   and the front stands in.
+//! * If the front dies, the trainer continues and the user's terminal is restored.
+//! * If the keeper dies, the kernel hangs up the trainer's terminal; a trainer without one
+//!   continues, and the front stands in for the keeper.
 //!
-//! This module knows nothing of memory, devices or remedies: it runs a command and says what
-//! became of it. The relaunch gate is the app's.
+//! This module knows nothing about memory, devices or remedies: it runs a command and reports what
+//! became of it. Waiting for free memory before a relaunch is the app's business.
 
 mod aftermath;
 mod bare;
@@ -59,8 +59,8 @@ pub use status::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
 pub use streams::{OutputStream, TrainerStreams};
 pub use terminal::{LineSettings, RESET};
 
-/// The word that makes this binary a keeper instead of a front.
+/// The first argument that makes this binary a keeper instead of a front.
 pub const KEEPER_WORD: &str = "__keeper";
 
-/// The word that makes it a front in the place of one that is gone.
+/// The first argument that makes it a front without a screen, in place of one that is gone.
 pub const HEADLESS_WORD: &str = "__headless";

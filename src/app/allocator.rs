@@ -1,4 +1,4 @@
-//! The allocator's settings as oomph's own environment brings them, and those the user typed.
+//! The allocator's settings in oomph's own environment, and by `--alloc-conf`.
 
 use crate::command::{CommandLine, Word};
 use crate::recognize::alloc_conf::{self, CUDA, GENERAL, HIP, Inherited, TorchVersion};
@@ -14,7 +14,7 @@ pub(super) struct InheritedSettings {
 }
 
 impl InheritedSettings {
-    /// Reads them; a value that is no text is none that PyTorch could read.
+    /// A value that isn't UTF-8 counts as unset: PyTorch couldn't read it either.
     pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>) -> InheritedSettings {
         let text = |name| variable(name).and_then(|value| value.into_string().ok());
         InheritedSettings {
@@ -24,7 +24,6 @@ impl InheritedSettings {
         }
     }
 
-    /// They, as remedies take them.
     pub(super) fn as_inherited(&self) -> Inherited<'_> {
         Inherited {
             cuda: self.cuda.as_deref(),
@@ -33,10 +32,10 @@ impl InheritedSettings {
         }
     }
 
-    /// Puts `--alloc-conf`'s settings into `command`, merged with what it would inherit.
+    /// Adds the settings of `--alloc-conf` to `command`, merged with those that it would inherit.
     ///
     /// # Errors
-    /// The mend, in words.
+    /// How to correct them.
     pub(super) fn merge_into(
         &self,
         command: &mut CommandLine,

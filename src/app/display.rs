@@ -1,5 +1,5 @@
-//! What is displayed: the screen or plain output, what is typed, and the words that wait for the
-//! end. Whatever terminal there was may be gone at any time.
+//! The display: the screen or plain output, the keyboard, and the lines to print at the end. The terminal
+//! may be gone at any time.
 
 mod burst;
 pub(super) mod keyboard;
@@ -27,37 +27,36 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use type_ahead::TypeAhead;
 
-/// Recent output begins in the middle of a line, and perhaps of an escape sequence: where there is
-/// this much of it, that line is left out.
+/// Recent output starts in the middle of a line, and perhaps of an escape sequence: if there is this
+/// much of it, that line is skipped.
 const WHOLE_LINES_FROM: usize = 32 << 10;
 
-/// How long after `l` a further letter shows that it was none: as in `qlogin`.
+/// If another letter follows `l` within this time, it wasn't a command: as in `qlogin`.
 const LEAVE_AFTER: Duration = Duration::from_millis(400);
 
-/// The terminal of one front.
 pub(super) struct Display {
     pub mode: Mode,
     theme: Theme,
     screen: Option<Screen>,
-    /// The screen while we are in the terminal's background: given back, fed, not drawn.
+    /// The screen while we are in the terminal's background: it gets output, but isn't drawn.
     parked: Option<Screen>,
-    /// The terminal was there and is gone: it is not taken again.
+    /// The terminal is gone for good.
     is_lost: bool,
-    /// The program's output is printed as it comes: the terminal is there, its screen is not.
+    /// The terminal has lost its screen: the program's output is printed as it comes.
     is_plain: bool,
     /// Keys, while the screen is up.
     typed: Option<mpsc::Receiver<Typed>>,
     type_ahead: TypeAhead,
     burst: Burst,
-    /// To leave the training running: carried out once no further letter shows that `ql` began a word.
-    leaving: Option<Moment>,
-    prompt: Prompt,
-    /// What is being waited for, in words.
-    waiting: Option<String>,
-    /// The program's last byte of output: whether a line of ours may follow.
+    /// Detaching is carried out at this time, unless another letter shows that `ql` was part of a word.
+    pub leaving: Option<Moment>,
+    pub prompt: Prompt,
+    /// What we are waiting for, in words.
+    pub waiting: Option<String>,
+    /// The program's last byte: whether it ended a line.
     last_byte: u8,
-    /// Lines for the end: never inside the program's output.
-    last_words: Vec<String>,
+    /// Lines to print at the end, never inside the program's output.
+    pub last_words: Vec<String>,
 }
 
 impl Display {
@@ -80,7 +79,7 @@ impl Display {
         }
     }
 
-    /// Takes the terminal, where it is to be taken and was not lost; whether it was.
+    /// Takes the terminal if there is to be a screen; whether it did.
     pub(super) fn enter(&mut self) -> io::Result<bool> {
         if self.mode != Mode::Screen || self.screen.is_some() || self.is_lost {
             return Ok(false);
@@ -116,13 +115,9 @@ impl Display {
         self.screen.as_ref().map(|screen| screen.next_frame())
     }
 
-    /// When to look whether the training waits for somebody to type.
+    /// When to check whether the training waits for input.
     pub(super) fn prompt_due(&self) -> Option<Moment> {
         self.screen.as_ref().and(self.prompt.due())
-    }
-
-    pub(super) fn waiting(&self) -> Option<&str> {
-        self.waiting.as_deref()
     }
 
     pub(super) fn wait_for(&mut self, words: impl Into<String>) {
@@ -133,10 +128,6 @@ impl Display {
         }
     }
 
-    pub(super) fn waits_no_more(&mut self) {
-        self.waiting = None;
-    }
-
     /// The next key, or the end of the terminal.
     pub(super) async fn next_typed(&mut self) -> Option<Typed> {
         match &mut self.typed {
@@ -145,8 +136,8 @@ impl Display {
         }
     }
 
-    /// What a key, a paste or the mouse brings about. A key that was typed before what opened at
-    /// `asked` is no answer to it.
+    /// The effect of a key, a paste or the mouse. A key that was typed before the dialog opened at `asked`
+    /// isn't an answer to it.
     pub(super) fn typed(
         &mut self,
         event: TerminalEvent,
@@ -205,17 +196,12 @@ impl Display {
         })
     }
 
-    /// When a wish to leave is to be carried out.
-    pub(super) fn leave_due(&self) -> Option<Moment> {
-        self.leaving
-    }
-
-    /// Whether it is to be carried out now.
+    /// Whether to detach now.
     pub(super) fn takes_leave(&mut self, now: Moment) -> bool {
         self.leaving.take_if(|due| now >= *due).is_some()
     }
 
-    /// Opens the dialog though no memory ran out: the last run rejected a change.
+    /// Opens the dialog without an OOM: the program rejected a change.
     pub(super) fn open_remedies(&mut self, session: &Session) {
         if let Some(screen) = &mut self.screen {
             session.with_scene(self.waiting.as_deref(), |scene| {
@@ -233,8 +219,7 @@ impl Display {
         }
     }
 
-    /// Draws if a frame is due; the size that the program's terminal is to have, where that has
-    /// changed.
+    /// Draws if a frame is due. Returns the new size of the program's terminal, if it has changed.
     pub(super) fn draw(&mut self, now: Moment, session: &Session) -> io::Result<Option<Size>> {
         let Some(screen) = self.screen.as_mut().filter(|up| now >= up.next_frame()) else {
             return Ok(None);
@@ -246,7 +231,7 @@ impl Display {
         })
     }
 
-    /// Takes in what the program wrote; what its terminal answers.
+    /// Adds the program's output; returns the terminal's answers to its queries.
     pub(super) fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Moment) -> Vec<u8> {
         self.last_byte = bytes.last().copied().unwrap_or(self.last_byte);
         self.prompt.wrote(bytes, now);
@@ -262,8 +247,7 @@ impl Display {
         }
     }
 
-    /// Puts output that was written before the screen was there on it; the size of the program's
-    /// terminal there.
+    /// Shows output from before the screen; returns the size of the program's terminal.
     pub(super) fn show_recent(&mut self, mut recent: Vec<u8>) -> Option<Size> {
         self.last_byte = recent.last().copied().unwrap_or(self.last_byte);
         let screen = self.screen.as_mut()?;
@@ -272,15 +256,15 @@ impl Display {
         {
             recent.drain(..=end);
         }
-        // Of whatever stream it was; on a terminal's it changes nothing.
+        // From any stream; for a terminal's this makes no difference.
         screen.view.output.feed_untouched(&recent);
-        // They were given when it was written.
+        // They were answered when it was written.
         screen.view.output.take_answers();
         let (rows, cols) = screen.view.output.size();
         Some(Size::new(rows, cols))
     }
 
-    /// Output for a terminal that has lost its screen. A terminal that takes nothing is given up.
+    /// Prints output on a terminal that has lost its screen, until that fails.
     pub(super) fn print_plain(&mut self, bytes: &[u8]) {
         if self.is_plain {
             let mut out = io::stdout().lock();
@@ -288,7 +272,7 @@ impl Display {
         }
     }
 
-    /// Shows it when the training, `trainer`, waits for somebody to type.
+    /// Shows whether the training waits for input.
     pub(super) fn look_for_prompt(&mut self, now: Moment, trainer: Option<Pid>) {
         let (Some(screen), Some(pid)) = (&mut self.screen, trainer) else {
             return;
@@ -300,11 +284,7 @@ impl Display {
         }
     }
 
-    pub(super) fn forget_prompt(&mut self) {
-        self.prompt.forget();
-    }
-
-    /// The size for the program's next run, on a screen that is cleared for it.
+    /// Clears the screen for the next run, and returns its size.
     pub(super) fn begin_run(&mut self) -> Option<Size> {
         match &mut self.screen {
             Some(screen) => Some(screen.begin_run()),
@@ -312,14 +292,14 @@ impl Display {
         }
     }
 
-    /// Says a line that waits for nothing: at once where no screen is up, else at the end.
+    /// Prints a line: at once if there is no screen, otherwise at the end.
     pub(super) fn say(&mut self, words: String) {
         if self.has_screen() {
             return self.last_words.push(words);
         }
         let begin = if self.last_byte == b'\n' { "" } else { "\n" };
         self.last_byte = b'\n';
-        // Nobody may be listening any more.
+        // stderr may be closed.
         let _ = write!(print::err(), "{begin}");
         print::complain(&words);
     }
@@ -328,28 +308,24 @@ impl Display {
         self.last_words.push(words.into());
     }
 
-    pub(super) fn last_words(&self) -> &[String] {
-        &self.last_words
-    }
-
     pub(super) fn is_at_line_start(&self) -> bool {
         self.last_byte == b'\n'
     }
 
-    /// Gives the terminal back for good; the program's last rows, where there was a screen.
+    /// Leaves the terminal for good; returns the program's last rows, if there was a screen.
     pub(super) fn leave(&mut self) -> Option<Vec<u8>> {
         self.typed = None;
         let screen = self.screen.take().or_else(|| self.parked.take());
         screen.map(Screen::leave)
     }
 
-    /// Gives up a screen that failed, and does not try to show its last rows.
+    /// Drops a failed screen, without its last rows.
     pub(super) fn drop_screen(&mut self) {
         self.screen = None;
     }
 
-    /// There is no terminal any more, or none that can be drawn on; whether this is news. What is
-    /// still there shows the program's output as plain text, its last rows first.
+    /// The terminal is gone, or can't be drawn on; whether this is new. If it still exists, the program's
+    /// output is printed there as it comes, its last rows first.
     pub(super) fn lose(&mut self) -> bool {
         let rows = self.leave();
         if std::mem::replace(&mut self.is_lost, true) {
@@ -361,7 +337,7 @@ impl Display {
         true
     }
 
-    /// Ctrl-Z: gives the screen back and parks it; whether there was one.
+    /// Ctrl-Z: leaves the terminal and keeps the screen; whether there was one.
     pub(super) fn park(&mut self) -> bool {
         if let Some(mut screen) = self.screen.take() {
             screen.give_back();
@@ -371,8 +347,8 @@ impl Display {
         false
     }
 
-    /// Takes the terminal again once we are its foreground: after `bg` that is not so, and changing
-    /// its settings would stop us. Whether it was taken.
+    /// Takes the terminal again once we are in its foreground; after `bg` we aren't, and changing its
+    /// settings would stop us. Whether it did.
     pub(super) fn unpark(&mut self) -> io::Result<bool> {
         let in_foreground = |_: &mut Screen| {
             nix::unistd::tcgetpgrp(io::stdout().as_fd())

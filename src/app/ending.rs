@@ -1,7 +1,7 @@
-//! The last words of a session, after the program's own.
+//! The last lines of a session, after the program's own output.
 //!
-//! A run in which nothing happened leaves not one line of oomph's. Where the screen was up, the
-//! program's last rows are put where they would have stood without it.
+//! A clean run prints nothing of oomph's. After a screen, the program's last rows are printed, where they
+//! would be without oomph.
 
 use super::{Ending, print};
 use crate::command::CommandLine;
@@ -13,28 +13,21 @@ use crate::state::{RunOutcome, State};
 use std::io::Write;
 use std::path::Path;
 
-/// What there is to say.
 pub(super) struct LastWords<'a> {
-    /// How the session ends.
     pub ending: Ending,
-    /// Why memory ran out.
     pub findings: &'a [Finding],
-    /// What can be done.
     pub remedies: &'a [Remedy],
-    /// The last run's command.
     pub command: &'a CommandLine,
-    /// Where the session is recorded.
     pub recording: Option<&'a Path>,
-    /// Lines that waited for the end.
     pub lines: &'a [String],
-    /// Whether the program's last byte ended a line.
+    /// Whether the program's output ended with a newline.
     pub at_line_start: bool,
-    /// Whether the session ends with us; otherwise only the lines that waited are said.
+    /// Whether the session ends with us; otherwise only the waiting lines are printed.
     pub session_over: bool,
 }
 
-/// Says them. `tail` is what the screen leaves: the program's last rows, as a terminal takes them.
-/// Nobody may be listening any more: what cannot be written is let go.
+/// Prints them. `tail`: the program's last rows, with escapes. Errors are ignored: nobody may be reading
+/// any more.
 pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     let on_screen = tail.is_some();
     if let Some(tail) = tail {
@@ -53,8 +46,8 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     if !on_screen && !words.at_line_start {
         text.insert(0, '\n');
     }
-    // After a screen the words belong on the terminal that had it: standard error may be a file of
-    // the user's that holds the program's own.
+    // After a screen they belong on its terminal: standard error may be a file with the program's own
+    // output.
     let _ = if on_screen {
         print::out().write_all(text.as_bytes())
     } else {

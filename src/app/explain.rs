@@ -1,5 +1,4 @@
-//! `oomph explain`: the out-of-memories of a log or a recording, and why they came. Runs nothing and
-//! needs no GPU.
+//! `oomph explain`: the OOMs in a log or a recording, and their causes. Runs nothing and needs no GPU.
 
 use super::allocator::InheritedSettings;
 use super::{Ending, recordings, replay, torch};
@@ -20,10 +19,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
 
-/// What is to be explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// What comes in on standard input.
+    /// Standard input.
     StandardInput,
     /// A log, a recording, a session's directory, or the beginning of its name.
     Named(OsString),
@@ -31,11 +29,10 @@ pub enum Source {
     Default,
 }
 
-/// Bytes read at a time.
 const CHUNK: usize = 1 << 16;
 
-/// How long a recording's first line may be: it holds a command, which the kernel bounds at 2 MiB
-/// and JSON may write with escapes.
+/// The maximum length of a recording's first line: it has the command, which the kernel limits to
+/// 2 MiB and JSON may escape.
 const LONGEST_HEADER: u64 = 16 << 20;
 
 /// Prints what ran out of memory in `source` and why; with `command` also its remedies.
@@ -87,7 +84,7 @@ pub fn explain(
     };
     let mut out = print::out();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Who closed the pipe has read enough.
+        // The reader has closed the pipe: it has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
@@ -105,7 +102,7 @@ struct Found {
 }
 
 impl Found {
-    /// torch's version, as the recorded program said it.
+    /// The recorded torch version.
     fn torch(&self) -> Option<String> {
         let run = self.state.as_ref()?.run()?;
         run.ranks.first().map(|rank| rank.hello.torch.clone())
@@ -147,7 +144,7 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
     }
 }
 
-/// The first line of what may be a recording; nothing of what cannot be one.
+/// The first line of what may be a recording; empty if it can't be one.
 fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     if waiting(input)? > 0 && input.fill_buf()?.first() == Some(&b'{') {
@@ -156,7 +153,7 @@ fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// How many bytes wait in the buffer, once some came; none at the end.
+/// Waits for input; the number of bytes in the buffer, 0 at the end.
 fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
     loop {
         match input.fill_buf() {
@@ -167,7 +164,7 @@ fn waiting(input: &mut impl BufRead) -> io::Result<usize> {
     }
 }
 
-/// Whether a line is an event that this version knows. Logs of lines of JSON are none.
+/// Whether a line is an event that this version knows, rather than a line of a JSON log.
 fn is_event(line: &[u8]) -> bool {
     match serde_json::from_slice::<Event>(line) {
         Ok(event) => event.what != What::Unknown,
@@ -175,7 +172,7 @@ fn is_event(line: &[u8]) -> bool {
     }
 }
 
-/// A log that begins with `header`, in memory that does not grow with it.
+/// A log that begins with `header`, in bounded memory.
 fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
     let mut transcript = Transcript::new();
     transcript.feed(header);
@@ -202,7 +199,7 @@ fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
     })
 }
 
-/// A recording, each run explained as it stood before the next began.
+/// A recording; each run is explained with the state before the next one started.
 fn recording(path: &Path) -> anyhow::Result<Found> {
     let mut state = State::default();
     let mut ooms = Vec::new();

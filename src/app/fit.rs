@@ -1,8 +1,7 @@
 //! `oomph fit`: the largest batch that fits, in at most three short runs of the real program.
 //!
-//! A session like any other, whose runs are chosen by a search instead of a person: each is stopped
-//! after so many optimizer steps. The program's output goes to standard error; standard output
-//! holds the answer.
+//! A session whose runs are chosen by a search instead of a person; each is stopped after some optimizer
+//! steps. The program's output goes to standard error, the answer to standard output.
 
 use super::policy::fit::{AT_MOST, Fit, FitOptions, search};
 use super::session::earlier;
@@ -47,7 +46,7 @@ pub fn fit(options: FitOptions) -> anyhow::Result<Ending> {
     front::run_to_end(run, Some(Box::new(fit)))
 }
 
-/// Says what will happen before it does; asks where somebody is there to answer. Whether to go on.
+/// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.
 fn warn(fit: &Fit) -> bool {
     let (options, mut text) = (&fit.options, String::new());
     let (name, value) = fit.setting();
@@ -77,6 +76,6 @@ fn warn(fit: &Fit) -> bool {
     let _ = write!(print::err(), "oomph: Continue? [Y/n] ");
     let mut line = String::new();
     let answered = matches!(io::stdin().lock().read_line(&mut line), Ok(read) if read > 0);
-    // Whoever types a word of refusal, or any other, has not said yes.
+    // Any other answer isn't a yes.
     answered && matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")
 }

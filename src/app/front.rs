@@ -1,9 +1,10 @@
-//! The front: receive from all sources, fold, diagnose, draw, carry effects out.
+//! The front: receives events from all sources, applies and diagnoses them, draws, and carries out
+//! effects.
 //!
-//! Nothing here may end the training by failing: a screen that cannot be drawn, a recording that
-//! cannot be written, a probe that cannot be reached are said and done without. The front is four
-//! parts: what the session is, what is displayed, the link to its runs, and the policy of what
-//! follows a run. What concerns one part is that part's; here is what takes several.
+//! No failure here may end the training: if the screen can't be drawn, the recording not written or
+//! the probe not reached, that is reported and the rest continues. The front has four parts: the
+//! session, the display, the link to its runs, and the policy for what follows a run. This file has
+//! what involves several of them.
 
 mod attach;
 mod detach;
@@ -36,29 +37,27 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Events that wait to be folded. At 10 Hz and 16 sources this is more than a second.
+/// The capacity of the channel of events: at 10 Hz and 16 sources more than a second.
 const EVENTS: usize = 1024;
 /// How long the end waits for the keeper's log.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
-/// How many events are folded before a frame may be drawn.
+/// The maximum number of events that are applied before the next frame.
 const BATCH: usize = 256;
 
-/// The front of one session.
 struct Front {
     session: Session,
     display: Display,
     link: Link,
     policy: Box<dyn Policy>,
-    /// Where probes and NVML put their events; held, so that a session without either waits for
-    /// nothing instead of being told for ever that there is nothing.
+    /// The sender for probes and NVML. Held so that the channel stays open in a session without either.
     events: mpsc::Sender<Event>,
-    /// When the session's socket was last seen to be there, and that there is no place for another.
+    /// When the session's socket was last seen, and whether there is no place for another.
     looked: Moment,
     socket_seen: bool,
     unreachable: bool,
 }
 
-/// Where the loop hears from.
+/// The loop's sources.
 struct Sources {
     reports: Reports,
     events: mpsc::Receiver<Event>,
@@ -67,7 +66,7 @@ struct Sources {
 
 impl Front {
     async fn follow(&mut self, sources: &mut Sources) -> Ending {
-        // A training may be silent for long: others are told at once how the session stands.
+        // A training may be silent for a long time: publish the status at once.
         self.progress();
         loop {
             if let SessionPhase::Leaving(ending) = self.link.phase() {
@@ -104,17 +103,17 @@ impl Front {
         }
     }
 
-    /// An event of a probe or of NVML: folded, and told to whom it concerns beside.
+    /// Applies an event of a probe or of NVML, and passes it to the parts that it concerns.
     fn happened(&mut self, event: Event) {
         self.session.apply(&event);
         match &event.what {
             What::Device(reading) => {
-                if let Some(gate) = self.link.gate() {
+                if let Some((gate, _)) = self.link.gated() {
                     gate.read(reading);
                 }
             }
             What::Nvml(NvmlState::Unavailable { .. } | NvmlState::Stale) => {
-                if let Some(gate) = self.link.gate() {
+                if let Some((gate, _)) = self.link.gated() {
                     gate.lose_nvml();
                 }
             }
@@ -127,16 +126,16 @@ impl Front {
                 }
             },
             What::Hello(hello) => {
-                self.link.probe_spoke(hello.pid);
-                // From here on the baselines are what they are.
+                self.link.speaking.insert(hello.pid);
+                // From here on the baselines are final.
                 self.link.hand_over(&self.session.handover);
             }
-            What::ProbeGone(gone) => self.link.probe_gone(gone.pid),
+            What::ProbeGone(gone) => drop(self.link.speaking.remove(&gone.pid)),
             _ => {}
         }
     }
 
-    /// What a policy does unasked: into the recording and, `aloud`, to whoever reads standard error.
+    /// Reports what a policy does unasked: in the recording and, if `aloud`, on standard error.
     fn announce(&mut self, words: &str, aloud: bool) {
         match self.policy.name() {
             Some(name) => {
@@ -162,10 +161,10 @@ impl Front {
         }
     }
 
-    /// Lets the keeper write what it still has, after the last run.
+    /// After the last run: lets the keeper write what it still has.
     async fn finish_keeper(&mut self, reports: &mut Reports) {
         self.link.order(KeeperOrder::Finish);
-        if !self.link.take_refused().is_empty() {
+        if !std::mem::take(&mut self.link.refused).is_empty() {
             return;
         }
         let finished = async {
@@ -179,8 +178,8 @@ impl Front {
         let _ = tokio::time::timeout(KEEPER_PATIENCE, finished).await;
     }
 
-    /// Ends the session: the terminal first, then the last words, then the recording. How it ends
-    /// for who waits for us.
+    /// Ends the session: restores the terminal, prints the last words, closes the recording. Returns how
+    /// this process is to exit.
     fn leave(mut self, ending: Ending) -> Ending {
         let tail = self.display.leave();
         let recording = self.session.recording().map(Path::to_path_buf);
@@ -198,7 +197,7 @@ impl Front {
                 remedies: self.session.remedies(),
                 command: self.session.command(),
                 recording: recording.as_deref(),
-                lines: self.display.last_words(),
+                lines: &self.display.last_words,
                 at_line_start: self.display.is_at_line_start(),
                 session_over: self.link.departure == Departure::Ended,
             },

@@ -1,5 +1,5 @@
-//! The link to the run: the keeper, what is read of its output, and the phase that the session is
-//! in. It knows what the session is, but neither terminal nor policy.
+//! The link to the run: the keeper, the scanners of its output, and the session's phase. Independent of
+//! terminal and policy.
 
 mod environment;
 pub(super) mod gate;
@@ -14,11 +14,10 @@ use super::Ending;
 use super::OnHup;
 use super::session::{Activity, HandoverState, NextRun, Session, Summary};
 use super::signals::SignalRules;
-use crate::event::{Exited, What};
+use crate::event::Exited;
 use crate::probe::RehearsedStep;
 use crate::supervise::{
-    HeldRun, Keeper, KeeperOrder, KeeperTimeouts, Launch, OutputStream, Reports, Size,
-    TrainerStreams,
+    HeldRun, Keeper, KeeperOrder, KeeperTimeouts, Launch, Reports, Size, TrainerStreams,
 };
 use crate::units::{Moment, Pid, RunNumber};
 use gate::Gate;
@@ -28,58 +27,56 @@ use scanners::OutputScanners;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a run's probes that still live are given for their last words.
+/// After a run's end: how long to wait for the last events of probes that are still alive.
 const LAST_WORDS: Duration = Duration::from_millis(40);
-/// How long a dead process's words are awaited: on a busy machine our turn to read them comes late.
+/// The same for probes of dead processes: on a busy machine we get to read them late.
 const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
-/// How often others are told of figures that have changed. Of another activity they are told at
-/// once.
+/// How often changed figures are published; a change of activity is published at once.
 const FIGURES: Duration = Duration::from_secs(2);
 
-/// How a process came to be the front.
+/// How this process became the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// It started the session: a shell, a script or a scheduler waits for it.
     First,
     /// A person attached.
     Attached,
-    /// The keeper started it, to go on without a screen.
+    /// The keeper started it, without a screen.
     Headless,
 }
 
 /// Why the loop ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Departure {
-    /// The session does.
+    /// The session ends.
     Ended,
-    /// The user left; the training goes on.
+    /// The user detached; the training continues.
     Released,
     /// Another front has taken over.
     Superseded,
 }
 
-/// One front's link to its session's runs.
 pub(super) struct Link {
     pub role: Role,
     pub departure: Departure,
     pub rules: SignalRules,
-    /// Somebody asked for the session to end.
+    /// A caller asked for the session to end.
     pub stop_asked: bool,
     pub keeper_lost: bool,
-    keeper: Keeper,
-    environment: ProbeSetup,
-    scanners: OutputScanners,
+    pub keeper: Keeper,
+    pub environment: ProbeSetup,
+    pub scanners: OutputScanners,
     phase: SessionPhase,
-    /// The run that goes on, held against the keeper's death.
+    /// The current run, held in case the keeper dies.
     held: Option<HeldRun>,
-    /// The keeper has died, the run goes on without it.
-    orphaned: bool,
+    /// The keeper has died and the run continues without it.
+    pub orphaned: bool,
     /// Processes whose probes are connected.
-    speaking: BTreeSet<Pid>,
-    /// What others were told of the session, and when.
+    pub speaking: BTreeSet<Pid>,
+    /// What was published about the session, and when.
     described: Option<(Moment, Summary)>,
-    /// Orders that the keeper did not take.
-    refused: Vec<String>,
+    /// Orders that the keeper did not take, in words.
+    pub refused: Vec<String>,
 }
 
 impl Link {
@@ -93,7 +90,7 @@ impl Link {
             role,
             departure: Departure::Ended,
             rules: match role {
-                // What hangs up is not the terminal that the session was started on.
+                // Another terminal than the one that the session was started on.
                 Role::Attached => SignalRules {
                     on_hup: OnHup::Keep,
                     ..handover.rules
@@ -118,7 +115,7 @@ impl Link {
         &self.phase
     }
 
-    /// Enters a phase; the one before. Nothing assigns `phase` but this, and who is leaving leaves.
+    /// Enters a phase and returns the previous one. Only this assigns `phase`; `Leaving` is final.
     pub(super) fn enter(&mut self, next: SessionPhase) -> SessionPhase {
         match self.phase {
             SessionPhase::Leaving(ending) => SessionPhase::Leaving(ending),
@@ -130,7 +127,7 @@ impl Link {
         self.enter(SessionPhase::Leaving(ending));
     }
 
-    /// The session goes on without us.
+    /// The session continues without us.
     pub(super) fn depart(&mut self, departure: Departure) {
         self.departure = departure;
         self.leave(Ending::Code(0));
@@ -142,7 +139,7 @@ impl Link {
         self.enter(SessionPhase::Running { then });
     }
 
-    /// What follows a run that nothing else was said of.
+    /// What follows a run unless something else was requested.
     pub(super) fn then(&self) -> AfterRun {
         match self.stop_asked {
             true => AfterRun::Leave,
@@ -163,7 +160,7 @@ impl Link {
         });
     }
 
-    /// Says what follows the run that goes on or has just ended; whether there is one.
+    /// Sets what follows the current run, or the one that has just ended; whether there is one.
     pub(super) fn follow_with(&mut self, after: AfterRun) -> bool {
         match &mut self.phase {
             SessionPhase::Running { then } | SessionPhase::Settling { then, .. } => {
@@ -174,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Ends the session with the run that goes on; at once, where none does.
+    /// Ends the session with the current run, or now if there is none.
     pub(super) fn end_with_run(&mut self) {
         match self.phase.ended() {
             Some(exit) => self.leave(Ending::Like(exit)),
@@ -184,13 +181,12 @@ impl Link {
         }
     }
 
-    /// The run that has settled by now, if one has: all its probes have said goodbye, or have had a
-    /// moment for it.
+    /// The run that has settled by now: all its probes have disconnected, or had time to.
     pub(super) fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
         let SessionPhase::Settling { exited, since, .. } = &self.phase else {
             return None;
         };
-        // The kernel has hung up for a process that is dead: only our own turn to read is awaited.
+        // The kernel has closed a dead process's connection: we only have to get to read it.
         let patience = match self.speaking.iter().any(|pid| has_ended(*pid)) {
             true => LAST_WORDS_OF_THE_DEAD,
             false => LAST_WORDS,
@@ -209,19 +205,7 @@ impl Link {
         }
     }
 
-    /// The probe lies somewhere else from now on.
-    pub(super) fn use_probe(&mut self, environment: ProbeSetup) {
-        self.environment = environment;
-    }
-
-    pub(super) fn gate(&mut self) -> Option<&mut Gate> {
-        match &mut self.phase {
-            SessionPhase::Gating { gate, .. } => Some(gate),
-            _ => None,
-        }
-    }
-
-    /// The run that the open or closed gate is for.
+    /// The run that waits at the gate.
     pub(super) fn gated(&mut self) -> Option<(&mut Gate, &mut NextRun)> {
         match &mut self.phase {
             SessionPhase::Gating { gate, next, .. } => Some((gate, next)),
@@ -229,32 +213,8 @@ impl Link {
         }
     }
 
-    /// What the output says of the run.
-    pub(super) fn scan(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
-        self.scanners.feed(stream, bytes, at)
-    }
-
-    pub(super) fn scan_end(&mut self, at: Moment) -> Vec<What> {
-        self.scanners.finish(at)
-    }
-
-    pub(super) fn scan_recent(&mut self, recent: &[u8], latest_epoch: Option<u64>) -> Vec<What> {
-        self.scanners.catch_up(recent, latest_epoch)
-    }
-
-    pub(super) fn probe_spoke(&mut self, pid: Pid) {
-        self.speaking.insert(pid);
-    }
-
-    pub(super) fn probe_gone(&mut self, pid: Pid) {
-        self.speaking.remove(&pid);
-    }
-
-    pub(super) fn keeper_pid(&self) -> Pid {
-        self.keeper.pid()
-    }
-
-    /// Holds a run, so that it outlives the keeper. Who has attached leaves that to who started it.
+    /// Holds a run so that it can outlive the keeper. An attached front leaves that to the one that
+    /// started the session.
     pub(super) fn hold(
         &mut self,
         run: RunNumber,
@@ -266,7 +226,7 @@ impl Link {
             .then(|| HeldRun::hold(self.keeper.pid(), run, trainer, start_time, streams));
     }
 
-    /// Stands in for a keeper that has died, where the run goes on.
+    /// Stands in for a dead keeper if the run continues.
     pub(super) fn stand_in(&mut self, scaled: u32) -> Option<Reports> {
         let held = self.held.take().filter(|_| self.phase.has_run())?;
         let (keeper, reports) = held.follow(KeeperTimeouts::scaled(scaled))?;
@@ -275,12 +235,7 @@ impl Link {
         Some(reports)
     }
 
-    /// Whether the run goes on without its keeper.
-    pub(super) fn is_orphaned(&self) -> bool {
-        self.orphaned
-    }
-
-    /// Orders something; what the keeper does not take is said at the loop's next turn.
+    /// Sends an order; if the keeper doesn't take it, that is reported in the loop's next turn.
     pub(super) fn order(&mut self, order: KeeperOrder) {
         if let Err(error) = self.keeper.send(order) {
             self.refused
@@ -288,11 +243,6 @@ impl Link {
         }
     }
 
-    pub(super) fn take_refused(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.refused)
-    }
-
-    /// Starts the session's command as run `run`.
     pub(super) fn launch(
         &mut self,
         session: &Session,
@@ -305,12 +255,12 @@ impl Link {
         self.order(KeeperOrder::Launch(Launch { run, command, size }));
     }
 
-    /// Tells the keeper what the next front must know.
+    /// Gives the keeper the handover state.
     pub(super) fn hand_over(&mut self, handover: &HandoverState) {
         self.order(KeeperOrder::Remember(handover.text()));
     }
 
-    /// Tells the keeper what others may know, if that has changed.
+    /// Gives the keeper the public summary, if it has changed.
     pub(super) fn describe(
         &mut self,
         session: &Session,
@@ -339,14 +289,9 @@ impl Link {
         }
         self.described = Some((now, summary));
     }
-
-    /// Waits until the keeper has taken all orders, but no longer than `limit`.
-    pub(super) async fn flush(&self, limit: Duration) {
-        self.keeper.flush(limit).await;
-    }
 }
 
-/// Whether nothing is left of a process, not even to be waited for.
+/// Whether a process doesn't exist any more, not even as a zombie.
 fn has_ended(pid: Pid) -> bool {
     kill(nix::unistd::Pid::from_raw(pid.0), None) == Err(Errno::ESRCH)
 }

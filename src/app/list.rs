@@ -88,7 +88,7 @@ pub fn list(json: bool, all: bool) -> anyhow::Result<Ending> {
         )
     };
     match print::out().write_all(text.as_bytes()) {
-        // Who closed the pipe has read enough.
+        // The reader has closed the pipe: it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         done => done?,
     }

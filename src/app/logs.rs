@@ -10,10 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a log that is followed is looked at.
+/// How often a followed log is read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where a log lies, and whose it is while it grows.
+/// A log's path, and its session while it grows.
 struct LogSource {
     path: PathBuf,
     writer: Option<FoundSession>,
@@ -29,7 +29,7 @@ pub fn logs(name: Option<&str>, follow: bool) -> anyhow::Result<Ending> {
     let source = source(name)?;
     let mut out = io::stdout().lock();
     match copy(&source, follow, &mut out).and_then(|()| out.flush()) {
-        // Who closed the pipe has read enough.
+        // The reader has closed the pipe: it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         done => done.with_context(|| format!("cannot read {}", source.path.display()))?,
     }
@@ -41,7 +41,7 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
     let stored = session::list(&places);
     let stored_log = |stored: &session::Stored| stored.directory.join(OUTPUT_LOG);
     let ended = match name {
-        // The log of one that has ended is as good as any.
+        // A session that has ended may be meant.
         Some(name) => match choose(Some(name), "logs") {
             Ok(found) => return of_living(found, &stored),
             Err(why) => match meant(name, stored, |stored| &stored.id) {
@@ -65,7 +65,7 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
 fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<LogSource> {
     let file = found.file.as_ref();
     let log = file.and_then(|file| Some(PathBuf::from(file.log.clone()?.0)));
-    // One that is about to end has taken its card away already; its log stays where logs are.
+    // A session that is about to end has already removed its file; its log stays.
     let kept = || {
         let stored = stored.iter().find(|stored| stored.id == found.id)?;
         let log = stored.directory.join(OUTPUT_LOG);
@@ -83,12 +83,12 @@ fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<
     })
 }
 
-/// The older part, then the present one, from one into the next where they turn.
+/// The older part, then the current one; follows the log when a new part begins.
 fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()> {
     let mut older = source.path.as_os_str().to_os_string();
     older.push(".1");
     let older = PathBuf::from(older);
-    // The present one first: should it become the older one now, it is read once all the same.
+    // Open the current one first: if it becomes the older one now, it is still read once.
     let mut present = open(&source.path)?;
     if let Some(mut file) = open(&older)?
         && !same(&file, present.as_ref())
@@ -96,7 +96,7 @@ fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()
         io::copy(&mut file, out)?;
     }
     loop {
-        // Asked before the last bytes are read, so that they are the last.
+        // Checked before reading, so that what is read then is the rest.
         let grows = follow && source.writer.as_ref().is_some_and(lives);
         if present.is_none() {
             present = open(&source.path)?;
@@ -111,7 +111,7 @@ fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()
             .as_ref()
             .is_some_and(|next| !same(next, present.as_ref()));
         match (turned, taken) {
-            // It was turned after its last byte was read, or there is more of it.
+            // It has become the older part since, or there is more of it.
             (true, 0) => present = next,
             (true, _) => {}
             (false, _) if grows => std::thread::sleep(LOOK),

@@ -1,4 +1,4 @@
-//! `oomph plan`: what is recognised in a command and what each remedy would change. Runs nothing.
+//! `oomph plan`: what oomph recognises in a command and what each remedy would change. Runs nothing.
 
 use super::Ending;
 use super::session::SessionInputs;
@@ -10,10 +10,6 @@ use crate::recognize::{LaunchEnvironment, recognise};
 use crate::remedy::{self, Availability, Plan, RemedyInputs};
 use std::io::Write;
 
-/// Prints the plan of `command`.
-///
-/// # Errors
-/// Standard output could not be written.
 pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Result<Ending> {
     let torch = torch::version_for(command);
     let settings = config::read(&command.cwd);
@@ -79,7 +75,6 @@ pub fn plan(command: &CommandLine, json: bool, batch_scale: f64) -> anyhow::Resu
     Ok(Ending::Code(0))
 }
 
-/// One line, whatever is in it.
 fn line(out: &mut impl Write, words: &str) -> std::io::Result<()> {
     writeln!(out, "{}", print::line(words))
 }

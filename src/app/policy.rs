@@ -1,5 +1,5 @@
-//! What follows a run: a person is asked, the session ends, or another run is launched unasked.
-//! Policies are told how the run ended; they start, draw and order nothing.
+//! What follows a run: ask the user, end the session, or launch another run unasked. A policy decides
+//! from how the run ended; it has no side effects.
 
 mod ask;
 pub(super) mod auto;
@@ -16,7 +16,7 @@ use crate::remedy::{Remedy, RemedyInputs};
 use crate::state::{Run, State};
 use auto::AutoOptions;
 
-/// A run that has ended and settled, and all that can be done about it.
+/// A run that has ended, and its remedies.
 pub(super) struct RunSummary<'a> {
     pub exit: Exit,
     pub run: &'a Run,
@@ -28,28 +28,27 @@ pub(super) struct RunSummary<'a> {
     pub inputs: RemedyInputs<'a>,
     /// The program rejected the change that made this run.
     pub change_rejected: bool,
-    /// A dialog can wait: somebody sees it, or can attach to see it.
+    /// A dialog can wait for an answer: somebody sees it, or can attach.
     pub can_wait: bool,
 }
 
-/// What is to happen now.
 #[derive(Debug)]
 pub(super) enum FollowUp {
-    /// Nothing runs until a person chooses.
+    /// Nothing runs until the user chooses.
     Wait,
-    /// The session ends; why, where that is to be said.
+    /// End the session; the reason, if it is to be printed.
     Leave(Option<String>),
-    /// This runs next; why, in words.
+    /// Launch this run; the reason.
     Launch(Box<NextRun>, String),
 }
 
-/// What a step of a run brings about.
+/// What follows from a step of a run.
 #[derive(Debug)]
 pub(super) enum OnStep {
     /// The user may want a hint.
     Hint,
     Nothing,
-    /// The run has shown enough and is stopped; why, in words.
+    /// The run has shown enough and is stopped; the reason.
     Stop(String),
 }
 
@@ -62,12 +61,12 @@ pub(super) trait Policy {
         FollowUp::Wait
     }
 
-    /// Which step of its runs says what another run would need.
+    /// The step of its runs that shows what another run would need.
     fn rehearses(&self) -> RehearsedStep {
         RehearsedStep::OutOfMemory
     }
 
-    /// Whether it decides by what earlier sessions showed, so that those are read first.
+    /// Whether it needs the observations of earlier sessions, so that those are read first.
     fn needs_earlier_sessions(&self) -> bool {
         false
     }
@@ -76,18 +75,18 @@ pub(super) trait Policy {
         OnStep::Hint
     }
 
-    /// The name of a policy that acts unasked and says what it does.
+    /// The name of a policy that acts unasked and reports what it does.
     fn name(&self) -> Option<&'static str> {
         None
     }
 
-    /// Says what the whole session was for, in place of last words, and how it then ends.
+    /// Prints the session's result in place of the last lines; returns how it ends.
     fn conclude(&self, _ending: Ending) -> Option<Ending> {
         None
     }
 }
 
-/// The policy for what `on_oom` says; where it says nothing, a person is asked if there is one.
+/// The policy for `on_oom`; without one the user is asked, if there is a user.
 pub(super) fn chosen(
     on_oom: Option<OnOom>,
     has_person: bool,

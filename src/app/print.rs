@@ -1,23 +1,21 @@
-//! Everything that oomph itself prints goes through here: what stands in it came from arguments,
-//! recordings, file names and settings of anybody, and must not reach the terminal as commands to it.
-//! The training's own bytes pass elsewhere, unchanged.
+//! All that oomph itself prints goes through here: it may contain text from arguments, recordings, file
+//! names and settings, which must not reach the terminal as escape sequences. The training's own bytes
+//! are passed on elsewhere, unchanged.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// Whether a terminal, or who reads from left to right, would take it for something else than a
-/// character: controls, C1 among them, and marks that turn the direction of text.
+/// Controls, including C1, and marks that change the direction of text.
 fn is_active(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text with such characters spelled out, as JSON spells them, so that JSON stays JSON. Lines
-/// stay lines.
+/// Escapes such characters as JSON does, so that JSON stays JSON; newlines stay.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     spelled(text, |c| is_active(c) && c != '\n')
 }
 
-/// The same for what is one line.
+/// The same for a single line.
 pub(super) fn line(text: &str) -> Cow<'_, str> {
     spelled(text, is_active)
 }
@@ -39,7 +37,7 @@ fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> Cow<'_, str> {
     whole.into()
 }
 
-/// Whatever is written to it arrives spelled out.
+/// Escapes everything that is written to it.
 pub(super) struct Printer<W>(W);
 
 impl<W: Write> Write for Printer<W> {
@@ -54,22 +52,19 @@ impl<W: Write> Write for Printer<W> {
     }
 }
 
-/// Standard output, for our own words.
 pub(super) fn out() -> Printer<impl Write> {
     Printer(io::stdout().lock())
 }
 
-/// Standard error, for our own words.
 pub(super) fn err() -> Printer<impl Write> {
     Printer(io::stderr().lock())
 }
 
-/// Says a line on standard error, as oomph's. Nobody may be listening any more.
+/// Prints a line on standard error, marked as oomph's; errors are ignored.
 pub fn complain(words: &str) {
     let _ = writeln!(err(), "oomph: {}", line(words));
 }
 
-/// Says a line on standard output.
 pub(super) fn tell(words: &str) {
     let _ = writeln!(out(), "{}", line(words));
 }

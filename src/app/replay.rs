@@ -1,4 +1,4 @@
-//! `oomph replay`: a recording through the same fold and the same frames.
+//! `oomph replay`: plays a recording on the same screen.
 
 use super::Ending;
 use super::display::keyboard::{self, Typed};
@@ -38,7 +38,7 @@ pub fn replay(
     match mode::choose(headless, &Surface::of_this_process()) {
         Mode::Headless(_) => {
             let said = print(&events, &mut print::out());
-            // A reader that has seen enough (`| head`) is no failure.
+            // A reader that stops early (`| head`) isn't an error.
             if let Err(error) = said
                 && error.kind() != io::ErrorKind::BrokenPipe
             {
@@ -174,14 +174,13 @@ fn suspend(screen: &mut Screen) -> io::Result<()> {
     screen.take_again()
 }
 
-/// How often the player looks at its clock: twice a frame of samples.
+/// How often to advance: twice per frame of samples.
 const TICK: Duration = Duration::from_millis(50);
-/// The longest pause that is played as it was: waiting for a key for an hour is no story.
+/// Longer pauses are skipped.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Speeds from an eighth to a thousand times.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.125..=1024.0;
 
-/// Where the recording is being played, and how fast. Time comes in as an argument.
+/// The position in the recording, and the speed. Time is an argument.
 #[derive(Debug)]
 struct Playback {
     position: Moment,

@@ -1,5 +1,5 @@
-//! What the session is: the state and what follows from it, the recording, and what a front hands
-//! to the next. It knows no terminal, no keeper and no policy.
+//! The session: its state, findings and remedies, its recording, and what a front hands over to the
+//! next. Independent of terminal, keeper and policy.
 
 mod applied;
 pub(crate) mod earlier;
@@ -35,10 +35,9 @@ use remedies::Remedies;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the end waits for a slow disk.
+/// How long exiting waits for a slow disk.
 const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// One session, as its front knows it.
 pub(super) struct Session {
     pub clock: Clock,
     pub state: State,
@@ -46,15 +45,14 @@ pub(super) struct Session {
     remedies: Remedies,
     /// What the next front is to know; the current command is kept here alone.
     pub handover: HandoverState,
-    /// What is said of a run before it fails.
+    /// Warnings before a run fails.
     watch: LiveWarnings,
     recorder: Recorder,
     inputs: SessionInputs,
-    /// What earlier sessions of the same program showed.
     earlier: EarlierSessions,
     hints: Hints,
     changes: Changes,
-    /// Something was folded since the last frame was asked for.
+    /// Whether an event was applied since the last frame was requested.
     is_changed: bool,
 }
 
@@ -85,7 +83,7 @@ impl Session {
         &self.handover.header.id
     }
 
-    /// The command of the current run, as a person sees it.
+    /// The current run's command, as the user knows it (without the probe).
     pub(super) fn command(&self) -> &CommandLine {
         &self.handover.command
     }
@@ -106,7 +104,7 @@ impl Session {
         self.inputs.leftovers()
     }
 
-    /// Folds an event and stores it; what it changes in the findings is worked out at once.
+    /// Applies and records an event, and updates the findings if it affects them.
     pub(super) fn apply(&mut self, event: &Event) {
         self.state.apply(event);
         self.recorder.write(event);
@@ -129,8 +127,7 @@ impl Session {
         self.record(What::Note(Note { level, text }));
     }
 
-    /// What time alone brings: what the recorder has to say, and what is said of a run before it
-    /// fails.
+    /// Takes the recorder's notes and warnings before a run fails.
     pub(super) fn look_around(&mut self) {
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
@@ -140,12 +137,12 @@ impl Session {
         }
     }
 
-    /// Whether something was folded since this was asked last.
+    /// Whether an event was applied since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// The time is now, even where no event says so.
+    /// Advances the time without an event.
     pub(super) fn advance(&mut self, now: Moment) {
         self.state.now = self.state.now.max(now);
     }
@@ -155,7 +152,7 @@ impl Session {
         if self.state.oom().is_some() {
             let command = &self.handover.command;
             if self.state.runs.iter().all(|run| run.ranks.is_empty()) {
-                // No probe has said it: the disk is asked, once memory has run out and not before.
+                // No probe has reported it: read it from disk, but only once memory has run out.
                 self.inputs.torch = torch::version_for(command);
             }
             self.inputs.look(command, Some(self.handover.began));
@@ -175,7 +172,7 @@ impl Session {
         Plan::of(self.command(), &chosen)
     }
 
-    /// Shows `look` all that a frame or a key needs.
+    /// Calls `look` with everything that a frame or a key needs.
     pub(super) fn with_scene<R>(&self, waiting: Option<&str>, look: impl FnOnce(&Scene) -> R) -> R {
         let plan = |ids: &[RemedyId]| Some(self.plan(ids).command);
         look(&Scene {
@@ -197,7 +194,7 @@ impl Session {
         self.recorder.finish(RECORDING_PATIENCE);
     }
 
-    /// The use of a device before any process of ours touched it.
+    /// Records the usage of a device before any of our processes uses it.
     fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {
         let untouched = self.state.runs.iter().all(|run| run.ranks.is_empty());
         if let (true, Some(used)) = (untouched, used) {
@@ -209,8 +206,8 @@ impl Session {
         matches!(self.state.nvml, Some(NvmlState::Live { .. }))
     }
 
-    /// The devices that the last run used, with their use before the first run. A run that died
-    /// before its first sample is known by its out-of-memory, or by what it could see.
+    /// The devices that the last run used, with their usage before the first run. For a run that died
+    /// before its first sample: by its OOM, or by the devices that it could see.
     pub(super) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
         let Some(run) = self.state.run() else {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The sessions that are alive on this machine, for those who look, attach, stop or read: found by
-//! their cards, asked at their keepers' sockets, chosen by a beginning of their name.
+//! The running sessions of this machine: found by their files, queried at their keepers' sockets, chosen
+//! by the start of their ID.
 
 use super::session::Summary;
 use crate::session::{self, BaseDirs, FoundSession, Life, Stored};
@@ -8,21 +8,19 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// How long a keeper may take to say how its session stands. It waits for nobody, so one that does
-/// not answer at once is stopped, or the machine is.
+/// How long a keeper may take to answer. It waits for nobody, so one that doesn't answer at once is
+/// suspended, or the machine is.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A session that is alive.
 pub(super) struct Living {
-    /// What was found of it.
     pub found: FoundSession,
-    /// What its keeper says; `None` where it does not answer.
+    /// The keeper's answer, if any.
     pub status: Option<SessionStatus>,
-    /// What its front said last.
+    /// The latest summary of its front.
     pub summary: Option<Summary>,
 }
 
-/// All of them, by name. What dead ones left is cleared away first.
+/// All of them, by name. Removes what dead ones left.
 pub(super) fn living() -> Vec<Living> {
     let places = BaseDirs::of_this_user();
     session::clear_dead(&places);
@@ -30,7 +28,7 @@ pub(super) fn living() -> Vec<Living> {
         .into_iter()
         .filter_map(|found| {
             let status = supervise::look(&found.socket(), ANSWER).ok();
-            // A directory that nobody answers for, and of which nothing can be told, is none.
+            // Unknown, and no keeper answers: not a session.
             if found.life != Life::Alive && status.is_none() {
                 return None;
             }
@@ -46,23 +44,22 @@ pub(super) fn living() -> Vec<Living> {
         .collect()
 }
 
-/// Why no session could be chosen; its words say what to do.
+/// Why no session could be chosen; the message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoChoice {
-    /// None is alive.
+    /// None is running.
     Nobody,
-    /// More than one could be meant; what to type instead.
+    /// Several match.
     Several {
-        /// What was typed, if anything.
         name: Option<String>,
-        /// A command for each.
+        /// What to type, for each.
         commands: Vec<String>,
     },
-    /// It is dead.
     Dead(String),
     /// It has ended, and is recorded.
-    Ended { id: String },
-    /// There never was one, as far as is known.
+    Ended {
+        id: String,
+    },
     Unknown(String),
 }
 
@@ -122,7 +119,7 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoC
     let dead_one = |found: FoundSession| NoChoice::Dead(words_of_the_dead(&found));
     let ended_one = |stored: Stored| NoChoice::Ended { id: stored.id };
     let mut stored = session::list(&places);
-    // A whole name is that session's, be it dead: `…-python3` is not `…-python3-2`.
+    // A complete name means that session, even if it is dead: `…-python3` isn't `…-python3-2`.
     if alive.iter().all(|found| found.id != name) {
         if let Some(found) = dead.iter().find(|found| found.id == name) {
             return Err(dead_one(found.clone()));
@@ -145,17 +142,14 @@ pub(super) fn choose(name: Option<&str>, verb: &str) -> Result<FoundSession, NoC
     }
 }
 
-/// Those that a beginning of a name fits.
+/// What the start of a name matches.
 pub(super) enum Meant<T> {
-    /// None of them.
     None,
-    /// This one: it has that name, or is the only one whose name begins so.
+    /// It has that name, or is the only one whose name starts so.
     One(T),
-    /// More than one.
     Several(Vec<T>),
 }
 
-/// Finds those that `name` is a beginning of.
 pub(super) fn meant<T>(name: &str, of: Vec<T>, id: impl Fn(&T) -> &String) -> Meant<T> {
     let mut fitting: Vec<T> = of
         .into_iter()
@@ -185,7 +179,7 @@ fn words_of_the_dead(found: &FoundSession) -> String {
     words
 }
 
-/// Why a session's keeper could not be spoken to, with what to do.
+/// Why a session's keeper could not be reached, and what to do.
 pub(super) fn explain(found: &FoundSession, error: io::Error) -> anyhow::Error {
     let keeper = found.file.as_ref().map(|file| file.keeper);
     let pid = keeper.map_or("?".to_string(), |pid| pid.to_string());

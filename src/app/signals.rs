@@ -1,8 +1,8 @@
-//! Signals from outside with their sender, and which of them are passed on to the command.
+//! Signals from outside, and which of them are passed on to the command.
 //!
-//! A signalfd and not a handler, because the rules need the sender's pid: a signal that comes out
-//! of the training's own tree is never sent back to it (sudo's rule), and under a SLURM step every
-//! process has already been signalled, so that passing it on would make it two.
+//! A signalfd rather than a handler, because the rules need the sender's PID: a signal from the
+//! training's own tree is never sent back to it (sudo's rule). In a SLURM step every process has
+//! already been signalled, and passing it on would deliver it twice.
 
 use crate::supervise::Forwarding;
 use crate::units::Pid;
@@ -13,32 +13,28 @@ use std::io;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceivedSignal {
-    /// Which.
     pub signal: Signal,
-    /// Who sent it; `None` where the kernel did.
+    /// `None` if the kernel sent it.
     pub sender: Option<Pid>,
 }
 
-/// The signals that the front takes in.
+/// The signals that the front handles.
 pub(super) struct Signals {
     fd: AsyncFd<SignalFd>,
 }
 
-/// What the front does about a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
-    /// Pass it on to the training, once.
+    /// Pass it on to the training.
     Forward,
-    /// The terminal is gone: drop the screen and go on.
+    /// The terminal is gone: drop the screen and continue.
     DropScreen,
-    /// The terminal is gone, and the training is to be stopped with it.
+    /// The terminal is gone: stop the training too.
     Stop,
-    /// Read the terminal's size anew.
+    /// Read the terminal's new size.
     Resize,
-    /// Nothing.
     Ignore,
 }
 
@@ -53,9 +49,9 @@ const TAKEN: [Signal; 7] = [
 ];
 
 impl Signals {
-    /// Takes the signals over, except those that were ignored when oomph was started (`nohup`,
-    /// `&` in sh): they stay ignored. To be called before any thread is started, because threads
-    /// inherit the mask. The keeper gives the command the mask that oomph was started with.
+    /// Receives these signals from now on, except those that were ignored when oomph was started (`nohup`,
+    /// `&` in sh). Call it before any thread is started, because threads inherit the mask. The keeper gives
+    /// the command the original mask.
     pub(super) fn take(ignored: impl Fn(Signal) -> bool) -> io::Result<Signals> {
         let mut set = SigSet::empty();
         for signal in TAKEN.into_iter().filter(|signal| !ignored(*signal)) {
@@ -63,7 +59,7 @@ impl Signals {
         }
         set.thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        // SAFETY: a `SignalFd` owns its descriptor and says the same one for as long as it lives.
+        // SAFETY: a `SignalFd` owns its descriptor, which stays the same.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
         Ok(Signals {
             fd: fd.map_err(|refused| refused.into_parts().1)?,
@@ -88,30 +84,26 @@ impl Signals {
     }
 }
 
-/// What a hang-up of the terminal does to the training.
+/// What to do with the training when the terminal hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHup {
-    /// Nothing: it goes on without a screen.
+    /// It continues without a screen.
     #[default]
     Keep,
-    /// It is stopped, as every program is that nobody put in front of it.
+    /// It is stopped, as without oomph.
     Stop,
 }
 
-/// The rules of which signal means what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SignalRules {
-    /// We are one task of an `srun` step: slurmstepd signals every process of it itself.
+    /// We are a task of an `srun` step, of which slurmstepd signals every process.
     pub in_slurm_step: bool,
-    /// What the user said of signals.
     pub forwarding: Forwarding,
-    /// What the user said of a hang-up.
     pub on_hup: OnHup,
 }
 
 impl SignalRules {
-    /// What to do about a signal that came from inside the training's tree, or not.
     pub(super) fn action(self, signal: Signal, from_training: bool) -> SignalAction {
         match signal {
             Signal::SIGWINCH => SignalAction::Resize,
@@ -124,7 +116,7 @@ impl SignalRules {
         }
     }
 
-    /// What to do when the terminal hangs up, whether a signal says so or the terminal itself.
+    /// What to do when the terminal hangs up, with or without a SIGHUP.
     pub(super) fn hung_up(self) -> SignalAction {
         match self.on_hup {
             OnHup::Keep => SignalAction::DropScreen,
@@ -133,10 +125,10 @@ impl SignalRules {
     }
 }
 
-/// Whether `pid` descends from one of `roots`, by `/proc` as it is now.
+/// Whether `pid` descends from one of `roots`, by `/proc`.
 pub(super) fn descends_from(pid: Pid, roots: &[Pid]) -> bool {
     let mut pid = pid.0;
-    // Deeper trees than this are loops of a racing /proc.
+    // A deeper tree is a loop from reading /proc while it changes.
     for _ in 0..64 {
         if roots.contains(&Pid(pid)) {
             return true;

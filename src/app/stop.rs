@@ -1,4 +1,4 @@
-//! `oomph stop`: ends a session, and says how far that has come.
+//! `oomph stop`: ends a session, and reports the progress.
 
 use super::sessions::{choose, explain};
 use super::{Ending, print};
@@ -10,20 +10,18 @@ use nix::sys::signal::{Signal, kill};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two looks at how long it has been.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long the keeper may take for its first word: it waits for nobody, and says at once that the
-/// training was signalled.
+/// How long the keeper may take to confirm that the training was signalled, which it does at once.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// How long a living keeper may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long the rest of a session may take once its run is over: its recording, its last words.
+/// How long the session may take after the end of its run, for recording and last lines.
 const AFTER_THE_RUN: Duration = Duration::from_secs(15);
 
-/// The longest way through the ladder, 45 s + 5 s + 5 s, and room for a slow machine.
+/// The longest stop takes 45 s + 5 s + 5 s; the rest is for a slow machine.
 const AT_MOST: Duration = Duration::from_secs(90);
 
 /// Stops the session that `name` begins the name of, or the only one: SIGTERM to the training, after
@@ -72,7 +70,7 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
                 found.id
             ),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Whoever has stopped it may have done so in between.
+                // It may have been suspended in between.
                 wake(&found);
                 if !heard && began.elapsed() > FIRST_WORD {
                     return Err(explain(&found, error));
@@ -117,7 +115,7 @@ fn ask(found: &FoundSession, call: Call) -> io::Result<KeeperAnswers> {
     }
 }
 
-/// A keeper that is stopped (SIGSTOP) cannot end anything: it is made to go on, and that is said.
+/// A suspended keeper (SIGSTOP) can't end anything: resumes it, and says so.
 fn wake(found: &FoundSession) {
     let Some(keeper) = found.stopped_keeper() else {
         return;

@@ -1,4 +1,4 @@
-//! torch's version for a command that has not run yet: its interpreter looked up, its disk read.
+//! torch's version for a command that hasn't run yet, from its interpreter's installation.
 
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, recognise};
@@ -6,7 +6,7 @@ use crate::surroundings::{self, Starter};
 use std::env;
 use std::path::PathBuf;
 
-/// torch's version in the interpreter that `command` would run, or `None` where it cannot be told.
+/// torch's version in the interpreter that `command` would run, if it can be found.
 pub(super) fn version_for(command: &CommandLine) -> Option<String> {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let at = recognised.anatomy.interpreter?;

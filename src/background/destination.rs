@@ -3,14 +3,14 @@
 use crate::units::Moment;
 use std::io::{self, Write};
 
-/// Where the bytes go. Every call may take as long as it likes.
+/// Every call may take any time.
 pub(crate) trait Destination: Send + 'static {
     /// Called before there is anything to write; an error ends the writing for good.
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes everything, or says how much was written and why no more.
+    /// Writes everything, or says how much was written and why not more.
     fn write(&mut self, bytes: &[u8]) -> Result<(), WriteFailure>;
 
     /// What is written in place of what is missing.
@@ -18,16 +18,16 @@ pub(crate) trait Destination: Send + 'static {
         Vec::new()
     }
 
-    /// Called when all is written that ever will be.
+    /// Called after the last write.
     fn end(&mut self) {}
 }
 
-/// A write that came to nothing, or to less than it should.
+/// A write that failed, entirely or in part.
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     pub written: usize,
     pub error: io::Error,
-    /// Whether there is no use in trying again.
+    /// Whether retrying is useless.
     pub for_good: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Gap {
     /// When the first and the last of the lines happened.
     pub from: Moment,
     pub to: Moment,
-    /// The error that is to blame, or none where the destination was too slow.
+    /// The error, or `None` if the destination was too slow.
     pub reason: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Gap {
     }
 }
 
-/// Writes everything; `written` says how much of it was, even where an error cut it short.
+/// Writes everything; `written` says how much of it was, even after an error.
 pub(crate) fn write_counted(
     to: &mut impl Write,
     bytes: &[u8],

@@ -1,16 +1,15 @@
-//! What waits for the thread: bytes, where a line begins and ends, and where something is missing.
+//! What waits for the thread: bytes, the limits of lines, and gaps.
 
 use super::destination::{Destination, Gap};
 use super::{PIECE, ring};
 use crate::units::Moment;
 use std::collections::VecDeque;
 
-/// How bytes belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// They do not: a stream, of which any piece may be written or missing.
+    /// Part of a stream, any piece of which may be written or missing.
     Bytes,
-    /// They are one line, written whole or not at all.
+    /// A line, which is written whole or not at all.
     Line { keep: bool, at: Moment },
 }
 
@@ -30,7 +29,6 @@ impl Unit {
     }
 }
 
-/// A part of what waits.
 #[derive(Debug)]
 pub(super) enum Segment {
     There(Unit, usize),
@@ -46,7 +44,7 @@ impl Segment {
     }
 }
 
-/// A bounded queue; its bound is the writer's business, which knows what may exceed it.
+/// The writer enforces the bound, since it knows what may exceed it.
 #[derive(Debug)]
 pub(super) struct Queue {
     bytes: VecDeque<u8>,
@@ -105,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// Notes that something is missing here; while writing fails (`failing`) one gap is enough.
+    /// Notes a gap; while writes fail (`failing`) one is enough.
     pub(super) fn drop_unit(&mut self, unit: Unit, bytes: usize, failing: bool) {
         let missing = unit.missing(bytes);
         let gap = match (failing, self.segments.front_mut()) {
@@ -121,8 +119,8 @@ impl Queue {
         }
     }
 
-    /// Moves what goes into the next write into `piece`, and says what that consists of. `reason`
-    /// is why writing failed, if it did.
+    /// Moves the next write into `piece` and returns its parts. `reason`: why writing failed, if it
+    /// did.
     pub(super) fn take(
         &mut self,
         destination: &impl Destination,
@@ -149,8 +147,8 @@ impl Queue {
         taken
     }
 
-    /// After a failed write: keeps the lines that must be kept, up to `most` bytes of them, and puts
-    /// one gap in the place of all else. Returns how many bytes are newly missing.
+    /// After a failed write: keeps the lines that must be kept, up to `most` bytes of them, and replaces
+    /// everything else by one gap. Returns the number of bytes that this drops.
     pub(super) fn give_up(
         &mut self,
         taken: Vec<(Segment, usize)>,

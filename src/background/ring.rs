@@ -1,8 +1,8 @@
-//! A queue of bytes, read piecewise without a step for each byte.
+//! Reads a ring buffer in pieces instead of byte by byte.
 
 use std::collections::VecDeque;
 
-/// The first `length` bytes of a ring, in the two pieces in which it has them.
+/// The first `length` bytes of a ring, in two pieces, as they lie in memory.
 pub(crate) fn first(ring: &VecDeque<u8>, length: usize) -> [&[u8]; 2] {
     let (head, tail) = ring.as_slices();
     match head.split_at_checked(length) {

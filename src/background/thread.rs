@@ -1,4 +1,4 @@
-//! The thread: takes what waits, writes it, and does as the policy says where that fails.
+//! The thread: takes what waits, writes it, and follows the policy if that fails.
 
 use super::destination::Destination;
 use super::{OverflowPolicy, PIECE, Shared, WriterState};
@@ -55,7 +55,7 @@ pub(super) fn write(shared: &Shared, mut destination: impl Destination) {
     end(shared, None);
 }
 
-/// Waits until there is something to write and the time to try it; nothing at the end.
+/// Waits until there is something to write and no retry to wait for; `None` at the end.
 fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, WriterState>> {
     let mut state = shared.lock();
     state.in_hand = false;
@@ -84,7 +84,7 @@ fn something_to_write(shared: &Shared) -> Option<MutexGuard<'_, WriterState>> {
     }
 }
 
-/// Gives up, or has finished: from here on everything is swallowed.
+/// Gives up, or has finished: from here on everything is discarded.
 fn end(shared: &Shared, error: Option<io::Error>) {
     let mut state = shared.lock();
     state.queue = super::Queue::new(0);

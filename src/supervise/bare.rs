@@ -1,27 +1,27 @@
-//! The command without oomph, for a system that gives oomph too little to run beside it: the
-//! training comes first. This process becomes the command, as `env` and `nohup` do.
+//! Runs the command without oomph if the system doesn't have enough resources for oomph beside it:
+//! the training comes first. This process becomes the command, as `env` and `nohup` do.
 
 use super::inherited::inherited;
+use super::keeper::environment;
 use super::missing::Missing;
 use super::resolve::resolve;
 use crate::command::CommandLine;
 use nix::errno::Errno;
-use nix::libc;
 use nix::unistd::execve;
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr};
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Descriptors that front, screen, recording and probe need at least; the keeper has its own.
+/// The minimum that front, screen, recording and probe need; the keeper has its own.
 const DESCRIPTORS: usize = 28;
 
-/// What the system lacks for oomph to run beside a command; `None` where it has enough.
+/// What oomph needs and the system doesn't have; `None` if nothing is missing.
 pub fn lacking() -> Option<String> {
     if std::fs::metadata("/proc/self/exe").is_err() {
         return Some("/proc is not mounted".into());
     }
-    // Tried, not read from the limit: how many are open already counts as well.
+    // Tried rather than read from the limit, because those that are already open count as well.
     let mut opened = Vec::with_capacity(DESCRIPTORS);
     while opened.len() < DESCRIPTORS {
         match File::open("/dev/null") {
@@ -32,34 +32,23 @@ pub fn lacking() -> Option<String> {
     None
 }
 
-/// Becomes the command. Returns only where that is not possible: why.
+/// Becomes the command. Returns only if that isn't possible, with the reason.
 pub fn become_command(command: &CommandLine) -> Missing {
     let search = std::env::var_os("PATH");
     let path = match resolve(command, search.as_deref()) {
         Ok(path) => path,
         Err(missing) => return missing,
     };
-    let c_string = |word: OsString| CString::new(word.into_vec()).unwrap_or_default();
-    let file = c_string(path.clone().into());
-    let argv: Vec<CString> = (command.argv.iter())
-        .map(|word| c_string(word.0.clone()))
-        .collect();
-    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    for change in &command.env {
-        environment.retain(|(name, _)| *name != change.name.0);
-        if let Some(value) = &change.value {
-            environment.push((change.name.0.clone(), value.0.clone()));
-        }
-    }
-    let environment: Vec<CString> = environment
-        .into_iter()
-        .map(|(mut name, value)| {
-            name.push("=");
-            name.push(value);
-            c_string(name)
-        })
-        .collect();
-    as_we_were_started();
+    let c_string = |word: &OsStr| CString::new(word.as_bytes()).unwrap_or_default();
+    let file = c_string(path.as_os_str());
+    let argv: Vec<CString> = command.argv.iter().map(|word| c_string(&word.0)).collect();
+    let environment = environment::for_exec(environment::changed(
+        std::env::vars_os().collect(),
+        &command.env,
+    ));
+    inherited().ignore_again();
+    // SAFETY: this process does nothing more with its streams.
+    unsafe { inherited().close_again([false; 3]) };
     let Err(errno) = execve(&file, &argv, &environment);
     let errno = match errno {
         // As execvp: a file without a first line that says so is the shell's.
@@ -72,24 +61,4 @@ pub fn become_command(command: &CommandLine) -> Missing {
         errno => errno,
     };
     Missing::explain(Path::new(&command.cwd), &path, errno as i32)
-}
-
-/// Signals and streams as they were found: Rust's runtime and oomph have changed some.
-fn as_we_were_started() {
-    let found = inherited();
-    // SAFETY: no handlers, and descriptors that nobody uses in what follows.
-    unsafe {
-        for signal in 1..=64 {
-            let action = match found.is_ignored(signal) {
-                true => libc::SIG_IGN,
-                false => libc::SIG_DFL,
-            };
-            libc::signal(signal, action);
-        }
-        for (number, closed) in (0..).zip(found.closed()) {
-            if closed {
-                libc::close(number);
-            }
-        }
-    }
 }

@@ -10,11 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Calls the keeper that listens at `path`; the connection, and the keeper's process.
+/// Connects to the keeper that listens at `path`. Returns the connection and the keeper's PID.
 ///
 /// # Errors
-/// `ConnectionRefused` or `NotFound` where nobody listens; `PermissionDenied` where it is another
-/// user who does; else the system's.
+/// `ConnectionRefused` or `NotFound` if nobody listens; `PermissionDenied` if another user does.
 pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
     let mut socket = UnixStream::connect(path)?;
     let peer = getsockopt(&socket, PeerCredentials)?;
@@ -28,7 +27,7 @@ pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
     Ok((socket, Pid(peer.pid())))
 }
 
-/// A caller's ear: what the keeper says to it, one report at a time.
+/// The keeper's reports to a caller, one at a time.
 #[derive(Debug)]
 pub struct KeeperAnswers {
     socket: UnixStream,
@@ -36,10 +35,7 @@ pub struct KeeperAnswers {
 }
 
 impl KeeperAnswers {
-    /// Calls the keeper that listens at `path` for anything but the front's place.
-    ///
-    /// # Errors
-    /// Nobody listens there, or somebody who is none of ours.
+    /// Calls the keeper that listens at `path`; not for [`Call::Attach`].
     pub fn of(path: &Path, what: Call) -> io::Result<KeeperAnswers> {
         let (socket, _) = call(path, what)?;
         Ok(KeeperAnswers {
@@ -48,10 +44,10 @@ impl KeeperAnswers {
         })
     }
 
-    /// The next report, waited for no longer than `limit`; `None` where there will be none.
+    /// Waits up to `limit` for the next report; `None` if there will be none.
     ///
     /// # Errors
-    /// `WouldBlock` where it did not come in time; else the connection broke.
+    /// `WouldBlock` if none came in time; otherwise the connection broke.
     pub fn next(&mut self, limit: Duration) -> io::Result<Option<KeeperReport>> {
         let mut chunk = [0; 16 << 10];
         self.socket.set_read_timeout(Some(limit))?;
@@ -71,10 +67,10 @@ impl KeeperAnswers {
     }
 }
 
-/// How the session stands whose keeper listens at `path`, asked for no longer than `limit`.
+/// Asks the keeper that listens at `path` for the session's status, for at most `limit`.
 ///
 /// # Errors
-/// As [`KeeperAnswers`]; `UnexpectedEof` where the keeper hung up without an answer.
+/// As [`KeeperAnswers`]; `UnexpectedEof` if the keeper hung up without an answer.
 pub fn look(path: &Path, limit: Duration) -> io::Result<SessionStatus> {
     match KeeperAnswers::of(path, Call::Look)?.next(limit)? {
         Some(KeeperReport::Welcome(status)) => Ok(status),
@@ -82,10 +78,7 @@ pub fn look(path: &Path, limit: Duration) -> io::Result<SessionStatus> {
     }
 }
 
-/// Says something to the keeper that listens at `path` and needs no answer.
-///
-/// # Errors
-/// Nobody listens there, or somebody who is none of ours.
+/// Calls the keeper that listens at `path` without waiting for an answer.
 pub fn pass_on(path: &Path, what: Call) -> io::Result<()> {
     call(path, what).map(drop)
 }

@@ -1,15 +1,15 @@
-//! Ending as the trainer ended, so that a shell, a scheduler or a script sees no difference.
+//! Exits as the trainer did, so that a shell, a scheduler or a script sees no difference.
 
 use crate::event::Exit;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Ends this process as `exit` says: with the same code, or by the same signal.
+/// Ends this process with the same exit code, or by the same signal.
 ///
-/// A signal is raised on ourselves with its default action and without a core dump (the trainer
-/// has left its own); where that does not end us (process 1 of a container cannot die of its own
-/// signals) the code is 128 + its number, as a shell would show it. The terminal must be restored
-/// before. GNU timeout does the same.
+/// The signal is raised with its default action and without a core dump (the trainer has left its
+/// own). If that doesn't end us (process 1 of a container can't die of its own signals), the code is
+/// 128 + the signal's number, as a shell would show it. GNU timeout does the same. The terminal must
+/// have been restored.
 pub fn exit_like(exit: Exit) -> ! {
     if let Exit::Signal(signal) = exit {
         die_by(signal);
@@ -18,7 +18,7 @@ pub fn exit_like(exit: Exit) -> ! {
 }
 
 fn die_by(signal: i32) {
-    // Either call may fail, and then a core file too many is the worst that happens.
+    // If either call fails, the worst that happens is a second core file.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE) {
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, hard);
     }

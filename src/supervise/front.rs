@@ -1,7 +1,7 @@
 //! The front's handle on its keeper: starts it, sends orders, receives reports.
 //!
-//! Nothing here blocks the front's loop, and dropping any of it does nothing to the training: the
-//! keeper notices that the front is gone and goes on.
+//! Nothing here blocks the front's loop. Dropping it doesn't affect the training: the keeper notices
+//! that the front is gone and continues.
 
 use super::call;
 use super::inherited::inherited;
@@ -14,10 +14,10 @@ use crate::command::Word;
 use crate::units::Pid;
 use anyhow::Context;
 use nix::libc;
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::socket::{MsgFlags, send};
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
@@ -28,18 +28,18 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
-/// Orders that wait for a keeper that does not read: a suspended keeper must not cost the front
-/// its memory. A command line of megabytes fits.
+/// The bound of orders that wait for a keeper that doesn't read: a suspended keeper must not fill the
+/// front's memory. A command line of megabytes fits.
 const MOST_WAITING: usize = 16 << 20;
 
-/// The sending end: orders to the keeper. Cheap to clone.
+/// Sends orders to the keeper. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     link: Arc<KeeperLink>,
     pid: Pid,
 }
 
-/// The receiving end.
+/// Receives the keeper's reports.
 #[derive(Debug)]
 pub struct Reports {
     link: Arc<KeeperLink>,
@@ -47,7 +47,7 @@ pub struct Reports {
     chunk: Vec<u8>,
 }
 
-/// What both ends share: the socket, and the bytes it would not take yet.
+/// Shared by both: the socket, and the bytes that it did not take yet.
 #[derive(Debug)]
 struct KeeperLink {
     socket: UnixStream,
@@ -56,12 +56,13 @@ struct KeeperLink {
 }
 
 impl Keeper {
-    /// Starts the keeper: this very binary once more. Must be called inside a tokio runtime, before
-    /// the terminal's settings are touched and before other threads are started.
+    /// Starts the keeper, which is this binary once more. Call it inside a tokio runtime, before the
+    /// terminal's settings are changed and before other threads are started.
     ///
-    /// Fails where the system gives no process or no socket; nothing has been started then.
+    /// # Errors
+    /// The system gives no process or no socket; nothing was started.
     pub fn start(setup: &Setup) -> anyhow::Result<(Keeper, Reports)> {
-        // The link leads to this binary even where its file was replaced by a newer one.
+        // The link leads to this binary even if its file was replaced by a newer one.
         let itself = match std::fs::exists("/proc/self/exe") {
             Ok(true) => "/proc/self/exe".into(),
             Ok(false) | Err(_) => {
@@ -73,9 +74,8 @@ impl Keeper {
         Keeper::start_as(command, setup, users_line())
     }
 
-    /// Starts the keeper by a command of the caller's: the binary, and the three streams that it
-    /// shall take for the user's, with their terminal's settings. For tests, whose own binary is
-    /// no keeper.
+    /// Starts the keeper by this command, whose three streams are used as the user's, with their
+    /// terminal's settings. For tests, whose own binary isn't a keeper.
     #[doc(hidden)]
     pub fn start_as(
         mut command: Command,
@@ -88,7 +88,7 @@ impl Keeper {
         // SAFETY: two system calls, both async-signal-safe.
         unsafe {
             command.pre_exec(move || {
-                // A session of its own: no key pressed at the user's terminal reaches it.
+                // A session of its own, so that keys at the user's terminal don't signal it.
                 libc::setsid();
                 match libc::fcntl(number, libc::F_SETFD, 0) {
                     0 => Ok(()),
@@ -96,13 +96,13 @@ impl Keeper {
                 }
             });
         }
-        // What is left by a keeper that dies falls to us.
+        // We become the parent of what a dead keeper leaves behind.
         let _ = nix::sys::prctl::set_child_subreaper(true);
-        let child = {
-            // Blocked until the keeper takes them from a descriptor: no signal can end it between.
-            let _quiet = Blocked::all();
-            command.spawn().context("cannot start the keeper")?
-        };
+        // Blocked until the keeper reads them from a descriptor: no signal can end it before.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
+        let child = command.spawn();
+        before.and_then(|mask| mask.thread_set_mask())?;
+        let child = child.context("cannot start the keeper")?;
         drop(theirs);
         let hello = wire::json(&FirstMessage {
             front: Pid(std::process::id() as i32),
@@ -113,14 +113,14 @@ impl Keeper {
             inherited: inherited(),
             line,
         });
-        // A first message of some hundred bytes always fits into a fresh socket.
+        // A few hundred bytes always fit into a new socket.
         (&ours)
             .write_all(&hello)
             .context("the keeper exited immediately")?;
         Keeper::over(ours, Pid(child.id() as i32))
     }
 
-    /// The two ends of a connection that is there. Must be called inside a tokio runtime.
+    /// Uses an existing connection. Call it inside a tokio runtime.
     pub(super) fn over(socket: Socket, pid: Pid) -> anyhow::Result<(Keeper, Reports)> {
         socket.set_nonblocking(true)?;
         let link = Arc::new(KeeperLink {
@@ -140,24 +140,17 @@ impl Keeper {
         Ok((keeper, reports))
     }
 
-    /// Asks the keeper that listens at `path` for the front's place. The first report is
-    /// [`KeeperReport::Welcome`], once the present front has made way; none at all means that the session
-    /// is over, or another front was quicker.
-    ///
-    /// # Errors
-    /// Nobody listens there, or somebody who is none of ours.
+    /// Asks the keeper that listens at `path` to make this process the front. The first report is
+    /// [`KeeperReport::Welcome`], once the current front has made way. If there is no report at all, the
+    /// session is over, or another front was quicker.
     pub fn attach(path: &Path) -> io::Result<(Keeper, Reports)> {
         let (socket, pid) = call::call(path, Call::Attach)?;
         Keeper::over(socket, pid).map_err(io::Error::other)
     }
 
-    /// The front's place as the keeper gave it to this process, which it started for that: descriptor
-    /// `number` is the socket, and nobody else's.
-    ///
-    /// # Errors
-    /// It is no such descriptor.
+    /// For a process that the keeper has started as the front: descriptor `number` is its socket.
     pub fn inherit(number: RawFd) -> io::Result<(Keeper, Reports)> {
-        // SAFETY: only asks whether the descriptor is open, and then nobody else here owns it.
+        // SAFETY: checks that the descriptor is open; nobody else here owns it.
         let socket = unsafe {
             if number <= 2 || libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) != 0 {
                 return Err(io::Error::other("only oomph itself starts this"));
@@ -168,24 +161,21 @@ impl Keeper {
         Keeper::over(socket, keeper).map_err(io::Error::other)
     }
 
-    /// The keeper's process.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Sends an order. Never waits: what the socket does not take at once goes out while
+    /// Sends an order without waiting: what the socket doesn't take at once is sent while
     /// [`Reports::next`] is awaited.
     ///
-    /// Fails with `BrokenPipe` where the keeper is gone, with `WouldBlock` where it has not read
-    /// for so long that [`MOST_WAITING`] bytes wait already (the order is not sent then).
+    /// # Errors
+    /// `BrokenPipe` if the keeper is gone; `WouldBlock` if [`MOST_WAITING`] bytes wait already (the order
+    /// is not sent then).
     pub fn send(&self, order: KeeperOrder) -> io::Result<()> {
         self.link.send(&wire::order(&order))
     }
-}
 
-impl Keeper {
-    /// Waits, for no longer than `limit`, until the keeper has taken all orders: for one that is the
-    /// last, after which this process goes.
+    /// Waits up to `limit` until the socket has taken all orders, before this process exits.
     pub async fn flush(&self, limit: std::time::Duration) {
         let all = async {
             while self.link.flush().unwrap_or(false) {
@@ -201,7 +191,7 @@ impl KeeperLink {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes;
         if waiting.is_empty() {
-            // Not tokio's try_write: before its driver has run once it knows of no readiness.
+            // Not tokio's try_write: it reports no readiness before its driver has run once.
             match self.write(rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -222,12 +212,12 @@ impl KeeperLink {
         Ok(send(self.socket.as_raw_fd(), bytes, flags)?)
     }
 
-    /// Writes what waits, as far as the socket takes it; whether some still waits.
+    /// Writes what the socket takes; whether something still waits.
     fn flush(&self) -> io::Result<bool> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !waiting.is_empty() {
             let first = waiting.as_slices().0;
-            // By way of tokio, which must hear that the socket is full to wait for it.
+            // Through tokio, which must see that the socket is full to wait for it.
             match (self.socket).try_io(Interest::WRITABLE, || self.write(first)) {
                 Ok(n) => drop(waiting.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -239,8 +229,8 @@ impl KeeperLink {
 }
 
 impl Reports {
-    /// The next report; `None` when there will be none: after [`KeeperReport::Finished`] in good order,
-    /// otherwise because the keeper died. Safe to drop while it waits (in a `select!`).
+    /// The next report. `None` after the last: normally after [`KeeperReport::Finished`], otherwise
+    /// because the keeper died. Cancel-safe.
     pub async fn next(&mut self) -> Option<KeeperReport> {
         loop {
             match self.decoder.next_report() {
@@ -248,7 +238,7 @@ impl Reports {
                 Ok(None) => {}
                 Err(wire::Malformed) => return None,
             }
-            // A keeper that is gone takes no orders, but what it said last is still to be read.
+            // Even if the keeper is gone, its last reports are still to be read.
             let unsent = self.link.flush().unwrap_or(false);
             tokio::select! {
                 biased;
@@ -277,37 +267,9 @@ impl Reports {
     }
 }
 
-/// All signals blocked, for as long as this lives.
-struct Blocked(SigSet);
-
-impl Blocked {
-    fn all() -> Blocked {
-        let mut before = SigSet::empty();
-        let _ = pthread_sigmask(
-            SigmaskHow::SIG_BLOCK,
-            Some(&SigSet::all()),
-            Some(&mut before),
-        );
-        Blocked(before)
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
-    }
-}
-
-/// The settings of the user's terminal: of the first of stdout, stderr, stdin that is one.
+/// The settings of the user's terminal: the first of stdout, stderr, stdin that is one.
 fn users_line() -> Option<LineSettings> {
-    let (out, err, input) = (io::stdout(), io::stderr(), io::stdin());
-    if out.is_terminal() {
-        LineSettings::of(out)
-    } else if err.is_terminal() {
-        LineSettings::of(err)
-    } else if input.is_terminal() {
-        LineSettings::of(input)
-    } else {
-        None
-    }
+    LineSettings::of(io::stdout())
+        .or_else(|| LineSettings::of(io::stderr()))
+        .or_else(|| LineSettings::of(io::stdin()))
 }

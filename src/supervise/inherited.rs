@@ -1,16 +1,17 @@
-//! How signals and standard streams stood when this process began, for the trainer to find them so.
+//! The state of signals and standard streams when this process started, so that the trainer inherits
+//! the same.
 //!
 //! `nohup` is an ignored SIGHUP, `cmd &` in a plain `sh` an ignored SIGINT, systemd's
 //! `IgnoreSIGPIPE=` an ignored SIGPIPE; `<&-` closes a stream. Rust's runtime ignores SIGPIPE and
-//! opens `/dev/null` for every closed stream before `main`, so that the truth can only be read
+//! opens `/dev/null` for every closed stream before `main`. So the original state can only be read
 //! earlier: by a function in `.init_array`, which the loader calls first.
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// The signals that were ignored and blocked at the start (bit n−1 stands for signal n), and the
-/// standard streams that were closed (bit n stands for stream n).
+/// The signals that were ignored and blocked at the start (bit n−1 for signal n), and the standard
+/// streams that were closed (bit n for stream n).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InheritedSignals {
     ignored: u64,
@@ -20,24 +21,49 @@ pub struct InheritedSignals {
 }
 
 impl InheritedSignals {
-    /// Whether `signal` was ignored. What was ignored must stay so: install no handler for it.
+    /// A signal that was ignored must stay ignored: install no handler for it.
     pub fn is_ignored(self, signal: i32) -> bool {
         self.ignored & bit(signal) != 0
     }
 
-    /// Whether `signal` was blocked.
     pub fn is_blocked(self, signal: i32) -> bool {
         self.blocked & bit(signal) != 0
     }
 
-    /// Which of stdin, stdout and stderr were closed.
-    pub fn closed(self) -> [bool; 3] {
-        [0, 1, 2].map(|number| self.closed & (1 << number) != 0)
+    /// Ignores what was ignored and nothing else, for the program that this process becomes.
+    /// Async-signal-safe.
+    pub(super) fn ignore_again(self) {
+        for signal in 1..=SIGNALS {
+            let action = match self.is_ignored(signal) {
+                true => libc::SIG_IGN,
+                false => libc::SIG_DFL,
+            };
+            // Fails for KILL, STOP and the two that the C library keeps for itself.
+            // SAFETY: no handler.
+            unsafe { libc::signal(signal, action) };
+        }
+    }
+
+    /// Closes the standard streams that were closed, but for those with something new in their
+    /// place: Rust's runtime has opened `/dev/null` there. Async-signal-safe.
+    ///
+    /// # Safety
+    /// Nobody uses these descriptors from here on.
+    pub(super) unsafe fn close_again(self, replaced: [bool; 3]) {
+        for (number, replaced) in (0..).zip(replaced) {
+            if self.closed & (1 << number) != 0 && !replaced {
+                // SAFETY: as above.
+                unsafe { libc::close(number) };
+            }
+        }
     }
 }
 
+/// Linux's signals are 1 to 64.
+pub(super) const SIGNALS: i32 = 64;
+
 const fn bit(signal: i32) -> u64 {
-    if signal >= 1 && signal <= 64 {
+    if signal >= 1 && signal <= SIGNALS {
         1 << (signal - 1)
     } else {
         0
@@ -49,8 +75,7 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// How signals stood at the start. To be called first thing in `main`: where the loader did not
-/// run our function, this call is what looks.
+/// The state at the start. Call this first in `main`, in case the loader did not run our function.
 pub fn inherited() -> InheritedSignals {
     if !KNOWN.load(Ordering::Acquire) {
         record();
@@ -62,11 +87,11 @@ pub fn inherited() -> InheritedSignals {
     }
 }
 
-/// Makes the user's limit on the size of files (`ulimit -f`) an error of this process's writes and
-/// not its end: a recording that may not grow is a recording less. The trainer finds the signal as
-/// it was. To be called by the front; the keeper does so itself.
+/// Makes `ulimit -f` an error of this process's writes instead of a fatal signal: it then only costs
+/// the recording. The trainer still inherits the original state. For the front; the keeper does the
+/// same itself.
 pub fn ignore_own_limits() {
-    // What the trainer is to find is read before.
+    // Read the original state first.
     inherited();
     // SAFETY: no handler, only ignored.
     unsafe {
@@ -74,12 +99,12 @@ pub fn ignore_own_limits() {
     }
 }
 
-/// As process 1 of a container, has the kernel reap whatever is given to this process, so that no
-/// zombies pile up. The trainer finds the signal as it was. To be called by the front, which waits
-/// for no children; the keeper reaps by itself.
+/// As process 1 of a container, lets the kernel reap all orphans, so that no zombies pile up. The
+/// trainer still inherits the original state. For the front, which waits for no children; the keeper
+/// reaps by itself.
 pub fn reap_strangers() {
     if std::process::id() == 1 {
-        // What the trainer is to find is read before.
+        // Read the original state first.
         inherited();
         // SAFETY: no handler, only ignored.
         unsafe {
@@ -94,12 +119,12 @@ static AT_LOAD: extern "C" fn() = record;
 
 extern "C" fn record() {
     let (mut ignored, mut blocked, mut closed) = (0, 0, 0);
-    // SAFETY: only asks the kernel; every out-pointer is a zeroed local of the right type. Nothing
-    // here needs Rust's runtime, which is not up yet.
+    // SAFETY: only queries; every out-pointer is a zeroed local of the right type. Nothing here needs
+    // Rust's runtime, which isn't up yet.
     unsafe {
         let mut mask: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut mask);
-        for signal in 1..=64 {
+        for signal in 1..=SIGNALS {
             let mut action: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
                 && action.sa_sigaction == libc::SIG_IGN

@@ -1,10 +1,9 @@
-//! The keeper process: owns the pseudo-terminal, drains it, keeps the log, and alone waits for
-//! and signals the trainer.
+//! The keeper process: owns the pseudo-terminal, reads it, keeps the log, and is the only one to wait
+//! for and signal the trainer.
 //!
-//! It must outlive everything else of oomph, for as long as a training lasts. So: one loop, no
-//! async runtime, no foreign library, no call that panics, bounded memory, and threads only where
-//! a write may block (the user's own streams, the log). It knows nothing of what the trainer's
-//! output means.
+//! It must survive for as long as the training lasts. So: one loop, no async runtime, no foreign
+//! library, no call that panics, bounded memory, and threads only where a write may block (the
+//! user's own streams, the log). It doesn't interpret the trainer's output.
 
 #![cfg_attr(
     not(test),
@@ -19,7 +18,7 @@
 
 mod callers;
 mod descriptor;
-mod environment;
+pub(super) mod environment;
 mod event_loop;
 mod headless;
 mod log;
@@ -39,19 +38,18 @@ mod user_stream;
 mod users_pipe;
 mod viewer;
 
-use super::wire::{Decoder, FirstMessage, Frame};
-use event_loop::{KeeperLoop, KeeperParts};
+use event_loop::KeeperLoop;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// oomph's own failure, as GNU timeout and env have it.
+/// The exit code for oomph's own failures, as of GNU timeout and env.
 const OUR_FAILURE: i32 = 125;
 
-/// The keeper's `main`: the front starts this binary as `oomph __keeper FD`, FD being the number
-/// of an open socket to it. Never returns.
+/// The keeper's `main`: the front starts this binary as `oomph __keeper FD`, where FD is the number
+/// of an open socket to it.
 pub fn main() -> ! {
     let code = match begin() {
         Ok(keeper) => {
@@ -59,8 +57,8 @@ pub fn main() -> ! {
             0
         }
         Err(error) => {
-            // Nothing runs yet, and the front tells the user in its own way; this is for those
-            // who start a keeper by hand.
+            // Nothing runs yet, and the front tells the user itself; this is for those who start a
+            // keeper by hand.
             let _ = writeln!(io::stderr(), "oomph: the keeper could not start: {error}");
             OUR_FAILURE
         }
@@ -71,12 +69,12 @@ pub fn main() -> ! {
 fn begin() -> io::Result<KeeperLoop> {
     let socket = socket()?;
     let inherited = stdio::inherited(socket.as_raw_fd());
-    // Blocked by the front already, before this process was there.
+    // The front has already blocked them before it started this process.
     let all = SigSet::all();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&all), None)?;
     let signals = SignalFd::with_flags(&all, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-    // SAFETY: no handler, only default and ignored. An ignored SIGCHLD would have the kernel reap
-    // the trainer and lose its status; the two others have to reach us as error numbers.
+    // SAFETY: no handler, only default and ignored. With SIGCHLD ignored the kernel would reap the
+    // trainer and lose its status; the other two must become errors of our writes.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
@@ -84,24 +82,10 @@ fn begin() -> io::Result<KeeperLoop> {
     }
     let _ = nix::sys::prctl::set_name(c"oomph-keeper");
     nix::sys::prctl::set_child_subreaper(true)?;
-    let (hello, decoder) = first_message(&socket)?;
-    descriptor::set_nonblocking(&socket)?;
-    let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2));
-    let wake = descriptor::event()?;
-    let fanout = output_fanout::OutputFanout::open(&hello, &plan, &wake)?;
-    Ok(KeeperLoop::new(KeeperParts {
-        hello,
-        plan,
-        socket,
-        decoder,
-        signals,
-        wake,
-        fanout,
-        inherited,
-    }))
+    KeeperLoop::open(socket, signals, inherited)
 }
 
-/// The socket to the front, whose number is our only argument. It must not reach the trainer.
+/// The socket to the front, whose number is our only argument. The trainer must not inherit it.
 fn socket() -> io::Result<OwnedFd> {
     let usage = || io::Error::other("only oomph itself starts this");
     let number: RawFd = std::env::args()
@@ -109,7 +93,7 @@ fn socket() -> io::Result<OwnedFd> {
         .and_then(|text| text.parse().ok())
         .filter(|number| *number > 2)
         .ok_or_else(usage)?;
-    // SAFETY: only asks whether the descriptor is open, and then nobody else here owns it.
+    // SAFETY: checks that the descriptor is open; nobody else here owns it.
     let socket = unsafe {
         if libc::fcntl(number, libc::F_GETFD) < 0 {
             return Err(usage());
@@ -118,27 +102,4 @@ fn socket() -> io::Result<OwnedFd> {
     };
     descriptor::set_cloexec(&socket)?;
     Ok(socket)
-}
-
-/// Waits for the front's first message, which it sends at once.
-fn first_message(socket: impl AsFd) -> io::Result<(FirstMessage, Decoder)> {
-    let mut decoder = Decoder::default();
-    let mut chunk = [0; 4096];
-    loop {
-        match decoder.next() {
-            Ok(Some(Frame::Json(body))) => {
-                return Ok((serde_json::from_slice(&body)?, decoder));
-            }
-            Ok(None) => {}
-            Ok(Some(Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown))
-            | Err(_) => {
-                return Err(io::Error::other("the first message is not from oomph"));
-            }
-        }
-        let n = nix::unistd::read(&socket, &mut chunk)?;
-        if n == 0 {
-            return Err(io::Error::other("the front is gone"));
-        }
-        decoder.push(chunk.get(..n).unwrap_or_default());
-    }
 }

@@ -1,11 +1,10 @@
 //! A run whose keeper was killed.
 //!
-//! Where the trainer has no terminal of the keeper's, nothing hangs up: it goes on, and only its
-//! pipes must not break. So the front holds their reading ends beside the keeper, unread. When the
-//! keeper is gone, a thread of the front stands in for it: it passes the output on, takes the few
-//! orders that are left to give, and reports the end. The kernel gives the trainer to the front that
-//! started the keeper, which then learns its true status; to any other front it says only that it
-//! has ended.
+//! Without a pseudo-terminal nothing hangs up the trainer: it continues as long as its pipes don't
+//! break. So the front also holds their reading ends, without reading. When the keeper is gone, a
+//! thread of the front stands in for it: it passes on the output, carries out the few orders that
+//! still make sense, and reports the end. The front that started the keeper becomes the trainer's
+//! parent and learns its exit status; any other front only learns that it has ended.
 
 use super::front::{Keeper, Reports};
 use super::keeper::sweep::{Sweep, SweepScope};
@@ -26,14 +25,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a dying keeper may take to be dead.
+/// How long a dying keeper may take.
 const DYING: Duration = Duration::from_secs(2);
-/// Between two looks at what cannot be waited for.
+/// Between two looks at what can't be waited for.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often the trainer is looked at, beside the kernel's own word of its end.
+/// How often the trainer is looked at, in case the kernel doesn't report its end.
 const TURN: Duration = Duration::from_millis(500);
 
-/// A run, held so that it outlives its keeper.
+/// A run whose pipes are held so that it can outlive its keeper.
 #[derive(Debug)]
 pub struct HeldRun {
     run: RunNumber,
@@ -54,7 +53,6 @@ struct HeldPipe {
 }
 
 impl HeldRun {
-    /// Holds the run whose trainer the keeper has just started, or has told of.
     pub fn hold(
         keeper: Pid,
         run: RunNumber,
@@ -63,7 +61,7 @@ impl HeldRun {
         streams: &TrainerStreams,
     ) -> HeldRun {
         let pipe = |(stream, number): &(OutputStream, i32)| {
-            // Without waiting: a pipe whose writer is gone by now would be waited for.
+            // Non-blocking: opening a pipe without a writer would wait for one.
             let from = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK)
@@ -86,8 +84,8 @@ impl HeldRun {
         }
     }
 
-    /// Stands in for the keeper, where that is dead and the run is not hung up with it: the two ends
-    /// of a connection that serves as the keeper's did. `None` where there is nothing to follow.
+    /// Stands in for a dead keeper whose run was not hung up. Returns a connection that serves as the
+    /// keeper's did; `None` if there is nothing to follow.
     pub fn follow(self, timing: KeeperTimeouts) -> Option<(Keeper, Reports)> {
         let until = Instant::now() + DYING;
         let lives = || Process::look(self.keeper.0).is_some_and(|process| !process.is_dead());
@@ -112,7 +110,7 @@ impl HeldRun {
     }
 }
 
-/// The stream that the keeper wrote to: ours, or the keeper's where we were started without any.
+/// The stream that the keeper wrote to: ours, or the keeper's if ours is another one.
 fn users_own(stream: OutputStream, keeper: Pid) -> Option<File> {
     let number = match stream {
         OutputStream::Terminal => return None,
@@ -135,7 +133,7 @@ fn users_own(stream: OutputStream, keeper: Pid) -> Option<File> {
     opened.ok().inspect(set_blocking)
 }
 
-/// From here on reads and writes wait. The opened file is ours alone.
+/// Makes reads and writes wait. The open file description must be ours alone.
 fn set_blocking(file: &File) {
     // SAFETY: a descriptor of our own.
     unsafe {
@@ -144,17 +142,16 @@ fn set_blocking(file: &File) {
     }
 }
 
-/// The thread that stands in.
 struct StandIn {
     run: HeldRun,
     socket: UnixStream,
     reports: Arc<Mutex<UnixStream>>,
     timing: KeeperTimeouts,
-    /// The kernel's word of the trainer's end, where it gives any.
+    /// Becomes readable when the trainer ends, if the kernel supports it.
     pidfd: Option<OwnedFd>,
-    /// When a stop that was asked for goes on to the whole tree.
+    /// When a requested stop goes on to the whole tree.
     stop: Option<Instant>,
-    /// Which signals the trainer has had that are passed on once.
+    /// The signals that were passed on and are passed on only once.
     asked: [bool; 32],
 }
 
@@ -216,10 +213,10 @@ impl StandIn {
             });
             self.report(&KeeperReport::Finished);
         }
-        // The connection ends with us: without an `Exited` the end is known, its status is not.
+        // The connection ends with this thread. Without an `Exited` the end is known, the status isn't.
     }
 
-    /// Whether the trainer has ended; and how, where it is ours to be told.
+    /// `Some` if the trainer has ended, with its status if it is our child.
     fn ended(&self) -> Option<Option<Exit>> {
         let mut status = 0;
         // SAFETY: asks for one child, whose status it writes into a number of ours.
@@ -255,7 +252,7 @@ impl StandIn {
         let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT;
         match nix::sys::socket::recv(self.socket.as_raw_fd(), &mut chunk, flags) {
             Ok(0) => {
-                // Nobody is left to follow; the output is still passed on.
+                // The front has gone; the output is still passed on.
                 std::thread::sleep(TURN);
             }
             Ok(n) => decoder.push(&chunk[..n]),
@@ -282,23 +279,13 @@ impl StandIn {
                 });
             }
             KeeperOrder::Kill => self.sweep(true),
-            // Of a keeper that is there: terminals, callers, further runs.
-            KeeperOrder::Stop
-            | KeeperOrder::Launch(_)
-            | KeeperOrder::Sweep
-            | KeeperOrder::Resize(_)
-            | KeeperOrder::Input(_)
-            | KeeperOrder::ScreenShown(_)
-            | KeeperOrder::Release
-            | KeeperOrder::StepBack
-            | KeeperOrder::Listen(_)
-            | KeeperOrder::Remember(_)
-            | KeeperOrder::Describe(_)
-            | KeeperOrder::Finish => {}
+            // The rest needs a keeper: terminals, callers, further runs.
+            _ => {}
         }
     }
 
-    /// Signals the trainer, unless it would die of what is no request to end, or was asked before.
+    /// Signals the trainer, unless it would die of a signal that isn't a request to end, or has already
+    /// had this one.
     fn signal(&mut self, signal: i32) {
         let Some(trainer) = self.trainer() else {
             return;
@@ -318,22 +305,15 @@ impl StandIn {
         Process::look(self.run.trainer.0).filter(|process| process.start == start)
     }
 
-    /// Ends the trainer and what is below it, and below us.
+    /// Ends the trainer and all processes below it and below us.
     fn sweep(&mut self, at_once: bool) {
         self.stop = Some(Instant::now() + self.timing.stop);
-        let (now, timing) = (Instant::now(), self.timing);
+        let now = Instant::now();
         let mut sweep = match at_once {
-            true => Sweep::kill(SweepScope::All, now, timing.unkillable),
-            false => Sweep::ask(SweepScope::All, now, timing.sweep, timing.unkillable),
+            true => Sweep::kill(SweepScope::All, now, &self.timing),
+            false => Sweep::ask(SweepScope::All, now, &self.timing),
         };
-        loop {
-            let round = sweep.round(Instant::now(), self.living());
-            for (process, signal) in round.signals {
-                process.signal(signal);
-            }
-            if round.over {
-                return;
-            }
+        while !sweep.round(Instant::now(), self.living()).signal() {
             std::thread::sleep(LOOK);
         }
     }
@@ -356,11 +336,11 @@ impl StandIn {
 
 fn send(reports: &Mutex<UnixStream>, bytes: &[u8]) {
     let mut socket = reports.lock().unwrap_or_else(PoisonError::into_inner);
-    // A front that has gone needs no reports.
+    // The front may have gone.
     let _ = socket.write_all(bytes);
 }
 
-/// Passes a pipe's output on to its end: to the user first.
+/// Passes on a pipe's output to its end: to the user first, then to the front.
 fn copy(mut pipe: HeldPipe, reports: &Mutex<UnixStream>) {
     let mut chunk = vec![0; 64 << 10];
     loop {
@@ -370,7 +350,7 @@ fn copy(mut pipe: HeldPipe, reports: &Mutex<UnixStream>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        // A reader that has read enough ends its stream, not the training.
+        // If the user's reader is gone, only that stream ends, not the training.
         if let Some(to) = &mut pipe.to
             && to.write_all(bytes).is_err()
         {

@@ -1,9 +1,10 @@
-//! Which file a command's first word names, found the way `execvp` finds it, and why none does.
+//! Finds the file that a command's first word names, as `execvp` would, or the reason why there is
+//! none.
 //!
-//! The front asks before it draws anything; the keeper asks again when it starts the program, and
-//! has [`Missing::explain`] put `exec`'s own error into words. Looking is all that happens here.
+//! The front asks before it draws anything. The keeper asks again when it starts the program, and
+//! [`Missing::explain`] puts `exec`'s own error into words.
 
-use super::missing::Missing;
+use super::missing::{Missing, MissingReason};
 use crate::command::CommandLine;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
@@ -14,26 +15,24 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where `execvp` looks when the environment has no PATH (`confstr(_CS_PATH)` of glibc).
+/// Where `execvp` searches if the environment has no PATH (`confstr(_CS_PATH)` of glibc).
 const USUAL_PATH: &str = "/bin:/usr/bin";
 
-/// How much of a file the kernel reads to find out what it is (`BINPRM_BUF_SIZE`).
+/// How many bytes of a file the kernel reads to identify it (`BINPRM_BUF_SIZE`).
 const HEAD: usize = 256;
 
-/// The file that `command` would run, given the PATH that oomph itself got (the command may set
-/// its own). Relative directories are taken from the command's working directory, as the kernel
-/// will take them.
+/// The file that `command` would run. `inherited_path` is oomph's own PATH; the command may set
+/// another. Relative directories start at the command's working directory, as they will for the
+/// kernel.
 pub fn resolve(command: &CommandLine, inherited_path: Option<&OsStr>) -> Result<PathBuf, Missing> {
     let name = command
         .argv
         .first()
         .map_or(OsStr::new(""), |word| word.0.as_os_str());
     let cwd = command.cwd.as_path();
+    let not_found = |here| Missing::of(Path::new(name), MissingReason::NotFound { here });
     if name.is_empty() {
-        return Err(Missing::NotFound {
-            name: OsString::new(),
-            here: false,
-        });
+        return Err(not_found(false));
     }
     if name.as_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
@@ -45,7 +44,7 @@ pub fn resolve(command: &CommandLine, inherited_path: Option<&OsStr>) -> Result<
         None => inherited_path,
     }
     .unwrap_or(OsStr::new(USUAL_PATH));
-    // As execvp: a file that may not be run is remembered, and the search goes on.
+    // As execvp: the search continues after a file that may not be executed.
     let mut refused = None;
     for directory in search.as_bytes().split(|byte| *byte == b':') {
         let directory = match directory {
@@ -55,57 +54,48 @@ pub fn resolve(command: &CommandLine, inherited_path: Option<&OsStr>) -> Result<
         let path = Path::new(directory).join(name);
         match check(cwd, &path) {
             Ok(()) => return Ok(path),
-            Err(Missing::NoSuchFile { .. }) => {}
-            // A directory of that name is no program: shells pass over it.
-            Err(Missing::Directory { .. }) => {}
-            Err(why @ Missing::NotPermitted { .. }) => refused = refused.or(Some(why)),
+            // A directory with that name isn't a program: shells skip it.
+            Err(why)
+                if matches!(
+                    why.reason,
+                    MissingReason::NoSuchFile | MissingReason::Directory
+                ) => {}
+            Err(why) if why.reason == MissingReason::NotPermitted => {
+                refused = refused.or(Some(why))
+            }
             // A script without its interpreter is found, and fails, as with execvp.
             Err(why) => return Err(why),
         }
     }
-    Err(refused.unwrap_or_else(|| Missing::NotFound {
-        name: name.to_os_string(),
-        here: seen_from(cwd, Path::new(name)).is_file(),
-    }))
-}
-
-fn seen_from(cwd: &Path, path: &Path) -> PathBuf {
-    // join keeps an absolute path as it is, and an empty directory means where we are.
-    cwd.join(path)
+    Err(refused.unwrap_or_else(|| not_found(cwd.join(name).is_file())))
 }
 
 fn check(cwd: &Path, path: &Path) -> Result<(), Missing> {
-    let real = seen_from(cwd, path);
-    let path = path.to_path_buf();
+    let real = cwd.join(path);
+    let missing = |reason| Err(Missing::of(path, reason));
     match std::fs::metadata(&real) {
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENOTDIR) | None => Err(Missing::NoSuchFile { path }),
-            Some(libc::EACCES) => Err(Missing::NotPermitted { path }),
-            Some(errno) => Err(Missing::Other { path, errno }),
+            Some(libc::ENOENT | libc::ENOTDIR) | None => missing(MissingReason::NoSuchFile),
+            Some(libc::EACCES) => missing(MissingReason::NotPermitted),
+            Some(errno) => missing(MissingReason::Errno(errno)),
         },
-        Ok(about) if about.is_dir() => Err(Missing::Directory { path }),
+        Ok(about) if about.is_dir() => missing(MissingReason::Directory),
         Ok(_) => match faccessat(AT_FDCWD, &real, AccessFlags::X_OK, AtFlags::AT_EACCESS) {
             Ok(()) => match interpreter(&real) {
-                Some(program) if !seen_from(cwd, Path::new(&program)).exists() => {
-                    Err(Missing::NoInterpreter {
-                        path,
-                        interpreter: Some(program),
-                    })
+                Some(program) if !cwd.join(&program).exists() => {
+                    missing(MissingReason::NoInterpreter(Some(program)))
                 }
                 Some(_) | None => Ok(()),
             },
-            Err(Errno::EACCES | Errno::EPERM) => Err(Missing::NotPermitted { path }),
-            Err(errno) => Err(Missing::Other {
-                path,
-                errno: errno as i32,
-            }),
+            Err(Errno::EACCES | Errno::EPERM) => missing(MissingReason::NotPermitted),
+            Err(errno) => missing(MissingReason::Errno(errno as i32)),
         },
     }
 }
 
 fn head(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Only of regular files: opening a FIFO would wait for its writer.
+    // Opening a FIFO would wait for its writer.
     if path.is_file()
         && let Ok(file) = std::fs::File::open(path)
     {
@@ -114,7 +104,7 @@ fn head(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The interpreter that a script's first line names, as the kernel reads it.
+/// The interpreter in a script's first line, parsed as the kernel does.
 fn interpreter(path: &Path) -> Option<OsString> {
     let bytes = head(path);
     let line = bytes
@@ -130,28 +120,24 @@ fn interpreter(path: &Path) -> Option<OsString> {
     (!program.is_empty()).then(|| OsStr::from_bytes(program).to_os_string())
 }
 
-/// Whether `/bin/sh` should try a file that the kernel would not run: `execvp` hands it every
-/// such file, but one with a NUL in its head is a program for another machine and no script.
+/// Whether `/bin/sh` should try a file that the kernel can't run: `execvp` passes it every such file,
+/// but one with a NUL in its head is a program for another machine, not a script.
 pub(super) fn is_for_a_shell(path: &Path) -> bool {
     !head(path).contains(&0)
 }
 
 impl Missing {
-    /// What an error of `exec` (or of a step before it) on `path` means.
+    /// What an error of `exec`, or of a step before it, on `path` means.
     pub fn explain(cwd: &Path, path: &Path, errno: i32) -> Missing {
-        let known = check(cwd, path).err();
-        let path = path.to_path_buf();
-        match (errno, known) {
-            (libc::ENOENT | libc::EACCES, Some(why)) => why,
-            (libc::ENOENT, None) => Missing::NoInterpreter {
-                interpreter: interpreter(&seen_from(cwd, &path)),
-                path,
-            },
-            (libc::ENOTDIR, _) => Missing::NoSuchFile { path },
-            (libc::EACCES, None) => Missing::NotPermitted { path },
-            (libc::ENOEXEC | libc::ELIBBAD, _) => Missing::NotRunnable { path },
-            (errno, _) => Missing::Other { path, errno },
-        }
+        let reason = match (errno, check(cwd, path)) {
+            (libc::ENOENT | libc::EACCES, Err(why)) => return why,
+            (libc::ENOENT, Ok(())) => MissingReason::NoInterpreter(interpreter(&cwd.join(path))),
+            (libc::ENOTDIR, _) => MissingReason::NoSuchFile,
+            (libc::EACCES, Ok(())) => MissingReason::NotPermitted,
+            (libc::ENOEXEC | libc::ELIBBAD, _) => MissingReason::NotRunnable,
+            (errno, _) => MissingReason::Errno(errno),
+        };
+        Missing::of(path, reason)
     }
 }
 
@@ -219,10 +205,10 @@ mod tests {
         tool.set_env("PATH", Some(Word::from("a:b:c")));
         assert_eq!(resolve(&tool, None), Ok(PathBuf::from("c/tool")));
         tool.set_env("PATH", Some(Word::from("a")));
-        assert!(matches!(
-            resolve(&tool, None),
-            Err(Missing::NotPermitted { .. })
-        ));
+        assert_eq!(
+            resolve(&tool, None).unwrap_err().reason,
+            MissingReason::NotPermitted
+        );
         // An empty element is the working directory; no PATH at all is execvp's own.
         tool.cwd = d.join("c");
         tool.set_env("PATH", Some(Word::from("")));

@@ -7,9 +7,9 @@ const BATCH_STEP: u32 = 0xffff_fffb;
 
 /// Whether we run inside an `srun` step, given `SLURM_STEP_ID`'s value.
 ///
-/// slurmstepd signals every process of a step, so the trainer has what we have, and passing it on
-/// would make it two: Lightning's USR1 handler would checkpoint and requeue twice. In the batch
-/// step only the script itself is signalled.
+/// slurmstepd signals every process of a step, so the trainer has already received what we received.
+/// Passing it on would deliver it twice: Lightning's USR1 handler would checkpoint and requeue twice.
+/// In the batch step only the script itself is signalled.
 pub fn step_is_signalled(step_id: Option<&OsStr>) -> bool {
     step_id
         .and_then(OsStr::to_str)

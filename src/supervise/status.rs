@@ -1,7 +1,7 @@
-//! The state of a session as its keeper knows it, and what callers may ask of the keeper.
+//! The status of a session as its keeper knows it, and the requests that callers may make.
 //!
-//! The recording says what happened, the keeper what is the case now. Where the two differ (a front
-//! was killed in the middle of a line) the keeper is right.
+//! The recording says what happened, the keeper what is true now. If the two differ (a front was
+//! killed in the middle of a line), the keeper is right.
 
 use super::order::Io;
 use super::streams::TrainerStreams;
@@ -9,89 +9,81 @@ use crate::event::Exit;
 use crate::units::{Pid, RunNumber};
 use serde::{Deserialize, Serialize};
 
-/// How a session stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// Where output that is meant for the first front's terminal goes.
+    /// Where the output for the first front's terminal goes.
     pub io: Io,
-    /// The latest run; `None` before there was one.
+    /// The latest run; `None` before the first.
     pub run: Option<RunStatus>,
-    /// Whether somebody asked for the session to end.
+    /// Whether a caller has asked for the session to end.
     pub stopping: bool,
-    /// Whether a front follows the session at the moment.
+    /// Whether there is a front now.
     pub front: bool,
-    /// What the last front left for the next ([`KeeperOrder::Remember`](super::KeeperOrder::Remember)); only a
-    /// front is told.
+    /// What the last front left for the next ([`KeeperOrder::Remember`](super::KeeperOrder::Remember));
+    /// only a front gets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// What the last front said of the session for others ([`KeeperOrder::Describe`](super::KeeperOrder::Describe)).
+    /// The last front's summary for others ([`KeeperOrder::Describe`](super::KeeperOrder::Describe)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub described: Option<String>,
 }
 
-/// How a run stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStatus {
-    /// Which.
     pub run: RunNumber,
-    /// How far it has come.
     pub stage: RunStage,
 }
 
-/// How far a run has come, as far as others need to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStage {
-    /// Its program is not there yet.
+    /// Before its exec.
     Starting,
-    /// It is alive, or its last output is being taken out.
+    /// It is alive, or its last output is being read.
     Running {
         /// The direct child.
         pid: Pid,
-        /// When it began, in clock ticks since boot.
+        /// In clock ticks since boot.
         start_time: u64,
-        /// What its streams are.
         #[serde(default)]
         streams: TrainerStreams,
     },
-    /// It is over.
     Ended {
-        /// How it ended.
         exit: Exit,
-        /// Processes of its tree that were alive then.
+        /// Processes of its tree that were still alive.
         left: Vec<Pid>,
     },
     /// It could not be started.
     Failed {
-        /// What to exit with.
+        /// oomph's exit code.
         status: i32,
     },
 }
 
-/// What a caller at the keeper's socket asks for: its first and only frame, unless it becomes the
-/// front.
+/// A request at the keeper's socket: the caller's first frame, and its only one unless it becomes
+/// the front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// To be the front, in place of the one there is. Answered by
+    /// Become the front in place of the current one. Answered by
     /// [`KeeperReport::Welcome`](super::KeeperReport::Welcome) once that has gone.
     Attach,
-    /// To be told how the session stands.
+    /// Report the status.
     Look,
-    /// That the session ends, as [`KeeperOrder::Stop`](super::KeeperOrder::Stop) has it. The caller hears of the
-    /// ends of runs, and of the session's.
+    /// End the session, as with [`KeeperOrder::Stop`](super::KeeperOrder::Stop). The caller is told when
+    /// runs and the session end.
     Stop,
     /// The same, by SIGKILL.
     Kill,
-    /// That a signal which reached the caller is dealt with as one that reached the front.
+    /// Treat a signal that the caller received as if the front had received it.
     Forward(i32),
 }
 
-/// How a new front comes to its keeper.
+/// Why the keeper starts a front without a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadlessFront {
     /// The front before it went away on purpose.
     Follows,
-    /// The front before it died: whatever it died of is kept away from.
+    /// The front before it died: what it may have died of is avoided.
     Replaces,
 }

@@ -1,4 +1,4 @@
-//! A trainer's streams, by their names between front and keeper.
+//! The trainer's output streams, as front and keeper name them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
-    /// The trainer's terminal, stdout and stderr in the order in which they were written.
+    /// The trainer's terminal: stdout and stderr in the order in which they were written.
     Terminal,
-    /// Its stdout, where that is a pipe or file; stderr too where both are the same one.
+    /// Its stdout if that is a pipe or file, and its stderr if that is the same one.
     Out,
-    /// Its stderr, where that is a pipe or file of its own.
+    /// Its stderr if that is a pipe or file of its own.
     Err,
 }
 
-/// What the keeper gave a trainer for its streams, where it did not hand the user's own down.
+impl OutputStream {
+    pub(super) const ALL: [OutputStream; 3] =
+        [OutputStream::Terminal, OutputStream::Out, OutputStream::Err];
+}
+
+/// What the keeper put in place of the user's own streams.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainerStreams {
-    /// A terminal of the keeper's: it hangs up when the keeper dies.
+    /// Whether there is a pseudo-terminal, which hangs up when the keeper dies.
     pub terminal: bool,
-    /// Pipes, by the keeper's descriptor of the reading end.
+    /// Pipes, by the keeper's descriptor number of the reading end.
     pub pipes: Vec<(OutputStream, i32)>,
 }

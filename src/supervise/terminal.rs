@@ -1,13 +1,13 @@
-//! The user's terminal as it was before us, and how it is put in order again.
+//! The user's terminal as it was before oomph started, and how to restore it.
 
 use nix::libc;
 use nix::sys::termios::{self, SetArg, Termios};
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 
-/// Everything a full-screen program may have switched on, switched off: synchronised drawing,
-/// kitty's keys, mouse, pasting, focus, the alternate screen; then keypad, wrapping, colours and
-/// the cursor as a shell expects them. Sent by whoever restores the terminal.
+/// Switches off everything that a full-screen program may have switched on (synchronised drawing,
+/// kitty's keys, mouse, pasting, focus, the alternate screen), and sets keypad, wrapping, colours and
+/// cursor as a shell expects them.
 pub const RESET: &str = concat!(
     "\x1b[?2026l",
     "\x1b[<u",
@@ -21,7 +21,7 @@ pub const RESET: &str = concat!(
     "\x1b[?25h",
 );
 
-/// A terminal's line settings, fit to be sent to another process.
+/// A terminal's line settings, serializable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineSettings {
     input: u32,
@@ -34,7 +34,7 @@ pub struct LineSettings {
 }
 
 impl LineSettings {
-    /// The settings of the terminal behind `fd`; `None` where it is none (any more).
+    /// The settings of the terminal `fd`; `None` if it isn't one, or is gone.
     pub fn of(fd: impl AsFd) -> Option<LineSettings> {
         let raw: libc::termios = termios::tcgetattr(fd).ok()?.into();
         Some(LineSettings {
@@ -48,12 +48,11 @@ impl LineSettings {
         })
     }
 
-    /// Puts these settings into force on the terminal behind `fd`.
     pub fn apply(&self, fd: impl AsFd) -> nix::Result<()> {
         termios::tcsetattr(fd, SetArg::TCSANOW, &self.to_termios())
     }
 
-    /// These settings, with `other`'s treatment of what is typed. What is written stays as here.
+    /// These settings, but input is treated as in `other`.
     pub fn with_input_of(&self, other: &LineSettings) -> LineSettings {
         const INPUT: u32 = libc::ICRNL | libc::INLCR | libc::IGNCR | libc::IXON;
         const LOCAL: u32 =
@@ -65,7 +64,6 @@ impl LineSettings {
         }
     }
 
-    /// The settings in nix's words.
     pub fn to_termios(&self) -> Termios {
         let mut raw = libc::termios {
             c_iflag: self.input,

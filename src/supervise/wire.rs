@@ -1,64 +1,52 @@
-//! The frames of the socket between front and keeper: pure, total, bounded.
+//! The frames on the socket between front and keeper: pure, total, bounded.
 //!
 //! A frame is a length (4 bytes, little endian, of what follows), a kind (1 byte) and a body: JSON
-//! for everything that is seldom, bare bytes for keys and output. A later version may add kinds
-//! and fields; a reader passes over frames whose JSON it does not know.
+//! for everything that is rare, raw bytes for keys and output. A later version may add kinds and
+//! fields; a reader skips frames that it doesn't know.
 
 use super::inherited::InheritedSignals;
 use super::order::{Forwarding, Io, KeeperOrder, KeeperTimeouts};
 use super::report::KeeperReport;
-use super::status::Call;
 use super::streams::OutputStream;
 use super::terminal::LineSettings;
 use crate::command::Word;
 use crate::units::Pid;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The largest frame that a reader takes: a command line may have megabytes of arguments, and JSON
 /// writes a byte that is no text as up to four characters.
 pub(super) const LARGEST: usize = 64 << 20;
 
-/// The front's first frame: everything that the keeper must know, so that nothing of it stands in
-/// arguments or environment, which the trainer would inherit.
+/// The front's first frame, with all settings, so that none of them is in the environment, which the
+/// trainer would inherit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FirstMessage {
-    /// The front.
     pub front: Pid,
-    /// The log.
     pub log: Option<Word>,
-    /// Where the terminal's output goes.
     pub io: Io,
-    /// How long the keeper waits for what.
     pub timing: KeeperTimeouts,
-    /// Whether signals are passed on when there is no front.
     #[serde(default)]
     pub forwarding: Forwarding,
-    /// The signals as oomph found them.
     pub inherited: InheritedSignals,
-    /// The user's terminal as oomph found it.
+    /// The user's terminal at the start.
     pub line: Option<LineSettings>,
 }
 
-/// One frame, taken apart as far as its kind says.
+/// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Frame {
-    /// JSON.
-    Json(Vec<u8>),
-    /// Keys for the trainer.
-    Input(Vec<u8>),
-    /// Output of the trainer.
-    Output(OutputStream, Vec<u8>),
-    /// The last of its output before the front came.
-    Recent(Vec<u8>),
-    /// A kind of a later version.
-    Unknown,
+pub(super) struct Frame {
+    kind: u8,
+    body: Vec<u8>,
 }
 
 const JSON: u8 = 1;
 const INPUT: u8 = 2;
-const TERMINAL: u8 = 16;
-const OUT: u8 = 17;
-const ERR: u8 = 18;
+const OUTPUT: [(u8, OutputStream); 3] = [
+    (16, OutputStream::Terminal),
+    (17, OutputStream::Out),
+    (18, OutputStream::Err),
+];
 const RECENT: u8 = 19;
 
 /// Appends a frame to `buffer`.
@@ -77,14 +65,13 @@ fn put_head(buffer: &mut Vec<u8>, kind: u8, body: usize) {
 /// The bytes of a message that is JSON: a first message, a call, most orders and reports.
 pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
     let mut buffer = Vec::new();
-    // These types have no maps with odd keys and no path that is not a Word: it cannot fail.
+    // It can't fail: these types have no maps with other keys than strings, and paths are Words.
     if let Ok(body) = serde_json::to_vec(value) {
         put(&mut buffer, JSON, &body);
     }
     buffer
 }
 
-/// The bytes of an order.
 pub(super) fn order(order: &KeeperOrder) -> Vec<u8> {
     let mut buffer = Vec::new();
     let KeeperOrder::Input(bytes) = order else {
@@ -94,7 +81,6 @@ pub(super) fn order(order: &KeeperOrder) -> Vec<u8> {
     buffer
 }
 
-/// The bytes of a report.
 pub(super) fn report(report: &KeeperReport) -> Vec<u8> {
     let mut buffer = Vec::new();
     if let KeeperReport::Output { stream, bytes } = report {
@@ -107,27 +93,27 @@ pub(super) fn report(report: &KeeperReport) -> Vec<u8> {
     buffer
 }
 
-/// Appends a frame of output, whose bytes come in two pieces, as a ring holds them.
+/// Appends a frame of output. Its bytes come in two pieces, as in a ring buffer.
 pub(super) fn output(buffer: &mut Vec<u8>, stream: OutputStream, bytes: [&[u8]; 2]) {
-    let kind = match stream {
-        OutputStream::Terminal => TERMINAL,
-        OutputStream::Out => OUT,
-        OutputStream::Err => ERR,
-    };
-    put_head(buffer, kind, bytes.iter().map(|piece| piece.len()).sum());
+    let kind = OUTPUT.iter().find(|(_, of)| *of == stream);
+    put_head(
+        buffer,
+        kind.map_or(0, |(kind, _)| *kind),
+        bytes.iter().map(|piece| piece.len()).sum(),
+    );
     for piece in bytes {
         buffer.extend_from_slice(piece);
     }
 }
 
-/// Bytes that are no frames: the other side is none of ours, and the connection is over.
+/// Bytes that aren't frames: the other side isn't oomph, and the connection is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The largest frame from somebody who has not said who it is.
+/// The largest frame from a caller that hasn't identified itself.
 const LARGEST_OF_STRANGERS: usize = 4 << 10;
 
-/// Takes frames out of a stream of bytes.
+/// Splits a stream of bytes into frames.
 #[derive(Debug)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
@@ -146,7 +132,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// For frames of somebody who has not said who it is: none of them is large.
+    /// For callers that haven't identified themselves: takes no large frames.
     pub(super) fn for_strangers() -> Decoder {
         Decoder {
             largest: LARGEST_OF_STRANGERS,
@@ -154,12 +140,11 @@ impl Decoder {
         }
     }
 
-    /// From here on frames may be as large as those of our own.
+    /// From here on takes frames of any size that we send.
     pub(super) fn trust(&mut self) {
         self.largest = LARGEST;
     }
 
-    /// Adds what was read.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.buffer.drain(..self.taken.min(self.buffer.len()));
@@ -184,28 +169,21 @@ impl Decoder {
         let Some((kind, body)) = body.split_first() else {
             return Err(Malformed);
         };
-        let frame = match *kind {
-            JSON => Frame::Json(body.to_vec()),
-            INPUT => Frame::Input(body.to_vec()),
-            TERMINAL => Frame::Output(OutputStream::Terminal, body.to_vec()),
-            OUT => Frame::Output(OutputStream::Out, body.to_vec()),
-            ERR => Frame::Output(OutputStream::Err, body.to_vec()),
-            RECENT => Frame::Recent(body.to_vec()),
-            _ => Frame::Unknown,
+        let frame = Frame {
+            kind: *kind,
+            body: body.to_vec(),
         };
         self.taken += 4 + length;
         if self.taken == self.buffer.len() {
             self.buffer.clear();
             self.taken = 0;
-            // One large order must not be kept in memory for weeks.
+            // Don't keep the memory of one large order for weeks.
             self.buffer.shrink_to(1 << 16);
         }
         Ok(Some(frame))
     }
-}
 
-impl Decoder {
-    /// The next report; those of a later version are passed over.
+    /// The next report; those of a later version are skipped.
     pub(super) fn next_report(&mut self) -> Result<Option<KeeperReport>, Malformed> {
         while let Some(frame) = self.next()? {
             if let Some(report) = frame.into_report() {
@@ -216,31 +194,30 @@ impl Decoder {
     }
 }
 
+/// Each gives `None` for what this version doesn't know.
 impl Frame {
-    /// The order in this frame; `None` where this version knows no such order.
+    /// A first message, a call, or an order or report that is JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        (self.kind == JSON).then(|| serde_json::from_slice(&self.body).ok())?
+    }
+
     pub(super) fn into_order(self) -> Option<KeeperOrder> {
-        match self {
-            Frame::Json(body) => serde_json::from_slice(&body).ok(),
-            Frame::Input(bytes) => Some(KeeperOrder::Input(bytes)),
-            Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
+        match self.kind {
+            INPUT => Some(KeeperOrder::Input(self.body)),
+            _ => self.json(),
         }
     }
 
-    /// The call in this frame; `None` where this version knows no such call.
-    pub(super) fn into_call(self) -> Option<Call> {
-        match self {
-            Frame::Json(body) => serde_json::from_slice(&body).ok(),
-            Frame::Input(_) | Frame::Output(..) | Frame::Recent(_) | Frame::Unknown => None,
-        }
-    }
-
-    /// The report in this frame; `None` where this version knows no such report.
     pub(super) fn into_report(self) -> Option<KeeperReport> {
-        match self {
-            Frame::Json(body) => serde_json::from_slice(&body).ok(),
-            Frame::Output(stream, bytes) => Some(KeeperReport::Output { stream, bytes }),
-            Frame::Recent(bytes) => Some(KeeperReport::Recent(bytes)),
-            Frame::Input(_) | Frame::Unknown => None,
+        if self.kind == RECENT {
+            return Some(KeeperReport::Recent(self.body));
+        }
+        match OUTPUT.iter().find(|(kind, _)| *kind == self.kind) {
+            Some((_, stream)) => Some(KeeperReport::Output {
+                stream: *stream,
+                bytes: self.body,
+            }),
+            None => self.json(),
         }
     }
 }

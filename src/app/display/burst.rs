@@ -1,33 +1,31 @@
-//! A line that somebody types or pastes into the window though it was meant for another one
-//! (`squeue`, Enter): its letters must not page through the screen, open dialogs and answer them.
-//! Nobody gives that many different commands that fast, so such a burst is taken for the text that
-//! it is. What ends a training needs a key that is in no text; this is for all the others.
+//! Recognises a line that was meant for another window (`squeue`, Enter), typed or pasted: its letters
+//! must not page through the screen, open dialogs and answer them. Nobody gives that many different
+//! commands that fast. Ending a training needs a key that no text contains; this is for all others.
 
 use crate::units::Moment;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-/// Keys closer together than this belong to one burst: slower than most people type, faster than
-/// anybody reads what a key has done.
+/// Keys closer together than this belong to one burst: slower than most people type, faster than they
+/// react to what a key has done.
 const GAP: Duration = Duration::from_millis(300);
-/// Once text was recognised, it goes on until a pause of this length.
+/// Recognised text continues until a pause of this length.
 const PAUSE: Duration = Duration::from_millis(700);
-/// As many printable keys in a burst are text, if they are not one key held down or a few in turn.
+/// This many printable keys in a burst are text, unless they are one key held down or a few in turn.
 const LONG: usize = 5;
 const DIFFERENT: usize = 4;
 
-/// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Typing {
-    /// A key by itself.
+    /// A command.
     Key,
-    /// A letter of a text.
+    /// Part of a text.
     Text,
-    /// Ctrl-C at the end of a text: it was meant for the line, not for the training.
+    /// Ctrl-C at the end of a text: meant for that line, not for the training.
     Abort,
 }
 
-/// The burst that goes on, if one does.
+/// The current burst.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
     last: Option<Moment>,
@@ -37,7 +35,7 @@ pub(super) struct Burst {
 }
 
 impl Burst {
-    /// A key was pressed that is a command to oomph, not a letter of a field.
+    /// For a key that is a command to oomph, not typed into a field.
     pub(super) fn pressed(&mut self, key: &KeyEvent, now: Moment) -> Typing {
         let within = if self.is_text { PAUSE } else { GAP };
         if self.last.is_none_or(|last| now.since(last) >= within) {
@@ -53,7 +51,7 @@ impl Burst {
                     self.different.push(c);
                 }
                 self.is_text |= self.letters >= LONG && self.different.len() >= DIFFERENT;
-                // In a word it does not hand the keyboard over (`pip install`).
+                // Inside a word it doesn't pass the keyboard to the training (`pip install`).
                 match self.is_text || (c == 'i' && !first) {
                     true => Typing::Text,
                     false => Typing::Key,
@@ -74,7 +72,6 @@ impl Burst {
         }
     }
 
-    /// What comes next is no part of it.
     pub(super) fn end(&mut self) {
         *self = Burst::default();
     }

@@ -1,8 +1,8 @@
-//! Keys, from a thread of their own, and the end of the terminal.
+//! Reads keys in a thread, and detects that the terminal is gone.
 //!
 //! crossterm's poll never returns once the terminal is gone, and burns a core (crossterm #793).
-//! So this thread waits on the terminal itself and calls crossterm only when something is there to
-//! be read; a hang-up is told to the loop and ends the thread.
+//! So the thread waits for the terminal itself and calls crossterm only when there is something to
+//! read. A hang-up is reported to the loop and ends the thread.
 
 use crossterm::event::Event as TerminalEvent;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What the keyboard's thread says.
 #[derive(Debug)]
 pub(crate) enum Typed {
     /// A key, a paste, the mouse.
@@ -21,11 +20,11 @@ pub(crate) enum Typed {
     HungUp,
 }
 
-/// Keys that wait to be handled; a person types fewer, a paste is one event.
+/// The capacity of the queue; a paste is one event.
 const QUEUE: usize = 256;
 
-/// Starts the threads: one reads keys, one waits for the terminal's end. They end with it, or with
-/// the process.
+/// Starts two threads: one reads keys, one waits for the hang-up. They end with the terminal or the
+/// process.
 pub(crate) fn watch() -> io::Result<mpsc::Receiver<Typed>> {
     let terminal = terminal_fd()?;
     let watched = terminal.try_clone()?;
@@ -45,7 +44,7 @@ pub(crate) fn watch() -> io::Result<mpsc::Receiver<Typed>> {
     Ok(receiver)
 }
 
-/// Returns when the terminal is gone: nothing but that wakes a poll that asks for nothing.
+/// Returns when the terminal is gone: only that wakes a poll without events.
 fn wait_for_hang_up(terminal: &OwnedFd) {
     loop {
         let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
@@ -57,14 +56,14 @@ fn wait_for_hang_up(terminal: &OwnedFd) {
     }
 }
 
-/// With half an escape sequence read, crossterm asks a dead terminal for the rest for ever, inside
-/// a call that does not return. It is given a pipe that stays empty in the terminal's place: there
-/// its read sleeps until the process ends.
+/// After half an escape sequence, crossterm polls a dead terminal for the rest forever, in a call that
+/// doesn't return. Replaces the terminal by an empty pipe, where its read sleeps until the process
+/// ends.
 fn park_reader(from_stdin: bool) {
     let Ok((empty, writer)) = nix::unistd::pipe() else {
         return;
     };
-    // Held open for good: a closed one would be an end of file.
+    // Stays open: closing it would be an end of file.
     std::mem::forget(writer);
     if from_stdin {
         let _ = nix::unistd::dup2_stdin(&empty);
@@ -88,8 +87,7 @@ fn park_reader(from_stdin: bool) {
     }
 }
 
-/// The descriptor that crossterm reads as well: standard input where it is a terminal, else
-/// `/dev/tty`.
+/// The terminal that crossterm reads: standard input if it is one, otherwise `/dev/tty`.
 fn terminal_fd() -> io::Result<OwnedFd> {
     let stdin = io::stdin();
     if stdin.is_terminal() {

@@ -1,23 +1,21 @@
-//! Whether there is somebody to draw for.
+//! Whether to draw a screen.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-/// Screen or not, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Draw.
     Screen,
-    /// Pass the output through; the reason is for the curious (`--headless`, no terminal, …).
+    /// Pass the output through.
     Headless(Reason),
 }
 
-/// Why nothing is drawn.
+/// Why there is no screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// `--headless`.
     Asked,
-    /// Standard output is no terminal.
+    /// Standard output isn't a terminal.
     NoTerminal,
     /// `TERM` is unset or `dumb`.
     DumbTerminal,
@@ -25,12 +23,11 @@ pub(crate) enum Reason {
     Background,
     /// `CI` is set.
     Ci,
-    /// A notebook's cell: a terminal with nobody behind it (ipython #514).
+    /// A notebook's cell: a terminal that nobody sees (ipython #514).
     Notebook,
 }
 
 impl Reason {
-    /// The reason, in words.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Reason::Asked => "--headless",
@@ -43,7 +40,7 @@ impl Reason {
     }
 }
 
-/// What is known of the surroundings when oomph starts.
+/// The environment in which oomph starts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Surface {
     /// Standard output is a terminal.
@@ -59,7 +56,7 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    /// Looks at this process.
+    /// Of this process.
     pub(crate) fn of_this_process() -> Surface {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let stdout = std::io::stdout();
@@ -76,7 +73,7 @@ impl Surface {
     }
 }
 
-/// Decides; the first reason found is the one given.
+/// Decides; gives the first reason found.
 pub(crate) fn choose(headless: bool, surface: &Surface) -> Mode {
     let reason = if headless {
         Reason::Asked

@@ -1,9 +1,9 @@
-//! Whether the training waits for somebody to type: a debugger's prompt, a question whether to
-//! overwrite a run. Nobody would see the difference to a training that takes its time.
+//! Whether the training waits for input: a debugger's prompt, a question whether to overwrite a run.
+//! Otherwise that would look like a slow training.
 //!
-//! Two things must come together: the last that was written ended in no newline, as a prompt does,
-//! and the kernel says that the process in front of the training's terminal sits in a read of it.
-//! Read from `/proc`; where that may not be read there is no hint, and nothing else changes.
+//! Two conditions: the last output didn't end with a newline, as a prompt doesn't, and the foreground
+//! process of the training's terminal is reading from it, according to `/proc`. If that can't be read,
+//! there is no hint.
 
 use crate::units::{Moment, Pid};
 use nix::libc;
@@ -11,22 +11,20 @@ use procfs::process::Process;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long nothing was written before it is worth a look.
+/// How long there must have been no output before the first look.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long between two looks.
+/// Between two looks.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// What is known of the training's last words.
 #[derive(Debug, Default)]
-pub(super) struct Prompt {
-    /// When something was last written that does not end a line.
+pub(in crate::app) struct Prompt {
+    /// When output that doesn't end a line was last written.
     open_since: Option<Moment>,
     looked: Option<Moment>,
     waits: bool,
 }
 
 impl Prompt {
-    /// The training wrote something.
     pub(super) fn wrote(&mut self, bytes: &[u8], now: Moment) {
         if let Some(last) = bytes.last() {
             self.open_since = (*last != b'\n').then_some(now);
@@ -35,18 +33,18 @@ impl Prompt {
         }
     }
 
-    /// A run has ended or another begun.
-    pub(super) fn forget(&mut self) {
+    /// For the end of a run, or another one.
+    pub(in crate::app) fn forget(&mut self) {
         *self = Prompt::default();
     }
 
-    /// When to look; never, while there is nothing to look for.
+    /// When to look next, if at all.
     pub(super) fn due(&self) -> Option<Moment> {
         let open = self.open_since?;
         Some(self.looked.map_or(open + QUIET, |looked| looked + BETWEEN))
     }
 
-    /// Looks, if it is time; whether the training waits.
+    /// Looks if that is due; whether the training waits.
     pub(super) fn look(&mut self, now: Moment, reads: impl FnOnce() -> bool) -> bool {
         if self.due().is_some_and(|due| now >= due) {
             self.looked = Some(now);
@@ -56,7 +54,7 @@ impl Prompt {
     }
 }
 
-/// Whether `trainer`, or who leads the foreground group of its terminal, sits in a read of it.
+/// Whether `trainer`, or the leader of its terminal's foreground group, reads from the terminal.
 pub(super) fn reads_terminal(trainer: Pid) -> bool {
     let foreground = Process::new(trainer.0)
         .and_then(|process| process.stat())
@@ -79,8 +77,8 @@ fn is_terminal(path: &Path) -> bool {
     path.starts_with("/dev/pts") || path == Path::new("/dev/tty")
 }
 
-/// The descriptor that a system call waits to read from, as `/proc/PID/syscall` tells it: its number
-/// and six arguments. A line editor selects among descriptors below 1, which is standard input alone.
+/// The descriptor that a system call waits to read from, by `/proc/PID/syscall`: the call's number and
+/// six arguments. A line editor selects on descriptors below 1, which is only standard input.
 fn read_from(text: &str) -> Option<u32> {
     let mut words = text.split_whitespace();
     let number: libc::c_long = words.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! When a frame is drawn: as seldom as the eye allows, and never against a terminal that is stuck.
+//! When to draw a frame: as rarely as looks live, and never on a terminal that is stuck.
 
 use crate::state::State;
 use crate::supervise::{OutputStream, Size};
@@ -8,21 +8,21 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Why a frame is due; the more it is awaited, the sooner.
+/// Why a frame is due, by urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
-    /// A clock moved on.
+    /// A clock on the screen.
     Clock,
-    /// A sample came: four frames a second read as live, and cost a third of ten.
+    /// A sample: four frames per second look live, and cost a third of ten.
     Sample,
-    /// The program wrote: 20 a second, as progress bars do.
+    /// Output: 20 per second, as progress bars do.
     Output,
     /// A key was pressed, the size changed, a run ended.
     Now,
 }
 
 impl Due {
-    /// How long after the last frame the next may follow.
+    /// The minimum time since the last frame.
     const fn pause(self) -> Duration {
         match self {
             Due::Clock => Duration::from_millis(1_000),
@@ -33,33 +33,29 @@ impl Due {
     }
 }
 
-/// The screen while it is up: the user's terminal, what is looked at, the program's output.
+/// The user's terminal, the view, and the program's output.
 pub(crate) struct Screen {
     terminal: ui::terminal::UserTerminal,
-    /// What is looked at.
     pub view: View,
     due: Option<Due>,
     drawn: Moment,
     pause: Duration,
-    /// Lines that the program wrote since the last frame.
+    /// Lines of output since the last frame.
     lines: usize,
 }
 
-/// More lines than this between two frames scroll by faster than anybody reads.
+/// More lines than this between two frames can't be read.
 const READABLE_LINES: usize = 8;
-/// The pause for them is the samples': it shows that they flow, at a fifth of the cost.
+/// They are drawn as rarely as samples, at a fifth of the cost.
 const FLOW_PAUSE: Duration = Due::Sample.pause();
 
-/// A frame that takes this long is held up by the terminal, not by us.
+/// A frame that takes this long waits for the terminal.
 const SLOW_FRAME: Duration = Duration::from_millis(50);
-/// The pause for such a terminal: two frames a second.
+/// For such a terminal: two frames per second.
 const SLOW_PAUSE: Duration = Duration::from_millis(500);
 
 impl Screen {
     /// Takes the terminal on standard output.
-    ///
-    /// # Errors
-    /// Where there is none, or it is gone.
     pub(crate) fn enter() -> io::Result<Screen> {
         let tty = io::stdout().as_fd().try_clone_to_owned()?;
         let terminal = ui::terminal::UserTerminal::enter(tty.into())?;
@@ -78,12 +74,10 @@ impl Screen {
         })
     }
 
-    /// Says that a frame is due.
     pub(crate) fn request(&mut self, due: Due) {
         self.due = self.due.max(Some(due));
     }
 
-    /// Takes in what the program wrote.
     pub(crate) fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Terminal => self.view.output.feed(bytes),
@@ -93,7 +87,6 @@ impl Screen {
         self.request(Due::Output);
     }
 
-    /// When the next frame is due; a clock's tick at the latest.
     pub(crate) fn next_frame(&self) -> Moment {
         let due = self.due.unwrap_or(Due::Clock);
         let pause = match due {
@@ -103,10 +96,7 @@ impl Screen {
         self.drawn + pause.max(self.pause)
     }
 
-    /// An effect that stays on the screen; the others are the loop's.
-    ///
-    /// # Errors
-    /// Where the terminal is gone.
+    /// Carries out effects on the screen; the others are the loop's.
     pub(crate) fn carry_out(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
             Effect::Copy(text) => self.terminal.copy(text),
@@ -126,11 +116,8 @@ impl Screen {
         }
     }
 
-    /// Goes along with the terminal's size and the panes'; the size that the program's terminal
-    /// is to have, where that has changed.
-    ///
-    /// # Errors
-    /// Where the terminal is gone.
+    /// Adapts to the terminal's size and the panes'. Returns the new size of the program's terminal, if it
+    /// has changed.
     pub(crate) fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {
         if self.terminal.fit() {
             let (width, height) = self.terminal.size();
@@ -146,47 +133,39 @@ impl Screen {
         Ok(Some(wanted))
     }
 
-    /// Clears the program's terminal for another run, whose size it returns.
+    /// Clears the program's terminal for another run; returns its size.
     pub(crate) fn begin_run(&mut self) -> Size {
         let (rows, cols) = self.view.output.size();
-        // A line of our own in the program's terminal would be taken for the program's.
+        // Without a line of our own, which would look like the program's.
         self.view.output.feed(b"\x1bc");
         Size::new(rows, cols)
     }
 
-    /// Gives the terminal back for a while.
     pub(crate) fn give_back(&mut self) {
         self.terminal.leave();
     }
 
-    /// Takes it again.
-    ///
-    /// # Errors
-    /// Where it is gone.
     pub(crate) fn take_again(&mut self) -> io::Result<()> {
         self.request(Due::Now);
         self.terminal.resume()
     }
 
-    /// Gives the terminal back for good; the program's last rows, to be put on it.
+    /// Leaves the terminal for good; returns the program's last rows, to be printed there.
     pub(crate) fn leave(mut self) -> Vec<u8> {
         let (_, height) = self.terminal.size();
         self.terminal.leave();
         self.view.output.tail_formatted(usize::from(height))
     }
 
-    /// Draws if a frame is due at `now` and the terminal takes bytes. Frames are never queued: one
-    /// that could not be drawn is replaced by the next.
-    ///
-    /// # Errors
-    /// Where the terminal is gone.
+    /// Draws if a frame is due and the terminal takes bytes. Frames are never queued: one that could not
+    /// be drawn is replaced by the next.
     pub(crate) fn draw(&mut self, now: Moment, scene: &Scene) -> io::Result<()> {
         if now < self.next_frame() {
             return Ok(());
         }
         self.drawn = now;
         if !self.terminal.is_writable() {
-            // Stuck (Ctrl-S, a stopped ssh): look again at the pace of a slow terminal.
+            // Stuck (Ctrl-S, a stopped ssh): try again later.
             self.pause = SLOW_PAUSE;
             return Ok(());
         }
@@ -203,8 +182,8 @@ impl Screen {
     }
 }
 
-/// The size that the program's terminal has when the first run starts: before the screen is up, but
-/// as it will be, so that the program is not resized at once.
+/// The size of the program's terminal for the first run, which starts before the screen is up: what it
+/// will be then, so that the program isn't resized at once.
 pub(crate) fn first_child_size() -> Option<Size> {
     let whole = terminal_size()?;
     let theme = Theme::of_environment(|name| std::env::var(name).ok());

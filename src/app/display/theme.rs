@@ -1,10 +1,10 @@
-//! Which theme the screen wears: the option's, else that of `oomph.toml`, else the default.
+//! The theme of the screen: by option, `oomph.toml`, or default.
 
 use crate::config::UserSettings;
 use crate::ui::Theme;
 use crate::ui::theme::Scheme;
 
-/// The theme for this process's terminal, and what is wrong with the one that the settings name.
+/// The theme for this terminal, and what is wrong with the one in the settings.
 pub(crate) fn chosen(option: Option<Scheme>, settings: &UserSettings) -> (Theme, Option<String>) {
     let theme = Theme::of_environment(|name| std::env::var(name).ok());
     let (scheme, problem) = scheme(option, settings);

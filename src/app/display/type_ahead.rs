@@ -1,13 +1,13 @@
-//! Keys that were meant for something else: a person who is typing when the dialog opens must not
-//! relaunch a training with the middle of a word.
+//! Ignores keys that were typed before a dialog opened: the rest of a word must not relaunch a
+//! training.
 
 use crate::units::Moment;
 use std::time::Duration;
 
-/// Keys closer together than this belong to one burst of typing; who reads a dialog pauses longer.
+/// Keys closer together than this belong to one burst; reading a dialog takes longer.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// The burst of keys that goes on, if one does.
+/// The current burst.
 #[derive(Debug, Default)]
 pub(super) struct TypeAhead {
     began: Moment,
@@ -15,7 +15,6 @@ pub(super) struct TypeAhead {
 }
 
 impl TypeAhead {
-    /// A key was pressed.
     pub(super) fn pressed(&mut self, now: Moment) {
         let goes_on = self.last.is_some_and(|last| now.since(last) < PAUSE);
         if !goes_on {
@@ -24,8 +23,8 @@ impl TypeAhead {
         self.last = Some(now);
     }
 
-    /// Whether the key just pressed is an answer to what opened at `opened`, and not the rest of
-    /// what was being typed before.
+    /// Whether the latest key is an answer to a dialog opened at `opened`, not the rest of what was being
+    /// typed.
     pub(super) fn answers(&self, opened: Moment) -> bool {
         self.began >= opened
     }

@@ -27,10 +27,10 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long the keeper may take to give us the place: longer than a front may take to make way.
+/// How long the keeper may take to make us the front: longer than a front may take to make way.
 const WELCOME_WITHIN: Duration = Duration::from_secs(20);
 
-/// How a front comes into another's place.
+/// Why a front takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// A person attached; whether NVML is to be asked.
@@ -42,16 +42,16 @@ pub(crate) enum Arrival {
     Headless(HeadlessFront),
 }
 
-/// Takes the front's place at the keeper that `connect` leads to, and keeps it until the session ends
-/// or goes on without us.
+/// Becomes the front of the keeper that `connect` reaches, until the session ends or continues without
+/// us.
 ///
 /// # Errors
-/// Why the place could not be had.
+/// Why that failed.
 pub(crate) async fn take_over(
     arrival: Arrival,
     connect: impl FnOnce() -> anyhow::Result<(Keeper, Reports)>,
 ) -> anyhow::Result<Ending> {
-    // Before any thread is there: threads inherit the mask.
+    // Before any thread is started: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
     let mode = match arrival {
         Arrival::Headless(_) => Mode::Headless(Reason::Asked),
@@ -94,7 +94,6 @@ async fn welcome(reports: &mut Reports) -> anyhow::Result<(SessionStatus, Vec<u8
     Ok((status, recent))
 }
 
-/// All that the keeper gave us, and what we brought.
 struct Welcomed {
     arrival: Arrival,
     mode: Mode,
@@ -135,7 +134,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         && match place.arrival {
             Arrival::Attached { nvml } => nvml,
             Arrival::Headless(HeadlessFront::Follows) => true,
-            // A driver's library may be what the front before died of.
+            // The previous front may have crashed in the driver's library.
             Arrival::Headless(HeadlessFront::Replaces) => false,
         };
     let nvml = asks_nvml.then(|| setup::watch_nvml(handover.interval, clock, events_in.clone()));
@@ -194,7 +193,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     (front, sources, guard)
 }
 
-/// What the recording tells; `None` where there is nothing that can be read.
+/// Replays the recording; `None` if it can't be read.
 fn replayed(path: &Path, notes: &mut Vec<String>) -> Option<State> {
     match session::read(path) {
         Ok(events) => {
@@ -210,7 +209,7 @@ fn replayed(path: &Path, notes: &mut Vec<String>) -> Option<State> {
 }
 
 impl Front {
-    /// From the last that the front before saw until now nothing is known.
+    /// Marks the gap between the previous front's last event and now.
     fn mark_gap(&mut self, asks_nvml: bool) {
         let at = self.session.state.now;
         let speaking: Vec<Pid> = (self.session.state.runs.iter())
@@ -221,7 +220,7 @@ impl Front {
         let gone = speaking
             .into_iter()
             .map(|pid| What::ProbeGone(ProbeGone { pid, reason: None }));
-        // NVML's own first word follows, where it is asked.
+        // NVML's first state follows, if it is read.
         let nvml = match (asks_nvml, &self.session.state.nvml) {
             (_, Some(NvmlState::Off)) => None,
             (true, _) => Some(NvmlState::Stale),
@@ -234,7 +233,7 @@ impl Front {
         }
     }
 
-    /// Brings us to where the session is now.
+    /// Applies the keeper's status.
     fn catch_up(&mut self, status: &SessionStatus, recent: Vec<u8>) {
         let state = &self.session.state;
         let known = (status.run.as_ref()).and_then(|run| state.run_numbered(run.run));
@@ -245,8 +244,8 @@ impl Front {
                 ..
             })
         );
-        // What nobody has read for its words: the end came when nobody was there, or all of it was
-        // not recorded.
+        // Output that nobody has scanned: the run ended while there was no front, or the recording is
+        // incomplete.
         let unread = known.is_none_or(|run| over && run.ended.is_none());
         if let (Some(run), None) = (&status.run, known) {
             let pid = match run.stage {
@@ -257,15 +256,15 @@ impl Front {
             };
             self.record_started(run.run, pid);
         }
-        // Read in any case: what follows may be the second half of a line.
+        // Scan it in any case: what follows may be the second half of a line.
         let run = self.session.state.run();
         let latest_epoch = run.and_then(|run| run.epochs.latest());
-        let found = self.link.scan_recent(&recent, latest_epoch);
+        let found = self.link.scanners.catch_up(&recent, latest_epoch);
         for what in found.into_iter().filter(|_| unread) {
             self.session.record(what);
         }
         self.link.stop_asked = status.stopping;
-        // The screen first: whether somebody sees it decides what follows.
+        // The screen first: what follows depends on whether somebody sees it.
         self.enter_screen();
         if let Some(size) = self.display.show_recent(recent) {
             self.link.order(KeeperOrder::Resize(size));
@@ -274,8 +273,7 @@ impl Front {
         self.display.request(Due::Now);
     }
 
-    /// Enters the phase that the keeper's run is in; unless we have lost the terminal already and
-    /// are on our way out.
+    /// Enters the phase of the keeper's run, unless we have already lost the terminal and are leaving.
     fn enter_stage(&mut self, status: &SessionStatus) {
         let Some(run) = &status.run else {
             return;

@@ -1,5 +1,5 @@
-//! The session goes on without this front: the user has left, or another front has taken over. What
-//! the next one needs is in the recording and in the keeper's hands before we go.
+//! The session continues without this front: the user has detached, or another front has taken over.
+//! What the next one needs is in the recording and with the keeper before this one exits.
 
 use super::Front;
 use crate::app::display::mode::Mode;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the keeper may take to take our last order.
+/// How long the keeper may take to read our last order.
 const LAST_ORDER: Duration = Duration::from_secs(1);
 
 impl Front {
@@ -35,7 +35,7 @@ impl Front {
         self.say_that_we_wait();
     }
 
-    /// Another front has come.
+    /// Another front takes over.
     pub(super) fn superseded(&mut self) {
         self.display.say_last(format!(
             "another `oomph attach` has taken over; `oomph attach {}` brings the session back here",
@@ -53,9 +53,9 @@ impl Front {
         }
     }
 
-    /// Whether this process goes on behind whatever follows the session now: who waits for it (a
-    /// script, a scheduler, the next turn of a loop) would take its end for the training's. A person
-    /// who leaves on purpose gets the prompt back, unless a script would.
+    /// Whether this process stays behind as a listener: a script or scheduler that waits for it would
+    /// take its exit for the end of the training. A person who detaches gets the prompt back, unless a
+    /// script would continue.
     pub(super) fn waits_behind(&self) -> bool {
         self.link.role == Role::First
             && match self.link.departure {
@@ -65,7 +65,7 @@ impl Front {
             }
     }
 
-    /// Gives the session out of our hands: the recording whole first, for the next front appends.
+    /// Hands the session over. The recording is flushed first, because the next front appends to it.
     pub(super) async fn hand_over(&mut self) {
         self.session.finish_recording();
         self.link.hand_over(&self.session.handover);
@@ -73,16 +73,16 @@ impl Front {
             true => KeeperOrder::StepBack,
             false => KeeperOrder::Release,
         });
-        self.link.flush(LAST_ORDER).await;
+        self.link.keeper.flush(LAST_ORDER).await;
     }
 
-    /// Leaves the screen, where there is one, and says what there is to say there.
+    /// Leaves the screen, if there is one, and prints the last words.
     fn give_terminal_back(&mut self) -> bool {
         let Some(rows) = self.display.leave() else {
             return false;
         };
         let mut text = rows;
-        for line in self.display.last_words() {
+        for line in &self.display.last_words {
             text.extend(format!("oomph: {}\n", print::line(line)).bytes());
         }
         let mut out = std::io::stdout().lock();
@@ -90,12 +90,12 @@ impl Front {
         true
     }
 
-    /// Whether a dialog can wait: somebody sees it, or can attach to see it.
+    /// Whether a dialog can wait for an answer: somebody sees it, or can attach.
     pub(super) fn can_wait(&self) -> bool {
         self.display.has_screen() || self.session.handover.runtime.is_some()
     }
 
-    /// Where a dialog waits that nobody sees, it is said how to get to it.
+    /// Prints how to attach to a dialog that nobody sees.
     pub(super) fn say_that_it_waits(&mut self) {
         if self.display.has_screen() {
             return;
@@ -113,13 +113,14 @@ impl Front {
     }
 }
 
-/// Whether a script runs us. A shell at its prompt gives every command a process group of its own;
-/// a script's commands are in the script's.
+/// Whether a script runs us. An interactive shell gives every command a process group of its own; a
+/// script's commands share the script's.
 fn is_run_by_script() -> bool {
     nix::unistd::getpgrp() != nix::unistd::getpid()
 }
 
-/// Waits for the end of a session that another front follows, passing signals on to it; how to end.
+/// Waits for the end of a session that another front has taken over, and passes on signals. Returns
+/// how to exit.
 pub(super) async fn wait_behind(
     mut front: Front,
     mut reports: Reports,
@@ -154,7 +155,7 @@ pub(super) async fn wait_behind(
                     .sender
                     .zip(training)
                     .is_some_and(|(sender, training)| descends_from(sender, &[training]));
-                let socket = socket.as_deref().filter(|_| !front.link.is_orphaned());
+                let socket = socket.as_deref().filter(|_| !front.link.orphaned);
                 match (front.link.rules.action(received.signal, from_training), socket) {
                     (SignalAction::Forward, Some(socket)) => {
                         pass_on(socket, front.session.id(), Call::Forward(received.signal as i32));
@@ -173,14 +174,14 @@ pub(super) async fn wait_behind(
     }
 }
 
-/// Says something to the session's keeper, wherever it listens by now.
+/// Calls the session's keeper, wherever it listens by now.
 fn pass_on(socket: &Path, id: &str, what: Call) {
     if supervise::pass_on(socket, what).is_ok() {
         return;
     }
     let found = session::find(&BaseDirs::of_this_user());
     if let Some(found) = found.iter().find(|found| found.id == id) {
-        // Nobody there either: then nobody can be told.
+        // It can't be reached.
         let _ = supervise::pass_on(&found.socket(), what);
     }
 }

@@ -1,4 +1,4 @@
-//! What a person or a signal asks for: keys, the terminal's end, signals, `oomph stop`.
+//! Requests from outside: keys, a terminal that hangs up, signals, `oomph stop`.
 
 use super::Front;
 use crate::app::display::screen::{Due, terminal_size};
@@ -45,7 +45,7 @@ impl Front {
             Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             Effect::Input(bytes) => self.link.order(KeeperOrder::Input(bytes)),
             Effect::Suspend => self.suspend(),
-            // Playing belongs to `replay`.
+            // Only in a replay.
             Effect::Replay(_) => {}
             Effect::Copy(_) | Effect::Redraw | Effect::CaptureMouse(_) => {
                 if let Err(error) = self.display.carry_out(&effect) {
@@ -56,7 +56,7 @@ impl Front {
         self.display.request(Due::Now);
     }
 
-    /// The user chose what runs next: now, where nothing runs; else as soon as it was stopped.
+    /// The user chose the next run: it starts now, or once the current one has stopped.
     fn relaunch(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) {
         let next = self.session.next_run(ids, edited);
         match self.link.phase() {
@@ -98,8 +98,8 @@ impl Front {
     }
 
     pub(super) fn signalled(&mut self, received: ReceivedSignal) {
-        // All of the training is below the keeper, orphans too, which are given to it.
-        let keeper = self.link.keeper_pid();
+        // All of the training is below the keeper, including orphans, since it is a subreaper.
+        let keeper = self.link.keeper.pid();
         let signal = received.signal;
         let from_training = received
             .sender
@@ -112,7 +112,7 @@ impl Front {
                 Level::Info,
                 format!("{signal} was not passed on to the training"),
             ),
-            // Whoever ends what a person attached ends that, and nothing else.
+            // A signal to an attached front ends only that front.
             SignalAction::Forward if self.link.role == Role::Attached && ends(signal) => {
                 self.detach();
             }
@@ -120,9 +120,9 @@ impl Front {
         }
     }
 
-    /// The terminal is gone, whether a signal has said so or not.
+    /// The terminal is gone, with or without a SIGHUP.
     pub(super) fn hung_up(&mut self) {
-        // Under nohup a terminal that goes away means nothing to anybody.
+        // Under nohup a lost terminal doesn't matter.
         let minds = !supervise::inherited().is_ignored(Signal::SIGHUP as i32);
         match self.link.rules.hung_up() {
             SignalAction::Stop if minds => self.stop_with_terminal(),
@@ -130,7 +130,7 @@ impl Front {
         }
     }
 
-    /// `--on-hup=stop`: what runs is stopped, and where nothing runs this is the end.
+    /// `--on-hup=stop`: stops the run, or ends the session if there is none.
     fn stop_with_terminal(&mut self) {
         self.lose_screen("the terminal hung up");
         let has_run = self.link.phase().has_run();
@@ -141,7 +141,7 @@ impl Front {
         }
     }
 
-    /// Passes a signal on where a run can take it; where none runs, a request to end ends us.
+    /// Passes a signal on to the run; without a run, a request to end ends the session.
     pub(super) fn forward(&mut self, signal: Signal) {
         let ends = ends(signal);
         if self.link.phase().has_run() {
@@ -154,7 +154,7 @@ impl Front {
         }
     }
 
-    /// Somebody asked for the session to end; the keeper has begun with the run.
+    /// A caller asked for the session to end; the keeper has already signalled the run.
     pub(super) fn stop_asked(&mut self, kill: bool) {
         let signal = match kill {
             true => Signal::SIGKILL,
@@ -166,8 +166,8 @@ impl Front {
         self.link.end_with_run();
     }
 
-    /// The terminal has another size. With a screen the next frame goes along, and tells the
-    /// program what is left for it.
+    /// The terminal's size has changed. With a screen the next frame adapts and resizes the program's
+    /// terminal.
     fn resize(&mut self) {
         self.display.request(Due::Now);
         if !self.display.is_up()
@@ -178,7 +178,7 @@ impl Front {
     }
 }
 
-/// Whether a signal asks for an end.
+/// Whether a signal is a request to end.
 fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)
 }

@@ -1,5 +1,5 @@
-//! A session stays one that can be found: its directory of sockets may be removed under it (logind
-//! does so at the user's last logout), and is made again, there or where there is a place for it.
+//! Keeps the session reachable: the directory with its sockets may be removed (logind does so at the
+//! user's last logout) and is then recreated, there or elsewhere.
 
 use super::Front;
 use crate::app::link::ProbeSetup;
@@ -13,13 +13,13 @@ use crate::units::Moment;
 use std::path::Path;
 use std::time::Duration;
 
-/// Between two looks at whether the socket is there.
+/// How often to check that the socket exists.
 const LOOK: Duration = Duration::from_secs(5);
-/// However much shorter waits are in tests: the keeper needs a moment to listen.
+/// The minimum in tests: the keeper needs a moment to listen.
 const AT_LEAST: Duration = Duration::from_millis(500);
 
 impl Front {
-    /// Makes the session one that can be found and attached to, and clears away what dead ones left.
+    /// Makes the session attachable, and removes what dead sessions left.
     pub(super) fn be_found(&mut self, directories: &Directories, log: Option<&Path>) {
         self.link.hand_over(&self.session.handover);
         let Some((directory, socket)) = directories
@@ -34,7 +34,7 @@ impl Front {
         let recording = self.session.handover.recording().map(Path::to_path_buf);
         let card = SessionFile::of(
             &directories.id,
-            self.link.keeper_pid(),
+            self.link.keeper.pid(),
             log,
             recording.as_deref(),
         );
@@ -47,21 +47,20 @@ impl Front {
                 ),
             );
         }
-        // In its own time: there may be many, on a slow disk.
+        // In a thread: there may be many, on a slow disk.
         let _ = std::thread::Builder::new()
             .name("clearing".into())
             .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
     }
 
-    /// When to look next.
     pub(super) fn look_due(&self) -> Moment {
         let pause = (LOOK / self.session.handover.scaled.max(1)).max(AT_LEAST);
         self.looked + pause
     }
 
-    /// Makes the directory and what is in it again, where it was removed.
+    /// Recreates the directory and its contents if it was removed.
     pub(super) fn stay_reachable(&mut self, now: Moment) {
-        if now < self.look_due() || self.link.is_orphaned() {
+        if now < self.look_due() || self.link.orphaned {
             return;
         }
         self.looked = now;
@@ -74,7 +73,7 @@ impl Front {
             self.socket_seen = true;
             return;
         }
-        // The keeper may not have come to it yet.
+        // The keeper may not have created it yet.
         if !self.socket_seen && before.exists() {
             return;
         }
@@ -114,7 +113,7 @@ impl Front {
         self.be_found(&directories, log.as_deref().map(Path::new));
     }
 
-    /// Running processes are connected and notice nothing; those that start later find it again.
+    /// Running processes stay connected; those that start later find the new one.
     fn renew_probe(&mut self, directories: &Directories) {
         let place = directories
             .runtime
@@ -129,8 +128,7 @@ impl Front {
             Ok(listener) => {
                 let serve = probe_socket::serve(listener, self.session.clock, self.events.clone());
                 tokio::spawn(serve);
-                self.link
-                    .use_probe(ProbeSetup::found(&self.session.handover));
+                self.link.environment = ProbeSetup::found(&self.session.handover);
             }
             Err(error) => self.session.note(
                 Level::Warning,

@@ -1,4 +1,4 @@
-//! What comes in from the keeper.
+//! Handles the keeper's reports.
 
 use super::Front;
 use crate::app::link::SessionPhase;
@@ -68,14 +68,13 @@ impl Front {
                     self.forward(signal);
                 }
             }
-            // Read when we attach, before anything else.
+            // Handled when we attach.
             KeeperReport::Welcome(_) | KeeperReport::Recent(_) => {}
-            // Only asked for when the session ends, and read there.
+            // Awaited at the end of the session.
             KeeperReport::Finished => {}
         }
     }
 
-    /// The run `run` of the session's command is there.
     pub(super) fn record_started(&mut self, run: RunNumber, pid: Pid) {
         let (remedies, predicted_peak) = self.session.handover.chosen.clone();
         self.session.record(What::Started(Started {
@@ -90,7 +89,7 @@ impl Front {
     fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         let at = self.session.clock.now();
         self.session.heard(bytes);
-        let found = self.link.scan(stream, bytes, at);
+        let found = self.link.scanners.feed(stream, bytes, at);
         let answers = self.display.output(stream, bytes, at);
         if !answers.is_empty() {
             self.link.order(KeeperOrder::Input(answers));
@@ -100,20 +99,20 @@ impl Front {
         }
     }
 
-    /// The end is folded once the run has settled: what its probes said last came before it.
+    /// The end is applied once the run has settled, after the last events of its probes.
     fn exited(&mut self, exited: Exited) {
-        self.display.forget_prompt();
+        self.display.prompt.forget();
         let at = self.session.clock.now();
-        for what in self.link.scan_end(at) {
+        for what in self.link.scanners.finish(at) {
             self.session.apply(&Event { at, what });
         }
         self.link.enter_settling(exited, at);
     }
 
-    /// The keeper is gone, or has ended the connection. Where the run lives on without it, what
-    /// stands in for it reports from now on.
+    /// The keeper is gone or has closed the connection. If the run continues without it, returns the
+    /// reports of a stand-in.
     pub(super) fn keeper_lost(&mut self) -> Option<Reports> {
-        if self.link.is_orphaned() {
+        if self.link.orphaned {
             self.session.note(Level::Warning, UNKNOWN_END);
             self.display.say(UNKNOWN_END.into());
             self.link.leave(Ending::Code(OWN_FAILURE));
@@ -136,14 +135,13 @@ impl Front {
     }
 }
 
-/// A run that outlives its keeper.
 pub(super) const ORPHANED: &str = "the keeper process is gone; the training continues and this process follows it to its end, but `oomph attach`, `oomph stop` and `oomph logs` do not reach it any more";
 
-/// The end of such a run that is nobody's child here.
+/// The end of such a run if it isn't our child.
 pub(super) const UNKNOWN_END: &str =
     "the training has ended; its exit status is not known, for the keeper process was gone by then";
 
-/// A stop that takes its time says how far it has come.
+/// The stage of a stop, in words.
 fn stopping(rung: Rung, within: Duration) -> String {
     let next = within.as_secs();
     match rung {

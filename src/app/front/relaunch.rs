@@ -1,5 +1,5 @@
-//! From one run to the next: the dead run settles, the policy says what follows, the tree is swept,
-//! the gate opens, the keeper is told to start.
+//! From one run to the next: the ended run settles, the policy decides what follows, remaining
+//! processes are ended, the gate waits for free memory, and the keeper starts the run.
 
 use super::Front;
 use crate::app::Ending;
@@ -14,13 +14,13 @@ use crate::supervise::KeeperOrder;
 use crate::units::{Moment, Pid};
 use std::time::Duration;
 
-/// How long a decision without anybody waits for what earlier sessions showed.
+/// How long an unattended decision waits for the observations of earlier sessions.
 const EARLIER_PATIENCE: Duration = Duration::from_secs(2);
-/// A prediction is said to have been met within this.
+/// A prediction within this counts as met.
 const SAME: f64 = 0.0005;
 
 impl Front {
-    /// Folds the end of a run that has settled.
+    /// Applies the end of a run that has settled.
     pub(super) fn settle(&mut self, now: Moment) {
         if let Some((exited, since, then)) = self.link.settled(now) {
             let exit = exited.exit;
@@ -32,7 +32,7 @@ impl Front {
         }
     }
 
-    /// What follows a run that has ended and is folded.
+    /// Lets the policy decide what follows a run that has ended.
     pub(super) fn conclude(&mut self, exit: Exit, then: AfterRun, now: Moment) {
         self.link.enter(SessionPhase::asking(exit, now));
         let ran_out = self.session.ran_out();
@@ -43,7 +43,7 @@ impl Front {
         if let Some(words) = self.session.state.run().and_then(measured) {
             self.announce(&words, true);
         }
-        self.display.waits_no_more();
+        self.display.waiting = None;
         let change_rejected = self.session.take_back(exit);
         match then {
             AfterRun::Decide if ran_out && self.waits_for_more() => {
@@ -174,7 +174,7 @@ impl Front {
         };
         if let Some((leftovers, _)) = next.ending.take_if(|(_, until)| now >= *until) {
             for leftover in &leftovers {
-                // One that has ended by now is what was wanted.
+                // If it has ended by now, all the better.
                 let _ = signal_leftover(leftover, LeftoverSignal::KILL);
             }
         }
@@ -191,7 +191,7 @@ impl Front {
         }
     }
 
-    /// Back to the dialog with the reason, or whatever the policy makes of it.
+    /// The next run could not be started: back to the dialog with the reason, or what the policy decides.
     fn not_launched(&mut self, why: String) {
         let Some(exit) = self.link.phase().ended() else {
             return;
@@ -209,7 +209,7 @@ impl Front {
 
     fn launch(&mut self, next: NextRun) {
         let run = self.session.run_number().next();
-        self.display.waits_no_more();
+        self.display.waiting = None;
         self.session.begin_run(next);
         self.link.hand_over(&self.session.handover);
         let size = self.display.begin_run();
@@ -218,7 +218,7 @@ impl Front {
     }
 }
 
-/// A run's peak beside what was predicted, once it had steps to show one.
+/// A run's peak compared with the prediction, if it had steps.
 fn measured(run: &Run) -> Option<String> {
     let (predicted, peak) = (run.predicted_peak?, run.peak()?);
     if run.steps() < 2 {

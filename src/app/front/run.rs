@@ -1,4 +1,4 @@
-//! A front from its beginning to its end: its loop, what it hands over, its last words.
+//! A front's life: its loop, the handover, the last words.
 
 use super::setup::SessionGuard;
 use super::{Front, Sources, detach, start};
@@ -28,14 +28,14 @@ pub(crate) fn run_to_end(
     ending
 }
 
-/// Is the front until the session ends or goes on without it.
+/// Runs the front until the session ends or continues without it.
 pub(super) async fn run(
     mut front: Front,
     mut sources: Sources,
     mut guard: SessionGuard,
 ) -> anyhow::Result<Ending> {
     let ending = front.follow(&mut sources).await;
-    // It may have been removed and made elsewhere.
+    // It may have been recreated elsewhere.
     guard.directories.runtime = front.session.handover.directories().runtime;
     guard.released = front.link.departure != Departure::Ended;
     match front.link.departure {
@@ -52,7 +52,7 @@ pub(super) async fn run(
     let timing = KeeperTimeouts::scaled(front.session.handover.scaled);
     let ending = front.leave(ending);
     if keeper_lost {
-        // What the keeper held falls to this process, a subreaper as well.
+        // This process is a subreaper as well, and now the parent of what the dead keeper left.
         let left = supervise::clear_up(&timing).await;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(Pid::to_string).collect();

@@ -1,5 +1,5 @@
-//! What surrounds a session: NVML's thread, the recording, the output log, the probe's socket. Where
-//! one of them cannot be had the session goes on without it.
+//! Sets up NVML's thread, the recording, the output log and the probe's socket. The session continues
+//! without those that fail.
 
 use crate::app::Recording;
 use crate::collect::{nvml, probe_socket};
@@ -11,24 +11,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What must live as long as the session.
 pub(super) struct SessionGuard {
     pub _nvml: Option<nvml::NvmlWatch>,
     pub directories: Directories,
-    /// A session that goes on without us still needs its directory.
+    /// A session that continues without us still needs its directory.
     pub released: bool,
 }
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         if !self.released {
-            // What cannot be removed lies in a directory that the system clears.
+            // If it fails, the system clears that directory later.
             let _ = self.directories.remove_runtime();
         }
     }
 }
 
-/// Starts to ask NVML.
 pub(super) fn watch_nvml(
     interval: Duration,
     clock: Clock,
@@ -46,8 +44,8 @@ pub(super) fn watch_nvml(
     )
 }
 
-/// Opens the recording. One that the user named and that cannot be had is a mistake of his; the
-/// one of the state directory is done without.
+/// Opens the recording. If the user named a file that can't be opened, that is an error; without
+/// the one in the state directory the session continues.
 pub(super) fn record(
     recording: &Recording,
     directories: &Directories,
@@ -76,8 +74,8 @@ pub(super) fn record(
     }
 }
 
-/// Where to record, if the name that was given is taken: a job that is queued again is started with
-/// the same words, and is not to fail for them. The name with a number, and what to say of it.
+/// Where to record if the given file exists: a requeued job is started with the same arguments and
+/// must not fail because of them. Returns the name with a number, and a note.
 pub(super) fn untaken(recording: &Recording) -> (Recording, Option<String>) {
     let Recording::To(path) = recording else {
         return (recording.clone(), None);
@@ -107,7 +105,7 @@ pub(super) fn untaken(recording: &Recording) -> (Recording, Option<String>) {
     (Recording::To(free), Some(words))
 }
 
-/// The program's own output is no place for the recording, though the shell has just made it empty.
+/// The recording must not go to the program's own output file, though the shell has just truncated it.
 fn refuse_own_output(path: &Path) -> anyhow::Result<()> {
     let Ok(named) = std::fs::metadata(path) else {
         return Ok(());
@@ -127,8 +125,8 @@ fn refuse_own_output(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The keeper's log lies beside the recording, where that is a file: beside `/dev/stdout` or a pipe
-/// nothing is to be made. The recording has been opened by now.
+/// The keeper's log is next to the recording if that is a regular file; nothing is created next to
+/// `/dev/stdout` or a pipe. The recording must be open.
 pub(super) fn output_log(recording: &Recording, directories: &Directories) -> Option<PathBuf> {
     match recording {
         Recording::Off => None,
@@ -142,7 +140,6 @@ pub(super) fn output_log(recording: &Recording, directories: &Directories) -> Op
     }
 }
 
-/// Opens the probe's socket.
 pub(super) fn listen(
     directories: &Directories,
     clock: Clock,

@@ -1,6 +1,6 @@
-//! Before the first run: everything that surrounds the command is put in place, in the order that
-//! costs the command least. Only two things may stop it here: a mistake in oomph's own options,
-//! and a keeper that cannot be started.
+//! Before the first run: sets everything up, in the order that delays the command least. Only two
+//! things may prevent the run here: an error in oomph's own options, and a keeper that can't be
+//! started.
 
 use super::setup::SessionGuard;
 use super::{EVENTS, Front, Sources, setup};
@@ -32,7 +32,7 @@ pub(super) fn start(
 ) -> anyhow::Result<(Front, Sources, SessionGuard)> {
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
-    // Before any thread is there: threads inherit the mask.
+    // Before any thread is started: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal as i32))?;
 
     let mut command = options.command.clone();
@@ -83,7 +83,7 @@ pub(super) fn start(
         },
     }))?;
 
-    // The command is on its way; the rest may take its time.
+    // The command is starting; the rest isn't urgent.
     let settings = config::read(&command.cwd);
     notes.extend(settings.problems.iter().cloned());
     let (inputs, problems) = SessionInputs::at_start(&settings);

@@ -1,4 +1,4 @@
-//! The terminal comes, goes, or is left for a while: what follows from that for the session.
+//! Takes the terminal, leaves it for a while (Ctrl-Z), or copes with its loss.
 
 use super::Front;
 use crate::app::display::screen::Due;
@@ -17,17 +17,15 @@ impl Front {
         }
     }
 
-    /// The terminal does not take what is drawn.
     pub(super) fn screen_failed(&mut self, error: &io::Error) {
         self.display.drop_screen();
         self.lose_screen(&format!("cannot draw on the terminal any more ({error})"));
     }
 
-    /// Goes on without a screen. Where the terminal is gone, so is whoever could have answered a
-    /// dialog.
+    /// Continues without a screen; then nobody can answer a dialog here.
     pub(super) fn lose_screen(&mut self, why: &str) {
         if self.link.role == Role::Attached {
-            // Who attached has gone; the one that goes on without a screen is not this process.
+            // The person who attached is gone; a front without a screen takes over in another process.
             self.display.leave();
             return self.detach();
         }
@@ -46,7 +44,7 @@ impl Front {
         }
     }
 
-    /// Ctrl-Z: the screen is given back, this process stops; the keeper drains on meanwhile.
+    /// Ctrl-Z: leaves the screen and stops this process; the keeper keeps reading the output.
     pub(super) fn suspend(&mut self) {
         if self.display.park() {
             self.link.order(KeeperOrder::ScreenShown(false));
@@ -56,7 +54,7 @@ impl Front {
         }
     }
 
-    /// Takes the terminal again, where it was left for a while and we are in its foreground.
+    /// Takes the terminal again after Ctrl-Z, once we are in its foreground.
     pub(super) fn unpark(&mut self) {
         match self.display.unpark() {
             Ok(true) => {

@@ -1,4 +1,4 @@
-//! What time alone brings about, and when the loop must look for it.
+//! What happens without an event, and when the loop must wake for it.
 
 use super::Front;
 use crate::app::beside::LOOK_AGAIN;
@@ -8,15 +8,14 @@ use crate::event::Level;
 use crate::units::Moment;
 use std::time::Duration;
 
-/// How often time alone is looked at while a run settles.
+/// How often to look while a run settles.
 const SETTLING: Duration = Duration::from_millis(10);
-/// While the device's memory is awaited.
+/// While waiting for the device's memory.
 const GATING: Duration = Duration::from_millis(100);
-/// While we are in the terminal's background.
 const PARKED: Duration = Duration::from_millis(500);
 
 impl Front {
-    /// When the loop must look again even if nothing comes in.
+    /// When the loop must wake even without an event.
     pub(super) fn next_wake(&self) -> Option<Moment> {
         let phase = match self.link.phase() {
             SessionPhase::Settling { .. } => Some(SETTLING),
@@ -38,7 +37,7 @@ impl Front {
             soonest,
             self.display.next_frame(),
             self.display.prompt_due(),
-            self.display.leave_due(),
+            self.display.leaving,
             Some(self.look_due()),
         ]
         .into_iter()
@@ -46,10 +45,9 @@ impl Front {
         .min()
     }
 
-    /// What time alone brings about.
     pub(super) fn progress(&mut self) {
         let now = self.session.clock.now();
-        for words in self.link.take_refused() {
+        for words in std::mem::take(&mut self.link.refused) {
             self.session.note(Level::Warning, words);
         }
         self.session.look_around();
@@ -71,7 +69,7 @@ impl Front {
         }
         let trainer = self.session.state.run().map(|run| run.pid);
         self.display.look_for_prompt(now, trainer);
-        let is_stopping = self.display.waiting().is_some();
+        let is_stopping = self.display.waiting.is_some();
         let attached = self.display.is_up();
         self.link
             .describe(&self.session, attached, is_stopping, now);

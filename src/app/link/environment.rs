@@ -1,6 +1,5 @@
-//! What is put around the command before it starts: the private directory, the probe and its
-//! socket, the words of the environment. Whatever of it fails is said and done without; the
-//! training starts all the same.
+//! The command's environment: the private directory, the probe and its socket, variables. If any of it
+//! fails, that is reported and the training starts without it.
 
 use crate::app::session::HandoverState;
 use crate::app::{RunOptions, SESSION_VARIABLE};
@@ -12,14 +11,14 @@ use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The probe's side of a launch, the same for all runs of a session but the run's number.
+/// The probe's part of a launch; in all runs of a session the same except for the run's number.
 pub(crate) struct ProbeSetup {
     probe: Option<ProbeInPlace>,
     session: String,
     lines: bool,
     snapshot: Option<PathBuf>,
     interval: std::time::Duration,
-    /// `PYTHONPATH` of the environment that the command inherits.
+    /// The `PYTHONPATH` that the command inherits.
     python_path: Option<OsString>,
 }
 
@@ -29,8 +28,8 @@ struct ProbeInPlace {
 }
 
 impl ProbeSetup {
-    /// Writes the probe into the directory of `place`, to speak to its socket; without a place it is
-    /// left out. What kept it from being written comes back in words, to be said and done without.
+    /// Writes the probe into the directory of `place`, from where it connects to the socket there; without
+    /// a place there is no probe. If writing fails, returns the reason for display.
     pub(crate) fn prepare(
         options: &RunOptions,
         session: &str,
@@ -65,7 +64,7 @@ impl ProbeSetup {
         (surround, problem)
     }
 
-    /// What an earlier front of the session has put in place.
+    /// As an earlier front of the session has set it up.
     pub(crate) fn found(memory: &HandoverState) -> ProbeSetup {
         let directories = memory.directories();
         let place = directories
@@ -87,17 +86,16 @@ impl ProbeSetup {
         }
     }
 
-    /// Where snapshots go, absolute.
+    /// The absolute path for snapshots.
     pub(crate) fn snapshot(&self) -> Option<&Path> {
         self.snapshot.as_deref()
     }
 
-    /// Whether the probe is in place.
     pub(crate) fn has_probe(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// The command as it is really started: `shown` with the probe's words in its environment.
+    /// The command that is really started: `shown` with the probe's variables.
     pub(crate) fn around(
         &self,
         shown: &CommandLine,
@@ -105,7 +103,7 @@ impl ProbeSetup {
         rehearses: RehearsedStep,
     ) -> CommandLine {
         let mut command = shown.clone();
-        // Without `site` nothing would take the probe's directory out of sys.path again.
+        // Without `site` nothing would remove the probe's directory from sys.path.
         if let Some(probe) = self.probe.as_ref().filter(|_| !is_without_site(shown)) {
             let inherited = shown
                 .env_value("PYTHONPATH")
@@ -132,7 +130,7 @@ impl ProbeSetup {
     }
 }
 
-/// Whether the command's Python is told not to import `site` (`python -S`).
+/// Whether the command's Python doesn't import `site` (`python -S`).
 fn is_without_site(command: &CommandLine) -> bool {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let Some(at) = recognised.python_word() else {
@@ -143,7 +141,7 @@ fn is_without_site(command: &CommandLine) -> bool {
         let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
             return false;
         };
-        // What follows these letters is their value, in the same word or the next.
+        // The rest of the word, or the next word, is the value of these options.
         let end = letters.find(['c', 'm', 'W', 'X']);
         if letters[..end.unwrap_or(letters.len())].contains('S') {
             return true;

@@ -1,11 +1,11 @@
-//! The relaunch gate: the next run starts only when the last one's memory is back.
+//! The relaunch gate: the next run starts only once the last one's memory is free.
 //!
-//! Pure: readings and instants go in, a verdict comes out. A run that is started while its
-//! predecessor still holds the card runs out of memory at once, and a driver may take seconds to
-//! charge a killed process's memory back (vLLM's tests poll for up to 120 s; orphans have held
-//! cards over five restarts). So: our processes gone from the device and its use back at the
-//! baseline for three readings, or, on a device that others share, enough of it free; after the
-//! deadline nothing is started and whoever holds the memory is named.
+//! Pure: readings and instants go in, a verdict comes out. A run that starts while its predecessor
+//! still holds GPU memory runs out of memory at once, and a driver may take seconds to free a killed
+//! process's memory (vLLM's tests poll for up to 120 s; orphans have held GPUs over five restarts).
+//! So for three readings our processes must be gone from the device and its usage back at the
+//! baseline, or, on a shared device, enough must be free. After the deadline nothing is started, and
+//! the processes that hold the memory are named.
 
 #[cfg(test)]
 mod tests;
@@ -17,23 +17,20 @@ use crate::event::DeviceReading;
 use crate::units::{Bytes, Moment, Pid, Uuid};
 use std::collections::BTreeMap;
 
-/// What the gate says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GateVerdict {
-    /// Start.
     Open,
-    /// Wait; why, for the eye.
+    /// Wait; the reason, for display.
     Wait(String),
-    /// Do not start; who holds what.
+    /// Do not start; which process holds how much.
     Refused(String),
 }
 
-/// How many readings in a row must agree: one may be of the instant between two frees.
+/// The number of consecutive readings that must agree: one may come between two frees.
 const STEADY_READINGS: u32 = 3;
-/// Use above the baseline that does not matter: other contexts come and go by a few MiB.
+/// Usage above the baseline that doesn't matter: other contexts vary by a few MiB.
 const SLACK: Bytes = Bytes::mib(64);
 
-/// The gate before one relaunch.
 #[derive(Debug)]
 pub(crate) struct Gate {
     opened: Moment,
@@ -46,12 +43,10 @@ pub(crate) struct Gate {
     simulated: bool,
 }
 
-/// What the gate can go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateSight {
-    /// NVML's readings.
     Nvml,
-    /// Time alone.
+    /// Only time.
     Blind,
 }
 
@@ -63,9 +58,8 @@ struct Watched {
 }
 
 impl Gate {
-    /// A gate for the devices that the last run used, with their use before the first run
-    /// (`baselines`), what the next run is predicted to need, and the last run's processes.
-    /// Simulated devices have no gate.
+    /// For the devices that the last run used, with their usage before the first run (`baselines`), what
+    /// the next run is predicted to need, and the last run's processes. Simulated devices have no gate.
     pub(crate) fn new(
         opened: Moment,
         timing: GateTiming,
@@ -98,8 +92,8 @@ impl Gate {
         }
     }
 
-    /// The same gate, shut for as long as one of these processes is on a watched device. There is no
-    /// deadline for them: the user has chosen to wait.
+    /// The same gate, which also waits while one of these processes is on a watched device, without a
+    /// deadline: the user has chosen to wait.
     pub(crate) fn awaiting(self, pids: Vec<Pid>) -> Gate {
         Gate {
             awaited: pids,
@@ -107,7 +101,6 @@ impl Gate {
         }
     }
 
-    /// Takes a reading in.
     pub(crate) fn read(&mut self, reading: &DeviceReading) {
         let Some(watched) = self.watched.get_mut(&reading.uuid) else {
             return;
@@ -133,18 +126,17 @@ impl Gate {
         watched.latest = Some(reading.clone());
     }
 
-    /// NVML stopped answering: from now on time alone decides.
+    /// NVML stopped answering: from now on only time decides.
     pub(crate) fn lose_nvml(&mut self) {
         self.sight = GateSight::Blind;
     }
 
-    /// What the gate says at `now`.
     pub(crate) fn verdict(&mut self, now: Moment) -> GateVerdict {
         if self.simulated {
             return GateVerdict::Open;
         }
         if let Some(verdict) = self.verdict_on_awaited() {
-            // Their memory comes back once they are gone; the time for that begins then.
+            // Their memory is freed once they are gone; the time for that starts then.
             self.opened = now;
             return verdict;
         }

@@ -1,10 +1,10 @@
-//! Who of an ended run still holds a GPU. After an end by itself nothing is swept (a program may
-//! leave an upload or a server behind on purpose), but memory that does not come back has a name.
+//! Names the processes of an ended run that still hold a GPU. Nothing is killed after a normal end (a
+//! program may leave an upload or a server behind on purpose).
 
 use crate::units::Pid;
 use std::fs;
 
-/// The words for those of `left` that have an NVIDIA device open.
+/// A note about those of `left` that have an NVIDIA device open.
 pub(crate) fn words(left: &[Pid]) -> Option<String> {
     let holders: Vec<String> = (left.iter())
         .filter(|pid| holds_gpu(**pid))

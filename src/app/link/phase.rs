@@ -1,4 +1,4 @@
-//! Where a session is between its runs: one value instead of a handful of flags.
+//! The session's phase: one value instead of several flags.
 
 use super::gate::Gate;
 use crate::app::Ending;
@@ -6,7 +6,7 @@ use crate::app::session::NextRun;
 use crate::event::{Exit, Exited};
 use crate::units::Moment;
 
-/// The lifecycle of a session. Runs follow each other through
+/// Runs follow each other through
 /// `Starting → Running → Settling → Asking → Sweeping → Gating → Starting`.
 #[derive(Debug)]
 pub(in crate::app) enum SessionPhase {
@@ -15,37 +15,36 @@ pub(in crate::app) enum SessionPhase {
     Running {
         then: AfterRun,
     },
-    /// It was reaped; the last words of its probes may still be on their way.
+    /// It was reaped; the last events of its probes may still be on their way.
     Settling {
-        /// Folded when it has settled.
+        /// Applied once it has settled.
         exited: Exited,
         since: Moment,
         then: AfterRun,
     },
-    /// The run is over, nothing runs, the device is free: somebody chooses what follows.
+    /// Nothing runs: somebody chooses what follows.
     Asking {
         exit: Exit,
         since: Moment,
-        /// Where nobody is asked: until when earlier sessions are waited for.
+        /// If nobody is asked: until when to wait for earlier sessions.
         decide_by: Option<Moment>,
     },
-    /// A relaunch was chosen; what is left of the last run's tree is being ended.
+    /// A relaunch was chosen; remaining processes of the last run are being ended.
     Sweeping {
         exit: Exit,
         next: NextRun,
     },
-    /// The tree is gone; the device's memory is awaited.
+    /// They are gone; waiting for the device's memory.
     Gating {
         exit: Exit,
         next: NextRun,
         gate: Gate,
     },
-    /// The session ends, or goes on without this front.
+    /// The session ends, or continues without this front.
     Leaving(Ending),
 }
 
 impl SessionPhase {
-    /// Somebody is asked what follows, from now on.
     pub(crate) fn asking(exit: Exit, since: Moment) -> SessionPhase {
         SessionPhase::Asking {
             exit,
@@ -54,7 +53,7 @@ impl SessionPhase {
         }
     }
 
-    /// How the last run ended, while none runs and another may follow.
+    /// How the last run ended, if none runs and another may follow.
     pub(crate) fn ended(&self) -> Option<Exit> {
         match self {
             SessionPhase::Asking { exit, .. }
@@ -67,7 +66,7 @@ impl SessionPhase {
         }
     }
 
-    /// Whether there is a run that can take a signal.
+    /// Whether there is a run that can be signalled.
     pub(crate) fn has_run(&self) -> bool {
         matches!(self, SessionPhase::Starting | SessionPhase::Running { .. })
     }
@@ -79,8 +78,8 @@ pub(in crate::app) enum AfterRun {
     /// The policy decides.
     #[default]
     Decide,
-    /// The end: the user has asked to leave.
+    /// The end: the user has asked to quit.
     Leave,
-    /// Another run, which the user has chosen already.
+    /// Another run, which the user has already chosen.
     Relaunch(Box<NextRun>),
 }

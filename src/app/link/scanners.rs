@@ -1,5 +1,5 @@
-//! What the program's output says: out-of-memories and epochs. One reader a stream: a line of one
-//! must not complete a line of another.
+//! Finds OOMs and epochs in the program's output. Each stream has its own scanner, so that a line of
+//! one doesn't complete a line of another.
 
 use crate::epoch;
 use crate::event::{Epoch, What};
@@ -8,7 +8,7 @@ use crate::supervise::OutputStream;
 use crate::units::Moment;
 
 #[derive(Default)]
-pub(super) struct OutputScanners {
+pub(in crate::app) struct OutputScanners {
     terminal: StreamScanner,
     out: StreamScanner,
     err: StreamScanner,
@@ -23,8 +23,12 @@ struct StreamScanner {
 }
 
 impl OutputScanners {
-    /// Reads on; what was found.
-    pub(super) fn feed(&mut self, stream: OutputStream, bytes: &[u8], at: Moment) -> Vec<What> {
+    pub(in crate::app) fn feed(
+        &mut self,
+        stream: OutputStream,
+        bytes: &[u8],
+        at: Moment,
+    ) -> Vec<What> {
         let scanner = match stream {
             OutputStream::Terminal => &mut self.terminal,
             OutputStream::Out => &mut self.out,
@@ -41,8 +45,8 @@ impl OutputScanners {
         found
     }
 
-    /// The run has ended: what its last lines say.
-    pub(super) fn finish(&mut self, at: Moment) -> Vec<What> {
+    /// At the run's end: what its last line says.
+    pub(in crate::app) fn finish(&mut self, at: Moment) -> Vec<What> {
         let mut found = Vec::new();
         let OutputScanners {
             terminal,
@@ -61,9 +65,13 @@ impl OutputScanners {
         found
     }
 
-    /// Reads output from before this front; the out-of-memories in it. Nobody knows when what it
-    /// says of epochs was written: they are counted from the next one on.
-    pub(super) fn catch_up(&mut self, recent: &[u8], mut latest_epoch: Option<u64>) -> Vec<What> {
+    /// Scans output from before this front for OOMs. The time of its epochs is unknown, so they count from
+    /// the next one on.
+    pub(in crate::app) fn catch_up(
+        &mut self,
+        recent: &[u8],
+        mut latest_epoch: Option<u64>,
+    ) -> Vec<What> {
         let mut found = Vec::new();
         let scanner = &mut self.terminal;
         let mut report = |report| found.push(What::OomText(report));

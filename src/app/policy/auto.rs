@@ -1,5 +1,5 @@
-//! `--on-oom auto`: the run that ended is put together for the decision, and the decision becomes a
-//! launch or an end, in words. Who comes back in the morning reads them to know what was done.
+//! `--on-oom auto`: gathers what the decision needs, and turns it into a launch or an end, with a
+//! message for the user who comes back in the morning.
 
 mod decision;
 mod options;
@@ -16,7 +16,7 @@ use crate::state::RunOutcome;
 use crate::units::RunNumber;
 use decision::{AutoDecision, AutoSituation, Candidate, decide};
 
-/// Remedies that are tried together, beside each alone.
+/// Remedies that are also tried together.
 const TOGETHER: [&[RemedyId]; 3] = [
     &[RemedyId::Batch, RemedyId::ExpandableSegments],
     &[RemedyId::Batch, RemedyId::Amp],
@@ -68,7 +68,7 @@ impl Policy for Auto {
             return FollowUp::Leave(None);
         }
         let candidates = candidates(run);
-        // As the recording has them, secrets masked: a front that took over knows no more.
+        // With secrets masked, as in the recording, which is all that a later front has.
         let runs = run.state.runs.iter();
         let tried: Vec<CommandLine> = runs.map(|run| run.command.clone()).collect();
         let part = recognise(run.command, &run.inputs.launch).part_of_a_job;
@@ -103,8 +103,7 @@ impl Policy for Auto {
     }
 }
 
-/// Each remedy that is offered, and those that go well together; all of them resume the run that
-/// ended, where the program can.
+/// Each offered remedy and the combinations; all resume the ended run if the program can.
 fn candidates(run: &RunSummary<'_>) -> Vec<Candidate> {
     let offered: Vec<&Remedy> = run
         .remedies

@@ -1,4 +1,4 @@
-//! `--on-oom exit`: the diagnosis is printed, and the session ends as its run did.
+//! `--on-oom exit`: prints the diagnosis and exits as the run did.
 
 use super::{FollowUp, Policy, RunSummary};
 use crate::probe::RehearsedStep;

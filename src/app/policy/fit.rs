@@ -1,5 +1,4 @@
-//! The runs of `oomph fit`: each is stopped once it has shown enough, and followed by what the
-//! search asks for.
+//! The runs of `oomph fit`: each is stopped once it has shown enough, and the search chooses the next.
 
 mod answer;
 pub(in crate::app) mod search;
@@ -22,20 +21,17 @@ use search::{SearchAnswer, SearchStep, SizeSearch, Trial};
 use shown::RunShown;
 use std::os::fd::OwnedFd;
 
-/// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
-    /// How the program is run.
     pub run: RunOptions,
-    /// Optimizer steps of each run, more while memory still grows.
+    /// Optimizer steps per run; more while memory still grows.
     pub steps: u64,
-    /// The share of its need that is left free.
+    /// The share of its memory that is left free.
     pub margin: f64,
-    /// Which argument is fitted.
     pub which: Which,
-    /// Arguments that are replaced for these runs alone, as name and value.
+    /// Arguments to replace in these runs only, as name and value.
     pub replaced: Vec<(String, String)>,
-    /// Memory of GPUs that are not here, for which one run here is to answer.
+    /// Capacities of GPUs that aren't here, to be answered by one run here.
     pub rooms: Vec<Bytes>,
     /// JSON instead of words.
     pub json: bool,
@@ -43,29 +39,27 @@ pub struct FitOptions {
     pub yes: bool,
 }
 
-/// A search that is under way.
 pub(in crate::app) struct Fit {
     pub options: FitOptions,
-    /// The argument, in the command as it was typed.
+    /// The argument in the typed command.
     setting: Setting,
-    /// The argument, in the command as it is tried.
+    /// The argument in the tried command.
     tried: Setting,
-    /// The command as it is tried.
+    /// The tried command.
     command: CommandLine,
     search: SizeSearch,
-    /// The value of the run that goes on.
+    /// The current run's value.
     value: u64,
     /// What that run has shown so far.
     shown: RunShown,
-    /// The run that has shown enough and was told to stop.
+    /// The run that has shown enough and is being stopped.
     stopped: Option<RunNumber>,
-    /// What the run's process may reserve in all, once it was seen.
+    /// What the run's process may reserve in total, once known.
     room: Option<Bytes>,
     answer: Option<SearchAnswer>,
-    /// Where the answer goes.
     pub standard_output: Option<OwnedFd>,
     given_up: Option<String>,
-    /// The smallest value with which an earlier session of this command ran out of memory.
+    /// The smallest value that ran out of memory in an earlier session of this command.
     failed_before: Option<u64>,
 }
 
@@ -109,34 +103,31 @@ impl Fit {
         })
     }
 
-    /// Takes in what earlier sessions of the user's command showed: which ran out of memory.
+    /// Uses earlier sessions of the user's command that ran out of memory.
     pub(crate) fn look_back(&mut self, earlier: &[Observation]) {
         let command = self.options.run.command.without_secrets();
         let at_once = Reading::of(&command, &LaunchEnvironment::default()).at_once;
-        // Whatever ran out says what was left then.
+        // Those that ran out of memory show what was left then.
         let failed = earlier.iter().filter(|seen| seen.left_over.is_some());
         let value = |seen: &Observation| seen.batch.saturating_mul(self.setting.value);
         let values = failed.map(|seen| value(seen) / at_once.max(1));
         self.failed_before = values.min();
     }
 
-    /// The argument's name, and its value in the next run.
     pub(crate) fn setting(&self) -> (&str, u64) {
         (&self.setting.name, self.value)
     }
 
-    /// The command as it is tried next.
+    /// The command to try next.
     pub(crate) fn trial(&self) -> CommandLine {
         self.tried.to(&self.command, self.value)
     }
 
-    /// The user's own command with a value.
     fn fitted(&self, value: u64) -> CommandLine {
         self.setting.to(&self.options.run.command, value)
     }
 
-    /// The largest value for each GPU that was asked for, by the rehearsal of the run here; `None` where
-    /// there is none.
+    /// The largest value for each requested GPU, by the rehearsal of the run here; `None` without one.
     fn rooms(&self) -> Option<Vec<(Bytes, Option<u64>)>> {
         let rooms = self.options.rooms.iter();
         rooms
@@ -149,7 +140,6 @@ impl Fit {
         FollowUp::Leave(None)
     }
 
-    /// Takes in what the ended run showed.
     fn learn(&mut self, run: &RunSummary<'_>, fits: bool) {
         let ranks = &run.run.ranks;
         let at_oom = run
@@ -159,7 +149,7 @@ impl Fit {
         if let Some((room, limit)) = at_oom {
             self.room = Some(limit.map_or(room, |limit| room.min(limit)));
         }
-        // A run that was over before anything was sampled.
+        // It ended before the first sample.
         let devices = ranks.iter().flat_map(|rank| &rank.hello.devices);
         let whole = devices.map(|device| device.total - NON_TORCH_USUAL).min();
         self.search.room = self.room.or(self.search.room).or(whole);
@@ -241,7 +231,7 @@ impl Policy for Fit {
         self.give_up(why)
     }
 
-    /// After the last of the steps that were asked for the run has shown enough.
+    /// After the requested steps the run may have shown enough.
     fn on_step(&mut self, state: &State) -> OnStep {
         let Some(run) = state.run() else {
             return OnStep::Nothing;
@@ -271,7 +261,7 @@ impl Policy for Fit {
     }
 }
 
-/// What the run's largest process may reserve of its device in all.
+/// What the run's largest process may reserve of its device in total.
 fn room_now(run: &Run, state: &State) -> Option<Bytes> {
     let rank = run.ranks.iter().max_by_key(|rank| rank.reserved_peak)?;
     let device = state.device(rank.device.as_ref()?)?;

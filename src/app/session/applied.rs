@@ -1,5 +1,5 @@
-//! Whether the remedies that made a run took effect, and whether its program rejected them. A
-//! rejected edit is taken back; the dialog then offers to go on without it.
+//! Whether the remedies of a run took effect, and whether its program rejected them. A rejected edit
+//! is taken back; the dialog then offers to continue without it.
 
 use super::tail::OutputTail;
 use super::{NextRun, Session};
@@ -13,32 +13,31 @@ use crate::units::Uuid;
 #[derive(Default)]
 pub(super) struct Changes {
     applied: Option<AppliedRemedies>,
-    /// The end of the current run's output, in which a program says what it rejects.
+    /// The end of the current run's output, with the program's error message.
     tail: OutputTail,
     rejected: Vec<RejectedRemedy>,
-    /// What was chosen beside the edit that the latest run rejected; nothing once another run began.
+    /// What was chosen besides the edit that the latest run rejected; `None` once another run has started.
     others: Option<Vec<Remedy>>,
 }
 
 /// The remedies that made the current run.
 struct AppliedRemedies {
-    /// The command that they changed.
     before: CommandLine,
     remedies: Vec<Remedy>,
-    /// The device that had run out of memory.
     failed: Option<Uuid>,
     is_verified: bool,
 }
 
 impl Changes {
-    /// The remedies, less what the program has rejected, and with the way to go on without it.
+    /// The remedies without those that the program has rejected, and with the option to continue without
+    /// them.
     pub(super) fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
         remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
     }
 }
 
 impl Session {
-    /// The next run begins: what makes it is kept for when it ends.
+    /// For the next run: keeps its remedies until it ends.
     pub(crate) fn begin_run(&mut self, next: NextRun) {
         let changes = &mut self.changes;
         changes.applied = (!next.applied.is_empty()).then(|| AppliedRemedies {
@@ -54,14 +53,14 @@ impl Session {
         self.forget_hint();
     }
 
-    /// The program wrote something. Only a changed command can be rejected.
+    /// Keeps output, if the command was changed.
     pub(crate) fn heard(&mut self, bytes: &[u8]) {
         if self.changes.applied.is_some() {
             self.changes.tail.feed(bytes);
         }
     }
 
-    /// A process of the run has said hello: whether what was changed is in force there.
+    /// Checks in a process that has connected whether the changes are in effect.
     pub(super) fn verify_applied(&mut self, hello: &Hello) {
         let run = self.run_number();
         let Some(applied) = &mut self.changes.applied else {
@@ -76,7 +75,7 @@ impl Session {
         }
     }
 
-    /// Takes back what the run that has just ended rejected. Whether something was.
+    /// Takes back what the run that has just ended rejected; whether there was something.
     pub(crate) fn take_back(&mut self, exit: Exit) -> bool {
         let Some(applied) = self.changes.applied.take() else {
             return false;

@@ -1,8 +1,8 @@
-//! What earlier sessions of the same program showed on this machine: read from their recordings,
-//! once memory has run out, beside the loop, and by `fit` before its first run.
+//! Observations of earlier sessions of the same program on this machine, read from their recordings in
+//! a thread once memory has run out, and by `fit` before its first run.
 //!
-//! Nothing is read while a training runs: what it costs would be the training's. A recording that
-//! cannot be read, or is of another program, is passed over without a word.
+//! Nothing is read while a training runs, because that would cost the training. Recordings that can't
+//! be read, or are of another program, are skipped.
 
 use crate::app::beside::BesideLoop;
 use crate::command::CommandLine;
@@ -13,17 +13,15 @@ use crate::session::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
 
-/// Sessions whose first line is looked at.
+/// The number of sessions whose first line is read.
 const LOOKED_AT: usize = 64;
-/// Sessions that are read whole.
+/// The number of sessions that are read completely.
 const READ: usize = 6;
-/// No recording above this is read: it would take seconds.
+/// Larger recordings would take seconds.
 const LARGEST: u64 = 32 << 20;
 
-/// What is known of earlier sessions.
 #[derive(Debug, Default)]
 pub(crate) enum EarlierSessions {
-    /// Nobody has asked.
     #[default]
     Unread,
     /// They are being read.
@@ -33,7 +31,7 @@ pub(crate) enum EarlierSessions {
 }
 
 impl EarlierSessions {
-    /// Begins to read, if nobody has yet. `own` is this session's name.
+    /// Starts reading, unless it was started before. `own` is this session's name.
     pub(crate) fn ask(&mut self, command: &CommandLine, own: &str) {
         if !matches!(self, EarlierSessions::Unread) {
             return;
@@ -43,7 +41,7 @@ impl EarlierSessions {
         *self = EarlierSessions::Reading(begun);
     }
 
-    /// Takes what was read, if it has been by now; whether that is news.
+    /// Takes the result, if it is there by now; whether it has any observations.
     pub(crate) fn look(&mut self) -> bool {
         let EarlierSessions::Reading(reading) = self else {
             return false;
@@ -58,12 +56,10 @@ impl EarlierSessions {
         is_news
     }
 
-    /// Whether something may still come.
     pub(crate) fn is_reading(&self) -> bool {
         matches!(self, EarlierSessions::Reading(_))
     }
 
-    /// What is known by now.
     pub(crate) fn observations(&self) -> &[Observation] {
         match self {
             EarlierSessions::Known(observations) => observations,
@@ -72,7 +68,8 @@ impl EarlierSessions {
     }
 }
 
-/// What earlier sessions of a program like `command` but `own` showed, the earliest first.
+/// The observations of earlier sessions with a program like that of `command`, without `own`; the
+/// earliest first.
 pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
     let places = &BaseDirs::of_this_user();
     let reading = Reading::of(command, &LaunchEnvironment::default());
@@ -90,7 +87,7 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Vec<Observation> {
         .collect()
 }
 
-/// Whether a recording is one of the same program, by its first line.
+/// Whether a recording is of the same program, by its first line.
 fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     let recording = directory.join(session::RECORDING);
     let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
@@ -116,8 +113,8 @@ fn is_like(directory: &Path, command: &CommandLine, reading: &Reading) -> bool {
     }
 }
 
-/// The observations of a recorded session's runs. A run that is still going on, or ended of
-/// something else before it had shown a step, says nothing.
+/// The observations of a recorded session's runs, without those that are still running, or failed for
+/// another reason before their second step.
 pub(crate) fn of_recording(path: &Path, reading: &Reading) -> Vec<Observation> {
     let Ok(events) = session::read(path) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! What one front leaves for the next that no recording tells: the command as it was typed, what
-//! was put around it, the policy. The keeper holds it in its memory and writes it nowhere.
+//! Handover state that isn't in the recording: the command as it was typed, its environment, the
+//! policy. The keeper holds it in memory and never writes it to disk.
 
 use super::inputs::StartEnvironment;
 use crate::app::signals::SignalRules;
@@ -13,67 +13,55 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What the next front must know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::app) struct HandoverState {
-    /// The session's header.
     pub header: SessionStarted,
-    /// Its private directory.
+    /// The session's private directory.
     pub runtime: Option<Word>,
-    /// Its recording, where one is kept.
+    /// The recording, if there is one.
     pub recording: Option<Word>,
-    /// Whether the probe is in place.
     pub probe: bool,
-    /// Whether it records lines.
+    /// Whether the probe records source lines.
     pub lines: bool,
-    /// Where PyTorch's own snapshot goes at an OOM.
+    /// Where to write PyTorch's own snapshot at an OOM.
     pub snapshot: Option<Word>,
-    /// Time between two samples.
     pub interval: Duration,
-    /// `PYTHONPATH` as oomph found it.
+    /// The original `PYTHONPATH`.
     pub python_path: Option<Word>,
-    /// What the remedies are told of the environment that the session began in.
     pub surroundings: StartEnvironment,
-    /// When it began, by the wall clock: what lies on the disk from before is another run's.
+    /// The start, by the wall clock: older checkpoints are of another run.
     pub began: SystemTime,
-    /// What to do at an OOM, where that was said.
+    /// What to do at an OOM, if given.
     pub on_oom: Option<OnOom>,
-    /// What relaunching unasked may do.
+    /// What `--on-oom auto` may do.
     #[serde(default)]
     pub auto: AutoOptions,
-    /// Whether the session began with a screen: somebody is there to be asked.
+    /// Whether the session started with a screen, so that somebody is there to be asked.
     pub began_on_screen: bool,
-    /// What is done about which signal.
     pub rules: SignalRules,
-    /// How many times shorter graces and deadlines are; 1 but in tests.
+    /// The divisor of all timeouts; 1 except in tests.
     pub scaled: u32,
-    /// The command of the present run.
+    /// The current run's.
     pub command: CommandLine,
-    /// The remedies that made it, in words, and the peak that was predicted for it.
+    /// The remedies of the current run, in words, and its predicted peak.
     pub chosen: (Vec<String>, Option<Bytes>),
-    /// The keeper's log of the output, where one is kept.
+    /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,
-    /// Use of each device before the first run.
+    /// The usage of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }
 
 impl HandoverState {
-    /// What an earlier front left.
-    ///
-    /// # Errors
-    /// It is none that this version knows.
     pub(crate) fn read(text: &str) -> serde_json::Result<HandoverState> {
         serde_json::from_str(text)
     }
 
-    /// What the keeper is to hold. Nothing in it can fail to be written; an empty text would be
-    /// none that [`HandoverState::read`] takes.
+    /// For the keeper. Serializing can't fail; [`HandoverState::read`] would reject an empty text.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The session's directories, as far as they are still needed.
     pub(crate) fn directories(&self) -> Directories {
         Directories {
             id: self.header.id.clone(),
@@ -83,7 +71,6 @@ impl HandoverState {
         }
     }
 
-    /// The recording's path.
     pub(crate) fn recording(&self) -> Option<&Path> {
         self.recording.as_ref().map(|word| Path::new(&word.0))
     }

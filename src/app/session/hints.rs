@@ -1,4 +1,4 @@
-//! Hints while a run goes on, and predictions made anew once earlier sessions have been read.
+//! Hints during a run, and new predictions once earlier sessions were read.
 
 use super::Session;
 use crate::app::beside::BesideLoop;
@@ -7,7 +7,7 @@ use crate::forecast::{Hint, TracedHint, TracedSearch, hint, traced_search};
 use crate::state::RunOutcome;
 use crate::units::Bytes;
 
-/// Steps between two looks for a hint.
+/// How often to look for a hint, in steps.
 const STEPS_BETWEEN_HINTS: u64 = 25;
 /// Another search is worth it where the room has changed by this share.
 const OTHER_ROOM: f64 = 0.02;
@@ -40,7 +40,7 @@ impl Hints {
 }
 
 impl Session {
-    /// Gives a hint once while all is well. Looked for after the first step, then now and then.
+    /// Gives at most one hint while all is well. Looks after the first step, then now and then.
     pub(crate) fn hint(&mut self, step: u64) {
         if step > 1 && !step.is_multiple_of(STEPS_BETWEEN_HINTS) {
             return;
@@ -105,7 +105,7 @@ impl Session {
         self.hints = Hints::default();
     }
 
-    /// Starts to read earlier sessions, once memory has run out.
+    /// Starts reading earlier sessions once memory has run out.
     pub(crate) fn ask_earlier(&mut self) {
         self.earlier
             .ask(&self.handover.command, &self.handover.header.id);
@@ -115,7 +115,7 @@ impl Session {
         self.earlier.is_reading()
     }
 
-    /// Whether earlier sessions have been read just now and have changed the predictions.
+    /// Whether earlier sessions were just read and have changed the predictions.
     pub(crate) fn look_at_earlier(&mut self) -> bool {
         let is_news = self.earlier.look();
         if is_news {

@@ -1,6 +1,6 @@
-//! What the remedies are told that neither the command nor the state says: the user's own entries of
-//! programs, the environment, the files and checkpoints that the command names, what is left of
-//! earlier sessions. Looked up here, at the edge; what follows from it is the remedies' business.
+//! Inputs of the remedies beyond command and state: the user's own program entries, the environment,
+//! config files and checkpoints of the command, and processes left by earlier sessions. Everything
+//! that needs I/O is read here, so that the remedies need none.
 
 use super::leftovers;
 use crate::app::allocator::InheritedSettings;
@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What the process that started the session found around it. One that attaches later stands in
-/// another environment, and is told this.
+/// The environment of the process that started the session. A front that attaches later runs in
+/// another one and uses this.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StartEnvironment {
-    /// The allocator's settings.
     inherited: InheritedSettings,
-    /// The variables that remedies ask for, as far as they are set.
+    /// The variables that remedies need, if they are set.
     environment: Vec<(String, String)>,
     /// Where edited copies of files go.
     copies: Option<Word>,
@@ -34,13 +33,13 @@ pub(crate) struct SessionInputs {
     files: Vec<ConfigFile>,
     checkpoint: Option<Checkpoint>,
     leftovers: Vec<Leftover>,
-    /// torch's version by what lies on the disk, where no probe has said it.
+    /// torch's version as installed, if no probe has reported it.
     pub torch: Option<String>,
 }
 
 impl SessionInputs {
-    /// What is known before anything has run: the environment of this process, and the user's own
-    /// entries of programs. What is wrong with those comes back in words.
+    /// From this process's environment and the user's own program entries; also returns what is wrong
+    /// with those.
     pub(crate) fn at_start(settings: &UserSettings) -> (SessionInputs, Vec<String>) {
         let environment = recognize::environment_read()
             .filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)))
@@ -53,7 +52,7 @@ impl SessionInputs {
         SessionInputs::again(around, settings)
     }
 
-    /// The same in the place of a front before, which left `around`.
+    /// The same for a front that takes over from one that left `around`.
     pub(crate) fn again(
         around: StartEnvironment,
         settings: &UserSettings,
@@ -67,20 +66,17 @@ impl SessionInputs {
         (inputs, problems)
     }
 
-    /// The same, with a place for edited copies of files.
     pub(crate) fn with_copies(mut self, directory: Option<PathBuf>) -> SessionInputs {
         self.around.copies = directory.map(|path| Word::from(path.as_path()));
         self
     }
 
-    /// What the next front is to be told of the environment.
     pub(crate) fn surroundings(&self) -> StartEnvironment {
         self.around.clone()
     }
 
-    /// Looks at the disk for `command`: its config files, and its newest checkpoint. Checkpoints
-    /// older than `since` are another run's; where nothing has run, those are looked for alone that
-    /// lie where the command says.
+    /// Reads config files and the newest checkpoint of `command`. Checkpoints older than `since` are of
+    /// another run; if nothing has run yet, only the command's own directory is searched.
     pub(crate) fn look(&mut self, command: &CommandLine, since: Option<SystemTime>) {
         let named = recognize::named_files(command, &self.launch());
         self.files = named
@@ -113,17 +109,15 @@ impl SessionInputs {
             });
     }
 
-    /// Looks for what is left of earlier sessions on the device that ran out of memory.
+    /// Looks for processes of earlier sessions on the device that ran out of memory.
     pub(crate) fn look_for_leftovers(&mut self, state: &State) {
         self.leftovers = leftovers::find(state);
     }
 
-    /// What is left of earlier sessions, as of the last look.
     pub(crate) fn leftovers(&self) -> &[Leftover] {
         &self.leftovers
     }
 
-    /// It, as the command's surroundings; the rest of them is the caller's.
     pub(crate) fn launch(&self) -> LaunchEnvironment<'_> {
         LaunchEnvironment {
             inherited: self.around.inherited.as_inherited(),
@@ -135,7 +129,7 @@ impl SessionInputs {
         }
     }
 
-    /// Where copies for the run of this number go.
+    /// The directory for edited copies of files for this run.
     pub(crate) fn copies(&self, run: u32) -> Option<(&Path, u32)> {
         let copies = self.around.copies.as_ref()?;
         Some((Path::new(&copies.0), run))

@@ -1,10 +1,10 @@
-//! Processes of earlier sessions of this user that outlived their keepers and still hold a device's
-//! memory: found by what was recorded of them, and stopped on a key.
+//! Processes of this user's earlier sessions that outlived their keepers and still hold GPU memory:
+//! identified by their recordings, and stopped with a key.
 //!
-//! A process is one of them only where everything says so: it is this user's, its environment names
-//! a session that is not ours, that session's recording has this process's number with a start that
-//! fits, and no keeper is among its ancestors (a keeper adopts whatever its training leaves behind,
-//! so below one that lives it is a healthy sibling). Anything that cannot be read means no.
+//! All of this must hold: it is this user's process; its environment names another session; that
+//! session's recording has its PID with a matching start time; and no keeper is among its ancestors
+//! (a living keeper is the parent of all that its training leaves behind). If anything can't be read,
+//! it isn't one of them.
 
 use crate::app::SESSION_VARIABLE;
 use crate::event::What;
@@ -19,17 +19,15 @@ use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much the start that the kernel says and the recorded one may differ: clocks are set, and a
-/// process says hello some time after it began.
+/// How far the kernel's start time and the recorded one may differ: clocks are adjusted, and a process
+/// connects some time after its start.
 const CLOCK_SLACK: f64 = 5.0;
 
-/// How long one that was asked to end is given before it is killed.
+/// From SIGTERM to SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// Ancestors beyond this many are not looked at.
 const DEEPEST: usize = 64;
 
-/// Those on the device that ran out of memory.
 pub(super) fn find(state: &State) -> Vec<Leftover> {
     let Some(device) = state.oom().and_then(|oom| oom.device.as_ref()) else {
         return Vec::new();
@@ -65,7 +63,7 @@ fn examine(
         .get(std::ffi::OsStr::new(SESSION_VARIABLE))?
         .to_str()?
         .to_string();
-    // A session's name is that of a directory, nothing more.
+    // The name must be that of a directory, not a path.
     let is_name = !session.is_empty() && !session.contains('/') && session != "..";
     if !is_name || session == our_session || has_keeper(&process)? {
         return None;
@@ -83,14 +81,14 @@ fn examine(
     })
 }
 
-/// When a process began, in seconds since 1970.
+/// A process's start, in seconds since 1970.
 fn began(ticks: u64) -> Option<f64> {
     use procfs::CurrentSI;
     let boot = procfs::KernelStats::current().ok()?.btime;
     Some(boot as f64 + ticks as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// Whether a keeper watches it still; `None` where its ancestors cannot be looked at.
+/// Whether it has a living keeper; `None` if its ancestors can't be read.
 fn has_keeper(process: &Process) -> Option<bool> {
     let mut parent = process.stat().ok()?.ppid;
     for _ in 0..DEEPEST {
@@ -107,7 +105,7 @@ fn has_keeper(process: &Process) -> Option<bool> {
     None
 }
 
-/// Whether the session's recording has this process, begun at about that time.
+/// Whether the session's recording has this process with about this start.
 fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
     let Ok(events) = session::read(directory) else {
         return false;
@@ -122,7 +120,7 @@ fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
             {
                 return true;
             }
-            // It had begun before it said hello, and after its session.
+            // It started before it connected, and after its session.
             What::Hello(hello) if hello.pid == pid => {
                 let after = origin.is_some_and(|origin| began >= origin - CLOCK_SLACK);
                 if after && at.is_some_and(|at| began <= at + CLOCK_SLACK) {
@@ -135,21 +133,18 @@ fn is_recorded(directory: &Path, pid: Pid, began: f64) -> bool {
     false
 }
 
-/// Whether it is still there, the same process.
+/// Whether the same process still exists.
 pub(super) fn lives(leftover: &Leftover) -> bool {
     let stat = Process::new(leftover.pid.0).and_then(|process| process.stat());
     stat.is_ok_and(|stat| stat.starttime == leftover.started && !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// Sends it a signal, to this very process and no other that may have its number now.
-///
-/// # Errors
-/// It is gone, or may not be signalled.
+/// Signals this process, never another that has its PID by now.
 pub(crate) fn signal(leftover: &Leftover, signal: Signal) -> std::io::Result<()> {
     let pid = rustix::process::Pid::from_raw(leftover.pid.0)
         .ok_or_else(|| std::io::Error::other("no such process"))?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    // The handle is of whoever has the number now: looked at after it was opened, it is certain.
+    // The pidfd refers to the process that has the PID now, so check after opening it.
     if !lives(leftover) {
         return Err(std::io::Error::other("it has ended"));
     }

@@ -1,4 +1,4 @@
-//! The run that was chosen to follow the one that ended.
+//! The run that was chosen to be next.
 
 use super::{Session, leftovers};
 use crate::command::CommandLine;
@@ -9,25 +9,23 @@ use crate::units::{Bytes, Moment, Pid};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
-/// What is to be started, and what must happen before.
+/// The next run, and what must happen before.
 #[derive(Debug, Clone)]
 pub(in crate::app) struct NextRun {
     pub command: CommandLine,
-    /// The remedies that made it, in words.
+    /// Its remedies, in words.
     pub remedies: Vec<String>,
     pub predicted_peak: Option<Bytes>,
-    /// The same remedies, whole.
     pub applied: Vec<Remedy>,
-    /// Edited copies of files that its command names, to be written first.
+    /// Edited copies of files, to be written first.
     pub files: Vec<FileCopy>,
     /// Processes that must have left the device.
     pub awaited: Vec<Pid>,
-    /// Those among them that were sent SIGTERM, and are killed after this instant.
+    /// Those that were sent SIGTERM, and are killed after this instant.
     pub ending: Option<(Vec<Leftover>, Moment)>,
 }
 
 impl NextRun {
-    /// A run of `command` with nothing to be done before.
     pub(crate) fn plain(command: CommandLine, remedies: Vec<String>) -> NextRun {
         NextRun {
             command,
@@ -40,7 +38,6 @@ impl NextRun {
         }
     }
 
-    /// Writes the edited copies of files that the command names.
     pub(crate) fn write_copies(&self) -> Result<(), String> {
         for copy in &self.files {
             let written = std::fs::OpenOptions::new()
@@ -60,7 +57,7 @@ impl NextRun {
 }
 
 impl Session {
-    /// The run that a person has chosen, by its remedies or as a command of their own.
+    /// The run that the user has chosen: by remedies, or as an edited command.
     pub(crate) fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
         let applied = self.chosen(ids);
         let plan = self.plan(ids);
@@ -94,7 +91,7 @@ impl Session {
         chosen.cloned().collect()
     }
 
-    /// The processes that have to leave the device before the next run, where that was chosen.
+    /// The processes that must leave the device first, if that was chosen.
     fn awaited(&self, ids: &[RemedyId]) -> Vec<Pid> {
         let mut awaited = Vec::new();
         if ids.contains(&RemedyId::Wait) {
@@ -110,7 +107,7 @@ impl Session {
         awaited
     }
 
-    /// Sends SIGTERM to what is left of earlier sessions, where that was chosen.
+    /// Sends SIGTERM to processes of earlier sessions, if that was chosen.
     fn end_leftovers(&mut self, ids: &[RemedyId]) -> Option<(Vec<Leftover>, Moment)> {
         if !ids.contains(&RemedyId::StopLeftover) {
             return None;

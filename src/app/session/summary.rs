@@ -1,31 +1,24 @@
-//! What others may know of a session while it lives: a few figures, the command without secrets.
+//! The public summary of a running session: a few figures, and the command without secrets.
 
 use crate::state::State;
 use crate::units::{Bytes, RunNumber};
 use serde::{Deserialize, Serialize};
 
-/// What a session does, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Activity {
-    /// A run is being started.
     Starting,
-    /// A run goes on.
     Running,
-    /// A run was asked to end.
     Stopping,
-    /// Memory ran out: a decision is awaited.
+    /// Waiting for a decision after an OOM.
     Waiting,
-    /// The next run is on its way.
     Relaunching,
-    /// The session is at its end.
     Ending,
-    /// Nobody says: the front is gone, or does not answer.
+    /// The front is gone, or doesn't answer.
     Unknown,
 }
 
 impl Activity {
-    /// The word for it.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Activity::Starting => "starting",
@@ -39,29 +32,24 @@ impl Activity {
     }
 }
 
-/// The figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     #[serde(alias = "standing")]
     pub activity: Activity,
-    /// Whether somebody sees its screen.
     pub attached: bool,
-    /// The command of the present run, secrets masked.
+    /// Secrets masked.
     pub command: String,
-    /// The present run.
     pub run: Option<RunNumber>,
-    /// When the session began, in seconds since 1970.
+    /// The session's start, in seconds since 1970.
     pub since: f64,
-    /// The devices that the run uses, by name.
+    /// The names of the devices that the run uses.
     pub devices: Vec<String>,
-    /// The largest `allocated` of any of the present run's processes.
+    /// The largest `allocated` of any process of the current run.
     pub peak: Option<Bytes>,
-    /// Optimizer steps of the present run.
     pub steps: u64,
 }
 
 impl Summary {
-    /// What is known now.
     pub(crate) fn of(state: &State, activity: Activity, attached: bool) -> Summary {
         let run = state.run();
         let session = state.session.as_ref();
@@ -86,7 +74,6 @@ impl Summary {
         }
     }
 
-    /// As the keeper holds it.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -1,17 +1,15 @@
-//! The last of a run's output as lines of text, for the moment when it ends at once and it is asked
-//! why. Bounded; escapes are left out when it is read.
+//! The end of a run's output as lines of text, to find out why it ended immediately. Bounded; escapes
+//! are removed on reading.
 
 /// More than a traceback and a usage text.
 const KEPT: usize = 16 << 10;
 
-/// The end of an output.
 #[derive(Debug, Default)]
 pub(super) struct OutputTail {
     bytes: Vec<u8>,
 }
 
 impl OutputTail {
-    /// Takes in what comes.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
         let over = (self.bytes.len() + bytes.len()).saturating_sub(KEPT);
@@ -19,12 +17,12 @@ impl OutputTail {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Forgets it: another run begins.
+    /// For another run.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// It, as lines of text: carriage returns end lines, colours and the like are gone.
+    /// As lines of text: carriage returns end lines, escapes are removed.
     pub(super) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let mut plain = String::with_capacity(text.len());
@@ -32,7 +30,7 @@ impl OutputTail {
         while let Some(c) = chars.next() {
             match c {
                 '\u{1b}' => match chars.next() {
-                    // A control sequence goes to its final byte, a string to its terminator.
+                    // A control sequence ends at its final byte, a string at its terminator.
                     Some('[') => {
                         for c in chars.by_ref() {
                             if ('\u{40}'..='\u{7e}').contains(&c) {

@@ -1,8 +1,8 @@
-//! Who calls at the session's socket, and who only listens.
+//! Callers at the session's socket, and those who keep listening.
 //!
-//! A caller may be anybody who can open the socket, or out of its mind: another user's process is
-//! refused by the kernel's word for who it is, a first frame has a bound, and there is room for few
-//! at a time. Nothing here waits for a caller, and none of it reaches the trainer.
+//! A caller may be any process that can open the socket, and may send anything: the kernel tells
+//! whose process it is, and those of other users are refused; a first frame has a bound; and only a
+//! few can connect at a time. Nothing here waits for a caller, and nothing reaches the trainer.
 
 use super::descriptor::{self, Got, Put};
 use crate::supervise::KeeperReport;
@@ -17,45 +17,33 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Callers at a time that have not said what they want, and listeners at a time.
+/// The maximum of callers without a request at a time, and of listeners.
 const MOST: usize = 16;
 
-/// A caller says what it wants at once; the process may be stopped in between.
+/// The time for a caller's request, which normally comes at once; its process may be suspended.
 const WORD_WITHIN: Duration = Duration::from_secs(10);
 
-/// Rest after an accept that failed (no descriptors left, say), so that it is no busy loop.
+/// The pause after a failed accept (no descriptors left, for example), to avoid a busy loop.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// The socket, and those who have connected and not yet said what they want.
+/// The socket, and the callers that haven't sent a request yet.
 pub(super) struct Callers {
     listener: UnixListener,
     rest_until: Option<Instant>,
     waiting: Vec<Caller>,
 }
 
-/// Somebody who has connected.
 pub(super) struct Caller {
-    /// The connection.
     pub socket: OwnedFd,
-    /// What it sent and was not yet taken.
+    /// What it has sent so far.
     pub decoder: Decoder,
-    /// Its process, 0 where it lives in another PID namespace.
+    /// Its process; 0 if it is in another PID namespace.
     pub pid: i32,
     since: Instant,
 }
 
-/// What has become of a caller.
-enum CallerState {
-    /// Nothing yet.
-    Awaited,
-    /// It said this.
-    Said(Call),
-    /// It is gone, or said what is no call.
-    Nothing,
-}
-
 impl Callers {
-    /// Listens at `path`, for this user alone.
+    /// Listens at `path`, for this user only.
     pub(super) fn listen(path: &Path) -> io::Result<Callers> {
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -83,7 +71,7 @@ impl Callers {
         patience.chain(rest).min()
     }
 
-    /// Lets callers in and hears what they want.
+    /// Accepts callers and returns those with a request.
     pub(super) fn serve(&mut self, now: Instant) -> Vec<(Caller, Call)> {
         while self.rest_until.is_none_or(|until| until <= now) {
             self.rest_until = None;
@@ -99,11 +87,9 @@ impl Callers {
         let mut said = Vec::new();
         for mut caller in std::mem::take(&mut self.waiting) {
             match caller.listen() {
-                CallerState::Said(call) => said.push((caller, call)),
-                CallerState::Awaited if now < caller.since + WORD_WITHIN => {
-                    self.waiting.push(caller)
-                }
-                CallerState::Awaited | CallerState::Nothing => {}
+                Ok(Some(call)) => said.push((caller, call)),
+                Ok(None) if now < caller.since + WORD_WITHIN => self.waiting.push(caller),
+                Ok(None) | Err(wire::Malformed) => {}
             }
         }
         said
@@ -127,36 +113,34 @@ impl Callers {
 }
 
 impl Caller {
-    fn listen(&mut self) -> CallerState {
+    /// What it has said so far; `Malformed` also if it has gone.
+    fn listen(&mut self) -> Result<Option<Call>, wire::Malformed> {
         let mut chunk = [0; 4096];
         match descriptor::read(&self.socket, &mut chunk) {
             Got::Bytes(n) => self.decoder.push(chunk.get(..n).unwrap_or_default()),
             Got::Nothing => {}
-            Got::End => return CallerState::Nothing,
+            Got::End => return Err(wire::Malformed),
         }
-        match self.decoder.next() {
-            Ok(None) => CallerState::Awaited,
-            Ok(Some(frame)) => frame
-                .into_call()
-                .map_or(CallerState::Nothing, CallerState::Said),
-            Err(_) => CallerState::Nothing,
+        match self.decoder.next()? {
+            None => Ok(None),
+            Some(frame) => frame.json().map(Some).ok_or(wire::Malformed),
         }
     }
 
-    /// KeeperAnswers with how things stand, and hangs up.
+    /// Answers with the session's status, and hangs up.
     pub(super) fn answer(self, status: SessionStatus) {
         tell(&self.socket, &KeeperReport::Welcome(status));
     }
 }
 
-/// Says something that fits into a socket's buffer; whether it did.
+/// Sends a report if it fits into the socket's buffer; whether it did.
 fn tell(socket: impl AsFd, report: &KeeperReport) -> bool {
     let bytes = wire::report(report);
-    // A listener that leaves a buffer of some hundred kilobytes full has stopped listening.
+    // A listener whose buffer of some hundred kilobytes is full has stopped listening.
     descriptor::write(socket, &bytes) == Put::Bytes(bytes.len())
 }
 
-/// Those who only listen: for the ends of runs, and of the session.
+/// Callers that wait for the end of runs and of the session.
 #[derive(Default)]
 pub(super) struct Followers {
     sockets: Vec<OwnedFd>,
@@ -164,37 +148,24 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    /// One more.
     pub(super) fn add(&mut self, socket: OwnedFd) {
         if self.sockets.len() < MOST {
             self.sockets.push(socket);
         }
     }
 
-    /// Tells them what concerns them.
     pub(super) fn hear(&mut self, report: &KeeperReport) {
-        match report {
-            KeeperReport::Started { .. }
-            | KeeperReport::SpawnFailed { .. }
-            | KeeperReport::Exited { .. }
-            | KeeperReport::Swept { .. }
-            | KeeperReport::Stopping { .. } => self.sockets.retain(|socket| tell(socket, report)),
-            KeeperReport::Output { .. }
-            | KeeperReport::Recent(_)
-            | KeeperReport::Gap { .. }
-            | KeeperReport::Suspended { .. }
-            | KeeperReport::Resumed
-            | KeeperReport::Unlogged { .. }
-            | KeeperReport::Note(_)
-            | KeeperReport::Welcome(_)
-            | KeeperReport::Superseded
-            | KeeperReport::StopAsked { .. }
-            | KeeperReport::Signalled(_)
-            | KeeperReport::Finished => {}
+        if let KeeperReport::Started { .. }
+        | KeeperReport::SpawnFailed { .. }
+        | KeeperReport::Exited { .. }
+        | KeeperReport::Swept { .. }
+        | KeeperReport::Stopping { .. } = report
+        {
+            self.sockets.retain(|socket| tell(socket, report));
         }
     }
 
-    /// Tells them that the session is over, once.
+    /// Tells them once that the session is over.
     pub(super) fn hear_the_end(&mut self) {
         if !std::mem::replace(&mut self.told_end, true) {
             let end = KeeperReport::Finished;

@@ -1,4 +1,4 @@
-//! Reading, writing and asking about file descriptors, in words instead of error numbers.
+//! Reading, writing and querying file descriptors, with enums instead of error numbers.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
@@ -7,18 +7,15 @@ use nix::sys::stat::Mode;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What a read gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
-    /// This many bytes.
     Bytes(usize),
-    /// Nothing for the moment.
+    /// Nothing for now.
     Nothing,
-    /// Nothing any more: the end, or (EIO, from a terminal) nobody on the other side.
+    /// The end, or (EIO, from a terminal) nobody on the other side.
     End,
 }
 
-/// Reads once.
 pub(super) fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
     match nix::unistd::read(fd, buffer) {
         Ok(0) => Got::End,
@@ -28,18 +25,15 @@ pub(super) fn read(fd: impl AsFd, buffer: &mut [u8]) -> Got {
     }
 }
 
-/// What a write did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It took this many bytes.
     Bytes(usize),
-    /// It takes none for the moment.
+    /// Nothing for now.
     Full,
-    /// It never will again, for this reason.
+    /// Nothing ever again.
     Broken(Errno),
 }
 
-/// Writes once.
 pub(super) fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
     match nix::unistd::write(fd, bytes) {
         Ok(n) => Put::Bytes(n),
@@ -48,7 +42,7 @@ pub(super) fn write(fd: impl AsFd, bytes: &[u8]) -> Put {
     }
 }
 
-/// One of the three standard streams, which this process never closes while it uses them.
+/// One of the three standard streams, which this process never closes.
 pub(super) fn standard(number: i32) -> BorrowedFd<'static> {
     // SAFETY: 0, 1 and 2 are open from the start (Rust's runtime sees to it) to the end.
     unsafe { BorrowedFd::borrow_raw(number.clamp(0, 2)) }
@@ -71,13 +65,13 @@ pub(super) fn waiting(fd: impl AsFd) -> usize {
     }
 }
 
-/// Keeps a descriptor from the trainer.
+/// Keeps the trainer from inheriting a descriptor.
 pub(super) fn set_cloexec(fd: impl AsFd) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map(drop)
 }
 
-/// Opens what `fd` leads to once more. The new description has flags and a position of its own,
-/// so that what we do to it changes nothing for the user's processes.
+/// Reopens what `fd` refers to. The new open file description has flags and a position of its own, so
+/// that we don't change those of the user's processes.
 pub(super) fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     open(
@@ -87,14 +81,14 @@ pub(super) fn reopen(fd: impl AsFd, flags: OFlag) -> nix::Result<OwnedFd> {
     )
 }
 
-/// A pipe, reading end first; neither end goes to the trainer by itself.
+/// A pipe, reading end first. The trainer inherits neither end.
 pub(super) fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(OFlag::O_CLOEXEC)
 }
 
-/// A counter to wake a `poll` with.
+/// A counter that wakes a `poll`.
 pub(super) fn event() -> io::Result<OwnedFd> {
-    // SAFETY: a fresh descriptor that nobody else owns.
+    // SAFETY: a new descriptor that nobody else owns.
     unsafe {
         match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
             -1 => Err(io::Error::last_os_error()),
@@ -103,7 +97,7 @@ pub(super) fn event() -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes the counter back to nothing.
+/// Resets the counter.
 pub(super) fn calm(event: impl AsFd) {
     let _ = nix::unistd::read(event, &mut [0; 8]);
 }

@@ -1,4 +1,4 @@
-//! The trainer's environment: the user's, less what is untrue on a terminal of ours. Pure.
+//! The trainer's environment: the user's without what is wrong on a pseudo-terminal. Pure.
 
 use crate::command::EnvChange;
 use crate::supervise::Io;
@@ -6,23 +6,21 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What the trainer's output goes through, as far as its environment depends on it.
+/// What the environment depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutputPath {
-    /// Where a terminal's output goes.
     pub io: Io,
-    /// Whether it has a pseudo-terminal of ours.
+    /// Whether the trainer has a pseudo-terminal.
     pub terminal: bool,
-    /// Whether any output goes through a pipe of ours.
+    /// Whether any of its output goes through a pipe.
     pub pipe: bool,
 }
 
-/// Variables that describe the user's own terminal, which on our screen is not the one that the
-/// trainer writes to. `TERM_PROGRAM` goes with everything that begins so.
+/// Variables that describe the user's own terminal; on our screen the trainer writes to another. All
+/// that begin with `TERM_PROGRAM` are removed as well.
 const OF_THE_TERMINAL: [&str; 2] = ["KITTY_WINDOW_ID", "VTE_VERSION"];
 
-/// The environment for the trainer. What the command itself says (`changes`) goes before
-/// everything else.
+/// The command's own `changes` take precedence.
 pub(super) fn environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     changes: &[EnvChange],
@@ -30,7 +28,7 @@ pub(super) fn environment(
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = inherited.collect();
     if surface.terminal {
-        // rich obeys a stale COLUMNS against the terminal's own size.
+        // rich prefers a stale COLUMNS to the terminal's size.
         env.remove(OsStr::new("COLUMNS"));
         env.remove(OsStr::new("LINES"));
         match surface.io {
@@ -45,10 +43,18 @@ pub(super) fn environment(
         }
     }
     if surface.pipe {
-        // Python buffers whole blocks for a pipe, and a killed process's last words, which are
-        // what we are for, would be lost (390 of 390 bytes, measured).
+        // For a pipe Python buffers whole blocks, and a killed process would lose its last output,
+        // which matters most (measured: 390 of 390 bytes).
         env.entry("PYTHONUNBUFFERED".into()).or_insert("1".into());
     }
+    changed(env, changes)
+}
+
+/// An environment with the command's own changes.
+pub(in crate::supervise) fn changed(
+    mut env: BTreeMap<OsString, OsString>,
+    changes: &[EnvChange],
+) -> BTreeMap<OsString, OsString> {
     for change in changes {
         match &change.value {
             Some(value) => env.insert(change.name.0.clone(), value.0.clone()),
@@ -58,8 +64,8 @@ pub(super) fn environment(
     env
 }
 
-/// As `exec` wants it. A variable with a NUL in it cannot be passed on by anybody.
-pub(super) fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
+/// In the form that `exec` takes. A variable that contains a NUL can't be passed on by anybody.
+pub(in crate::supervise) fn for_exec(env: BTreeMap<OsString, OsString>) -> Vec<CString> {
     env.into_iter()
         .filter_map(|(mut entry, value)| {
             entry.push("=");

@@ -1,4 +1,4 @@
-//! The keeper's one loop: wait, take out, pass on, and act when something is due.
+//! The keeper's loop: wait, read, pass on, and act when something is due.
 
 mod handover;
 mod launch;
@@ -9,6 +9,7 @@ mod stop;
 mod wait;
 
 use super::callers::Callers;
+use super::descriptor;
 use super::output_fanout::OutputFanout;
 use super::relay::Relay;
 use super::run::TrainerRun;
@@ -20,51 +21,29 @@ use crate::supervise::{KeeperReport, OutputStream, Size};
 use handover::{CurrentFront, FrontExit, NextFront};
 use nix::libc;
 use nix::sys::signalfd::SignalFd;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wait::PollToken;
 
 /// One read. A pseudo-terminal gives at most 4 KiB at a time, a pipe 64.
 const READ: usize = 64 << 10;
 
-/// How long the log may take for its last bytes.
+/// How long writing the last bytes of the log may take.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
-/// What a keeper has when it begins.
-pub(super) struct KeeperParts {
-    /// The front's first message.
-    pub hello: FirstMessage,
-    /// What the trainer gets as its streams.
-    pub plan: StdioPlan,
-    /// The socket to the front.
-    pub socket: OwnedFd,
-    /// What else came with the first message.
-    pub decoder: Decoder,
-    /// All signals, as a descriptor.
-    pub signals: SignalFd,
-    /// Wakes the loop for its threads.
-    pub wake: OwnedFd,
-    /// Where output goes.
-    pub fanout: OutputFanout,
-    /// Descriptors of the user's beyond the three streams.
-    pub inherited: Vec<OwnedFd>,
-}
-
-/// The keeper's state.
 pub(super) struct KeeperLoop {
     hello: FirstMessage,
     plan: StdioPlan,
     /// The connection to the front; `None` while there is none.
     socket: Option<OwnedFd>,
-    /// Who that front is.
     front: CurrentFront,
-    /// How many there were before it.
+    /// The number of fronts before this one.
     fronts_lost: u64,
-    /// When a front that is stopped is looked at next.
+    /// When to look at a suspended front next.
     asleep: Option<Instant>,
-    /// Who is to be the front next, once the present one has made way.
+    /// The next front, while the current one makes way.
     next_front: Option<NextFront>,
-    /// Those who call at the session's socket.
     callers: Option<Callers>,
     memory: Option<String>,
     described: Option<String>,
@@ -73,49 +52,49 @@ pub(super) struct KeeperLoop {
     wake: OwnedFd,
     fanout: OutputFanout,
     relay: Option<Relay>,
-    /// All runs that are alive or whose terminal or pipe somebody holds; the last is the present.
+    /// All runs that are alive or whose terminal or pipe some process holds; the last is the current
+    /// one.
     runs: Vec<TrainerRun>,
     sweep: Option<Sweep>,
-    /// What a sweep left, until it may be reported (after the run's end).
+    /// What a sweep left, until it may be reported: after the run's end.
     swept: Option<Vec<Process>>,
-    /// The last change of the terminal's size, and one that waits for its time.
+    /// The last change of the terminal's size, and one that is due later.
     resized: Instant,
     size: Option<Size>,
     tail_due: Option<Instant>,
     reap_more: bool,
     screen_shown: bool,
-    /// Somebody asked for the session to end.
+    /// A caller asked for the session to end.
     stopping: bool,
-    /// The front said that there will be no more runs.
+    /// The front has sent `Finish`: there will be no more runs.
     finishing: bool,
     finished: bool,
-    /// There is no front, and there will be none but one that attaches: the end of the run is the
-    /// end.
+    /// There is no front, and none will come unless one attaches: the session ends with the run.
     no_front_left: bool,
-    /// Descriptors of the user's beyond the three streams, for the trainer.
+    /// The user's descriptors beyond the three streams, for the trainer.
     inherited: Vec<OwnedFd>,
-    /// Whether the user's descriptors were let go.
+    /// Whether the user's descriptors were closed.
     gone: bool,
-    /// Holders of sessions that were not reaped yet: ours, and none of the trainer's tree.
+    /// Session holders (and fronts we started) that were not reaped yet: not part of the trainer's
+    /// tree.
     holders: Vec<i32>,
     buffer: Vec<u8>,
 }
 
 impl KeeperLoop {
-    /// The state at the beginning.
-    pub(super) fn new(belongings: KeeperParts) -> KeeperLoop {
-        let KeeperParts {
-            hello,
-            plan,
-            socket,
-            decoder,
-            signals,
-            wake,
-            fanout,
-            inherited,
-        } = belongings;
+    /// Reads the front's first message from `socket` and opens everything it asks for.
+    pub(super) fn open(
+        socket: OwnedFd,
+        signals: SignalFd,
+        inherited: Vec<OwnedFd>,
+    ) -> io::Result<KeeperLoop> {
+        let (hello, decoder) = first_message(&socket)?;
+        descriptor::set_nonblocking(&socket)?;
+        let plan = stdio::plan(stdio::look(0), stdio::look(1), stdio::look(2));
+        let wake = descriptor::event()?;
+        let fanout = OutputFanout::open(&hello, &plan, &wake)?;
         let now = Instant::now();
-        KeeperLoop {
+        Ok(KeeperLoop {
             relay: Relay::open(&hello, &plan),
             front: CurrentFront::first(&hello),
             fronts_lost: 0,
@@ -147,14 +126,13 @@ impl KeeperLoop {
             gone: false,
             holders: Vec::new(),
             buffer: vec![0; READ],
-        }
+        })
     }
 
-    /// Works until there is nothing left to do.
     pub(super) fn run(mut self) {
         let mut polled: Vec<libc::pollfd> = Vec::new();
         let mut tokens: Vec<PollToken> = Vec::new();
-        // What came with the first message.
+        // Orders may have come with the first message.
         self.carry_out_orders();
         loop {
             let now = Instant::now();
@@ -239,8 +217,8 @@ impl KeeperLoop {
         }
     }
 
-    /// Whoever still holds a terminal or pipe of ours is served to the end; all else of the
-    /// user's is let go, for somebody may be waiting for its end.
+    /// Processes that still hold a terminal or pipe of ours are served to the end. The user's other
+    /// descriptors are closed, because somebody may be waiting for their end.
     fn let_go(&mut self) {
         let unwritten = !self.fanout.all_written();
         let is_needed = |stream| {
@@ -274,5 +252,22 @@ impl KeeperLoop {
             && self.sweep.is_none()
             && !self.runs.iter().any(TrainerRun::is_held)
             && self.fanout.all_written()
+    }
+}
+
+/// Waits for the front's first message, which comes at once.
+fn first_message(socket: impl AsFd) -> io::Result<(FirstMessage, Decoder)> {
+    let mut decoder = Decoder::default();
+    let mut chunk = [0; 4096];
+    loop {
+        let nonsense = || io::Error::other("the first message is not from oomph");
+        if let Some(frame) = decoder.next().map_err(|_| nonsense())? {
+            return Ok((frame.json().ok_or_else(nonsense)?, decoder));
+        }
+        let n = nix::unistd::read(&socket, &mut chunk)?;
+        if n == 0 {
+            return Err(io::Error::other("the front is gone"));
+        }
+        decoder.push(chunk.get(..n).unwrap_or_default());
     }
 }

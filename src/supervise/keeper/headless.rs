@@ -1,5 +1,5 @@
-//! A front without a screen, started by the keeper where the one that there was is gone: it goes on
-//! recording, listens to the probes and keeps to the policy until somebody attaches.
+//! A front without a screen, which the keeper starts when the previous one is gone: it continues the
+//! recording, listens to the probes and follows the policy until somebody attaches.
 
 use super::descriptor;
 use crate::supervise::status::HeadlessFront;
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 impl HeadlessFront {
-    /// Its word in the command line.
+    /// Its argument in the command line.
     pub fn word(self) -> &'static str {
         match self {
             HeadlessFront::Follows => "follows",
@@ -20,7 +20,6 @@ impl HeadlessFront {
         }
     }
 
-    /// The headless that this word stands for.
     pub fn of_word(word: &str) -> Option<HeadlessFront> {
         [HeadlessFront::Follows, HeadlessFront::Replaces]
             .into_iter()
@@ -28,8 +27,8 @@ impl HeadlessFront {
     }
 }
 
-/// Starts one; our end of its socket, and its process. What it says at the end of the session goes
-/// where the program's own errors go, unless a shell has that terminal back.
+/// Starts one. Returns our end of its socket, and its PID. What it prints at the end of the session
+/// goes to the program's stderr, unless a shell has that terminal back.
 pub(super) fn start(headless: HeadlessFront, io: Io) -> io::Result<(OwnedFd, i32)> {
     let (ours, theirs) = UnixStream::pair()?;
     let number = theirs.as_raw_fd();
@@ -48,11 +47,11 @@ pub(super) fn start(headless: HeadlessFront, io: Io) -> io::Result<(OwnedFd, i32
     // SAFETY: system calls alone, all async-signal-safe; the set lives on the child's stack.
     unsafe {
         command.pre_exec(move || {
-            // Ours are all blocked.
+            // The keeper has all signals blocked.
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-            // Descriptors of the user's, which we hold for the trainer, are none of its business.
+            // The user's descriptors, which we hold for the trainer, are not for this process.
             libc::syscall(
                 libc::SYS_close_range,
                 3u32,

@@ -1,9 +1,9 @@
 //! The log: a raw copy of the output, written in the background.
 //!
-//! The drain never waits for the disk. When the queue is full, or a write failed (ENOSPC, EDQUOT,
-//! EIO, EROFS, ESTALE, EFBIG: containerd #12462 is what comes of giving up), bytes are dropped and
-//! counted, and a line in the log says how many are missing where. A failed write is tried again
-//! after a while. Nothing is synced: that would stall on a busy disk (cri-o #6743).
+//! The loop never waits for the disk. When the queue is full, or a write has failed (ENOSPC, EDQUOT,
+//! EIO, EROFS, ESTALE, EFBIG), bytes are dropped and counted, and a line in the log says how many
+//! are missing. A failed write is retried later (containerd #12462 shows what happens otherwise).
+//! Nothing is synced: that would stall on a busy disk (cri-o #6743).
 
 use super::log_parts::LogParts;
 use crate::background::{BackgroundWriter, Destination, Gap, OverflowPolicy, WriteFailure};
@@ -11,16 +11,16 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What waits to be written at most.
+/// The most that waits to be written.
 const CAPACITY: usize = 768 << 10;
 
-/// The largest part. When one is full it becomes `NAME.1` and a new one is begun, so that a log
-/// never has more than two parts: weeks of output must not fill a disk.
+/// The largest part. A full one is renamed to `NAME.1` and a new one is started, so that there are
+/// never more than two: weeks of output must not fill a disk.
 pub(super) const PART: u64 = 256 << 20;
 
-/// Starts to keep the log at `path`, in parts of `part` bytes. The file itself may fail to open:
-/// that is tried again like a failed write, unless there is something of that name; then no log is
-/// kept, and the writer's news have an error of the kind `AlreadyExists`.
+/// Keeps the log at `path`, in parts of `part` bytes. If the file can't be opened, that is retried
+/// like a failed write, unless the name is taken: then no log is kept, and the writer's news have an
+/// error of the kind `AlreadyExists`.
 pub(super) fn start(path: PathBuf, part: u64, retry: Duration) -> io::Result<BackgroundWriter> {
     of(LogParts::new(path, part), retry)
 }
@@ -31,8 +31,8 @@ fn of(parts: LogParts, retry: Duration) -> io::Result<BackgroundWriter> {
 
 impl Destination for LogParts {
     fn begin(&mut self) -> io::Result<()> {
-        // At once, so that a name that is taken is known before there is anything to write. Any
-        // other failure is one of the first write, if it lasts until then.
+        // So that a taken name is known before there is anything to write. Any other failure is left
+        // to the first write.
         match self.open() {
             Err(error) if is_for_good(&error) => Err(error),
             Ok(_) | Err(_) => Ok(()),

@@ -1,7 +1,7 @@
-//! The log's files: the present part and the one before.
+//! The log's files: the current part and the one before.
 //!
-//! Each is a new file of our own. What is there already is somebody else's: the user's data, or
-//! the very file that the command writes to, which the log would then feed to itself without end.
+//! Each is a new file. What exists already isn't ours: it may be the user's data, or the very file
+//! that the command writes to, which the log would then copy into itself without end.
 
 use crate::background::{STACK, write_counted};
 use std::fs::{File, Metadata, OpenOptions, symlink_metadata};
@@ -9,14 +9,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The log's files.
 pub(super) struct LogParts {
     path: PathBuf,
     limit: u64,
     open: Option<(File, u64)>,
-    /// The file that we made, to know it again.
+    /// The file that we created, to recognise it.
     ours: Option<Identity>,
-    /// Whether the older part is ours.
+    /// Whether we created the older part.
     turned: bool,
 }
 
@@ -33,7 +32,7 @@ fn taken(path: &Path) -> io::Error {
 }
 
 impl LogParts {
-    /// A log at `path`, in parts of `limit` bytes; nothing is opened yet.
+    /// In parts of `limit` bytes; nothing is opened yet.
     pub(super) fn new(path: PathBuf, limit: u64) -> LogParts {
         LogParts {
             path,
@@ -44,7 +43,6 @@ impl LogParts {
         }
     }
 
-    /// The same with something that is open already.
     #[cfg(test)]
     pub(super) fn on(file: File, path: PathBuf, limit: u64) -> LogParts {
         LogParts {
@@ -53,9 +51,8 @@ impl LogParts {
         }
     }
 
-    /// The present part and its length: the one that is open, the one that was ours before a
-    /// failure, or a new one. An error of the kind `AlreadyExists` is for good: there is something
-    /// of that name that we did not make.
+    /// The current part and its length: the open one, ours from before a failure, or a new one. An
+    /// error of the kind `AlreadyExists` is final: there is a file of that name that we didn't create.
     pub(super) fn open(&mut self) -> io::Result<&mut (File, u64)> {
         let open = match self.open.take() {
             Some(open) => open,
@@ -85,8 +82,8 @@ impl LogParts {
         Ok(self.open.insert(open))
     }
 
-    /// Writes everything, or says how much it wrote and why no more. The file is opened anew after
-    /// an error: it may have been deleted, or its file system mounted again.
+    /// Writes everything, or says how much it wrote and why not more. The file is reopened after an
+    /// error: it may have been deleted, or its file system remounted.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut written = 0;
         let outcome = self.try_write(bytes, &mut written);
@@ -116,7 +113,7 @@ impl LogParts {
         Ok(())
     }
 
-    /// Makes the present part the older one, in place of the one before.
+    /// Makes the current part the older one, replacing the one before.
     fn turn(&mut self) -> io::Result<()> {
         let older = older(&self.path);
         if !self.turned && symlink_metadata(&older).is_ok() {
@@ -125,8 +122,8 @@ impl LogParts {
         let oldest = File::open(&older);
         std::fs::rename(&self.path, older)?;
         self.turned = true;
-        // The file system gives a large file back when it is closed for the last time, which may
-        // take a tenth of a second; that must not happen here.
+        // Freeing a large file may take a tenth of a second, and happens when its last descriptor is
+        // closed; not in this thread.
         if let Ok(oldest) = oldest {
             let _ = std::thread::Builder::new()
                 .stack_size(STACK)

@@ -16,38 +16,34 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often lost bytes of the log are reported.
+/// How often bytes that the log has lost are reported.
 const LOSSES: Duration = Duration::from_secs(1);
 
-/// So much output makes it worth while to give memory back after it, …
+/// After this much output memory is freed, …
 const FLOOD: usize = 1 << 20;
 
-/// … once it has been quiet for so long.
+/// … once it has been quiet for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// All the places that a byte of output goes to.
 pub(super) struct OutputFanout {
-    /// What goes to the front; kept as long as there is one.
+    /// The queue to the front; `None` without one.
     pub viewer: Option<Viewer>,
-    /// The last of the present run's output.
     pub recent: Recent,
-    /// Those who only listen.
     pub followers: Followers,
     log: Option<BackgroundWriter>,
-    terminal: Option<Sink>,
-    out: Option<Sink>,
-    err: Option<Sink>,
+    /// The user's own streams, by [`OutputStream`].
+    sinks: [Option<Sink>; 3],
     asked: Instant,
     unasked: bool,
-    /// Output since memory was last given back.
+    /// Output since memory was last freed.
     flood: usize,
-    /// When it is given back, if it stays quiet until then.
+    /// When it is freed, if it stays quiet until then.
     quiet: Option<Instant>,
 }
 
 impl OutputFanout {
-    /// Opens what the plan needs. A thread that the system does not give is a failure for the
-    /// user's own streams, and a note for the log.
+    /// Opens what the plan needs. If a thread can't be created, that is an error for the user's own
+    /// streams, and a note for the log.
     pub(super) fn open(
         hello: &FirstMessage,
         plan: &StdioPlan,
@@ -66,75 +62,59 @@ impl OutputFanout {
                 }
             }
         });
-        let sink = |number: i32| Sink::open(number, wake);
-        let passes = |way, stream| way == Route::Pipe(stream);
+        let number = |stream| match stream {
+            OutputStream::Terminal => plan.terminal.filter(|_| hello.io == Io::PassThrough),
+            _ if plan.out == Route::Pipe(stream) => Some(1),
+            _ if plan.err == Route::Pipe(stream) => Some(2),
+            _ => None,
+        };
+        let mut sinks = [None, None, None];
+        for (sink, stream) in sinks.iter_mut().zip(OutputStream::ALL) {
+            let opened = number(stream).map(|number| Sink::open(number, wake));
+            *sink = opened.transpose()?;
+        }
         Ok(OutputFanout {
             viewer: Some(viewer),
             recent: Recent::default(),
             followers: Followers::default(),
             log,
-            terminal: match (hello.io, plan.terminal) {
-                (Io::PassThrough, Some(number)) => Some(sink(number)?),
-                (Io::Screen, _) | (Io::PassThrough, None) => None,
-            },
-            out: if passes(plan.out, OutputStream::Out) {
-                Some(sink(1)?)
-            } else if passes(plan.err, OutputStream::Out) {
-                Some(sink(2)?)
-            } else {
-                None
-            },
-            err: passes(plan.err, OutputStream::Err)
-                .then(|| sink(2))
-                .transpose()?,
+            sinks,
             asked: Instant::now(),
-            // Whether its file could be made is asked once in any case.
+            // Ask at least once whether its file could be created.
             unasked: hello.log.is_some(),
             flood: 0,
             quiet: None,
         })
     }
 
-    fn streams(&self) -> impl Iterator<Item = &Sink> {
-        [&self.terminal, &self.out, &self.err].into_iter().flatten()
-    }
-
     fn writers(&self) -> impl Iterator<Item = &BackgroundWriter> {
-        self.streams().filter_map(Sink::writer).chain(&self.log)
+        let sinks = self.sinks.iter().flatten();
+        sinks.filter_map(Sink::writer).chain(&self.log)
     }
 
     fn sink(&self, stream: OutputStream) -> Option<&Sink> {
-        match stream {
-            OutputStream::Terminal => self.terminal.as_ref(),
-            OutputStream::Out => self.out.as_ref(),
-            OutputStream::Err => self.err.as_ref(),
-        }
+        self.sinks.get(stream as usize)?.as_ref()
     }
 
     fn sink_mut(&mut self, stream: OutputStream) -> Option<&mut Sink> {
-        match stream {
-            OutputStream::Terminal => self.terminal.as_mut(),
-            OutputStream::Out => self.out.as_mut(),
-            OutputStream::Err => self.err.as_mut(),
-        }
+        self.sinks.get_mut(stream as usize)?.as_mut()
     }
 
-    /// Pipes of the user's that are full, to be polled for room.
+    /// Full pipes of the user's, to be polled for room.
     pub(super) fn full_pipes(&self) -> impl Iterator<Item = (OutputStream, RawFd)> {
-        let streams = [OutputStream::Terminal, OutputStream::Out, OutputStream::Err];
         let waits = |stream| Some((stream, self.sink(stream)?.waits()?));
-        streams.into_iter().filter_map(waits)
+        OutputStream::ALL.into_iter().filter_map(waits)
     }
 
-    /// A pipe of the user's may have room again.
+    /// Writes to a pipe that may have room again.
     pub(super) fn flush(&mut self, stream: OutputStream) {
         if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
             pipe.flush();
         }
     }
 
-    /// Passes on what waits in a pipe of ours without reading it, where that can be done; what was
-    /// passed on is to be read and recorded.
+    /// Passes on what waits in one of our pipes without reading it, if possible; the caller then reads
+    /// and records it.
     pub(super) fn pass(&mut self, stream: OutputStream, from: &OwnedFd, most: usize) -> Passed {
         match self.sink_mut(stream) {
             Some(Sink::Pipe(pipe)) => pipe.pass(from, most),
@@ -142,20 +122,20 @@ impl OutputFanout {
         }
     }
 
-    /// Closes our own descriptor of one of the user's streams, where there is one.
+    /// Closes our own descriptor of one of the user's streams, if we have one.
     pub(super) fn let_go(&mut self, stream: OutputStream) {
         if let Some(Sink::Pipe(pipe)) = self.sink_mut(stream) {
             pipe.let_go();
         }
     }
 
-    /// How many bytes of a stream can be taken now. At 0 its source must rest; the loop is woken
-    /// when there is room.
+    /// How many bytes of a stream can be written now. At 0 its source must not be read; the loop is
+    /// woken when there is room.
     pub(super) fn room(&self, stream: OutputStream) -> usize {
         self.sink(stream).map_or(usize::MAX, Sink::room)
     }
 
-    /// Sends bytes everywhere; to the front only those of a run that it still thinks of.
+    /// Sends bytes everywhere; to the front only those of the current run.
     pub(super) fn deliver(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         if let Some(sink) = self.sink_mut(stream) {
             sink.push(bytes);
@@ -163,7 +143,7 @@ impl OutputFanout {
         self.record(stream, bytes, to_front);
     }
 
-    /// Sends bytes that the user's file has already.
+    /// The same for bytes that the user's stream already has.
     pub(super) fn record(&mut self, stream: OutputStream, bytes: &[u8], to_front: bool) {
         self.flood = self.flood.saturating_add(bytes.len());
         if self.flood > FLOOD {
@@ -181,12 +161,12 @@ impl OutputFanout {
         }
     }
 
-    /// Sets the writers to work on what they were given.
+    /// Wakes the writers.
     pub(super) fn nudge(&self) {
         self.writers().for_each(BackgroundWriter::nudge);
     }
 
-    /// Tells the front something, if there is one, and those who only listen what concerns them.
+    /// Tells the front, if there is one, and the followers.
     pub(super) fn report(&mut self, report: KeeperReport) {
         self.followers.hear(&report);
         if let Some(viewer) = &mut self.viewer {
@@ -194,12 +174,11 @@ impl OutputFanout {
         }
     }
 
-    /// Tells the front a line.
     pub(super) fn note(&mut self, text: String) {
         self.report(KeeperReport::Note(text));
     }
 
-    /// When there is something to do next: to ask the log for its losses, to give memory back.
+    /// When to report losses of the log, or to free memory.
     pub(super) fn due(&self) -> Option<Instant> {
         self.losses_due().into_iter().chain(self.quiet).min()
     }
@@ -208,7 +187,7 @@ impl OutputFanout {
         self.unasked.then(|| self.asked + LOSSES)
     }
 
-    /// After a flood of output, once it is quiet: gives back the memory that only that needed.
+    /// Frees the memory that only a flood of output needed, once it is quiet.
     pub(super) fn tidy(&mut self, now: Instant) {
         if self.quiet.is_none_or(|quiet| quiet > now) {
             return;
@@ -221,14 +200,13 @@ impl OutputFanout {
         self.writers().for_each(BackgroundWriter::give_back);
     }
 
-    /// Reports what the log lost, if it is time.
+    /// Reports what the log lost, if that is due.
     pub(super) fn report_losses(&mut self, now: Instant) {
         if self.losses_due().is_some_and(|due| due <= now) {
             self.report_losses_now(now);
         }
     }
 
-    /// Reports what the log lost.
     pub(super) fn report_losses_now(&mut self, now: Instant) {
         self.asked = now;
         self.unasked = false;
@@ -250,18 +228,19 @@ impl OutputFanout {
         }
     }
 
-    /// Whether the user's own streams have everything that they will get.
+    /// Whether everything was written to the user's own streams.
     pub(super) fn all_written(&self) -> bool {
-        // Each is asked, so that each wakes us.
-        self.streams().filter(|stream| !stream.is_idle()).count() == 0
+        // Ask all of them, so that each will wake us.
+        let sinks = self.sinks.iter().flatten();
+        sinks.filter(|sink| !sink.is_idle()).count() == 0
     }
 
-    /// Whether one of the user's streams is written to for `stream`.
+    /// Whether `stream` is copied to one of the user's streams.
     pub(super) fn writes(&self, stream: OutputStream) -> bool {
         self.sink(stream).is_some()
     }
 
-    /// Ends the log, within `limit`.
+    /// Closes the log, within `limit`.
     pub(super) fn close(self, limit: Duration) {
         if let Some(log) = self.log {
             log.close(limit);

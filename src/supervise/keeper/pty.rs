@@ -1,4 +1,4 @@
-//! One pseudo-terminal, opened and sized by hand.
+//! A pseudo-terminal.
 
 use super::descriptor;
 use crate::supervise::Size;
@@ -10,29 +10,27 @@ use nix::sys::stat::Mode;
 use nix::sys::termios::{LocalFlags, OutputFlags, SetArg, tcgetattr, tcsetattr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// A pseudo-terminal.
 #[derive(Debug)]
 pub(super) struct Pty {
     /// Our end, non-blocking.
     pub master: OwnedFd,
-    /// The trainer's end. Kept open while the trainer lives, so that a program that closes its
-    /// own streams and goes on is not taken for one that ended.
+    /// The trainer's end. Kept open while the trainer lives, so that a program that closes its own
+    /// streams and continues doesn't look like one that has ended.
     pub slave: Option<OwnedFd>,
 }
 
-/// How its line is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineMode {
-    /// As the user's terminal: somebody draws what comes out.
+    /// As the user's terminal: our screen draws its output.
     Screen,
-    /// What comes out goes on to a terminal that does its own output processing and echo, so this
-    /// one must do none: it marks them as done elsewhere (EXTPROC, as telnet's line mode does),
-    /// and programs see the settings they expect.
+    /// Its output goes to a terminal that does its own output processing and echo, so this one must do
+    /// neither. EXTPROC marks them as done elsewhere (as telnet's line mode does), and programs see the
+    /// settings they expect.
     Relay,
 }
 
 impl Pty {
-    /// Opens one of this size. Its settings are those of the user's terminal where that is known.
+    /// With the settings of the user's terminal, if known.
     pub(super) fn open(
         size: Size,
         like: Option<&LineSettings>,
@@ -41,8 +39,8 @@ impl Pty {
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags)?;
         unlockpt(&master)?;
-        // SAFETY: TIOCGPTPEER (Linux 4.13) gives a fresh descriptor. Unlike a path it is right in
-        // a container whose /dev/pts is another one.
+        // SAFETY: TIOCGPTPEER (Linux 4.13) gives a new descriptor. Unlike a path it is right in a
+        // container that has another /dev/pts.
         let peer = unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, flags.bits()) };
         let slave = if peer >= 0 {
             // SAFETY: nobody else owns it.
@@ -62,7 +60,7 @@ impl Pty {
             }
         }
         tcsetattr(&slave, SetArg::TCSANOW, &settings)?;
-        // SAFETY: PtyMaster gives its descriptor away and forgets it.
+        // SAFETY: PtyMaster gives up its descriptor.
         let master = unsafe { OwnedFd::from_raw_fd(std::os::fd::IntoRawFd::into_raw_fd(master)) };
         descriptor::set_nonblocking(&master)?;
         let pty = Pty {
@@ -73,7 +71,7 @@ impl Pty {
         Ok(pty)
     }
 
-    /// Sets the window's size; the kernel tells the foreground group.
+    /// The kernel signals the foreground group.
     pub(super) fn resize(&self, size: Size) {
         let size = size.clamped();
         let raw = libc::winsize {
@@ -88,7 +86,7 @@ impl Pty {
         }
     }
 
-    /// The foreground process group, which a key like Ctrl-C is meant for.
+    /// The foreground process group, which a key like Ctrl-C would signal.
     pub(super) fn foreground(&self) -> Option<i32> {
         nix::unistd::tcgetpgrp(self.master.as_fd())
             .ok()

@@ -1,22 +1,21 @@
-//! The last of the present run's output, for a front that comes later: what its screen begins with.
+//! The end of the current run's output, for the screen of a later front.
 //!
-//! The log has all of it, but a log may be off, full or slow, and where it stands at the moment at
-//! which live output begins could not be told. This is exact.
+//! The log has all of it, but it may be off, full or slow, and its position at the moment when live
+//! output begins is unknown. This is exact.
 
 use crate::background::ring;
 use std::collections::VecDeque;
 
-/// What is kept: a dozen of large screens, with their colours.
+/// A dozen large screens, with their colours.
 const CAPACITY: usize = 64 << 10;
 
-/// The last bytes.
 #[derive(Default)]
 pub(super) struct Recent {
     bytes: VecDeque<u8>,
 }
 
 impl Recent {
-    /// Takes output in, at the cost of the oldest.
+    /// Adds output; the oldest is dropped.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let fresh = bytes
             .get(bytes.len().saturating_sub(CAPACITY)..)
@@ -25,20 +24,20 @@ impl Recent {
         if over > 0 {
             self.bytes.drain(..over.min(self.bytes.len()));
         } else if self.bytes.capacity() == 0 {
-            // All at once: a ring that grows is copied.
+            // All at once: growing a ring copies it.
             self.bytes.reserve_exact(CAPACITY);
         }
         self.bytes.extend(fresh);
     }
 
-    /// What there is but for the last `unseen` bytes, which the front will get as output.
+    /// Everything but the last `unseen` bytes, which the front will get as output.
     pub(super) fn before(&self, unseen: u64) -> Vec<u8> {
         let unseen = usize::try_from(unseen).unwrap_or(usize::MAX);
         let seen = self.bytes.len().saturating_sub(unseen);
         ring::first(&self.bytes, seen).concat()
     }
 
-    /// Forgets everything: another run begins.
+    /// For another run.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -1,9 +1,9 @@
-//! The user's keyboard, passed through: lines typed at the user's terminal go to the trainer's.
+//! Without a screen, what is typed at the user's terminal goes to the trainer's.
 //!
-//! Only while the front is that terminal's foreground group, as the kernel's own rule would have
-//! it: keys that are meant for a shell are never taken. The user's terminal does the line editing
-//! and the echo; when the program changes its own settings (a password is not echoed, readline
-//! wants single keys) the user's terminal is set alike for as long.
+//! Only while the front is in that terminal's foreground group, as by the kernel's own rule: keys for
+//! a shell are never taken. The user's terminal does the line editing and the echo; while the program
+//! changes its own settings (no echo for a password, single keys for readline) the user's terminal
+//! gets the same ones.
 
 use super::descriptor::{self, Got};
 use super::pty::Pty;
@@ -18,33 +18,32 @@ use nix::libc;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// How long to look away from keys that are somebody else's.
+/// How long to wait before looking again while the keys aren't ours.
 const REST: Duration = Duration::from_secs(1);
 
-/// The end of input, as the terminal's line discipline knows it by default (Ctrl-D).
+/// End of input (Ctrl-D), by the default settings of a terminal.
 const END: u8 = 4;
 
-/// The relay.
 pub(super) struct Relay {
     keyboard: OwnedFd,
     front: i32,
     rest_until: Option<Instant>,
-    /// The user's settings, as found, and as they are in force now.
+    /// The user's settings at the start, and those in force now.
     found: LineSettings,
     in_force: LineSettings,
 }
 
 impl Relay {
-    /// A relay, where the trainer's stdin is a pseudo-terminal in place of the user's own and
-    /// nothing else reads that.
+    /// `None` unless the trainer's stdin is a pseudo-terminal in place of the user's terminal and nothing
+    /// else reads that.
     pub(super) fn open(hello: &FirstMessage, plan: &StdioPlan) -> Option<Relay> {
         let found = hello.line.clone()?;
         match (hello.io, plan.input) {
             (Io::PassThrough, Route::Terminal) => {}
             (Io::Screen | Io::PassThrough, _) => return None,
         }
-        // A description of our own: a read that finds nothing must not wait, and the user's own
-        // must not become non-blocking.
+        // Reopened, because reads must not wait, and the user's own descriptor must not become
+        // non-blocking.
         let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK;
         let keyboard = descriptor::reopen(descriptor::standard(0), flags).ok()?;
         Some(Relay {
@@ -62,7 +61,6 @@ impl Relay {
         (!resting && run.keys.len() < MOST_KEYS).then(|| self.keyboard.as_raw_fd())
     }
 
-    /// When to look at the keys again.
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         self.rest_until.filter(|until| *until > now)
     }
@@ -72,7 +70,7 @@ impl Relay {
             .is_some_and(|front| !front.is_dead() && front.group == front.foreground)
     }
 
-    /// Takes keys that have come; whether there will be more.
+    /// Reads keys; whether there may be more.
     pub(super) fn take(&mut self, events: libc::c_short, run: &mut TrainerRun) -> bool {
         if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return false;
@@ -92,7 +90,7 @@ impl Relay {
         true
     }
 
-    /// Sets the user's terminal as the trainer has set its own, where that has changed.
+    /// Gives the user's terminal the settings that the trainer has given its own.
     pub(super) fn mirror(&mut self, pty: &Pty) {
         let Some(theirs) = LineSettings::of(&pty.master) else {
             return;
@@ -103,7 +101,7 @@ impl Relay {
         }
     }
 
-    /// Sets the user's terminal as it was found.
+    /// Restores the user's terminal.
     pub(super) fn put_right(&mut self) {
         if self.in_force != self.found && self.found.apply(&self.keyboard).is_ok() {
             self.in_force = self.found.clone();

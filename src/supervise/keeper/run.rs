@@ -1,4 +1,4 @@
-//! One run: the trainer, its terminal and pipes, and how far it has come.
+//! One run: the trainer, its terminal and pipes, and its stage.
 
 use super::descriptor;
 use super::environment::{self, OutputPath};
@@ -22,92 +22,84 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Keys that wait for a trainer that does not read.
+/// The most bytes of keys that wait for a trainer that doesn't read.
 pub(super) const MOST_KEYS: usize = 64 << 10;
 
-/// A run, from its launch until nobody holds what it was given any more.
+/// A run, from its launch until no process holds its terminal or pipes any more.
 pub(super) struct TrainerRun {
     pub number: RunNumber,
     pub stage: Stage,
-    /// Its pseudo-terminal, until nobody is on the other side.
+    /// Its pseudo-terminal, until no process has it open.
     pub terminal: Option<Terminal>,
-    /// Its pipes, until nobody writes to them.
+    /// Its pipes, until no process can write to them.
     pub pipes: Vec<Pipe>,
     /// The user's files that it writes to.
     pub tails: Vec<FollowedFile>,
     pub keys: VecDeque<u8>,
-    /// Keys that it never took, and how many of them were told of.
+    /// The number of dropped keys, and the number at the last note.
     pub lost_keys: (usize, usize),
-    /// The program and where it runs, to explain a failure.
+    /// To explain a failure.
     pub path: PathBuf,
     pub cwd: PathBuf,
-    /// Whether its environment makes it a rank of something larger.
+    /// Whether its environment marks it as a rank.
     pub ranked: bool,
-    /// The words of the program as /proc shows them.
+    /// Its command line as /proc shows it.
     pub words: Vec<u8>,
-    /// When it began, in clock ticks since boot; what is older is none of its tree.
+    /// When it began, in clock ticks since boot; older processes don't belong to its tree.
     pub since: u64,
-    /// When its sources were last heard of.
+    /// The time of its latest output.
     pub heard: Instant,
-    /// The end that the user asked for.
     pub stop: Option<Stop>,
-    /// Signals from outside that were passed on already.
+    /// Signals from outside that were passed on.
     pub forwarded: Vec<i32>,
-    /// The direct child, once there was one.
+    /// The direct child's PID and start time, once it was started.
     pub trainer: Option<(i32, u64)>,
-    /// How it was over, as others are told later.
+    /// How it ended, for later callers.
     pub outcome: Option<RunStage>,
-    /// What came between fork and exec, each once and in order, for when the program is there.
+    /// Signals that came between fork and exec, each once and in order, for after the exec.
     pub early: Vec<Early>,
 }
 
-/// A signal that came before there was a program to take it. Of each one is kept, as the kernel
-/// keeps one of each that is pending.
+/// A signal that came before the exec. One of each is kept, as the kernel does with pending ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Early {
-    /// For the foreground group, as a key would be.
+    /// Ctrl-C, for the foreground group.
     Interrupt,
     /// For the direct child.
     Signal(i32),
 }
 
-/// How far a run has come.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Between fork and exec.
     Starting {
-        /// Where the process says how it fares.
         pipe: OwnedFd,
-        /// What it said.
+        /// What came from it so far.
         said: Vec<u8>,
     },
-    /// The program runs.
     Running(i32),
-    /// It was reaped; its output is being taken out.
+    /// It was reaped; the rest of its output is being read.
     Draining {
         exit: Exit,
-        /// When, or when we could last read.
+        /// When, or when the user's streams last had no room.
         since: Instant,
     },
-    /// All is reported.
+    /// Its end was reported.
     Over,
 }
 
-/// The end that was asked for.
+/// A requested end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The trainer has been asked; at this instant its whole tree is.
+    /// The trainer got SIGTERM; its whole tree gets it at this instant.
     Asked(Instant),
-    /// The sweep has begun.
     Sweeping,
-    /// The sweep is over.
     Swept,
 }
 
-/// A pseudo-terminal and who holds its session.
 pub(super) struct Terminal {
     pub pty: Pty,
-    /// The holder of its session, to be ended when the terminal is given up.
+    /// The session holder, which is killed when the terminal is closed.
     pub holder: Option<i32>,
 }
 
@@ -115,19 +107,16 @@ pub(super) struct Terminal {
 pub(super) struct Pipe {
     pub stream: OutputStream,
     pub fd: OwnedFd,
-    /// Whether nobody writes to it any more.
     pub ended: bool,
 }
 
-/// A run that came to nothing.
+/// Why a run could not be started.
 pub(super) struct Failed {
-    /// What to say.
     pub reason: String,
-    /// The system's number.
     pub errno: i32,
     /// The path that was tried.
     pub path: PathBuf,
-    /// What to exit with.
+    /// oomph's exit code.
     pub status: i32,
 }
 
@@ -155,25 +144,19 @@ impl From<Missing> for Failed {
         Failed {
             reason: why.to_string(),
             errno: why.errno(),
-            path: why.path().to_path_buf(),
             status: why.status(),
+            path: why.path,
         }
     }
 }
 
-/// A run that is on its way, and what the user should know of it.
-pub(super) struct Begun {
-    pub run: TrainerRun,
-    pub note: Option<String>,
-}
-
 impl TrainerRun {
-    /// Starts a run. What the trainer gets is decided by `plan`.
+    /// Starts a run; also returns a note for the user, if any.
     pub(super) fn begin(
         launch: Launch,
         hello: &FirstMessage,
         plan: StdioPlan,
-    ) -> Result<Begun, Failed> {
+    ) -> Result<(TrainerRun, Option<String>), Failed> {
         let Launch { run, command, size } = launch;
         let inherited_path = std::env::var_os("PATH");
         let path = resolve::resolve(&command, inherited_path.as_deref())?;
@@ -212,22 +195,27 @@ impl TrainerRun {
             },
         );
         let ranked = super::sweep::is_ranked(env.keys().map(OsString::as_os_str));
-        let ours = |what: &str, errno: nix::errno::Errno| Failed::ours(what, errno as i32, &path);
+        let ours = |what: &str, errno: i32| Failed::ours(what, errno, &path);
+        let slave = pty
+            .as_ref()
+            .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd()));
         let mut ends: Vec<(OutputStream, OwnedFd)> = Vec::new();
         let mut pipes = Vec::new();
-        let mut tails = Vec::new();
+        let mut tails: Vec<FollowedFile> = Vec::new();
         let mut streams = [None; 3];
-        for (place, way) in streams.iter_mut().zip([plan.input, plan.out, plan.err]) {
-            match way {
-                Route::Inherit | Route::Follow(_) => {}
-                Route::Terminal => {
-                    *place = pty
-                        .as_ref()
-                        .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd()));
+        let routes = (0..).zip([plan.input, plan.out, plan.err]);
+        for ((number, route), stream_of_trainer) in routes.zip(&mut streams) {
+            match route {
+                Route::Inherit => {}
+                Route::Terminal => *stream_of_trainer = slave,
+                Route::Follow(stream) => {
+                    if !tails.iter().any(|tail| tail.stream == stream) {
+                        tails.extend(FollowedFile::follow(number, stream));
+                    }
                 }
                 Route::Pipe(stream) => {
                     if !ends.iter().any(|(other, _)| *other == stream) {
-                        let no_pipe = |errno| ours("cannot create a pipe", errno);
+                        let no_pipe = |errno| ours("cannot create a pipe", errno as i32);
                         let (fd, writing) = descriptor::pipe().map_err(no_pipe)?;
                         descriptor::set_nonblocking(&fd).map_err(no_pipe)?;
                         users_pipe::widen(&fd);
@@ -238,21 +226,9 @@ impl TrainerRun {
                         });
                         ends.push((stream, writing));
                     }
-                    *place = ends
-                        .iter()
-                        .find(|(other, _)| *other == stream)
-                        .map(|(_, end)| end.as_raw_fd());
+                    let end = ends.iter().find(|(other, _)| *other == stream);
+                    *stream_of_trainer = end.map(|(_, end)| end.as_raw_fd());
                 }
-            }
-        }
-        for (number, way) in [(1, plan.out), (2, plan.err)] {
-            if let Route::Follow(stream) = way
-                && !tails
-                    .iter()
-                    .any(|tail: &FollowedFile| tail.stream == stream)
-                && let Ok(tail) = FollowedFile::follow(number, stream)
-            {
-                tails.push(tail);
             }
         }
         let argv: Vec<CString> = command
@@ -261,66 +237,50 @@ impl TrainerRun {
             .filter_map(|word| CString::new(word.as_bytes()).ok())
             .collect();
         if argv.len() != command.argv.len() {
-            return Err(Failed::ours(
-                "an argument contains a NUL byte",
-                libc::EINVAL,
-                &path,
-            ));
+            return Err(ours("an argument contains a NUL byte", libc::EINVAL));
         }
         let words = argv.iter().flat_map(|word| word.to_bytes_with_nul());
         let words: Vec<u8> = words.copied().collect();
-        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
-            Failed::ours(
-                "the program's path contains a NUL byte",
-                libc::EINVAL,
-                &path,
-            )
-        })?;
-        let Spawned {
-            words: pipe,
-            holder,
-        } = spawn::spawn(&Blueprint {
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| ours("the program's path contains a NUL byte", libc::EINVAL))?;
+        let Spawned { messages, holder } = spawn::spawn(&Blueprint {
             for_a_shell: resolve::is_for_a_shell(&cwd.join(&path)),
             path: c_path,
             argv,
             env: environment::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
-            terminal: pty
-                .as_ref()
-                .and_then(|pty| Some(pty.slave.as_ref()?.as_raw_fd())),
+            terminal: slave,
             inherited: hello.inherited,
         })
         .map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
-            Failed::ours("cannot create a process for the command", errno, &path)
+            ours("cannot create a process for the command", errno)
         })?;
-        Ok(Begun {
-            run: TrainerRun {
-                number: run,
-                stage: Stage::Starting {
-                    pipe,
-                    said: Vec::new(),
-                },
-                terminal: pty.map(|pty| Terminal { pty, holder }),
-                pipes,
-                tails,
-                keys: VecDeque::new(),
-                lost_keys: (0, 0),
-                path,
-                cwd,
-                ranked,
-                words,
-                since: 0,
-                heard: Instant::now(),
-                stop: None,
-                forwarded: Vec::new(),
-                trainer: None,
-                outcome: None,
-                early: Vec::new(),
+        let run = TrainerRun {
+            number: run,
+            stage: Stage::Starting {
+                pipe: messages,
+                said: Vec::new(),
             },
-            note,
-        })
+            terminal: pty.map(|pty| Terminal { pty, holder }),
+            pipes,
+            tails,
+            keys: VecDeque::new(),
+            lost_keys: (0, 0),
+            path,
+            cwd,
+            ranked,
+            words,
+            since: 0,
+            heard: Instant::now(),
+            stop: None,
+            forwarded: Vec::new(),
+            trainer: None,
+            outcome: None,
+            early: Vec::new(),
+        };
+        Ok((run, note))
     }
 
     /// The direct child, while it is one.
@@ -331,7 +291,7 @@ impl TrainerRun {
         }
     }
 
-    /// Keeps a signal for later, where it comes too early; whether it did.
+    /// Keeps a signal that comes before the exec; whether it did.
     pub(super) fn keep_if_early(&mut self, signal: Early) -> bool {
         let starting = matches!(self.stage, Stage::Starting { .. });
         if starting && !self.early.contains(&signal) {
@@ -340,7 +300,6 @@ impl TrainerRun {
         starting
     }
 
-    /// How it stands, for others.
     pub(super) fn status(&self) -> RunStatus {
         let stage = match (&self.outcome, self.trainer) {
             (Some(outcome), _) => outcome.clone(),
@@ -357,18 +316,17 @@ impl TrainerRun {
         }
     }
 
-    /// Whether all is reported.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether anybody may still write to what it was given.
+    /// Whether a process may still write to its terminal or pipes.
     pub(super) fn is_held(&self) -> bool {
         self.terminal.is_some() || !self.pipes.is_empty()
     }
 
-    /// Gives the terminal up: nobody is on the other side any more. Its session's holder has no
-    /// terminal to hold by then, so that its end hangs nobody up.
+    /// Closes the terminal, which no process has open any more, so that killing the session holder
+    /// hangs nobody up.
     pub(super) fn give_up_terminal(&mut self) {
         if let Some(Terminal { holder, .. }) = self.terminal.take()
             && let Some(holder) = holder
@@ -378,8 +336,8 @@ impl TrainerRun {
     }
 }
 
-/// The directory to go to, unless we are there already: one that was deleted cannot be gone to,
-/// and a trainer that starts in it starts there without us too.
+/// The directory to change to; `None` if it is ours. A trainer may start in a deleted directory, to
+/// which nobody can change.
 fn elsewhere(cwd: &Path) -> Option<CString> {
     if cwd.as_os_str().is_empty() || cwd == Path::new(".") {
         return None;
@@ -390,7 +348,7 @@ fn elsewhere(cwd: &Path) -> Option<CString> {
         (Some(here), Some(there)) if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) => {
             None
         }
-        // Nobody deletes the directory that we are in and types its name: it is ours.
+        // Ours was deleted and the command's doesn't exist: it is the same one.
         (Some(here), None) if here.st_nlink == 0 => None,
         _ => CString::new(cwd.as_os_str().as_bytes()).ok(),
     }

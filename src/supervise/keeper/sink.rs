@@ -1,4 +1,4 @@
-//! One of the user's own streams: a pipe that the loop writes to itself, or a thread that writes.
+//! One of the user's own streams: a pipe that the loop itself writes to, or a writer thread.
 
 use super::descriptor;
 use super::user_stream;
@@ -7,16 +7,15 @@ use crate::background::BackgroundWriter;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-/// Where a stream goes.
 pub(super) enum Sink {
-    /// A pipe that could be opened once more.
+    /// A pipe that could be reopened.
     Pipe(UsersPipe),
-    /// A terminal, a socket, a file, or a pipe of somebody else's.
+    /// A terminal, a socket, a file, or another user's pipe.
     Writer(BackgroundWriter),
 }
 
 impl Sink {
-    /// The user's stream `number`; `wake` is told when a thread has room again.
+    /// The user's stream `number`; `wake` is notified when a thread has room again.
     pub(super) fn open(number: i32, wake: &OwnedFd) -> io::Result<Sink> {
         Ok(match UsersPipe::open(number) {
             Some(pipe) => Sink::Pipe(pipe),
@@ -27,7 +26,6 @@ impl Sink {
         })
     }
 
-    /// The thread, where there is one.
     pub(super) fn writer(&self) -> Option<&BackgroundWriter> {
         match self {
             Sink::Pipe(_) => None,
@@ -35,7 +33,6 @@ impl Sink {
         }
     }
 
-    /// How many bytes it takes now.
     pub(super) fn room(&self) -> usize {
         match self {
             Sink::Pipe(pipe) if pipe.has_room() => usize::MAX,
@@ -44,7 +41,6 @@ impl Sink {
         }
     }
 
-    /// Takes bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         match self {
             Sink::Pipe(pipe) => pipe.push(bytes),
@@ -52,7 +48,6 @@ impl Sink {
         }
     }
 
-    /// Whether all is written that it was given.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Sink::Pipe(pipe) => pipe.is_idle(),
@@ -60,7 +55,7 @@ impl Sink {
         }
     }
 
-    /// The descriptor to poll for room, where no thread tells of it.
+    /// The descriptor to poll for room, if no thread reports it.
     pub(super) fn waits(&self) -> Option<RawFd> {
         match self {
             Sink::Pipe(pipe) => pipe.waits(),

@@ -1,103 +1,88 @@
-//! From a launch to a running program: fork, set up, exec.
+//! Fork, set up, exec.
 //!
-//! Between fork and exec only system calls are made, on values that were laid out before: the
-//! keeper has threads, and after a fork of a threaded process nothing else is safe. std's `Command`
-//! would do, but it waits until the exec has happened, which on a hung file system is for ever, and
-//! says of a failure only a number. Here a pipe says which step failed, whenever it does.
+//! Between fork and exec only system calls are made, on values prepared before: the keeper has
+//! threads, and in the child of a threaded process nothing else is safe. std's `Command` waits for
+//! the exec, which on a hung file system never happens, and reports a failure only as a number.
+//! Here a pipe reports which step failed, whenever it does.
 //!
-//! On a terminal there is one process more, the *session holder*. The kernel hangs up the
-//! foreground group of a terminal when its session's leader ends; were the trainer the leader, an
-//! upload that it left to finish would be killed by its end. A shell is such a leader for what
-//! runs in it. So the holder leads, the trainer is a group of its own in that session, as in a
-//! shell, and a child of the keeper (`CLONE_PARENT`): no parent in its session, its group is an
-//! orphaned one, which Ctrl-Z cannot stop. The holder sleeps, deaf to everything, until the
-//! terminal is given up, or dies with the keeper, and then the trainer is hung up.
+//! On a terminal there is one more process, the *session holder*. The kernel hangs up a terminal's
+//! foreground group when the session leader ends. If the trainer were the leader, its end would kill
+//! an upload that it left in the background. For programs in a shell, the shell is the leader; here
+//! it is the holder. The trainer has a process group of its own in that session, as in a shell, and
+//! is a child of the keeper (`CLONE_PARENT`). Since its parent is in another session, its group is
+//! orphaned, and Ctrl-Z can't stop it. The holder sleeps with all signals blocked until the terminal
+//! is closed. If the keeper dies, so does the holder, and the trainer is hung up.
 
 use super::descriptor;
-use crate::supervise::inherited::InheritedSignals;
+use crate::supervise::inherited::{InheritedSignals, SIGNALS};
 use nix::libc;
 use nix::unistd::ForkResult;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Everything that a new process needs, laid out before there is one.
+/// Everything that the new process needs, prepared before the fork.
 pub(super) struct Blueprint {
     /// The file to execute.
     pub path: CString,
-    /// The program's words.
     pub argv: Vec<CString>,
-    /// Its environment.
     pub env: Vec<CString>,
-    /// Whether `/bin/sh` may try the file where the kernel does not know what it is.
+    /// Whether `/bin/sh` may try the file if the kernel can't run it.
     pub for_a_shell: bool,
-    /// The directory to go to, where it is another than ours.
+    /// The directory to change to, if it isn't ours.
     pub cwd: Option<CString>,
-    /// What becomes its stdin, stdout and stderr; `None` stays what it is.
+    /// Its stdin, stdout and stderr; `None` is inherited.
     pub streams: [Option<RawFd>; 3],
-    /// Its terminal, where it gets one.
     pub terminal: Option<RawFd>,
-    /// Signals and streams as oomph found them.
     pub inherited: InheritedSignals,
 }
 
-/// A process that is on its way to its program.
+/// A process between fork and exec.
 #[derive(Debug)]
 pub(super) struct Spawned {
-    /// Says what became of it: see [`SpawnMessage`].
-    pub words: OwnedFd,
-    /// The holder of its session, where it has a terminal.
+    /// Where its [`SpawnMessage`]s come from.
+    pub messages: OwnedFd,
+    /// The holder of its session, if it has a terminal.
     pub holder: Option<i32>,
 }
 
 /// The steps that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpawnStep {
-    /// Making the process, its session, its terminal.
-    Setup,
-    /// Going to its directory.
-    Directory,
-    /// Executing the file.
-    Exec,
+    /// Creating the process, its session, its terminal.
+    Setup = 1,
+    /// Changing to its directory.
+    Directory = 2,
+    Exec = 3,
 }
 
-/// What a process says of itself before it becomes the program.
+/// What a process reports before it becomes the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpawnMessage {
-    /// Its id.
     Pid(i32),
-    /// A step that failed, and the system's number for it. It ends then.
+    /// A step that failed, with its errno; the process ends then.
     Failed(SpawnStep, i32),
 }
 
-/// A word's length on the pipe: a letter and a number.
+/// The size of a message on the pipe: the step (0: none, the PID follows) and a number.
 const LENGTH: usize = 8;
 
-const PID: i32 = 0;
-const SETUP: i32 = 1;
-const DIRECTORY: i32 = 2;
-const EXEC: i32 = 3;
-
-/// The whole words in what came from the pipe.
-pub(super) fn words(bytes: &[u8]) -> Vec<SpawnMessage> {
-    bytes
-        .chunks_exact(LENGTH)
-        .filter_map(|chunk| {
-            let (kind, number) = chunk.split_first_chunk::<4>()?;
-            let number = i32::from_ne_bytes(*number.first_chunk::<4>()?);
-            match i32::from_ne_bytes(*kind) {
-                PID => Some(SpawnMessage::Pid(number)),
-                SETUP => Some(SpawnMessage::Failed(SpawnStep::Setup, number)),
-                DIRECTORY => Some(SpawnMessage::Failed(SpawnStep::Directory, number)),
-                EXEC => Some(SpawnMessage::Failed(SpawnStep::Exec, number)),
-                _ => None,
-            }
-        })
-        .collect()
+/// The complete messages in what came from the pipe.
+pub(super) fn messages(bytes: &[u8]) -> impl Iterator<Item = SpawnMessage> {
+    bytes.chunks_exact(LENGTH).filter_map(|chunk| {
+        let (kind, number) = chunk.split_first_chunk::<4>()?;
+        let number = i32::from_ne_bytes(*number.first_chunk::<4>()?);
+        let steps = [SpawnStep::Setup, SpawnStep::Directory, SpawnStep::Exec];
+        match i32::from_ne_bytes(*kind) {
+            0 => Some(SpawnMessage::Pid(number)),
+            kind => (steps.into_iter().find(|step| *step as i32 == kind))
+                .map(|step| SpawnMessage::Failed(step, number)),
+        }
+    })
 }
 
-/// Starts the process. All signals must be blocked in this thread, and are in the new process
-/// until just before the exec.
+/// Starts the process. All signals must be blocked in this thread; in the new process they are
+/// unblocked just before the exec.
 pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
     let (reading, writing) = descriptor::pipe()?;
     descriptor::set_nonblocking(&reading)?;
@@ -106,37 +91,28 @@ pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
     // As execvp: the shell's own name, then the file in place of the script's first word.
     let mut shell: Vec<*const libc::c_char> = vec![c"sh".as_ptr(), plan.path.as_ptr()];
     shell.extend(argv.iter().skip(1));
-    let mut ignored = [false; SIGNALS];
-    for (signal, place) in (1..).zip(ignored.iter_mut()) {
-        *place = plan.inherited.is_ignored(signal);
-    }
     // SAFETY: a zeroed sigset_t is one that sigemptyset may fill.
     let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: both work on the set above.
     unsafe {
         libc::sigemptyset(&mut mask);
-        for signal in (1..=SIGNALS as i32).filter(|signal| plan.inherited.is_blocked(*signal)) {
+        for signal in (1..=SIGNALS).filter(|signal| plan.inherited.is_blocked(*signal)) {
             libc::sigaddset(&mut mask, signal);
         }
     }
     let child = Child {
-        path: plan.path.as_ptr(),
+        plan,
         argv: argv.as_ptr(),
         env: env.as_ptr(),
-        shell: plan.for_a_shell.then_some(shell.as_ptr()),
-        cwd: plan.cwd.as_ref().map(|cwd| cwd.as_ptr()),
-        streams: plan.streams,
-        closed: plan.inherited.closed(),
-        terminal: plan.terminal,
-        ignored,
+        shell: shell.as_ptr(),
         mask,
-        words: writing.as_raw_fd(),
+        report: writing.as_raw_fd(),
         keeper: std::process::id() as i32,
     };
-    // SAFETY: the child makes system calls only, on `child`, which is its own copy.
+    // SAFETY: the child makes system calls only, on its own copy of `child` and the plan.
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok(Spawned {
-            words: reading,
+            messages: reading,
             holder: plan.terminal.map(|_| child.as_raw()),
         }),
         // SAFETY: this is the child.
@@ -145,83 +121,58 @@ pub(super) fn spawn(plan: &Blueprint) -> io::Result<Spawned> {
 }
 
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
-    words
-        .iter()
-        .map(|word| word.as_ptr())
-        .chain([std::ptr::null()])
-        .collect()
+    let words = words.iter().map(|word| word.as_ptr());
+    words.chain([std::ptr::null()]).collect()
 }
 
-/// Linux's signals, 1 to 64.
-const SIGNALS: usize = 64;
-
 /// What the new process works on.
-struct Child {
-    path: *const libc::c_char,
+struct Child<'a> {
+    plan: &'a Blueprint,
     argv: *const *const libc::c_char,
     env: *const *const libc::c_char,
-    shell: Option<*const *const libc::c_char>,
-    cwd: Option<*const libc::c_char>,
-    streams: [Option<RawFd>; 3],
-    closed: [bool; 3],
-    terminal: Option<RawFd>,
-    ignored: [bool; SIGNALS],
+    shell: *const *const libc::c_char,
     mask: libc::sigset_t,
-    words: RawFd,
+    report: RawFd,
     keeper: i32,
 }
 
-impl Child {
+impl Child<'_> {
     /// # Safety
     /// In a freshly forked process only.
     unsafe fn become_program(&self) -> ! {
-        // SAFETY: system calls on values of our own; every pointer was laid out before the fork.
+        let plan = self.plan;
+        // SAFETY: system calls on our own values; all pointers were prepared before the fork.
         unsafe {
             if libc::setsid() < 0 {
-                self.fail(SETUP);
+                self.fail(SpawnStep::Setup);
             }
-            match self.terminal {
+            match plan.terminal {
                 Some(terminal) => self.hold_session(terminal),
-                None => self.say(PID, libc::getpid()),
+                None => self.say(0, libc::getpid()),
             }
-            for ((target, source), closed) in (0..).zip(self.streams).zip(self.closed) {
-                if let Some(source) = source {
-                    if libc::dup2(source, target) < 0 {
-                        self.fail(SETUP);
-                    }
-                } else if closed {
-                    // Rust's runtime has opened /dev/null in the place of what was closed.
-                    libc::close(target);
+            for (target, source) in (0..).zip(plan.streams) {
+                if source.is_some_and(|source| libc::dup2(source, target) < 0) {
+                    self.fail(SpawnStep::Setup);
                 }
             }
-            if let Some(cwd) = self.cwd
-                && libc::chdir(cwd) < 0
+            plan.inherited
+                .close_again(plan.streams.map(|s| s.is_some()));
+            if let Some(cwd) = &plan.cwd
+                && libc::chdir(cwd.as_ptr()) < 0
             {
-                self.fail(DIRECTORY);
+                self.fail(SpawnStep::Directory);
             }
-            for (signal, ignored) in (1..).zip(self.ignored) {
-                // Fails for KILL, STOP and the two that the C library keeps for itself.
-                libc::signal(
-                    signal,
-                    if ignored {
-                        libc::SIG_IGN
-                    } else {
-                        libc::SIG_DFL
-                    },
-                );
-            }
+            plan.inherited.ignore_again();
             libc::sigprocmask(libc::SIG_SETMASK, &self.mask, std::ptr::null_mut());
-            libc::execve(self.path, self.argv, self.env);
-            if let Some(shell) = self.shell
-                && *libc::__errno_location() == libc::ENOEXEC
-            {
-                libc::execve(c"/bin/sh".as_ptr(), shell, self.env);
+            libc::execve(plan.path.as_ptr(), self.argv, self.env);
+            if plan.for_a_shell && *libc::__errno_location() == libc::ENOEXEC {
+                libc::execve(c"/bin/sh".as_ptr(), self.shell, self.env);
             }
-            self.fail(EXEC)
+            self.fail(SpawnStep::Exec)
         }
     }
 
-    /// Makes this process the holder of the terminal's session; returns in the trainer-to-be.
+    /// Makes this process the session holder; returns in the process that becomes the trainer.
     ///
     /// # Safety
     /// As [`Child::become_program`].
@@ -229,9 +180,9 @@ impl Child {
         // SAFETY: as above.
         unsafe {
             if libc::ioctl(terminal, libc::TIOCSCTTY, 0) < 0 {
-                self.fail(SETUP);
+                self.fail(SpawnStep::Setup);
             }
-            // The keeper's main thread is its only one that forks, and lives as long as it does.
+            // Bound to the thread that forked: the keeper's main thread, which lives as long as it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != self.keeper {
                 libc::_exit(1);
@@ -240,14 +191,14 @@ impl Child {
             match libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) {
                 0 => {
                     libc::setpgid(0, 0);
-                    // From the background that would stop us, but all signals are blocked.
+                    // In the background this would stop us (SIGTTOU), but all signals are blocked.
                     libc::tcsetpgrp(terminal, libc::getpid());
-                    self.say(PID, libc::getpid());
+                    self.say(0, libc::getpid());
                 }
-                // A sandbox that knows no CLONE_PARENT: then the trainer leads its session itself.
+                // A sandbox without CLONE_PARENT: the trainer leads its session itself.
                 -1 => {
                     libc::prctl(libc::PR_SET_PDEATHSIG, 0);
-                    self.say(PID, libc::getpid());
+                    self.say(0, libc::getpid());
                 }
                 _ => self.sleep(),
             }
@@ -260,7 +211,7 @@ impl Child {
         // SAFETY: as above.
         unsafe {
             libc::prctl(libc::PR_SET_NAME, c"oomph-session".as_ptr());
-            // Nothing may be held open here: not the trainer's streams, nor the user's pipes.
+            // Close everything: the trainer's streams, the user's pipes.
             if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) < 0 {
                 for fd in 0..65_536 {
                     libc::close(fd);
@@ -268,7 +219,7 @@ impl Child {
             }
             libc::chdir(c"/".as_ptr());
             loop {
-                // All signals but KILL and STOP are blocked: this is for ever.
+                // Forever: all signals but KILL and STOP are blocked.
                 libc::pause();
             }
         }
@@ -277,20 +228,19 @@ impl Child {
     /// # Safety
     /// As [`Child::become_program`].
     unsafe fn say(&self, kind: i32, number: i32) {
-        let words = [kind, number];
+        let message = [kind, number];
         // SAFETY: a write of our own eight bytes, which a pipe takes whole.
         unsafe {
-            libc::write(self.words, words.as_ptr().cast(), LENGTH);
+            libc::write(self.report, message.as_ptr().cast(), LENGTH);
         }
     }
 
     /// # Safety
     /// As [`Child::become_program`].
-    unsafe fn fail(&self, step: i32) -> ! {
+    unsafe fn fail(&self, step: SpawnStep) -> ! {
         // SAFETY: as above.
         unsafe {
-            let errno = *libc::__errno_location();
-            self.say(step, errno);
+            self.say(step as i32, *libc::__errno_location());
             libc::_exit(127)
         }
     }
@@ -301,19 +251,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_whole_or_not_at_all() {
+    fn messages_are_read_whole_or_not_at_all() {
         let mut bytes = Vec::new();
-        for number in [PID, 4711, EXEC, libc::ENOENT] {
+        for number in [0, 4711, SpawnStep::Exec as i32, libc::ENOENT] {
             bytes.extend(number.to_ne_bytes());
         }
+        let read = |bytes: &[u8]| messages(bytes).collect::<Vec<_>>();
         assert_eq!(
-            words(&bytes),
+            read(&bytes),
             [
                 SpawnMessage::Pid(4711),
                 SpawnMessage::Failed(SpawnStep::Exec, libc::ENOENT)
             ]
         );
-        bytes.truncate(12);
-        assert_eq!(words(&bytes), [SpawnMessage::Pid(4711)]);
+        assert_eq!(read(&bytes[..12]), [SpawnMessage::Pid(4711)]);
     }
 }

@@ -1,8 +1,8 @@
-//! What the user's own stdin, stdout and stderr are, and what the trainer gets in their place.
+//! What the user's stdin, stdout and stderr are, and what the trainer gets in their place.
 //!
-//! sudo's `exec_pty.c` decides for each stream as well: a terminal becomes a terminal, a pipe a
-//! pipe, and a file is handed down itself, so that a full disk hits the trainer exactly as it
-//! would without us.
+//! As in sudo's `exec_pty.c` each stream is decided by itself: a terminal becomes a terminal, a pipe a
+//! pipe, and a file is inherited, so that a full disk hits the trainer exactly as it would without
+//! oomph.
 
 use super::descriptor;
 use crate::supervise::{Io, OutputStream, Size};
@@ -12,21 +12,20 @@ use nix::sys::stat::{Mode, SFlag, fstat};
 use std::io::IsTerminal;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What one of the user's streams is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UserStream {
     /// A terminal, by its device number.
     Terminal(u64),
-    /// A regular file, by device and inode, and whether we may read it.
+    /// A regular file.
     File {
         /// Device and inode.
         id: (u64, u64),
-        /// Whether it can be opened for reading.
+        /// Whether we can open it for reading.
         readable: bool,
     },
     /// A pipe or socket, by device and inode.
     Pipe((u64, u64)),
-    /// `/dev/null` and whatever else there is.
+    /// `/dev/null` and everything else.
     Other,
 }
 
@@ -53,25 +52,22 @@ pub(super) fn look(number: i32) -> UserStream {
 pub(super) enum Route {
     /// The user's own descriptor.
     Inherit,
-    /// The user's own descriptor, a file whose growth we follow.
+    /// The user's own descriptor: a file that we follow.
     Follow(OutputStream),
     /// The pseudo-terminal.
     Terminal,
-    /// A pipe of ours that is copied to the user's descriptor; both streams share it where the
-    /// user's are one (`2>&1 | tee`), or their order would be lost.
+    /// A pipe that we copy to the user's descriptor. Both streams share one if the user's do
+    /// (`2>&1 | tee`), to keep their order.
     Pipe(OutputStream),
 }
 
-/// What the trainer gets, stream by stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StdioPlan {
-    /// Its stdin: inherited, or the pseudo-terminal.
+    /// Inherited, or the pseudo-terminal.
     pub input: Route,
-    /// Its stdout.
     pub out: Route,
-    /// Its stderr.
     pub err: Route,
-    /// The number of the user's stream that leads to the user's terminal, where one does.
+    /// The number of the user's stream that is a terminal, if any.
     pub terminal: Option<i32>,
 }
 
@@ -83,9 +79,9 @@ impl StdioPlan {
             .any(|way| matches!(way, Route::Pipe(_)))
     }
 
-    /// The same without a pseudo-terminal, where the system gives none. On our screen the trainer
-    /// gets a pipe, one for both streams, for the order's sake; passed through it gets the user's
-    /// own terminal, where its output belongs, although we see nothing of it then.
+    /// The plan if the system gives no pseudo-terminal. On our screen the trainer gets one pipe for both
+    /// streams, to keep their order. Passed through it gets the user's own terminal, where its output
+    /// belongs, although we don't see it then.
     pub(super) fn without_terminal(self, io: Io) -> StdioPlan {
         let other = |way| match (way, io) {
             (Route::Terminal, Io::Screen) => Route::Pipe(OutputStream::Terminal),
@@ -101,8 +97,8 @@ impl StdioPlan {
     }
 }
 
-/// Decides for all three. One pseudo-terminal serves every stream that is the user's terminal; a
-/// second terminal (`2>/dev/pts/7`) is handed down as it is.
+/// One pseudo-terminal serves every stream that is the user's terminal; a second terminal
+/// (`2>/dev/pts/7`) is inherited.
 pub(super) fn plan(input: UserStream, out: UserStream, err: UserStream) -> StdioPlan {
     let numbered = [(1, out), (2, err), (0, input)];
     let main = numbered.iter().find_map(|(number, place)| match place {
@@ -141,7 +137,7 @@ pub(super) fn plan(input: UserStream, out: UserStream, err: UserStream) -> Stdio
     }
 }
 
-/// The window size of the terminal behind a stream, or `None` where it says 0×0 or nothing.
+/// The size of the terminal behind a stream; `None` if it is 0×0 or unknown.
 pub(super) fn window_size(number: i32) -> Option<Size> {
     // SAFETY: TIOCGWINSZ fills a winsize that lives on this stack.
     let size = unsafe {
@@ -162,8 +158,8 @@ pub(super) fn window_size(number: i32) -> Option<Size> {
     })
 }
 
-/// Lets go of the user's descriptors, but for the standard streams named in `kept`: what was
-/// inherited beyond those three is closed, the rest becomes `/dev/null`.
+/// Gives up the user's descriptors except the standard streams in `kept`: the `inherited` ones beyond
+/// those three are closed, the others become `/dev/null`.
 pub(super) fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
     inherited.clear();
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
@@ -177,8 +173,8 @@ pub(super) fn let_go(kept: &[i32], inherited: &mut Vec<OwnedFd>) {
     }
 }
 
-/// The descriptors beyond the three standard streams that were inherited: all that are open now,
-/// before anything else is opened, but for our own `socket`.
+/// The inherited descriptors beyond the three standard streams: all that are open before we open any,
+/// except our own `socket`.
 pub(super) fn inherited(socket: RawFd) -> Vec<OwnedFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();
@@ -190,8 +186,8 @@ pub(super) fn inherited(socket: RawFd) -> Vec<OwnedFd> {
         .collect();
     numbers
         .into_iter()
-        // SAFETY: only asks whether it is open: the directory's own is not any more. Nothing else
-        // in this process knows these descriptors.
+        // SAFETY: checks that it is open (the directory's own isn't any more). Nothing else in this
+        // process uses these descriptors.
         .filter(|number| unsafe { libc::fcntl(*number, libc::F_GETFD) } == 0)
         .map(|number| unsafe { OwnedFd::from_raw_fd(number) })
         .collect()

@@ -1,129 +1,120 @@
-//! Clearing a tree away: who is to get which signal when. Pure: time and tree are arguments.
+//! Ending a process tree: which process gets which signal when. Pure: time and tree are arguments.
 //!
-//! TERM goes to everybody once; after a grace, KILL goes to whoever is there, round after round,
-//! for a storm of forks makes new ones between two looks. All of it is bounded: a process in
-//! uninterruptible sleep cannot be ended by anybody, and waiting for it would wedge us too.
+//! Every process gets TERM once. After a grace period all that are left get KILL, round after round,
+//! because a fork storm creates new ones in between. It ends in any case: nobody can kill a process
+//! in uninterruptible sleep, and waiting for it would hang us too.
 
 use super::tree::Process;
+use crate::supervise::KeeperTimeouts;
 use nix::libc::{SIGCONT, SIGKILL, SIGTERM};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Whom a sweep is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepScope {
-    /// Everybody: the user asked for the end.
+    /// All processes: the user asked for the end.
     All,
-    /// Before a relaunch: ranks, workers and whoever holds a GPU. A daemon that was left on
-    /// purpose (an upload, tensorboard) is let finish.
+    /// Before a relaunch: ranks, workers and everything that holds a GPU. A daemon that was left on
+    /// purpose (an upload, tensorboard) may finish.
     Training,
 }
 
-/// How long to wait between two looks.
+/// Between two rounds.
 const ROUND: Duration = Duration::from_millis(25);
 
-/// A sweep under way.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// Whom it is for.
     pub scope: SweepScope,
-    phase: SweepPhase,
+    /// KILL is sent, no longer TERM.
+    killing: bool,
     until: Instant,
     next: Instant,
     told: HashSet<(i32, u64)>,
     unkillable: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SweepPhase {
-    Asking,
-    Killing,
+impl Round {
+    /// Sends the signals; whether the sweep is over.
+    pub(crate) fn signal(self) -> bool {
+        for (process, signal) in self.signals {
+            process.signal(signal);
+        }
+        self.over
+    }
 }
 
-/// What one round comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// Signals to send.
     pub signals: Vec<(Process, i32)>,
-    /// Whether KILL begins with this round.
+    /// Whether this is the first round of KILL.
     pub killing: bool,
-    /// Whether the sweep is over: nobody is left, or nobody who can be ended.
+    /// Whether the sweep is over: no process is left, or none that can be ended.
     pub over: bool,
 }
 
 impl Sweep {
-    /// A sweep that asks first.
-    pub(crate) fn ask(
-        scope: SweepScope,
-        now: Instant,
-        grace: Duration,
-        unkillable: Duration,
-    ) -> Sweep {
+    /// Begins with TERM.
+    pub(crate) fn ask(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
         Sweep {
             scope,
-            phase: SweepPhase::Asking,
-            until: now + grace,
+            killing: false,
+            until: now + timing.sweep,
             next: now,
             told: HashSet::new(),
-            unkillable,
+            unkillable: timing.unkillable,
         }
     }
 
-    /// A sweep that kills at once.
-    pub(crate) fn kill(scope: SweepScope, now: Instant, unkillable: Duration) -> Sweep {
+    /// Begins with KILL.
+    pub(crate) fn kill(scope: SweepScope, now: Instant, timing: &KeeperTimeouts) -> Sweep {
         Sweep {
-            phase: SweepPhase::Killing,
-            ..Sweep::ask(scope, now, unkillable, unkillable)
+            killing: true,
+            until: now + timing.unkillable,
+            ..Sweep::ask(scope, now, timing)
         }
     }
 
-    /// When the next round is due.
     pub(crate) fn due(&self) -> Instant {
         self.next
     }
 
-    /// One round: `targets` are those of the scope that live now.
+    /// `targets` are the living processes in the scope.
     pub(crate) fn round(&mut self, now: Instant, targets: Vec<Process>) -> Round {
         let mut round = Round {
             over: targets.is_empty(),
             ..Round::default()
         };
         if now >= self.until {
-            match self.phase {
-                SweepPhase::Asking => {
-                    self.phase = SweepPhase::Killing;
-                    self.until = now + self.unkillable;
-                    round.killing = !targets.is_empty();
-                }
-                SweepPhase::Killing => round.over = true,
+            round.over |= self.killing;
+            if !self.killing {
+                self.killing = true;
+                self.until = now + self.unkillable;
+                round.killing = !targets.is_empty();
             }
         }
         self.next = now + ROUND;
         for process in targets {
-            match self.phase {
-                SweepPhase::Asking => {
-                    if self.told.insert((process.pid, process.start)) {
-                        // A stopped process takes no TERM before it goes on.
-                        round.signals.push((process.clone(), SIGTERM));
-                        round.signals.push((process, SIGCONT));
-                    }
-                }
-                SweepPhase::Killing => round.signals.push((process, SIGKILL)),
+            if self.killing {
+                round.signals.push((process, SIGKILL));
+            } else if self.told.insert((process.pid, process.start)) {
+                // A stopped process gets no TERM before it continues.
+                round.signals.push((process.clone(), SIGTERM));
+                round.signals.push((process, SIGCONT));
             }
         }
         round
     }
 }
 
-/// Variables by which launchers tell a process that it is a rank.
+/// Variables by which launchers mark ranks.
 const RANK_VARIABLES: [&str; 3] = ["LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"];
 
 /// Daemons that a rank may leave behind on purpose; they inherit its variables.
 const LEFT_ON_PURPOSE: [&[u8]; 3] = [b"wandb", b"tensorboard", b"mlflow"];
 
-/// Who of a tree is of the training, when what is left of an ended run must make room: holders of
-/// a GPU; workers that were forked or spawned by Python's multiprocessing; ranks. `ranked` says
-/// whether the command itself was started as a rank, when the variables tell nothing.
+/// Whether a process that an ended run left belongs to the training: it holds a GPU, was forked or
+/// spawned by Python's multiprocessing, or is a rank. `ranked`: the command itself was started as a
+/// rank, so that the variables tell nothing.
 pub(crate) fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]) -> bool {
     let words = process.command_line();
     let has = |needle: &[u8]| words.windows(needle.len()).any(|window| window == needle);
@@ -137,7 +128,7 @@ pub(crate) fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]
         || has(b"multiprocessing.spawn")
         || has(b"multiprocessing.forkserver")
         || has(b"multiprocessing.resource_tracker")
-        // Forked without an exec, as DataLoader's workers are: the same words as the trainer.
+        // Forked without an exec, as DataLoader's workers are: the same command line as the trainer.
         || (!trainer.is_empty() && words == trainer)
         || (is_python
             && !ranked
@@ -145,7 +136,7 @@ pub(crate) fn is_of_the_training(process: &Process, ranked: bool, trainer: &[u8]
             && !LEFT_ON_PURPOSE.iter().any(|daemon| has(daemon)))
 }
 
-/// Whether a command with this environment is started as a rank of something larger.
+/// Whether these variables mark a rank.
 pub(crate) fn is_ranked<'a>(mut names: impl Iterator<Item = &'a std::ffi::OsStr>) -> bool {
     names.any(|name| RANK_VARIABLES.iter().any(|rank| name == *rank))
 }
@@ -168,10 +159,18 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(5);
 
+    fn timing() -> KeeperTimeouts {
+        KeeperTimeouts {
+            sweep: GRACE,
+            unkillable: GRACE,
+            ..KeeperTimeouts::default()
+        }
+    }
+
     #[test]
     fn each_is_asked_once_then_killed_until_gone() {
         let start = Instant::now();
-        let mut sweep = Sweep::ask(SweepScope::All, start, GRACE, GRACE);
+        let mut sweep = Sweep::ask(SweepScope::All, start, &timing());
         let first = sweep.round(start, vec![process(7, 1)]);
         assert_eq!(
             first.signals,
@@ -190,7 +189,7 @@ mod tests {
     #[test]
     fn what_cannot_be_killed_does_not_hold_us_up() {
         let start = Instant::now();
-        let mut sweep = Sweep::kill(SweepScope::All, start, GRACE);
+        let mut sweep = Sweep::kill(SweepScope::All, start, &timing());
         assert!(!sweep.round(start, vec![process(7, 1)]).over);
         let end = sweep.round(start + GRACE, vec![process(7, 1)]);
         assert!(end.over, "7 is in uninterruptible sleep");
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_another_process() {
         let start = Instant::now();
-        let mut sweep = Sweep::ask(SweepScope::All, start, GRACE, GRACE);
+        let mut sweep = Sweep::ask(SweepScope::All, start, &timing());
         sweep.round(start, vec![process(7, 1)]);
         assert_eq!(
             sweep

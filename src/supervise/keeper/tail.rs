@@ -1,8 +1,7 @@
-//! Following a file of the user's that the trainer writes to itself.
+//! Follows a file of the user's that the trainer itself writes to.
 //!
-//! The file is opened once more for reading, so that its position is ours. inotify says when it
-//! grows; it is then looked at again after a pause, so that a program that writes line by line
-//! does not wake us for each.
+//! The file is reopened for reading, with a position of our own. inotify reports that it grows; it is
+//! then read after a pause, so that a program that writes line by line doesn't wake us for each.
 
 use super::descriptor;
 use crate::supervise::OutputStream;
@@ -16,39 +15,34 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The pause between two looks at a file that grows.
+/// Between two reads of a growing file.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// How far behind we may fall before the middle is passed over.
+/// How far we may fall behind before the middle is skipped.
 const FARTHEST: u64 = 64 << 20;
 
-/// A file that is followed.
 #[derive(Debug)]
 pub(super) struct FollowedFile {
-    /// Which of the trainer's streams it is.
     pub stream: OutputStream,
     file: OwnedFd,
-    /// Becomes readable when the file has grown; `None` where the system gives no watch, and the
-    /// file is looked at every second.
+    /// Becomes readable when the file has grown. `None` if the system gives no watch: the file is then
+    /// read every second.
     pub watch: Option<OwnedFd>,
     offset: u64,
 }
 
-/// What a look at the file found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TailRead {
-    /// This many new bytes.
     Bytes(usize),
-    /// This many bytes were passed over.
+    /// This many bytes were skipped.
     Skipped(u64),
-    /// The file was cut off, and is followed from its new beginning.
+    /// The file was truncated, and is followed from its start.
     CutOff,
-    /// Nothing new.
     Nothing,
 }
 
 impl FollowedFile {
-    /// Follows the file behind the user's stream `number` from where that will write next.
+    /// Follows the file of the user's stream `number` from where that will write next.
     pub(super) fn follow(number: i32, stream: OutputStream) -> nix::Result<FollowedFile> {
         let user = descriptor::standard(number);
         let file = descriptor::reopen(user, OFlag::O_RDONLY)?;
@@ -68,7 +62,7 @@ impl FollowedFile {
         })
     }
 
-    /// Reads what is new, at most a buffer of it.
+    /// Reads up to a buffer of what is new.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> TailRead {
         let size = fstat(&self.file).map_or(0, |about| about.st_size);
         let size = u64::try_from(size).unwrap_or(0);
@@ -92,7 +86,7 @@ impl FollowedFile {
         }
     }
 
-    /// Takes the watch's events, so that it is quiet until the next.
+    /// Discards the watch's events.
     pub(super) fn calm(&self) {
         if let Some(watch) = &self.watch {
             let mut events = [0; 4096];
@@ -103,7 +97,7 @@ impl FollowedFile {
 
 fn watch(file: impl AsFd) -> io::Result<OwnedFd> {
     let path = CString::new(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))?;
-    // SAFETY: a fresh descriptor, and a path that lives until the call returns.
+    // SAFETY: a new descriptor, and a path that outlives the call.
     unsafe {
         let fd = libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC);
         if fd < 0 {

@@ -1,31 +1,27 @@
 //! The processes below this one, as /proc shows them.
 //!
-//! The keeper is a subreaper: whatever the trainer leaves behind is given to it, whichever group
-//! or session it is in. So the walk downwards from here finds the whole tree, and nothing else;
-//! process groups would miss torchrun's ranks, each of which has a session of its own. A process
-//! is named by its id *and* its start time, and signalled through a pidfd, so that a number that
-//! was given to another process is never signalled.
+//! The keeper is a subreaper: it becomes the parent of all that the trainer leaves behind, in any
+//! process group or session. So the tree below it is complete and holds nothing else; a process group
+//! would miss torchrun's ranks, each of which has a session of its own. A process is identified by
+//! PID *and* start time and signalled through a pidfd, so that a reused PID is never signalled.
 
 use nix::libc;
 use rustix::process::{Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{HashSet, VecDeque};
 use std::fs;
 
-/// The most processes that a walk looks at; a fork storm must not cost our memory.
+/// The maximum number of processes in a tree: a fork storm must not fill our memory.
 const MOST: usize = 16_384;
 
-/// One process, as `/proc/PID/stat` says.
+/// A process as in `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// Its id.
     pub pid: i32,
-    /// Its parent's.
     pub parent: i32,
-    /// Its process group.
     pub group: i32,
     /// The foreground group of its terminal, or −1.
     pub foreground: i32,
-    /// When it began, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub start: u64,
     /// The kernel's letter for its state.
     pub state: char,
@@ -33,34 +29,30 @@ pub(crate) struct Process {
     pub name: String,
 }
 
-/// What a process does with a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// It has a handler.
     Catches,
-    /// It ignores it.
     Ignores,
-    /// Nothing was arranged: for most signals, it dies.
+    /// For most signals: it dies.
     Default,
 }
 
 impl Process {
-    /// Looks a process up; `None` where there is none.
     pub(crate) fn look(pid: i32) -> Option<Process> {
         parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it has ended and only waits to be reaped.
+    /// Whether it is a zombie.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// Whether this very process still lives.
+    /// Whether it still lives: the same process, not another with its PID.
     pub(crate) fn lives(&self) -> bool {
         Process::look(self.pid).is_some_and(|now| now.start == self.start && !now.is_dead())
     }
 
-    /// Whether it belongs to the user that we run as. Root may signal everybody, and must not.
+    /// Whether it belongs to our user. As root we could signal everybody's, and must not.
     pub(crate) fn is_ours(&self) -> bool {
         status_field(self.pid, "Uid:")
             .and_then(|uids| uids.split_whitespace().next()?.parse().ok())
@@ -82,7 +74,7 @@ impl Process {
             })
     }
 
-    /// Whether its environment has a variable of one of these names.
+    /// Whether its environment has one of these variables.
     pub(crate) fn has_variable(&self, names: &[&str]) -> bool {
         let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
             return false;
@@ -96,33 +88,28 @@ impl Process {
         })
     }
 
-    /// Its words, NUL between them.
+    /// NUL-separated.
     pub(crate) fn command_line(&self) -> Vec<u8> {
         fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
     }
 
-    /// The signals that wait for it, as a set: bit n−1 stands for signal n.
+    /// The pending signals: bit n−1 for signal n.
     pub(crate) fn pending(&self) -> Option<u64> {
-        let text = status_field(self.pid, "ShdPnd:")?;
-        u64::from_str_radix(text.trim(), 16).ok()
+        signal_set(self.pid, "ShdPnd:")
     }
 
-    /// What it does with `signal`.
     pub(crate) fn reaction(&self, signal: i32) -> Option<Reaction> {
         let bit = 1u64.checked_shl(u32::try_from(signal).ok()?.checked_sub(1)?)?;
-        let set = |field| {
-            status_field(self.pid, field).and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
-        };
-        Some(if set("SigCgt:")? & bit != 0 {
+        Some(if signal_set(self.pid, "SigCgt:")? & bit != 0 {
             Reaction::Catches
-        } else if set("SigIgn:")? & bit != 0 {
+        } else if signal_set(self.pid, "SigIgn:")? & bit != 0 {
             Reaction::Ignores
         } else {
             Reaction::Default
         })
     }
 
-    /// Sends it a signal, unless it is gone or its number belongs to another by now.
+    /// Sends it a signal, unless it is gone or its PID belongs to another process by now.
     pub(crate) fn signal(&self, signal: i32) {
         let (Some(pid), Some(word)) = (RawPid::from_raw(self.pid), Signal::from_named_raw(signal))
         else {
@@ -147,7 +134,7 @@ impl Process {
     }
 }
 
-/// `kill(2)`, for children of ours, whose number cannot be given away before we reap them.
+/// `kill(2)`, for our children, whose PIDs can't be reused before we reap them.
 pub(crate) fn kill(pid: i32, signal: i32) {
     if pid > 1 {
         // SAFETY: no memory is involved.
@@ -189,7 +176,7 @@ pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
             if found.len() >= MOST || !seen.insert(pid) {
                 continue;
             }
-            // A number that was given away since is no child of this parent any more.
+            // A PID that was reused since isn't a child of this parent any more.
             if let Some(process) = Process::look(pid)
                 && !process.is_dead()
             {
@@ -201,7 +188,7 @@ pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
     found
 }
 
-/// The children of all threads of a process; `None` where the kernel does not say
+/// The children of all threads of a process; `None` if the kernel doesn't list them
 /// (CONFIG_PROC_CHILDREN) or the process is gone.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let mut found = Vec::new();
@@ -235,8 +222,11 @@ fn status_field(pid: i32, name: &str) -> Option<String> {
         .map(str::to_string)
 }
 
-/// Reads a line of `/proc/PID/stat`. The name may hold spaces and brackets: the last bracket ends
-/// it.
+fn signal_set(pid: i32, name: &str) -> Option<u64> {
+    u64::from_str_radix(status_field(pid, name)?.trim(), 16).ok()
+}
+
+/// Parses `/proc/PID/stat`. The name may contain spaces and brackets: the last bracket ends it.
 fn parse(stat: &[u8]) -> Option<Process> {
     let text = String::from_utf8_lossy(stat);
     let (pid, rest) = text.split_once(" (")?;

@@ -1,9 +1,9 @@
 //! One of the user's own streams, written to in the background.
 //!
-//! The user's descriptors are shared with the user's other processes, so they must not be made
-//! non-blocking; a thread blocks in their stead. Nothing is dropped: when the queue is full the
-//! source stops being read, and the trainer feels the back-pressure that it would have felt without
-//! us. A stream that is gone (`oomph … | head -1`) swallows the rest.
+//! The user's descriptors are shared with other processes, so they must not be made non-blocking; a
+//! thread blocks instead. Nothing is dropped: when the queue is full the source is no longer read,
+//! and the trainer feels the same back-pressure as without oomph. If the reader is gone
+//! (`oomph … | head -1`), the rest is discarded.
 
 use super::descriptor::{self, Put};
 use crate::background::{BackgroundWriter, Destination, OverflowPolicy, WriteFailure};
@@ -12,10 +12,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What waits to be written at most.
+/// The most that waits to be written.
 const CAPACITY: usize = 128 << 10;
 
-/// Starts to write to `to`; `wake` is told when there is room again, or when all is written.
+/// `wake` is notified when there is room again, or when everything is written.
 pub(super) fn start(to: BorrowedFd<'static>, wake: OwnedFd) -> io::Result<BackgroundWriter> {
     BackgroundWriter::start(
         "oomph-writer",
@@ -37,7 +37,7 @@ impl Destination for StreamDestination {
     }
 }
 
-/// Writes what a terminal takes within `limit`; for last words that nobody may need.
+/// Writes what a terminal takes within `limit`.
 pub(super) fn write_within(to: BorrowedFd<'_>, bytes: &[u8], limit: Duration) {
     let _ = write_until(to, bytes, Some(Instant::now() + limit));
 }
@@ -47,8 +47,8 @@ fn write_until(to: BorrowedFd<'_>, mut bytes: &[u8], deadline: Option<Instant>) 
     while !bytes.is_empty() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
         match descriptor::write(to, bytes) {
             Put::Bytes(n) => bytes = bytes.get(n..).unwrap_or_default(),
-            // Somebody else made the user's stream non-blocking. Waiting in poll serves for that;
-            // the limit is for a poll that returns at once without cause.
+            // Another process made the user's stream non-blocking, so wait in poll; its limit is for
+            // a poll that never returns.
             Put::Full => {
                 let mut wait = [PollFd::new(to, PollFlags::POLLOUT)];
                 let _ = poll(&mut wait, PollTimeout::from(50u16));

@@ -1,9 +1,8 @@
-//! A pipe of the user's, written to by the keeper's loop itself.
+//! A pipe of the user's, to which the keeper's loop itself writes.
 //!
-//! The user's own descriptor must not be made non-blocking, so the pipe is opened once more: that
-//! description is ours, and no thread has to wait in our stead. Nothing is dropped: while the pipe
-//! is full the source is not read. While output floods, its pages are passed on by reference
-//! (`tee`), and are copied only for the log and the front.
+//! The user's own descriptor must not be made non-blocking, so the pipe is reopened, and no thread
+//! has to wait. Nothing is dropped: while the pipe is full, the source isn't read. In a flood of
+//! output, pages are passed on by reference (`tee`) and copied only for the log and the front.
 
 use super::descriptor::{self, Put};
 use nix::errno::Errno;
@@ -12,36 +11,33 @@ use nix::libc;
 use nix::sys::stat::{SFlag, fstat};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-/// Pages are passed on where at least so much waits. Each takes a place of the user's pipe,
-/// however little is on it, so small pieces are copied: they share a page there. And where as much
-/// waits as a pipe usually holds, a program without us would be waiting for the reader too.
+/// Pages are passed on if at least this much waits. Each takes a slot of the user's pipe even if it
+/// isn't full, so small pieces are copied: they share a page. And if as much waits as a pipe usually
+/// holds, the program would be waiting for the reader without oomph too.
 const MUCH: usize = 64 << 10;
 
-/// The user's pipe.
 pub(super) struct UsersPipe {
-    /// Until it has no reader any more; then the rest is swallowed.
+    /// `None` once it has no reader: the rest is discarded.
     pipe: Option<OwnedFd>,
-    /// Bytes that it had no room for.
+    /// Bytes that did not fit.
     rest: Vec<u8>,
-    /// It was full.
     full: bool,
-    /// Whether this system passes pages on.
+    /// Whether `tee` works here.
     tees: bool,
 }
 
-/// What became of bytes that wait in a pipe of ours.
+/// The outcome of passing on what waits in one of our pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// The user's pipe has the first so many; they are still to be taken out of ours.
+    /// The user's pipe has this many; they must still be read from ours.
     Bytes(usize),
-    /// It has no room for them.
     Full,
-    /// None: they are to be read and written.
+    /// Read and write them instead.
     Nothing,
 }
 
 impl UsersPipe {
-    /// The user's stream `number`, where it is a pipe that we may open.
+    /// The user's stream `number`, if it is a pipe that we may open.
     pub(super) fn open(number: i32) -> Option<UsersPipe> {
         let user = descriptor::standard(number);
         let about = fstat(user).ok()?;
@@ -63,12 +59,11 @@ impl UsersPipe {
         }
     }
 
-    /// Whether it takes more.
     pub(super) fn has_room(&self) -> bool {
         self.pipe.is_none() || !self.full
     }
 
-    /// Whether it has everything that we were given for it.
+    /// Whether everything was written.
     pub(super) fn is_idle(&self) -> bool {
         self.rest.is_empty()
     }
@@ -79,14 +74,14 @@ impl UsersPipe {
         pipe.map(AsRawFd::as_raw_fd)
     }
 
-    /// Writes what it had no room for: there may be some now.
+    /// Writes what did not fit before.
     pub(super) fn flush(&mut self) {
         self.full = false;
         let rest = std::mem::take(&mut self.rest);
         self.push(&rest);
     }
 
-    /// Writes bytes; what does not fit is kept.
+    /// Writes, and keeps what doesn't fit.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while let Some(pipe) = &self.pipe
             && !self.full
@@ -103,7 +98,7 @@ impl UsersPipe {
         }
     }
 
-    /// Passes on up to `most` of what waits in `source`, where that is much.
+    /// Passes on up to `most` bytes of what waits in `source`, if that is much.
     pub(super) fn pass(&mut self, source: impl AsFd, most: usize) -> Passed {
         let Some(pipe) = self.pipe.as_ref().filter(|_| self.tees) else {
             return Passed::Nothing;
@@ -115,7 +110,7 @@ impl UsersPipe {
             return Passed::Nothing;
         }
         match tee(source, pipe, most, SpliceFFlags::SPLICE_F_NONBLOCK) {
-            // No end: there is something to pass on.
+            // Not the end: something waits in the source.
             Ok(0) | Err(Errno::EAGAIN) => {
                 self.full = true;
                 Passed::Full
@@ -133,7 +128,7 @@ impl UsersPipe {
         }
     }
 
-    /// Closes it: its reader must not wait for us.
+    /// Closes it, so that its reader doesn't wait for us.
     pub(super) fn let_go(&mut self) {
         *self = UsersPipe {
             pipe: None,
@@ -144,8 +139,7 @@ impl UsersPipe {
     }
 }
 
-/// Asks for a pipe that holds more than usual, so that the trainer waits for us less often. One
-/// that the system does not give is as good.
+/// Enlarges a pipe, if the system allows it, so that the trainer waits for us less often.
 pub(super) fn widen(pipe: impl AsFd) {
     const SIZE: libc::c_int = 256 << 10;
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(SIZE));

@@ -1,7 +1,7 @@
-//! What goes to the front: a bounded queue that never holds up the drain.
+//! The bounded queue to the front, which never holds up the loop.
 //!
-//! A front that is too slow loses the *oldest* output, with a counted gap in its place: what is
-//! said last (a traceback) matters most. Everything else is kept.
+//! A front that is too slow loses the *oldest* output, with a counted gap in its place: the latest (a
+//! traceback) matters most. Everything else is kept.
 
 use super::descriptor::{self, Put};
 use super::recent::Recent;
@@ -12,37 +12,35 @@ use crate::units::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
-/// Output that waits at most.
+/// The most bytes of output that wait.
 const CAPACITY: usize = 320 << 10;
 
-/// Output is gathered into frames of this size while it waits.
+/// Waiting output is joined into frames of this size.
 const FRAME: usize = 32 << 10;
 
-/// Reports other than output that wait at most; beyond it, notes are left out. A front that has
-/// been suspended for a week must not cost memory.
+/// The most other reports that wait; beyond it notes are dropped. A front that is suspended for a
+/// week must not fill the memory.
 const MOST_REPORTS: usize = 1 << 10;
 
-/// The queue.
 pub(super) struct Viewer {
     waiting: VecDeque<Item>,
     /// The bytes of all output in `waiting`.
     bytes: VecDeque<u8>,
-    /// The frame that is being written, and how much of it is.
+    /// The frame that is being written, and how much of it has been.
     sending: Vec<u8>,
     sent: usize,
-    /// The front was told to make way: all else is for the next one.
+    /// The front was told to make way: everything else is for the next one.
     held: bool,
 }
 
 enum Item {
-    /// So many of the bytes.
+    /// This many of the bytes.
     Output(OutputStream, usize),
     Gap(u64),
     KeeperReport(KeeperReport),
 }
 
 impl Viewer {
-    /// An empty one.
     pub(super) fn new() -> Viewer {
         Viewer {
             waiting: VecDeque::new(),
@@ -53,7 +51,7 @@ impl Viewer {
         }
     }
 
-    /// Gives back the memory that only a flood of output needs.
+    /// Frees the memory that only a flood of output needs.
     pub(super) fn give_back(&mut self) {
         if self.bytes.is_empty() && self.sent >= self.sending.len() {
             self.bytes = VecDeque::new();
@@ -63,7 +61,7 @@ impl Viewer {
         }
     }
 
-    /// Tells the front to make way, before all else that waits, and nothing after it.
+    /// Tells the front to make way, before everything that waits, and nothing after that.
     pub(super) fn supersede(&mut self) {
         if !self.held {
             self.waiting
@@ -72,9 +70,8 @@ impl Viewer {
         }
     }
 
-    /// Begins anew for another front: with how things stand and the recent output that none of what
-    /// waits holds, then the output that waits. Everything else of the session's that waits is in
-    /// how things stand.
+    /// Starts over for another front: the status, the recent output before that which waits, then the
+    /// output that waits. Most other waiting reports are part of the status.
     pub(super) fn begin_anew(&mut self, status: SessionStatus, recent: &Recent) {
         self.held = false;
         self.sending.clear();
@@ -100,7 +97,7 @@ impl Viewer {
         (self.waiting).push_front(Item::KeeperReport(KeeperReport::Welcome(status)));
     }
 
-    /// Whether the socket is awaited to take more.
+    /// Whether to poll the socket for room.
     pub(super) fn wants_to_send(&self) -> bool {
         let making_way = matches!(
             self.waiting.front(),
@@ -110,7 +107,7 @@ impl Viewer {
         next || self.sent < self.sending.len()
     }
 
-    /// Queues output, at the cost of the oldest where there is no room.
+    /// Queues output; if there is no room, the oldest is dropped.
     pub(super) fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > CAPACITY {
             self.forget(CAPACITY / 2);
@@ -134,8 +131,8 @@ impl Viewer {
         }
     }
 
-    /// Gives up the oldest output until no more than `kept` bytes are left: many frames at once,
-    /// so that there is one gap and not one for each small write.
+    /// Drops the oldest output until no more than `kept` bytes are left: many frames at once, so that
+    /// there is one gap instead of one for each small write.
     fn forget(&mut self, kept: usize) {
         let mut still = VecDeque::with_capacity(self.waiting.len());
         let mut dropped = 0;
@@ -160,7 +157,6 @@ impl Viewer {
         self.waiting = still;
     }
 
-    /// Queues anything else.
     pub(super) fn report(&mut self, report: KeeperReport) {
         let optional = matches!(report, KeeperReport::Note(_));
         if !(optional && self.waiting.len() > MOST_REPORTS) {
@@ -168,7 +164,6 @@ impl Viewer {
         }
     }
 
-    /// Whether everything is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.sent >= self.sending.len()
     }

@@ -1,13 +1,12 @@
-//! How long the gate waits.
+//! The gate's durations.
 
 use std::time::Duration;
 
-/// The gate's durations; tests run them scaled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GateTiming {
-    /// How long to wait for the memory.
+    /// The deadline for the memory to be free.
     pub deadline: Duration,
-    /// Without NVML: how long after the tree is gone.
+    /// Without NVML: the wait after all processes are gone.
     pub blind_wait: Duration,
 }
 
@@ -21,7 +20,7 @@ impl Default for GateTiming {
 }
 
 impl GateTiming {
-    /// Everything `divisor` times shorter.
+    /// Divided by `divisor` (tests).
     pub(crate) fn scaled(divisor: u32) -> GateTiming {
         let whole = GateTiming::default();
         GateTiming {

@@ -1,9 +1,8 @@
-//! What happens unattended when memory has run out: a pure policy. The situation goes in, a decision
-//! comes out; nothing here starts, reads or prints anything.
+//! The pure decision of what to do unattended after an OOM.
 //!
-//! The least invasive remedy that is predicted to fit is taken; what changes the training's numbers
-//! needs a word beforehand, and so does starting again what had come far. The same plan is never
-//! tried twice, and nothing is done against the user, a leak or the host's memory.
+//! It takes the least invasive remedy that is predicted to fit. Changing the training's numerics needs
+//! permission, and so does restarting a run that had come far. The same plan is never tried twice, and
+//! nothing is relaunched after a stop by the user, for a leak, or for lack of host memory.
 
 #[cfg(test)]
 mod tests;
@@ -15,76 +14,62 @@ use crate::remedy::{Alteration, Expectation, RemedyAction, RemedyEffect, RemedyI
 use crate::state::RunOutcome;
 use std::time::Duration;
 
-/// A run that has gone on for so long is not started again from its beginning unasked.
+/// A run that took longer isn't restarted from the beginning unasked.
 pub(super) const FAR: Duration = Duration::from_secs(600);
 
-/// Where a session stands when a run has ended.
+/// The situation at the end of a run.
 #[derive(Debug, Clone)]
 pub(super) struct AutoSituation<'a> {
-    /// How it ended.
     pub outcome: RunOutcome,
-    /// Whether the user, or a signal from outside, asked for an end at any time.
+    /// Whether the user, or a signal from outside, asked it to stop.
     pub stop_requested: bool,
-    /// Why memory ran out.
     pub cause: Option<Cause>,
-    /// Of what job this is a part, where it is one.
+    /// The job that this is one part of, if it is.
     pub part_of_a_job: Option<&'a str>,
-    /// How often it was relaunched.
+    /// Relaunches so far.
     pub relaunches: u32,
-    /// How long the run had gone on.
     pub ran_for: Duration,
     /// Whether it had written a checkpoint.
     pub has_checkpoint: bool,
-    /// What could be started.
     pub candidates: &'a [Candidate],
-    /// What was.
+    /// The commands so far.
     pub tried: &'a [CommandLine],
 }
 
 /// One remedy, or several together.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
-    /// The remedies.
     pub remedies: Vec<RemedyId>,
-    /// The command that they make.
+    /// The command with them.
     pub command: CommandLine,
-    /// What they do together.
     pub expectation: Expectation,
-    /// What they change in the training itself.
     pub alters: Vec<Alteration>,
-    /// Whether files would have to be written first: arguments and environment alone are edited.
+    /// Whether it needs edited files; only arguments and environment are changed unasked.
     pub writes_files: bool,
-    /// Whether the command goes on from a checkpoint.
+    /// Whether the command resumes from a checkpoint.
     pub resumes: bool,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum AutoDecision {
-    /// Start this candidate.
     Relaunch(usize),
-    /// Start nothing, and why not.
     Refuse(AutoVeto),
 }
 
-/// Why nothing is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AutoVeto {
-    /// The run did not end by running out of memory.
     NotOutOfMemory,
     /// The user, or a signal from outside, stopped it.
     Stopped,
-    /// One part of a job alone must not be started otherwise than the rest.
+    /// One part of a job must not be changed alone.
     PartOfAJob(String),
-    /// It has been relaunched as often as it may be.
+    /// The limit of relaunches is reached.
     Enough(u32),
-    /// The cause would come again whatever is changed.
+    /// It would fail again whatever is changed.
     Cause(Cause),
-    /// It would start again from the beginning.
+    /// It would restart from the beginning.
     StartsOver,
-    /// What might help needs permission.
     Permission(Permission),
-    /// Whatever might help was tried.
     Tried,
     /// Nothing is predicted to fit.
     NothingFits,
@@ -92,7 +77,6 @@ pub(super) enum AutoVeto {
     NoRemedy,
 }
 
-/// Decides.
 pub(super) fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
     match veto(situation, options) {
         Some(refusal) => AutoDecision::Refuse(refusal),
@@ -100,7 +84,7 @@ pub(super) fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> Au
     }
 }
 
-/// What speaks against any relaunch.
+/// A reason against any relaunch.
 fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto> {
     match situation.outcome {
         RunOutcome::OutOfMemory => {}
@@ -171,8 +155,8 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
     }
 }
 
-/// In what order candidates are taken: what fits before what may, what alters nothing before what
-/// does, then the order of measures, and few remedies before many.
+/// The order of candidates: fits before may fit, no changes of the training before changes, then the
+/// order of measures, and few remedies before many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
     promise: Promise,
@@ -185,11 +169,11 @@ struct Preference {
 enum Promise {
     Fits,
     May,
-    /// Likely not, but what is known allows for it.
+    /// Unlikely, but possible.
     Unlikely,
 }
 
-/// What a candidate promises; `None` where it is not worth a run.
+/// How likely a candidate fits; `None` if it isn't worth a run.
 fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
     let expectation = &candidate.expectation;
     let lessens = candidate.remedies.iter().any(|id| lessens(*id));
@@ -208,12 +192,12 @@ fn promise(candidate: &Candidate, cause: Option<Cause>) -> Option<Promise> {
     }
 }
 
-/// Whether a remedy lessens what is allocated; the others only change how it is held.
+/// Whether a remedy reduces allocated memory; others only change how it is held.
 fn lessens(id: RemedyId) -> bool {
     id.spec().effect == RemedyEffect::LessAllocated
 }
 
-/// Whether a remedy does something beside editing arguments and environment.
+/// Whether a remedy does more than edit arguments and environment.
 fn acts(id: RemedyId) -> bool {
     id.spec().action == RemedyAction::Act
 }
@@ -230,7 +214,7 @@ fn missing(candidate: &Candidate, options: &AutoOptions) -> Option<Permission> {
         .find(|permission| !options.allows(*permission))
 }
 
-/// Of several reasons the one that a person can do most about is said.
+/// Of several reasons, the one that the user can do most about.
 fn weight(refusal: &AutoVeto) -> u8 {
     match refusal {
         AutoVeto::NoRemedy => 0,

@@ -1,9 +1,9 @@
-//! What a person allows beforehand, and in what order remedies are tried.
+//! What the user permits in advance, and the order of remedies.
 
 use crate::remedy::RemedyId;
 use serde::{Deserialize, Serialize};
 
-/// What needs a word beforehand, since it changes the training itself.
+/// Needed for what changes the training itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permission {
@@ -13,12 +13,11 @@ pub enum Permission {
     Recompute,
     /// Another effective batch.
     EffectiveBatch,
-    /// Starting again from the beginning what had gone on for long or written a checkpoint.
+    /// Restarting from the beginning a run that took long or has written a checkpoint.
     Restart,
 }
 
 impl Permission {
-    /// As it is typed.
     pub fn word(self) -> &'static str {
         match self {
             Permission::Amp => "amp",
@@ -41,14 +40,11 @@ pub enum Measure {
     Device,
 }
 
-/// How `--on-oom auto` acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutoOptions {
-    /// What is allowed beyond arguments and environment that keep the numbers.
+    /// Permissions beyond changes of arguments and environment that keep the numerics.
     pub allow: Vec<Permission>,
-    /// What is tried first.
     pub order: Vec<Measure>,
-    /// How often at most.
     pub max_relaunches: u32,
 }
 
@@ -67,16 +63,16 @@ impl AutoOptions {
         self.allow.contains(&permission)
     }
 
-    /// The position of the last of these remedies in the order; what is in no order comes after all.
+    /// The position of the last of these remedies in the order; those not in it come last.
     pub(super) fn position(&self, remedies: &[RemedyId]) -> usize {
         let position = |id: &RemedyId| {
             let measure = match id {
                 RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(Measure::Segments),
                 RemedyId::Batch => Some(Measure::Batch),
                 RemedyId::Device => Some(Measure::Device),
-                // It goes along with any other.
+                // Combined with any other.
                 RemedyId::Resume => return 0,
-                // The user cannot order the others.
+                // Not in the user's order.
                 _ => None,
             };
             measure

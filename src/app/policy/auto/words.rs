@@ -1,4 +1,4 @@
-//! Vetoes as people read them, each with what could be done.
+//! The messages for vetoes, each with what the user can do.
 
 use super::decision::AutoVeto;
 use std::fmt;

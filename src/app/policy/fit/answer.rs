@@ -1,4 +1,4 @@
-//! What `fit` found: words and a table, or JSON.
+//! The result of `fit`, as text or JSON.
 
 use super::Fit;
 use super::search::{SearchAnswer, Trial};
@@ -7,8 +7,8 @@ use crate::command::{CommandLine, Word};
 use crate::units::Bytes;
 use serde_json::{Value, json};
 
-/// Prints what was found on standard output; a reason for finding nothing goes to standard error.
-/// The exit status: 0 where something was found.
+/// Prints the result on standard output, or on standard error why there is none. Returns the exit code: 0
+/// with a result.
 pub(super) fn say(fit: &Fit) -> i32 {
     let found = match fit.answer {
         Some(SearchAnswer::Proven(value)) => Some((value, true)),
@@ -31,7 +31,7 @@ pub(super) fn say(fit: &Fit) -> i32 {
 }
 
 fn write(fit: &Fit, text: &str) {
-    // Who closed the pipe has read enough.
+    // The reader has closed the pipe: it has read enough.
     if let Some(out) = &fit.standard_output {
         let text = print::text(text);
         let mut left = text.as_bytes();
@@ -41,7 +41,6 @@ fn write(fit: &Fit, text: &str) {
     }
 }
 
-/// The largest value for each GPU that is not here.
 fn on_others(fit: &Fit, rooms: &[(Bytes, Option<u64>)]) -> String {
     let name = &fit.setting.name;
     if fit.options.json {
@@ -81,7 +80,7 @@ fn in_json(fit: &Fit, found: Option<(u64, bool)>) -> Value {
     })
 }
 
-/// The command as words to run, those of the environment in front.
+/// The command to run, with its environment in front.
 fn words(command: &CommandLine) -> Vec<String> {
     let assignment = |change: &crate::command::EnvChange| {
         let value = change.value.as_ref().map(Word::to_string_lossy);
@@ -126,7 +125,6 @@ fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
     text
 }
 
-/// The answer in one line.
 fn headline(fit: &Fit, value: u64, proven: bool) -> String {
     let name = &fit.setting.name;
     let trials = &fit.search.trials;
@@ -145,7 +143,7 @@ fn headline(fit: &Fit, value: u64, proven: bool) -> String {
             "expected: the run that should have confirmed more ran out of memory".to_string()
         }
     };
-    // What failed before outweighs a few steps that went well.
+    // An earlier failure outweighs a few successful steps.
     let fits = match fit.failed_before {
         Some(failed) if failed <= value => "that fits these steps",
         Some(_) | None => "that fits",
@@ -153,7 +151,7 @@ fn headline(fit: &Fit, value: u64, proven: bool) -> String {
     format!("largest {name} {fits}: {value} ({how})")
 }
 
-/// What the answer does not hold for.
+/// The limits of the answer.
 fn caveats(fit: &Fit, value: u64) -> String {
     let name = &fit.setting.name;
     let mut text = "a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n".to_string();

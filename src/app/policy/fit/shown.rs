@@ -1,19 +1,18 @@
 //! When a run of `fit` has shown enough.
 //!
-//! Where every step is like the other, memory stands still from the second step on, and the steps
-//! asked for are enough. Where lengths vary, a later step may need more, and the allocator needs
-//! more again for blocks of ever other sizes: then a run goes on until it has gone as many steps
-//! without anything new as with, within limits.
+//! If all steps are alike, memory doesn't grow after the second step, and the requested steps are enough.
+//! If lengths vary, a later step may need more, and the allocator needs even more for blocks of varying
+//! sizes: then a run continues until it has made as many steps without a new maximum as before it,
+//! within limits.
 
 use crate::units::Bytes;
 
-/// So much more than before is something new.
+/// More than this is a new maximum.
 const NEW: f64 = 1.01;
 
-/// So many times the steps asked for at most.
+/// At most this many times the requested steps.
 pub(crate) const AT_MOST: u64 = 4;
 
-/// What the run that goes on has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RunShown {
     most: Bytes,
@@ -21,14 +20,14 @@ pub(super) struct RunShown {
 }
 
 impl RunShown {
-    /// After this many steps so much was held at the most, unallocated cache included.
+    /// The largest reserved memory so far, and after how many steps.
     pub(super) fn take(&mut self, step: u64, held: Bytes) {
         if held > self.most.scale(NEW) {
             *self = RunShown { most: held, step };
         }
     }
 
-    /// Whether that is enough, where so many steps were asked for.
+    /// Whether that is enough for this many requested steps.
     pub(super) fn is_enough(&self, step: u64, asked: u64) -> bool {
         let quiet = step >= self.step * 2;
         step >= asked && quiet || step >= asked.saturating_mul(AT_MOST)
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
     use crate::state::staged::gib;
 
-    /// After which step a run is stopped that holds so much after each.
+    /// The step after which a run with these maxima is stopped.
     fn stopped_after(asked: u64, held: impl Fn(u64) -> f64) -> u64 {
         let mut shown = RunShown::default();
         (1..)
@@ -54,7 +53,7 @@ mod tests {
     #[test]
     fn steady_steps_are_enough_when_they_were_asked_for() {
         assert_eq!(stopped_after(4, |_| 8.0), 4);
-        // The optimizer's state comes in the first step, the second holds more for it.
+        // The optimizer's state comes in the first step, so the second needs more.
         assert_eq!(stopped_after(4, |step| if step < 2 { 8.0 } else { 9.0 }), 4);
     }
 

@@ -1,5 +1,5 @@
-//! One front after another: callers let in, the present front told to make way, its loss borne, its
-//! place given to the next. The trainer notices nothing of it.
+//! From one front to the next: accepts callers, tells the current front to make way, copes with its
+//! loss, and makes a caller or a new process the front. The trainer doesn't notice.
 
 use super::KeeperLoop;
 use crate::command::Word;
@@ -16,10 +16,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often a front that is stopped is looked at.
+/// How often a suspended front is looked at.
 pub(super) const LOOK_AT_SLEEPER: Duration = Duration::from_secs(1);
 
-/// The signals that a front passes on, as a set.
+/// The signals that a front passes on.
 const WAKING: u64 = (1 << (libc::SIGTERM - 1))
     | (1 << (libc::SIGINT - 1))
     | (1 << (libc::SIGQUIT - 1))
@@ -30,34 +30,31 @@ const WAKING: u64 = (1 << (libc::SIGTERM - 1))
 /// How the front was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrontExit {
-    /// It ended without a word, or talks nonsense.
+    /// It ended without notice, or sent nonsense.
     Died,
-    /// It went on purpose, its terminal in order.
+    /// It left on purpose and has restored its terminal.
     Released,
-    /// It made way, and goes on listening.
+    /// It made way, and keeps listening.
     SteppedBack,
 }
 
-/// Who a front is.
 #[derive(Debug, Clone)]
 pub(super) struct CurrentFront {
     kind: FrontKind,
-    /// Its process, where it can be seen from here.
+    /// Its process, if visible from here.
     process: Option<Process>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontKind {
-    /// The one that started us: on the terminal that we know.
+    /// The one that started us, on the terminal that we know.
     First,
     /// One that attached.
     Attached,
-    /// One that we started.
     Headless,
 }
 
 impl CurrentFront {
-    /// The front that started us.
     pub(super) fn first(hello: &FirstMessage) -> CurrentFront {
         CurrentFront {
             kind: FrontKind::First,
@@ -79,10 +76,10 @@ impl CurrentFront {
     }
 }
 
-/// A caller that is to be the front.
+/// A caller that will be the front.
 pub(super) struct NextFront {
     caller: Caller,
-    /// When the present front is not waited for any longer.
+    /// How long to wait for the current front.
     until: Instant,
 }
 
@@ -117,7 +114,6 @@ impl KeeperLoop {
         }
     }
 
-    /// How things stand, for anybody of this user.
     fn status(&self) -> SessionStatus {
         SessionStatus {
             io: self.hello.io,
@@ -142,7 +138,7 @@ impl KeeperLoop {
 
     fn offer_front(&mut self, caller: Caller, now: Instant) {
         if self.finishing {
-            // There is nothing to follow any more; that it is hung up on says so.
+            // There is nothing to follow any more, which the closed connection tells it.
             return;
         }
         if self.socket.is_none() {
@@ -151,9 +147,9 @@ impl KeeperLoop {
         if let Some(viewer) = &mut self.fanout.viewer {
             viewer.supersede();
         }
-        // One that is stopped (Ctrl-Z) has to be awake to make way.
+        // A suspended one (Ctrl-Z) must continue to make way.
         self.front.signal(libc::SIGCONT);
-        // Of two that come at once the later one stays, as it would a moment later.
+        // If two come at once, the later one stays, as it would a moment later.
         self.next_front = Some(NextFront {
             caller,
             until: now + self.hello.timing.handover,
@@ -165,8 +161,8 @@ impl KeeperLoop {
         next_front.map(|next_front| next_front.until)
     }
 
-    /// A front that does not make way is ended: two would write to one recording. It is made to be
-    /// ended without harm.
+    /// Kills a front that doesn't make way, because two would write to one recording. That does no harm
+    /// to the training.
     pub(super) fn act_on_next_front(&mut self, now: Instant) {
         if self.next_front_due().is_some_and(|until| until <= now) {
             self.front.signal(libc::SIGKILL);
@@ -174,8 +170,8 @@ impl KeeperLoop {
         }
     }
 
-    /// A front that the user has stopped (Ctrl-Z) passes no signals on: one that waits for it wakes
-    /// it, as a shell's `kill` would.
+    /// A suspended front (Ctrl-Z) passes on no signals: a pending one wakes it, as with a shell's
+    /// `kill`.
     pub(super) fn act_on_sleeping_front(&mut self, now: Instant) {
         if self.asleep.is_none_or(|due| due > now) {
             return;
@@ -191,7 +187,6 @@ impl KeeperLoop {
         }
     }
 
-    /// The front is gone, or went on purpose: the trainer does not notice.
     pub(super) fn lose_front(&mut self, loss: FrontExit) {
         let Some(socket) = self.socket.take() else {
             return;
@@ -220,12 +215,12 @@ impl KeeperLoop {
         }
     }
 
-    /// Starts a front without a screen where there is something to follow; whether it did.
+    /// Starts a front without a screen if there is something to follow; whether it did.
     fn start_headless_front(&mut self, loss: FrontExit) -> bool {
         let failed = |run: &TrainerRun| matches!(run.outcome, Some(RunStage::Failed { .. }));
         let something = self.runs.last().is_some_and(|run| !failed(run));
         let headless = match (loss, self.front.kind) {
-            // One that died twice would die a third time.
+            // It would die again.
             (FrontExit::Died, FrontKind::Headless) => return false,
             (FrontExit::Died, FrontKind::First | FrontKind::Attached) => HeadlessFront::Replaces,
             (FrontExit::Released | FrontExit::SteppedBack, _) => HeadlessFront::Follows,
@@ -236,7 +231,7 @@ impl KeeperLoop {
         let Ok((socket, pid)) = headless::start(headless, self.hello.io) else {
             return false;
         };
-        // A child of ours, and none of the trainer's tree.
+        // Our child, not part of the trainer's tree.
         self.holders.push(pid);
         self.front = CurrentFront {
             kind: FrontKind::Headless,

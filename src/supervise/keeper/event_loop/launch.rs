@@ -1,11 +1,11 @@
-//! From an order to a running program, or to the words for why there is none.
+//! From an order to a running program, or to the reason why it could not be started.
 
 use super::KeeperLoop;
 use crate::supervise::Missing;
 use crate::supervise::TrainerStreams;
 use crate::supervise::keeper::descriptor::{self, Got};
-use crate::supervise::keeper::run::{Begun, Failed, Stage, TrainerRun};
-use crate::supervise::keeper::spawn::{self, SpawnStep};
+use crate::supervise::keeper::run::{Failed, Stage, TrainerRun};
+use crate::supervise::keeper::spawn::{self, SpawnMessage, SpawnStep};
 use crate::supervise::keeper::tree::Process;
 use crate::supervise::{KeeperReport, Launch, RunStage};
 use crate::units::{Pid, RunNumber};
@@ -26,7 +26,7 @@ impl KeeperLoop {
         self.swept = None;
         self.fanout.recent.clear();
         match TrainerRun::begin(launch, &self.hello, self.plan) {
-            Ok(Begun { run, note }) => {
+            Ok((run, note)) => {
                 if let Some(note) = note {
                     self.fanout.note(note);
                 }
@@ -48,7 +48,7 @@ impl KeeperLoop {
         });
     }
 
-    /// Hears how a process fares between fork and exec.
+    /// Reads what a process reports between fork and exec.
     pub(super) fn listen(&mut self, index: usize) {
         let Some(run) = self.runs.get_mut(index) else {
             return;
@@ -64,16 +64,14 @@ impl KeeperLoop {
                 Got::End => break,
             }
         }
-        let words = spawn::words(said);
-        let mut pid = None;
-        let mut failure = None;
-        for word in words {
-            match word {
-                spawn::SpawnMessage::Pid(number) => pid = Some(number),
-                spawn::SpawnMessage::Failed(step, errno) => failure = Some((step, errno)),
+        let (mut pid, mut failure) = (None, None);
+        for message in spawn::messages(said) {
+            match message {
+                SpawnMessage::Pid(number) => pid = Some(number),
+                SpawnMessage::Failed(step, errno) => failure = Some((step, errno)),
             }
         }
-        // Without a holder the process that was forked is the trainer itself.
+        // Without a session holder the forked process is the trainer itself.
         if let Some(terminal) = &mut run.terminal
             && terminal.holder == pid
         {
@@ -93,17 +91,19 @@ impl KeeperLoop {
                     start_time: start,
                     streams: run.streams(),
                 });
-                // Orders may have come before there was anything to carry them out on.
+                // Orders and signals may have come before the exec.
                 let stop = run.stop.take();
                 self.deliver_early();
                 if stop.is_some() {
                     self.stop();
                 }
             }
-            (_, Some((step, errno))) => {
-                let failed = match step {
-                    SpawnStep::Exec => Missing::explain(&run.cwd, &run.path, errno).into(),
-                    SpawnStep::Directory => Failed {
+            (_, failure) => {
+                let failed = match failure {
+                    Some((SpawnStep::Exec, errno)) => {
+                        Missing::explain(&run.cwd, &run.path, errno).into()
+                    }
+                    Some((SpawnStep::Directory, errno)) => Failed {
                         status: 126,
                         ..Failed::ours(
                             &format!("{}: cannot change to this directory", run.cwd.display()),
@@ -111,42 +111,33 @@ impl KeeperLoop {
                             &run.cwd,
                         )
                     },
-                    SpawnStep::Setup => {
+                    Some((SpawnStep::Setup, errno)) => {
                         Failed::ours("cannot set up a terminal for the command", errno, &run.path)
                     }
+                    None => Failed::ours(
+                        "the process ended before it could start the program",
+                        libc::EIO,
+                        &run.path,
+                    ),
                 };
-                self.drop_failed(index, failed);
-            }
-            (None, None) => {
-                let failed = Failed::ours(
-                    "the process ended before it could start the program",
-                    libc::EIO,
-                    &run.path,
-                );
-                self.drop_failed(index, failed);
+                run.give_up_terminal();
+                run.pipes.clear();
+                run.tails.clear();
+                run.stage = Stage::Over;
+                run.outcome = Some(RunStage::Failed {
+                    status: failed.status,
+                });
+                let number = run.number;
+                self.fail(number, failed);
             }
         }
-        // Its end may have been waiting for this.
+        // It may have ended meanwhile.
         self.reap();
-    }
-
-    pub(super) fn drop_failed(&mut self, index: usize, failed: Failed) {
-        if let Some(run) = self.runs.get_mut(index) {
-            run.give_up_terminal();
-            run.pipes.clear();
-            run.tails.clear();
-            run.stage = Stage::Over;
-            run.outcome = Some(RunStage::Failed {
-                status: failed.status,
-            });
-            let number = run.number;
-            self.fail(number, failed);
-        }
     }
 }
 
 impl TrainerRun {
-    /// What the trainer's streams are, as far as they are ours.
+    /// What we put in place of the user's streams.
     pub(in crate::supervise::keeper) fn streams(&self) -> TrainerStreams {
         let pipes = self.pipes.iter();
         TrainerStreams {

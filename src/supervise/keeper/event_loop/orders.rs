@@ -1,4 +1,4 @@
-//! The front: its orders carried out, its loss borne.
+//! Carries out the front's orders.
 
 use super::KeeperLoop;
 use super::handover::{FrontExit, LOOK_AT_SLEEPER};
@@ -34,14 +34,14 @@ impl KeeperLoop {
             if !self.carry_out_orders() {
                 there = false;
             }
-            // Its last word may have been that it goes; and of one that is gone all is heard.
+            // Its last order may have been that it leaves. If it is gone, read everything it has sent.
             if there || present != self.fronts_lost {
                 return;
             }
         }
     }
 
-    /// Carries out the orders that have come in; whether they were orders at all.
+    /// Carries out the orders received so far; `false` if they were malformed.
     pub(super) fn carry_out_orders(&mut self) -> bool {
         loop {
             match self.decoder.next() {
@@ -86,8 +86,8 @@ impl KeeperLoop {
         if run.keys.len() + keys.len() > run::MOST_KEYS {
             let (lost, told) = &mut run.lost_keys;
             *lost += keys.len();
-            // A program that asks its terminal thousands of questions loses as many answers: told
-            // when there are twice as many as last time.
+            // A program that sends its terminal thousands of queries loses as many answers: noted
+            // whenever the number has doubled.
             if *lost >= told.saturating_mul(2) {
                 *told = *lost;
                 self.fanout.note(format!(
@@ -117,17 +117,17 @@ impl KeeperLoop {
             return;
         };
         match self.hello.io {
-            // Only the relay touches it, and has put it right when it was dropped.
+            // Only the relay changes it, and has restored it when it was dropped.
             Io::PassThrough => {}
             Io::Screen if self.screen_shown => {
                 let user = descriptor::standard(number);
-                // Errors mean that the terminal is gone as well.
+                // On an error the terminal is gone as well.
                 let _ = line.apply(user);
                 if let Ok(own) = descriptor::reopen(user, OFlag::O_WRONLY | OFlag::O_NONBLOCK) {
                     user_stream::write_within(own.as_fd(), RESET.as_bytes(), RESTORE);
                 }
             }
-            // The front had left the screen before it died: a shell has the terminal.
+            // The front was suspended when it died: a shell has the terminal.
             Io::Screen => {}
         }
     }

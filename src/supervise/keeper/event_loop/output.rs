@@ -1,4 +1,4 @@
-//! Taking output out of the terminal, the pipes and the user's files, to the last byte.
+//! Reads the output from the terminal, the pipes and the user's files, to the last byte.
 
 use super::{KeeperLoop, READ};
 use crate::supervise::keeper::descriptor::{self, Got};
@@ -9,11 +9,11 @@ use crate::supervise::{KeeperReport, OutputStream, RunStage};
 use crate::units::Pid;
 use std::time::Instant;
 
-/// Taken from one source before the others have their turn.
+/// Read from one source before the others get their turn.
 const TURN: usize = 256 << 10;
 
 impl KeeperLoop {
-    /// Takes out what a terminal holds, for one turn.
+    /// Reads from a terminal, for one turn.
     pub(super) fn drain_terminal(&mut self, index: usize) {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
@@ -37,8 +37,8 @@ impl KeeperLoop {
                 }
                 Got::Nothing => break,
                 Got::End => {
-                    // While the trainer lives its end is open in our hands too, so this is after
-                    // its end, and nobody is left on the other side.
+                    // While the trainer lives, we hold its end open too. So it has ended, and no other
+                    // process has the terminal open.
                     run.give_up_terminal();
                     return;
                 }
@@ -49,7 +49,7 @@ impl KeeperLoop {
         }
     }
 
-    /// Takes out what a pipe holds, for one turn.
+    /// Reads from a pipe, for one turn.
     pub(super) fn drain_pipe(&mut self, index: usize, number: usize) {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
@@ -82,7 +82,7 @@ impl KeeperLoop {
                 }
                 Got::Nothing => return,
                 Got::End => {
-                    // Its place stays until the list is made anew: the tokens count by it.
+                    // Removed later: the poll tokens are indices.
                     if let Some(pipe) = run.pipes.get_mut(number) {
                         pipe.ended = true;
                     }
@@ -92,7 +92,7 @@ impl KeeperLoop {
         }
     }
 
-    /// Reads what the user's files have grown by, for one turn; whether there may be more.
+    /// Reads what is new in the user's files, for one turn; whether there may be more.
     pub(super) fn follow(&mut self, index: usize) -> bool {
         let last = index + 1 == self.runs.len();
         let Some(run) = self.runs.get_mut(index) else {
@@ -152,7 +152,7 @@ impl KeeperLoop {
         }
     }
 
-    /// After the trainer's end: takes out its last bytes, then tells the end.
+    /// After the trainer's end: reads the rest of its output, then reports the end.
     pub(super) fn act_on_drain(&mut self, now: Instant) {
         let timing = self.hello.timing;
         let index = self.runs.len().saturating_sub(1);
@@ -160,7 +160,6 @@ impl KeeperLoop {
             return;
         };
         let exit = *exit;
-        // At least once, whatever poll says.
         self.drain_terminal(index);
         let pipes = self.runs.last().map_or(0, |run| run.pipes.len());
         for number in 0..pipes {
@@ -175,7 +174,7 @@ impl KeeperLoop {
             return;
         };
         if blocked || more {
-            // The user's own pipe is full: the clock of the drain stands still meanwhile.
+            // The user's own pipe is full: start the timeouts over.
             *since = now;
             run.heard = now;
             return;

@@ -1,4 +1,4 @@
-//! Signals: the ends of children, and what is passed on to the trainer.
+//! Signals: children that ended, and signals that are passed on to the trainer.
 
 use super::KeeperLoop;
 use crate::event::Exit;
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::libc;
 use std::time::Instant;
 
-/// The most that is reaped in one turn: a storm of orphans must not hold up the output.
+/// The maximum number reaped in one turn: a storm of orphans must not hold up the output.
 const REAPED: usize = 256;
 
 impl KeeperLoop {
@@ -21,13 +21,13 @@ impl KeeperLoop {
             } else if self.socket.is_none() {
                 self.take_for_the_front(signal, info.ssi_pid as i32);
             }
-            // With a front alive the rest is its business: SLURM and others signal everybody, and
-            // what is passed on must be passed on once.
+            // While there is a front, the rest is its business: SLURM and others signal all processes,
+            // and a signal must be passed on once.
         }
         self.reap();
     }
 
-    /// A signal to the keeper, when there is no front to decide.
+    /// A signal to the keeper while there is no front to decide.
     pub(super) fn take_for_the_front(&mut self, signal: i32, sender: i32) {
         let passes = matches!(
             signal,
@@ -46,8 +46,8 @@ impl KeeperLoop {
 
     pub(super) fn reap(&mut self) {
         self.reap_more = false;
-        // Before its exec the trainer's number is not known to us, and its end must not be taken
-        // for a stranger's.
+        // Before its exec we don't know the trainer's PID, and must not mistake its end for that of
+        // another process.
         if let Some(TrainerRun {
             stage: Stage::Starting { .. },
             ..
@@ -72,7 +72,7 @@ impl KeeperLoop {
     }
 
     pub(super) fn take_end(&mut self, pid: i32, status: i32) {
-        // All others are holders, and orphans that were given to us; reaping them was all.
+        // Session holders and orphans only need to be reaped.
         if Exit::from_raw(status).is_some() {
             self.holders.retain(|holder| *holder != pid);
         }
@@ -85,7 +85,7 @@ impl KeeperLoop {
                 run.stage = Stage::Draining { exit, since: now };
                 run.heard = now;
                 if let Some(terminal) = &mut run.terminal {
-                    // From now on the terminal ends when nobody else has it.
+                    // From now on the terminal ends when no other process has it open.
                     terminal.pty.slave = None;
                 }
             }
@@ -106,8 +106,8 @@ impl KeeperLoop {
         let Some(pid) = run.pid() else {
             return;
         };
-        // As a key would: to the foreground group. Not as the byte, which a program may have
-        // switched off.
+        // To the foreground group, as by the key. Not by writing the byte, which a program may have
+        // turned off.
         let group = run
             .terminal
             .as_ref()
@@ -130,7 +130,7 @@ impl KeeperLoop {
             ));
         };
         match signal {
-            // torchrun raises anew on each, also inside the shutdown that the first began.
+            // torchrun raises an exception on each, even during the shutdown that the first began.
             libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                 if run.forwarded.contains(&signal) {
                     return self.fanout.note(format!(
@@ -145,8 +145,8 @@ impl KeeperLoop {
         }
     }
 
-    /// What came before the program was there. It has had no time to install a handler yet, and
-    /// without us it would have had none either.
+    /// Delivers what came before the exec. The program has had no time to install a handler, but
+    /// without oomph it wouldn't have either.
     pub(super) fn deliver_early(&mut self) {
         let early =
             (self.runs.last_mut()).map_or_else(Vec::new, |run| std::mem::take(&mut run.early));
@@ -158,7 +158,7 @@ impl KeeperLoop {
         }
     }
 
-    /// USR1 and USR2 kill whoever arranged nothing for them, and torchrun's agent does not.
+    /// USR1 and USR2 kill a process without a handler, such as torchrun's agent.
     pub(super) fn forward_to_who_handles(&mut self, pid: i32, signal: i32) {
         let child = Process::look(pid);
         match child.as_ref().and_then(|child| child.reaction(signal)) {

@@ -1,4 +1,4 @@
-//! Ending a tree: the ladder from a polite word to SIGKILL, and who belongs to the tree.
+//! Ending a run: from SIGTERM to SIGKILL, and which processes belong to it.
 
 use super::KeeperLoop;
 use crate::supervise::keeper::run::{Stage, Stop, TrainerRun};
@@ -21,12 +21,12 @@ impl KeeperLoop {
             return;
         };
         match (&run.stage, run.stop) {
-            // One TERM: a launcher that gets a second loses its way in its own shutdown.
+            // One TERM: a second would disturb a launcher in its own shutdown.
             (_, Some(Stop::Asked(_) | Stop::Sweeping)) => {}
             (Stage::Starting { .. }, _) => run.stop = Some(Stop::Asked(now)),
             (Stage::Running(pid), _) => {
                 tree::kill(*pid, libc::SIGTERM);
-                // A stopped process takes no TERM before it goes on.
+                // A stopped process gets no TERM before it continues.
                 tree::kill(*pid, libc::SIGCONT);
                 run.forwarded.push(libc::SIGTERM);
                 run.stop = Some(Stop::Asked(now + timing.stop));
@@ -40,30 +40,24 @@ impl KeeperLoop {
     }
 
     pub(super) fn kill(&mut self) {
-        let unkillable = self.hello.timing.unkillable;
-        self.sweep = Some(Sweep::kill(SweepScope::All, Instant::now(), unkillable));
+        let timing = &self.hello.timing;
+        self.sweep = Some(Sweep::kill(SweepScope::All, Instant::now(), timing));
         if let Some(run) = self.runs.last_mut() {
             run.stop = Some(Stop::Sweeping);
         }
         self.fanout.report(KeeperReport::Stopping {
             rung: Rung::Killed,
-            within: unkillable,
+            within: timing.unkillable,
         });
     }
 
     pub(super) fn begin_sweep(&mut self, scope: SweepScope) {
-        let timing = self.hello.timing;
         if let Some(run) = self.runs.last_mut()
             && scope == SweepScope::All
         {
             run.stop = Some(Stop::Sweeping);
         }
-        self.sweep = Some(Sweep::ask(
-            scope,
-            Instant::now(),
-            timing.sweep,
-            timing.unkillable,
-        ));
+        self.sweep = Some(Sweep::ask(scope, Instant::now(), &self.hello.timing));
     }
 
     pub(super) fn sweep_leftovers(&mut self) {
@@ -75,7 +69,7 @@ impl KeeperLoop {
                     left: vec![Pid(pid)],
                 });
             }
-            // A stop that is under way clears away more than this would.
+            // A stop in progress ends more than this would.
             None if self.sweep.is_some() => {}
             None => self.begin_sweep(SweepScope::Training),
         }
@@ -129,10 +123,7 @@ impl KeeperLoop {
                 within: self.hello.timing.unkillable,
             });
         }
-        for (process, signal) in round.signals {
-            process.signal(signal);
-        }
-        if round.over {
+        if round.signal() {
             for process in &targets {
                 self.fanout.note(unkillable(process));
             }
@@ -156,7 +147,7 @@ impl KeeperLoop {
     }
 
     pub(super) fn tell_swept(&mut self) {
-        // The end comes first, unless there is none: a process that nobody can end.
+        // Report the run's end first, unless its process can't be ended.
         let draining = matches!(
             self.runs.last().map(|run| &run.stage),
             Some(Stage::Draining { .. } | Stage::Starting { .. })
@@ -168,8 +159,8 @@ impl KeeperLoop {
         }
     }
 
-    /// The living processes of the present run's tree: below us, and not older than the run. An
-    /// upload that an earlier run left is none of it.
+    /// The living processes below us that aren't older than the run: an upload that an earlier run left
+    /// isn't part of it.
     pub(super) fn below(&self, since: u64) -> Vec<Process> {
         let me = std::process::id() as i32;
         let all = tree::below(me, &self.holders);

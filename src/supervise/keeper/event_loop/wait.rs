@@ -1,4 +1,4 @@
-//! Waiting: what is polled, for how long, and who serves what is ready.
+//! What is polled, for how long, and what to do when something is ready.
 
 use super::KeeperLoop;
 use crate::supervise::OutputStream;
@@ -9,7 +9,6 @@ use nix::libc;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Whose descriptor is ready.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PollToken {
     Signals,
@@ -69,9 +68,9 @@ impl KeeperLoop {
         }
         for (index, run) in self.runs.iter().enumerate() {
             if let Stage::Starting { pipe, .. } = &run.stage {
-                // Nothing else of it yet: the front shows what a run writes from
-                // `KeeperReport::Started` on, and the program may have written before this is known (the
-                // holder of its session may close its end of the pipe later than the exec does).
+                // Nothing else of it yet: the front shows a run's output from `KeeperReport::Started`
+                // on, and the program may write before we know of the exec (the session holder may
+                // close its end of the pipe later).
                 add(pipe.as_raw_fd(), libc::POLLIN, PollToken::Starting(index));
                 continue;
             }
@@ -83,7 +82,7 @@ impl KeeperLoop {
                 if !run.keys.is_empty() {
                     events |= libc::POLLOUT;
                 }
-                // With no events asked for, a hang-up would still be told, again and again.
+                // Even without events poll would report a hang-up, again and again.
                 if events != 0 {
                     add(
                         terminal.pty.master.as_raw_fd(),
@@ -134,7 +133,7 @@ impl KeeperLoop {
             if let Stage::Draining { since, .. } = run.stage {
                 due.push(Some((since + timing.drain).min(run.heard + timing.quiet)));
             }
-            // Files without a watch are looked at now and then.
+            // Files without a watch are read every second.
             if run.pid().is_some() && run.tails.iter().any(|tail| tail.watch.is_none()) {
                 due.push(Some(now + Duration::from_secs(1)));
             }
