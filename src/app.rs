@@ -5,9 +5,11 @@
 //! all sources at once, and end so that nothing is lost.
 
 mod allocator;
+mod diff;
 mod display;
 mod ending;
 mod explain;
+mod export;
 mod fit;
 mod front;
 mod link;
@@ -19,6 +21,7 @@ mod predict;
 mod print;
 mod recordings;
 mod replay;
+mod report;
 mod session;
 mod sessions;
 mod signals;
@@ -28,7 +31,9 @@ mod torch;
 pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
+pub use diff::diff;
 pub use explain::{Source, explain};
+pub use export::{ExportFormat, ExportOptions, export};
 pub use fit::fit;
 pub use list::list;
 pub use logs::logs;
@@ -38,6 +43,7 @@ pub use policy::fit::FitOptions;
 pub use predict::predict;
 pub use print::complain;
 pub use replay::replay;
+pub use report::{ReportOptions, report};
 pub use signals::OnHup;
 pub use stop::stop;
 

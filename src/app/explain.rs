@@ -2,7 +2,8 @@
 //! needs no GPU.
 
 use super::allocator::InheritedSettings;
-use super::{Ending, recordings, replay, torch};
+use super::report::each_event;
+use super::{Ending, recordings, torch};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::diagnosis;
@@ -12,6 +13,7 @@ use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
+use crate::report::story::SessionStory;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
@@ -204,31 +206,15 @@ fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
 
 /// A recording, each run explained as it stood before the next began.
 fn recording(path: &Path) -> anyhow::Result<Found> {
-    let mut state = State::default();
-    let mut ooms = Vec::new();
-    for event in replay::read(path)? {
-        if let What::Started(_) = event.what {
-            ooms.extend(of_current_run(&state));
-        }
-        state.apply(&event);
-    }
-    ooms.extend(of_current_run(&state));
+    let mut story = SessionStory::default();
+    each_event(path, |event| {
+        story.take(&event);
+        Ok(())
+    })?;
+    let story = story.finish();
     Ok(Found {
-        ooms,
+        ooms: story.ooms,
         length: None,
-        state: Some(state),
+        state: Some(story.state),
     })
-}
-
-fn of_current_run(state: &State) -> Vec<Explained> {
-    let Some(run) = state.run() else {
-        return Vec::new();
-    };
-    run.ooms
-        .iter()
-        .map(|oom| {
-            let findings = diagnosis::diagnose_incident(state, Some(run), oom);
-            Explained::of_run(run, oom, findings)
-        })
-        .collect()
 }
