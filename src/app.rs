@@ -75,6 +75,8 @@ pub struct RunOptions {
     pub interval: Duration,
     /// Where the recording goes.
     pub recording: Recording,
+    /// Where metrics are written for Prometheus, if anywhere.
+    pub metrics: Option<PathBuf>,
     /// Allocator settings for the first launch, as typed.
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.

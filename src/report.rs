@@ -6,6 +6,7 @@ pub mod comparison;
 pub mod explain;
 pub mod export;
 pub mod markdown;
+pub mod metrics;
 pub mod page;
 pub mod story;
 mod text;

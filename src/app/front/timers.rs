@@ -41,6 +41,7 @@ impl Front {
             self.display.prompt_due(),
             self.display.leave_due(),
             Some(self.look_due()),
+            self.session.metrics_due(),
         ]
         .into_iter()
         .flatten()

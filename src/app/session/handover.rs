@@ -54,6 +54,9 @@ pub(in crate::app) struct HandoverState {
     /// The keeper's log of the output, where one is kept.
     #[serde(default)]
     pub log: Option<Word>,
+    /// Where metrics are written, if anywhere; absolute.
+    #[serde(default)]
+    pub metrics: Option<Word>,
     /// Use of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }
