@@ -209,7 +209,9 @@
     if (memory.runs.length > 1) for (const run of memory.runs) add("run " + run.number, Math.max(run.from, memory.x[0]), Math.min(run.to, last));
     memory.ooms.slice(0, 6).forEach((oom, number) => {
       const name = memory.ooms.length > 1 ? "OOM " + (number + 1) : "the OOM";
-      add(name, Math.max(memory.x[0], oom.at - 8), Math.min(last, oom.at + 3));
+      // Near enough to see single steps, and never everything.
+      const near = Math.min(8, (last - memory.x[0]) * 0.15);
+      add(name, Math.max(memory.x[0], oom.at - near), Math.min(last, oom.at + near / 3));
     });
   };
 
