@@ -208,3 +208,20 @@ fn a_session_is_exported_for_other_programs() {
     let nowhere = archive.refusal(&["export", "20260301", "--to", "tensorboard"]);
     assert!(nowhere.contains("-o DIR"), "{nowhere}");
 }
+
+/// A log alone would say that the program went on after the OOM: the next run's output follows.
+#[test]
+fn a_sessions_own_log_is_explained_with_its_recording() {
+    let archive = Archive::new();
+    let sessions = archive.path().join("state/oomph/sessions");
+    let log = sessions.join(NIGHT).join("output.log");
+    let message =
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\nstep 1\n";
+    fs::write(&log, message.repeat(2)).expect("a log");
+    let path = log.to_str().expect("text");
+    let of_log = archive.said(&["explain", path, "--json"]);
+    assert_eq!(of_log, archive.said(&["explain", "20260301", "--json"]));
+    let json: Value = serde_json::from_str(&of_log).expect("JSON");
+    assert_eq!(json["ooms"][0]["outcome"], "fatal");
+    assert_eq!(json["ooms"][0]["run"], 1);
+}

@@ -14,13 +14,14 @@ use crate::recognize::LaunchEnvironment;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::report::story::SessionStory;
+use crate::session;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is to be explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +131,9 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
             log(&header, &mut input).context("cannot read standard input")
         }
         Some(path) if path.is_dir() => recording(path),
+        Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
+            recording(&path.with_file_name(session::RECORDING))
+        }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
             let file = File::open(path).with_context(|| {
@@ -148,6 +152,16 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
         }
     }
 }
+
+/// The recording of the session that a log is of: it knows the runs, and what the log does not say.
+fn recording_beside(log: &Path) -> Option<PathBuf> {
+    let name = log.file_name()?;
+    let is_log = name == session::OUTPUT_LOG || name == OLDER_LOG;
+    is_log.then(|| log.with_file_name(session::RECORDING))
+}
+
+/// The older part of a session's log.
+const OLDER_LOG: &str = "output.log.1";
 
 /// The first line of what may be a recording; nothing of what cannot be one.
 fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
