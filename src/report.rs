@@ -12,3 +12,14 @@ pub mod story;
 mod text;
 
 pub use text::{diagnosis, summary};
+
+/// A recording of `tests/replay`, in order.
+#[cfg(test)]
+fn recorded(name: &str) -> Vec<crate::event::Event> {
+    let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("a recording");
+    let events = text.lines().map(serde_json::from_str);
+    let mut events: Vec<crate::event::Event> = events.collect::<Result<_, _>>().expect("events");
+    events.sort_by_key(|event| event.at);
+    events
+}

@@ -20,6 +20,7 @@ use crate::ui::{Effect, ReplayControl, Scene, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
+use nix::sys::signal::{self, Signal};
 use playback::Playback;
 use reel::{Reel, Turn};
 use std::ffi::OsStr;
@@ -103,16 +104,20 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
     screen.view.theme = theme;
     let began = reel.next_at().unwrap_or(Moment::ZERO);
     let mut player = Playback::new(began, clock.now());
+    let mut drawn = (None, 0);
     loop {
         let now = clock.now();
         let sought = reel.is_seeking();
         player.advance(now, reel.next_at().is_none() || sought);
         let turn = reel.turn(player.position);
-        if turn != Turn::Done || sought {
-            screen.request(Due::Sample);
-        }
         if sought && !reel.is_seeking() {
             player.position = reel.state.now;
+        }
+        // The header says where it is, second by second.
+        let shown = (reel.next_at(), player.position.0 / 1_000_000);
+        if shown != drawn || turn != Turn::Done {
+            drawn = shown;
+            screen.request(Due::Sample);
         }
         reel.state.now = reel.state.now.max(player.position);
         match reel.next_at() {
@@ -146,6 +151,10 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
                     match effect {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => steer(control, &mut player, &mut reel)?,
+                        Some(Effect::Suspend) => {
+                            suspend(&mut screen)?;
+                            player.resume(clock.now());
+                        }
                         Some(effect) => screen.carry_out(&effect)?,
                         None => {}
                     }
@@ -153,11 +162,19 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
                 Some(Typed::Event(_)) => screen.request(Due::Now),
                 Some(Typed::HungUp) | None => break,
             },
-            () = tokio::time::sleep(wait) => screen.request(Due::Sample),
+            () = tokio::time::sleep(wait) => {}
         }
     }
     screen.leave();
     Ok(reel.corrupt)
+}
+
+/// Ctrl-Z: the terminal is the shell's until `fg`. Where no shell could resume us (an orphaned process
+/// group) the kernel drops the signal, and playing goes on.
+fn suspend(screen: &mut Screen) -> io::Result<()> {
+    screen.give_back();
+    signal::raise(Signal::SIGTSTP)?;
+    screen.take_again()
 }
 
 fn steer(control: ReplayControl, player: &mut Playback, reel: &mut Reel) -> anyhow::Result<()> {

@@ -194,17 +194,12 @@ fn label(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session;
-    use std::path::Path;
+    use crate::report::recorded;
 
     #[test]
     fn names_units_and_labels_are_as_prometheus_wants_them() {
-        let path = format!(
-            "{}/tests/replay/two-ranks.jsonl",
-            env!("CARGO_MANIFEST_DIR")
-        );
         let mut state = State::default();
-        for event in session::read(Path::new(&path)).unwrap().flatten() {
+        for event in recorded("two-ranks") {
             state.apply(&event);
         }
         let text = metrics(&state);

@@ -45,6 +45,11 @@ impl Playback {
         }
     }
 
+    /// Goes on after a time in which nothing was played.
+    pub(super) fn resume(&mut self, now: Moment) {
+        self.looked = now;
+    }
+
     /// Holds, so that what has just come can be looked at.
     pub(super) fn hold(&mut self) {
         self.paused = true;

@@ -1,13 +1,11 @@
 //! Real recordings in every format.
 
 use super::*;
-use crate::session;
-use std::path::Path;
+use crate::report::recorded;
 
 fn exported(name: &str, export: &mut dyn Export) {
-    let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let mut state = State::default();
-    for event in session::read(Path::new(&path)).unwrap().flatten() {
+    for event in recorded(name) {
         state.apply(&event);
         export.event(&state, &event).unwrap();
     }

@@ -107,9 +107,10 @@ fn notes(page: &mut String, story: &SessionStory) {
     if lines.is_empty() {
         return;
     }
+    let notes = if lines.len() == 1 { "note" } else { "notes" };
     let _ = writeln!(
         page,
-        "<details><summary>{} notes</summary>\n<ul class=\"notes\">",
+        "<details><summary>{} {notes}</summary>\n<ul class=\"notes\">",
         lines.len()
     );
     for line in lines {

@@ -2,13 +2,11 @@
 
 use super::*;
 use crate::event::{Event, Note, What};
-use crate::session;
+use crate::report::recorded;
 use proptest::prelude::*;
-use std::path::Path;
 
 fn story(name: &str) -> SessionStory {
-    let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    SessionStory::of(session::read(Path::new(&path)).unwrap().flatten())
+    SessionStory::of(recorded(name))
 }
 
 fn page_of(story: &SessionStory) -> String {
@@ -80,8 +78,7 @@ proptest! {
     #[test]
     fn strings_stay_text(text in hostile()) {
         let with = |text: &str| {
-            let path = format!("{}/tests/replay/capacity.jsonl", env!("CARGO_MANIFEST_DIR"));
-            let mut events: Vec<Event> = session::read(Path::new(&path)).unwrap().flatten().collect();
+            let mut events = recorded("capacity");
             for event in &mut events {
                 put_in(event, text);
             }

@@ -72,7 +72,7 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
         };
         pieces.push(piece(
             format!(
-                "{mark} replay x{} · at {}",
+                "{mark} replay x{} at {}",
                 replay.speed,
                 clock_face(replay.position.since(Moment::ZERO))
             ),

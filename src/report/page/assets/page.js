@@ -96,9 +96,10 @@
     ctx.lineTo(bbox.left + bbox.width, top);
     ctx.stroke();
     ctx.font = 11 * scale + "px system-ui, sans-serif";
-    ctx.textAlign = "right";
+    // On the left memory is seldom full.
+    ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
-    ctx.fillText(label, bbox.left + bbox.width - 4 * scale, top + 13 * scale);
+    ctx.fillText(label, bbox.left + 6 * scale, top + 13 * scale);
     ctx.restore();
   };
 
