@@ -6,9 +6,11 @@
 
 mod allocator;
 mod beside;
+mod diff;
 mod display;
 mod ending;
 mod explain;
+mod export;
 mod fit;
 mod front;
 mod link;
@@ -20,6 +22,7 @@ mod predict;
 mod print;
 mod recordings;
 mod replay;
+mod report;
 mod session;
 mod sessions;
 mod signals;
@@ -29,7 +32,9 @@ mod torch;
 pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
+pub use diff::diff;
 pub use explain::{Source, explain};
+pub use export::{ExportFormat, ExportOptions, export};
 pub use fit::fit;
 pub use list::list;
 pub use logs::logs;
@@ -39,6 +44,7 @@ pub use policy::fit::FitOptions;
 pub use predict::predict;
 pub use print::complain;
 pub use replay::replay;
+pub use report::{ReportOptions, report};
 pub use signals::OnHup;
 pub use stop::stop;
 
@@ -70,6 +76,8 @@ pub struct RunOptions {
     pub interval: Duration,
     /// Where the recording goes.
     pub recording: Recording,
+    /// Where metrics are written for Prometheus, if anywhere.
+    pub metrics: Option<PathBuf>,
     /// Allocator settings for the first launch, as typed.
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.

@@ -9,6 +9,7 @@ mod fit;
 pub mod help;
 mod invocation;
 mod options;
+mod records;
 mod sessions;
 mod split;
 
@@ -72,6 +73,13 @@ pub fn parse(
             session: logs.session,
             follow: logs.follow,
         }),
+        Some(Subcommand::Report(report)) => Ok(Invocation::Report(report.into())),
+        Some(Subcommand::Diff(diff)) => Ok(Invocation::Diff {
+            before: diff.before,
+            after: diff.after,
+            json: diff.json,
+        }),
+        Some(Subcommand::Export(export)) => Ok(Invocation::Export(export.into())),
         Some(Subcommand::Plan(plan)) => Ok(Invocation::Plan(PlanInvocation {
             command: command_line(parts.command, cwd)?,
             json: plan.json,

@@ -10,7 +10,7 @@ mod secrets;
 mod word;
 
 pub use difference::{Change, difference};
-pub use secrets::{MASK, is_secret, masked};
+pub use secrets::{MASK, is_secret, masked, without_secrets};
 use secrets::{masked_value, masked_words};
 pub use word::Word;
 

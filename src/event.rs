@@ -90,6 +90,15 @@ pub enum What {
     Unknown,
 }
 
+/// The version of a recording's lines, described in `event/RECORDING.md`. It changes when a field that
+/// is known changes its meaning; new kinds and fields don't change it.
+pub const SCHEMA: u32 = 1;
+
+/// Recordings without it are of the first version.
+fn first_schema() -> u32 {
+    1
+}
+
 /// The header of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionStarted {
@@ -99,6 +108,9 @@ pub struct SessionStarted {
     pub wall: f64,
     /// `CLOCK_MONOTONIC` in microseconds at [`Moment::ZERO`], for later fronts in this boot.
     pub monotonic: u64,
+    /// [`SCHEMA`] when it was written.
+    #[serde(default = "first_schema")]
+    pub schema: u32,
     /// oomph's version.
     pub version: String,
     /// The first run's command, secrets masked.

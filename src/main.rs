@@ -36,6 +36,13 @@ fn main() -> ExitCode {
             invocation.headless,
             invocation.theme,
         ),
+        Invocation::Report(options) => app::report(&options),
+        Invocation::Diff {
+            before,
+            after,
+            json,
+        } => app::diff(before.as_ref(), after.as_ref(), json),
+        Invocation::Export(options) => app::export(&options),
         Invocation::Plan(invocation) if !invocation.predict.is_empty() => app::predict(
             &invocation.command,
             &invocation.recordings,

@@ -1,6 +1,25 @@
-//! The state as text, for users who are not in front of the terminal.
+//! The state for users who are not in front of the terminal: as text, as a page, for other programs.
 
+pub mod anonymous;
+mod changes;
+pub mod comparison;
 pub mod explain;
+pub mod export;
+pub mod markdown;
+pub mod metrics;
+pub mod page;
+pub mod story;
 mod text;
 
 pub use text::{diagnosis, summary};
+
+/// A recording of `tests/replay`, in order.
+#[cfg(test)]
+fn recorded(name: &str) -> Vec<crate::event::Event> {
+    let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("a recording");
+    let events = text.lines().map(serde_json::from_str);
+    let mut events: Vec<crate::event::Event> = events.collect::<Result<_, _>>().expect("events");
+    events.sort_by_key(|event| event.at);
+    events
+}

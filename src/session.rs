@@ -12,16 +12,17 @@ mod bucket;
 mod catalog;
 mod directories;
 mod fidelity;
-mod index;
 mod journal;
 mod limits;
 mod line;
+mod lines;
 mod outline;
 mod private;
 mod read;
 mod recent;
 mod recorder;
 mod recording_file;
+mod replaced_file;
 mod tame;
 
 pub use alive::{FoundSession, Life, PidScope, SessionFile, clear_dead, find};
@@ -33,6 +34,7 @@ pub use limits::Limits;
 pub use outline::outline;
 pub use read::{Events, ReadError, read};
 pub use recorder::{Recorder, RecorderOptions};
+pub use replaced_file::ReplacedFile;
 
 /// The recording's file name in a session's directory.
 pub const RECORDING: &str = "events.jsonl";

@@ -46,7 +46,7 @@ mod update;
 mod view;
 mod words;
 
-pub use action::{Action, Effect, ReplayControl, Scroll, StepMove};
+pub use action::{Action, Effect, ReplayControl, Scroll, SeekTarget, StepMove};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;

@@ -35,7 +35,7 @@ fn options(text: &str) -> Vec<String> {
 fn its_options_are_those_of_the_command_line() {
     use HelpTopic::*;
     let known: Vec<String> = [
-        Overview, Run, Ls, Attach, Stop, Logs, Replay, Plan, Explain, Fit,
+        Overview, Run, Ls, Attach, Stop, Logs, Replay, Report, Diff, Export, Plan, Explain, Fit,
     ]
     .into_iter()
     .flat_map(|topic| options(&page(topic)))
@@ -88,4 +88,37 @@ fn its_picture_is_there() {
 #[test]
 fn it_is_short_enough_to_be_read() {
     assert!(readme().lines().count() <= 150);
+}
+
+/// What a recording's lines mean stands in one place, for whoever reads them with another program.
+#[test]
+fn every_kind_of_a_recordings_lines_is_documented() {
+    let read = |path: &str| {
+        let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+        fs::read_to_string(path).expect("a file of ours")
+    };
+    let (events, page) = (read("src/event.rs"), read("src/event/RECORDING.md"));
+    let (_, kinds) = events.split_once("pub enum What {").expect("the kinds");
+    let (kinds, _) = kinds.split_once("\n}").expect("their end");
+    let names = kinds.lines().filter_map(|line| {
+        let name = line.trim();
+        let name = &name[..name.find(['(', ','])?];
+        let is_variant = name.starts_with(char::is_uppercase) && !name.contains(' ');
+        is_variant.then_some(name)
+    });
+    let mut found = 0;
+    for name in names.filter(|name| *name != "Unknown") {
+        let mut snake = String::new();
+        for c in name.chars() {
+            if c.is_uppercase() && !snake.is_empty() {
+                snake.push('_');
+            }
+            snake.extend(c.to_lowercase());
+        }
+        assert!(page.contains(&format!("| `{snake}` |")), "{snake}");
+        found += 1;
+    }
+    assert!(found > 18, "{found}");
+    let schema = format!("**schema {}**", oomph::event::SCHEMA);
+    assert!(page.contains(&schema), "{schema}");
 }

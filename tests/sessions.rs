@@ -147,3 +147,81 @@ fn what_no_name_fits_is_said_with_what_to_do() {
     );
     assert!(empty.said(&["ls", "-a"]).contains("no recorded session"));
 }
+
+#[test]
+fn a_report_is_one_file_and_names_no_secret_of_its_user() {
+    let archive = Archive::new();
+    let said = archive.said(&["report", "20260301"]);
+    let name = said.trim().strip_prefix("wrote ").expect("where it is");
+    let page = fs::read_to_string(archive.path().join(name)).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("ran out of memory"));
+    assert!(page.contains("/home/ada"), "the recording's directory");
+    let anonymous = archive.said(&["report", "20260301", "--anonymous", "-o", "-"]);
+    assert!(anonymous.contains("ran out of memory"));
+    for private in ["ada", "/home"] {
+        assert!(!anonymous.contains(&format!("{private}/")), "{private}");
+    }
+    let issue = archive.said(&["report", "20260301", "-o", "night.md"]);
+    assert_eq!(issue.trim(), "wrote night.md");
+    let issue = fs::read_to_string(archive.path().join("night.md")).expect("Markdown");
+    assert!(
+        issue.contains("| run | outcome |") && issue.contains("✗"),
+        "{issue}"
+    );
+    let both = archive.said(&["report", "20260302", "--compare", "20260301", "-o", "-"]);
+    assert!(both.contains("<h2>Compared</h2>"));
+    let refused = archive.refusal(&["report", "-o", "no/such/place.html"]);
+    assert!(
+        refused.contains("cannot write no/such/place.html"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn two_sessions_are_compared() {
+    let archive = Archive::new();
+    let text = archive.said(&["diff", "20260301", "20260302"]);
+    assert!(text.contains("out of memory → finished"), "{text}");
+    assert!(text.contains("the same: "), "{text}");
+    let json: Value =
+        serde_json::from_str(&archive.said(&["diff", "20260301:1", "20260302", "--json"]))
+            .expect("JSON");
+    assert_eq!(json["rows"][0]["name"], "outcome");
+    let one = archive.refusal(&["diff", "20260301"]);
+    assert!(one.contains("no second run"), "{one}");
+    let none = archive.refusal(&["diff", "20260301:7", "20260302"]);
+    assert!(none.contains("has no run 7"), "{none}");
+}
+
+#[test]
+fn a_session_is_exported_for_other_programs() {
+    let archive = Archive::new();
+    let table = archive.said(&["export", "20260301", "--to", "csv"]);
+    assert!(table.starts_with("seconds,unix_time,source,"), "{table}");
+    let said = archive.said(&["export", "20260301", "--to", "trace", "-o", "trace.json"]);
+    assert_eq!(said, "wrote trace.json\n");
+    let trace = fs::read(archive.path().join("trace.json")).expect("a trace");
+    let trace: Value = serde_json::from_slice(&trace).expect("JSON");
+    assert!(trace["traceEvents"].as_array().expect("events").len() > 20);
+    archive.said(&["export", "20260301", "--to", "tensorboard", "-o", "runs"]);
+    assert!(archive.path().join("runs/run1").is_dir());
+    let nowhere = archive.refusal(&["export", "20260301", "--to", "tensorboard"]);
+    assert!(nowhere.contains("-o DIR"), "{nowhere}");
+}
+
+/// A log alone would say that the program went on after the OOM: the next run's output follows.
+#[test]
+fn a_sessions_own_log_is_explained_with_its_recording() {
+    let archive = Archive::new();
+    let sessions = archive.path().join("state/oomph/sessions");
+    let log = sessions.join(NIGHT).join("output.log");
+    let message =
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\nstep 1\n";
+    fs::write(&log, message.repeat(2)).expect("a log");
+    let path = log.to_str().expect("text");
+    let of_log = archive.said(&["explain", path, "--json"]);
+    assert_eq!(of_log, archive.said(&["explain", "20260301", "--json"]));
+    let json: Value = serde_json::from_str(&of_log).expect("JSON");
+    assert_eq!(json["ooms"][0]["outcome"], "fatal");
+    assert_eq!(json["ooms"][0]["run"], 1);
+}

@@ -1,7 +1,8 @@
 //! `oomph explain`: the OOMs in a log or a recording, and their causes. Runs nothing and needs no GPU.
 
 use super::allocator::InheritedSettings;
-use super::{Ending, recordings, replay, torch};
+use super::report::each_event;
+use super::{Ending, recordings, torch};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::diagnosis;
@@ -11,13 +12,15 @@ use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
+use crate::report::story::SessionStory;
+use crate::session;
 use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -125,6 +128,9 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
             log(&header, &mut input).context("cannot read standard input")
         }
         Some(path) if path.is_dir() => recording(path),
+        Some(path) if recording_beside(path).is_some_and(|beside| beside.is_file()) => {
+            recording(&path.with_file_name(session::RECORDING))
+        }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
             let file = File::open(path).with_context(|| {
@@ -144,7 +150,17 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
     }
 }
 
-/// The first line of what may be a recording; empty if it can't be one.
+/// The recording of the session that a log is of: it knows the runs, and what the log does not say.
+fn recording_beside(log: &Path) -> Option<PathBuf> {
+    let name = log.file_name()?;
+    let is_log = name == session::OUTPUT_LOG || name == OLDER_LOG;
+    is_log.then(|| log.with_file_name(session::RECORDING))
+}
+
+/// The older part of a session's log.
+const OLDER_LOG: &str = "output.log.1";
+
+/// The first line of what may be a recording; nothing of what cannot be one.
 fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     if waiting(input)? > 0 && input.fill_buf()?.first() == Some(&b'{') {
@@ -201,31 +217,15 @@ fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
 
 /// A recording; each run is explained with the state before the next one started.
 fn recording(path: &Path) -> anyhow::Result<Found> {
-    let mut state = State::default();
-    let mut ooms = Vec::new();
-    for event in replay::read(path)? {
-        if let What::Started(_) = event.what {
-            ooms.extend(of_current_run(&state));
-        }
-        state.apply(&event);
-    }
-    ooms.extend(of_current_run(&state));
+    let mut story = SessionStory::default();
+    each_event(path, |event| {
+        story.take(&event);
+        Ok(())
+    })?;
+    let story = story.finish();
     Ok(Found {
-        ooms,
+        ooms: story.ooms,
         length: None,
-        state: Some(state),
+        state: Some(story.state),
     })
-}
-
-fn of_current_run(state: &State) -> Vec<Explained> {
-    let Some(run) = state.run() else {
-        return Vec::new();
-    };
-    run.ooms
-        .iter()
-        .map(|oom| {
-            let findings = diagnosis::diagnose_incident(state, Some(run), oom);
-            Explained::of_run(run, oom, findings)
-        })
-        .collect()
 }

@@ -1,7 +1,8 @@
 //! `oomph plan --predict`: what a command would need at other batch sizes, predicted from recordings.
 //! Runs nothing.
 
-use super::{Ending, recordings, replay};
+use super::report::each_event;
+use super::{Ending, recordings};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::forecast::{Allocator, Forecast, Model, Observation, Target, Treatment};
@@ -36,9 +37,10 @@ pub fn predict(
     };
     for path in found {
         let mut state = State::default();
-        for event in replay::read(&path)? {
+        each_event(&path, |event| {
             state.apply(&event);
-        }
+            Ok(())
+        })?;
         let ranks = state.runs.iter().flat_map(|run| &run.ranks);
         for rank in ranks {
             if rank.hello.expandable_segments == Some(true) {

@@ -7,6 +7,7 @@ mod handover;
 mod hints;
 mod inputs;
 mod leftovers;
+mod metrics;
 mod next_run;
 mod remedies;
 mod summary;
@@ -31,8 +32,9 @@ use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use applied::Changes;
 use earlier::EarlierSessions;
 use hints::Hints;
+use metrics::MetricsFile;
 use remedies::Remedies;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long exiting waits for a slow disk.
@@ -48,6 +50,7 @@ pub(super) struct Session {
     /// Warnings before a run fails.
     watch: LiveWarnings,
     recorder: Recorder,
+    metrics: Option<MetricsFile>,
     inputs: SessionInputs,
     earlier: EarlierSessions,
     hints: Hints,
@@ -63,6 +66,7 @@ impl Session {
         inputs: SessionInputs,
         handover: HandoverState,
     ) -> Session {
+        let metrics = handover.metrics.as_ref().map(|word| PathBuf::from(&word.0));
         Session {
             clock,
             state: State::default(),
@@ -71,6 +75,7 @@ impl Session {
             handover,
             watch: LiveWarnings::default(),
             recorder,
+            metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             inputs,
             earlier: EarlierSessions::default(),
             hints: Hints::default(),
@@ -135,6 +140,11 @@ impl Session {
         for note in self.watch.look(&self.state) {
             self.record(What::Note(note));
         }
+        let now = self.clock.now();
+        if let Some(problem) = (self.metrics.as_mut()).and_then(|file| file.look(&self.state, now))
+        {
+            self.note(Level::Warning, problem);
+        }
     }
 
     /// Whether an event was applied since the last call.
@@ -190,7 +200,15 @@ impl Session {
         })
     }
 
+    /// When metrics are to be written again.
+    pub(super) fn metrics_due(&self) -> Option<Moment> {
+        self.metrics.as_ref().map(MetricsFile::due)
+    }
+
     pub(super) fn finish_recording(&mut self) {
+        if let Some(file) = self.metrics.take() {
+            file.finish(&self.state);
+        }
         self.recorder.finish(RECORDING_PATIENCE);
     }
 

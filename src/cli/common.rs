@@ -35,6 +35,9 @@ pub(super) struct Common {
     /// Record nothing
     #[arg(long)]
     pub(super) no_record: bool,
+    /// Write metrics to this file every 5 s, as Prometheus' text (for node_exporter: NAME.prom)
+    #[arg(long, value_name = "FILE")]
+    pub(super) metrics: Option<PathBuf>,
     /// Allocator settings of the first launch, merged with those of the environment
     #[arg(long, value_name = "KEY:VALUE[,...]")]
     pub(super) alloc_conf: Option<String>,
@@ -107,6 +110,7 @@ impl Common {
                     return Err("--record and --no-record contradict each other; give one".into());
                 }
             },
+            metrics: self.metrics,
             alloc_conf: self.alloc_conf,
             on_oom: self.on_oom,
             auto,

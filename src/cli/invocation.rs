@@ -1,6 +1,6 @@
 //! What the command line asks for, as plain values.
 
-use crate::app::{FitOptions, RunOptions, Scheme, Source};
+use crate::app::{ExportOptions, FitOptions, ReportOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::ValueEnum;
 use std::ffi::OsString;
@@ -11,6 +11,18 @@ pub enum Invocation {
     Help(HelpTopic),
     Run(RunOptions),
     Replay(ReplayInvocation),
+    /// Write a report about a session.
+    Report(ReportOptions),
+    /// Compare two runs.
+    Diff {
+        /// By default the latest session.
+        before: Option<OsString>,
+        /// By default the last run of the first.
+        after: Option<OsString>,
+        json: bool,
+    },
+    /// Write a session for other programs.
+    Export(ExportOptions),
     /// Show recognised settings and remedies, without running anything.
     Plan(PlanInvocation),
     /// Name the causes of the OOMs in a log.
@@ -97,6 +109,9 @@ pub enum HelpTopic {
     Stop,
     Logs,
     Replay,
+    Report,
+    Diff,
+    Export,
     Plan,
     Explain,
     Fit,

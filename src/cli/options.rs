@@ -4,6 +4,7 @@ use super::Conversion;
 use super::common::Common;
 use super::fit::FitArguments;
 use super::invocation::{ExplainInvocation, HelpTopic, ReplayInvocation};
+use super::records::{DiffArguments, ExportArguments, ReportArguments};
 use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
 use crate::app::{Scheme, Source};
 use crate::command::CommandLine;
@@ -41,6 +42,12 @@ pub(super) enum Subcommand {
     Logs(LogsArguments),
     /// Play a recorded session on the screen.
     Replay(ReplayArguments),
+    /// Write a report about a session: one HTML file, or Markdown for an issue.
+    Report(ReportArguments),
+    /// Compare two sessions, or two runs of one.
+    Diff(DiffArguments),
+    /// Write a session as CSV, for TensorBoard, or as a trace for Perfetto.
+    Export(ExportArguments),
     /// Show what oomph recognizes in a command and how each remedy would change it. Runs nothing.
     Plan(PlanArguments),
     /// Name the cause of every OOM in a log or a recording. Needs no GPU.

@@ -12,6 +12,7 @@ pub use names::is_secret;
 
 use super::Word;
 use names::is_plain_value;
+use std::borrow::Cow;
 
 /// Replaces a secret.
 pub const MASK: &str = "***";
@@ -52,6 +53,14 @@ pub(super) fn masked_value(name: &str, value: &Word) -> Word {
         (true, _) => Word::from(MASK),
         (false, Some(masked)) => Word::from(masked),
         (false, None) => value.clone(),
+    }
+}
+
+/// Any text with its secrets masked.
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    match masked_text(text) {
+        Some(masked) => masked.into(),
+        None => text.into(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! disk. A list of many sessions can't replay them all.
 
 use super::RECORDING;
-use super::index::LONGEST_LINE;
+use super::lines::LONGEST_LINE;
 use crate::event::{Event, What};
 use memchr::memmem;
 use std::collections::HashMap;

@@ -4,7 +4,7 @@
 //! recording; a disk may leave worse. Reading continues in spite of that.
 
 use super::fidelity::{Fidelity, fidelity};
-use super::index::{IndexedLine, LONGEST_LINE, index};
+use super::lines::{LONGEST_LINE, TimedLine, TimedLines};
 use super::recent::with_suffix;
 use super::tame;
 use crate::event::{Event, What};
@@ -12,7 +12,6 @@ use crate::units::Moment;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Why an event, or a whole recording, can't be read.
@@ -46,37 +45,23 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 /// Opens the recording at `path` (the file, or its session's directory) in its current state: later
-/// lines are not read. Events of unknown kinds are skipped.
+/// lines are not read. Events of unknown kinds are skipped. Memory does not grow with the file.
 pub fn read(path: &Path) -> Result<Events, ReadError> {
     let main = if path.is_dir() {
         path.join(super::RECORDING)
     } else {
         path.to_owned()
     };
-    let unreadable = |path: &Path, error| ReadError::Unreadable {
-        path: path.to_owned(),
-        error,
+    let open = |path: PathBuf| match File::open(&path).and_then(TimedLines::of) {
+        Ok(lines) => Ok((lines, path)),
+        Err(error) => Err(ReadError::Unreadable { path, error }),
     };
-    let mut files = vec![(
-        File::open(&main).map_err(|error| unreadable(&main, error))?,
-        main.clone(),
-    )];
     // The last two were written by earlier versions.
-    for suffix in [".recent", ".recent-0", ".recent-1"] {
-        let recent = with_suffix(&main, suffix);
-        if let Ok(file) = File::open(&recent) {
-            files.push((file, recent));
-        }
-    }
-    let mut entries = Vec::new();
-    for (number, (file, path)) in (0u8..).zip(&files) {
-        entries.extend(index(file, number).map_err(|error| unreadable(path, error))?);
-    }
-    // Stable: simultaneous events stay in the order in which they were written.
-    entries.sort_by_key(|entry| entry.at);
+    let beside = [".recent", ".recent-0", ".recent-1"].map(|suffix| with_suffix(&main, suffix));
+    let mut files = vec![open(main)?];
+    files.extend(beside.into_iter().filter_map(|path| open(path).ok()));
     Ok(Events {
         files,
-        entries: entries.into_iter(),
         at: Moment::ZERO,
         readings: Vec::new(),
     })
@@ -85,8 +70,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
 /// The events of a recording.
 #[derive(Debug)]
 pub struct Events {
-    files: Vec<(File, PathBuf)>,
-    entries: std::vec::IntoIter<IndexedLine>,
+    files: Vec<(TimedLines, PathBuf)>,
     at: Moment,
     /// The readings at `at` so far: a reading may have been written twice, from its bucket and from
     /// the last minute.
@@ -98,8 +82,11 @@ impl Iterator for Events {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let entry = self.entries.next()?;
-            match self.parse(entry) {
+            let read = match self.next_line() {
+                Ok(line) => line?,
+                Err(error) => return Some(Err(error)),
+            };
+            match read {
                 Ok(event) if self.is_news(&event) => return Some(Ok(event)),
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
@@ -109,31 +96,29 @@ impl Iterator for Events {
 }
 
 impl Events {
-    fn parse(&self, entry: IndexedLine) -> Result<Event, ReadError> {
-        let (file, path) = &self.files[usize::from(entry.file)];
-        let corrupt = |reason: String| ReadError::Corrupt {
-            path: path.clone(),
-            line: entry.line,
-            reason,
-        };
-        let length = entry.length as usize;
-        if length > LONGEST_LINE {
-            return Err(corrupt(format!("{length} bytes without a newline")));
+    /// The earliest line of all files, parsed. A file that can't be read any further is left out
+    /// from then on.
+    fn next_line(&mut self) -> Result<Option<Result<Event, ReadError>>, ReadError> {
+        let mut earliest: Option<(Moment, usize)> = None;
+        for place in 0..self.files.len() {
+            let (lines, path) = &mut self.files[place];
+            match lines.peek() {
+                Ok(Some(at)) if earliest.is_none_or(|(other, _)| at < other) => {
+                    earliest = Some((at, place));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let path = std::mem::take(path);
+                    self.files.remove(place);
+                    return Err(ReadError::Unreadable { path, error });
+                }
+            }
         }
-        let mut text = vec![0; length];
-        file.read_exact_at(&mut text, entry.offset)
-            .map_err(|error| ReadError::Unreadable {
-                path: path.clone(),
-                error,
-            })?;
-        let event = match tame::is_suspect(&text) {
-            false => serde_json::from_slice(&text),
-            true => serde_json::from_slice(&text).and_then(|mut value| {
-                tame::tame(&mut value);
-                serde_json::from_value(value)
-            }),
+        let Some((_, place)) = earliest else {
+            return Ok(None);
         };
-        event.map_err(|error| corrupt(error.to_string()))
+        let (lines, path) = &mut self.files[place];
+        Ok(lines.next().map(|line| parsed(&line, path)))
     }
 
     /// Whether this is an event of a known kind that has not been returned yet.
@@ -154,4 +139,23 @@ impl Events {
             }
         }
     }
+}
+
+fn parsed(line: &TimedLine, path: &Path) -> Result<Event, ReadError> {
+    let corrupt = |reason: String| ReadError::Corrupt {
+        path: path.to_owned(),
+        line: line.line,
+        reason,
+    };
+    if line.length > LONGEST_LINE as u64 {
+        return Err(corrupt(format!("{} bytes without a newline", line.length)));
+    }
+    let event = match tame::is_suspect(&line.text) {
+        false => serde_json::from_slice(&line.text),
+        true => serde_json::from_slice(&line.text).and_then(|mut value| {
+            tame::tame(&mut value);
+            serde_json::from_value(value)
+        }),
+    };
+    event.map_err(|error| corrupt(error.to_string()))
 }

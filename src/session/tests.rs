@@ -193,6 +193,7 @@ fn secrets_and_the_environment_are_not_stored() {
         id: "x".into(),
         wall: 0.0,
         monotonic: 0,
+        schema: 1,
         version: "0".into(),
         command: CommandLine {
             argv: vec!["x".into(), "--password=hush-3".into()],

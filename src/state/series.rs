@@ -127,15 +127,35 @@ impl Series {
     /// value holds until the next one, or until a gap. A bucket wider than a column gives its range
     /// to all columns that it covers.
     pub fn columns(&self, from: Moment, to: Moment, columns: usize) -> Vec<Option<SeriesBucket>> {
-        let mut drawn: Vec<Option<SeriesBucket>> = vec![None; columns];
         if columns == 0 || to <= from {
-            return drawn;
+            return vec![None; columns];
         }
         let span = u128::from(to.0 - from.0);
-        let column_of = |at: Moment| {
+        self.spread(from, to, columns, |at| {
             let offset = u128::from(at.0.saturating_sub(from.0));
             (offset * columns as u128 / span) as usize
+        })
+    }
+
+    /// The same for parts of any lengths: between each two of these moments, which are in order.
+    pub fn between(&self, bounds: &[Moment]) -> Vec<Option<SeriesBucket>> {
+        let [from, .., to] = bounds else {
+            return Vec::new();
         };
+        self.spread(*from, *to, bounds.len() - 1, |at| {
+            bounds.partition_point(|bound| *bound <= at) - 1
+        })
+    }
+
+    /// `column_of` says which column a moment from `from` on is in.
+    fn spread(
+        &self,
+        from: Moment,
+        to: Moment,
+        columns: usize,
+        column_of: impl Fn(Moment) -> usize,
+    ) -> Vec<Option<SeriesBucket>> {
+        let mut drawn: Vec<Option<SeriesBucket>> = vec![None; columns];
         self.stretches(from, to, |begin, end, values| {
             let first = column_of(begin.max(from));
             // A stretch that ends where a column begins is not in that column.

@@ -60,6 +60,8 @@ pub enum Action {
     PlayOrPause,
     Faster,
     Slower,
+    /// Goes elsewhere in the recording.
+    Seek(SeekTarget),
     /// Adds the selected remedy to the combination, or takes it out.
     Combine,
     /// Starts the next run if none is running.
@@ -149,4 +151,19 @@ pub enum ReplayControl {
     Faster,
     /// Half as fast.
     Slower,
+    /// Go elsewhere.
+    Seek(SeekTarget),
+}
+
+/// Where to go in a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeekTarget {
+    /// As far as ten seconds of playing.
+    Back,
+    /// As far as ten seconds of playing.
+    Forward,
+    /// To the end of the next run that memory runs out in.
+    NextOom,
+    NextRun,
+    PreviousRun,
 }

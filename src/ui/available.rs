@@ -81,7 +81,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::TypeToTraining | Action::AskToStop | Action::Stop | Action::Kill => {
             scene.is_running()
         }
-        Action::PlayOrPause | Action::Faster | Action::Slower => !live,
+        Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => !live,
     }
 }
 

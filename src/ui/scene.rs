@@ -5,6 +5,7 @@ use crate::diagnosis::Finding;
 use crate::forecast::BatchRoom;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
+use crate::units::Moment;
 use std::path::Path;
 
 #[derive(Clone, Copy)]
@@ -52,6 +53,8 @@ impl<'a> Scene<'a> {
 pub struct Replay {
     /// Seconds of the recording per second.
     pub speed: f64,
+    /// What is shown is of this moment.
+    pub position: Moment,
     pub pace: Pace,
 }
 

@@ -9,6 +9,7 @@ use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
+use oomph::units::Moment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A session up to an instant.
@@ -436,6 +437,7 @@ fn replay() -> Story {
     let mut story = second_run();
     story.replay = Some(Replay {
         speed: 4.0,
+        position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,
     });
     story

@@ -5,7 +5,7 @@ use crate::frames::story::Story;
 use oomph::remedy::{Availability, Edit, RemedyId};
 use oomph::ui::keymap::{self, InputMode};
 use oomph::ui::theme::UNICODE;
-use oomph::ui::{Action, Effect, ReplayControl, Theme, View};
+use oomph::ui::{Action, Effect, ReplayControl, SeekTarget, Theme, View};
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -447,6 +447,11 @@ fn a_recording_that_is_played_can_be_steered_and_nothing_else() {
         (' ', ReplayControl::PlayOrPause),
         ('>', ReplayControl::Faster),
         ('<', ReplayControl::Slower),
+        ('O', ReplayControl::Seek(SeekTarget::NextOom)),
+        (')', ReplayControl::Seek(SeekTarget::Forward)),
+        ('(', ReplayControl::Seek(SeekTarget::Back)),
+        ('}', ReplayControl::Seek(SeekTarget::NextRun)),
+        ('{', ReplayControl::Seek(SeekTarget::PreviousRun)),
     ] {
         let effect = press(&story, &mut view, KeyCode::Char(key));
         assert_eq!(effect, Some(Effect::Replay(control)));

@@ -92,6 +92,7 @@ impl Story {
             id: "2026-11-20-0914-gpt".into(),
             wall: 1_795_166_040.0,
             monotonic: 0,
+            schema: 1,
             version: "0.1.0".into(),
             command: command(text),
             probe,

@@ -5,7 +5,7 @@ use crate::screen_keys::stage::{DIALOG, Session, Stage};
 use oomph::event::Exit;
 use oomph::ui::Move;
 use oomph::ui::keymap::{InputMode, Key};
-use oomph::ui::{Action, StepMove};
+use oomph::ui::{Action, SeekTarget, StepMove};
 
 /// One key's trial: where it is pressed, what comes before it, what is to follow.
 pub struct Trial {
@@ -41,6 +41,7 @@ const CLIPBOARD: &str = "\x1b]52;c;";
 const TO_TRAINING: &str = "your keys go to the training";
 const QUIT: &str = "Quit? The training is still running";
 const HELP: &str = "╭─ keys ─";
+const RAN_OUT: &str = "╭─ CUDA out of memory";
 const STOP: &str = "Stop the training?";
 
 fn how_many(bytes: &[u8], sequence: &str) -> usize {
@@ -180,6 +181,56 @@ fn seconds(screen: &str) -> u32 {
     clock.and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
 }
 
+/// A replay holds at each OOM and says why; run two has one as well.
+fn to_the_end_of_run_two() -> Vec<(&'static str, Seen)> {
+    vec![
+        (">>>>", Text(RAN_OUT)),
+        ("\x1b", Gone(RAN_OUT)),
+        (" ", Text(RAN_OUT)),
+        ("\x1b", Screen(is_at_the_end_of_run_two)),
+    ]
+}
+
+fn with_last(
+    mut keys: Vec<(&'static str, Seen)>,
+    last: (&'static str, Seen),
+) -> Vec<(&'static str, Seen)> {
+    keys.push(last);
+    keys
+}
+
+/// Seeking in the recording of two runs, each of which ends with an OOM.
+fn seeking(target: SeekTarget) -> Trial {
+    let at_second_run = || vec![("}", Screen(is_in_run_two))];
+    match target {
+        SeekTarget::NextOom => trial(Stage::TwoRuns, vec![], Text(RAN_OUT)),
+        SeekTarget::NextRun => trial(Stage::TwoRuns, vec![], Screen(is_in_run_two)),
+        SeekTarget::PreviousRun => trial(
+            Stage::TwoRuns,
+            typed(at_second_run()),
+            Screen(|screen| header(screen).contains("run 1")),
+        ),
+        SeekTarget::Forward => trial(
+            Stage::TwoRuns,
+            typed(vec![(" ", Text("‖ replay"))]),
+            Screen(|screen| header(screen).contains("at 0:1")),
+        ),
+        SeekTarget::Back => trial(
+            Stage::TwoRuns,
+            typed(vec![(" ", Text("‖ replay")), (")", Text("at 0:1"))]),
+            Screen(|screen| header(screen).contains("at 0:0")),
+        ),
+    }
+}
+
+fn header(screen: &str) -> &str {
+    screen.lines().next().unwrap_or_default()
+}
+
+fn is_in_run_two(screen: &str) -> bool {
+    header(screen).contains("run 2")
+}
+
 fn is_at_the_end_of_run_two(screen: &str) -> bool {
     let header = screen.lines().next().unwrap_or_default();
     header.contains("run 2") && header.contains("out of memory")
@@ -250,15 +301,15 @@ fn watching(action: Action) -> Trial {
         ),
         Action::Compare => trial(
             Stage::TwoRuns,
-            typed(vec![(">>>>", Screen(is_at_the_end_of_run_two))]),
+            typed(to_the_end_of_run_two()),
             Changed(|before, now| before.matches('╌').count() < now.matches('╌').count()),
         ),
         Action::Time(Move::Back) => trial(
             Stage::TwoRuns,
-            typed(vec![
-                (">>>>", Screen(is_at_the_end_of_run_two)),
+            typed(with_last(
+                to_the_end_of_run_two(),
                 ("++++", Changed(|before, now| axis(before) != axis(now))),
-            ]),
+            )),
             Changed(|before, now| axis(before) != axis(now)),
         ),
         Action::Time(Move::Forward) => {
@@ -308,6 +359,7 @@ fn watching(action: Action) -> Trial {
         Action::PlayOrPause => trial(Stage::Replay, vec![], Text("‖ replay")),
         Action::Faster => trial(Stage::Replay, vec![], Text("replay x2")),
         Action::Slower => trial(Stage::Replay, vec![], Text("replay x0.5")),
+        Action::Seek(target) => seeking(target),
         action => without(InputMode::Watching, action),
     }
 }

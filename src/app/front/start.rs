@@ -16,7 +16,7 @@ use crate::app::signals::{SignalRules, Signals};
 use crate::app::{RunOptions, torch};
 use crate::command::Word;
 use crate::config;
-use crate::event::{Clock, Level, NvmlState, SessionStarted, What};
+use crate::event::{Clock, Level, NvmlState, SCHEMA, SessionStarted, What};
 use crate::session::{BaseDirs, Directories};
 use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
 use crate::units::RunNumber;
@@ -95,6 +95,7 @@ pub(super) fn start(
         id: directories.id.clone(),
         wall: Zoned::now().timestamp().as_microsecond() as f64 / 1e6,
         monotonic: clock.origin_us(),
+        schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         command: command.without_secrets(),
         probe: socket.is_some(),
@@ -128,6 +129,9 @@ pub(super) fn start(
         chosen: Default::default(),
         baselines: BTreeMap::new(),
         log: log.as_deref().map(Word::from),
+        metrics: (options.metrics.as_deref())
+            .and_then(|path| std::path::absolute(path).ok())
+            .map(|path| Word::from(path.as_path())),
     };
     let nvml = options
         .nvml

@@ -39,6 +39,7 @@ impl Front {
             self.display.prompt_due(),
             self.display.leaving,
             Some(self.look_due()),
+            self.session.metrics_due(),
         ]
         .into_iter()
         .flatten()

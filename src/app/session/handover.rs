@@ -48,7 +48,10 @@ pub(in crate::app) struct HandoverState {
     /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,
-    /// The usage of each device before the first run.
+    /// Where metrics are written, if anywhere; absolute.
+    #[serde(default)]
+    pub metrics: Option<Word>,
+    /// Use of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }
 

@@ -1,7 +1,7 @@
 //! The table of keys.
 
 use super::{Binding, InputMode, Key, bind};
-use crate::ui::action::{Action, StepMove};
+use crate::ui::action::{Action, SeekTarget, StepMove};
 use crate::ui::chart::Move;
 use ratatui::crossterm::event::KeyCode;
 
@@ -27,6 +27,11 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain(' '), Key::plain('p')], Action::PlayOrPause, "play/pause", "play or pause the recording"),
     bind(InputMode::Watching, &[Key::plain('>')], Action::Faster, "faster", "play the recording twice as fast"),
     bind(InputMode::Watching, &[Key::plain('<')], Action::Slower, "slower", "play the recording half as fast"),
+    bind(InputMode::Watching, &[Key::plain('O')], Action::Seek(SeekTarget::NextOom), "next OOM", "recording: to the next OOM"),
+    bind(InputMode::Watching, &[Key::plain(')')], Action::Seek(SeekTarget::Forward), "forward", "recording: forward by 10 s of playing"),
+    bind(InputMode::Watching, &[Key::plain('(')], Action::Seek(SeekTarget::Back), "back", "recording: back by 10 s of playing"),
+    bind(InputMode::Watching, &[Key::plain('}')], Action::Seek(SeekTarget::NextRun), "", "recording: to the next run"),
+    bind(InputMode::Watching, &[Key::plain('{')], Action::Seek(SeekTarget::PreviousRun), "", "recording: to the run before"),
     bind(InputMode::Watching, &[Key::plain(' ')], Action::Time(Move::PauseOrGoOn), "pause", "freeze the chart (recording continues)"),
     bind(InputMode::Watching, &[Key::plain('0'), Key::code(KeyCode::Esc)], Action::Time(Move::Reset), "follow", "chart: back to now, default zoom"),
     bind(InputMode::Watching, &[Key::plain('K')], Action::AskToStop, "stop", "stop the training (asks first)"),

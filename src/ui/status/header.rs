@@ -8,7 +8,7 @@ use crate::ui::pen::columns;
 use crate::ui::scene::{Pace, Scene};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
-use crate::units::clock_face;
+use crate::units::{Moment, clock_face};
 
 /// A piece of the right half; the one with the least weight is dropped first.
 struct HeaderItem {
@@ -71,7 +71,11 @@ fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
             Pace::AtEnd => theme.glyphs.dot,
         };
         pieces.push(piece(
-            format!("{mark} replay x{}", replay.speed),
+            format!(
+                "{mark} replay x{} at {}",
+                replay.speed,
+                clock_face(replay.position.since(Moment::ZERO))
+            ),
             Tone::Accent,
             9,
         ));

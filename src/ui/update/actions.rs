@@ -90,6 +90,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::PlayOrPause => return Some(Effect::Replay(ReplayControl::PlayOrPause)),
         Action::Faster => return Some(Effect::Replay(ReplayControl::Faster)),
         Action::Slower => return Some(Effect::Replay(ReplayControl::Slower)),
+        Action::Seek(target) => return Some(Effect::Replay(ReplayControl::Seek(target))),
         Action::Combine => {
             if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
                 dialog.combine(scene.remedies);

@@ -58,6 +58,7 @@ fn recording(base: &Path, session: &str, pid: Pid) {
             id: session.into(),
             wall: now.as_secs_f64(),
             monotonic: 0,
+            schema: 1,
             version: "0".into(),
             command: command.clone(),
             probe: false,

@@ -1,0 +1,350 @@
+//! Two runs side by side: command, versions, settings, memory, speed, and the lines at the peak that
+//! changed.
+
+use super::changes::{WordChange, in_words};
+use super::story::SessionStory;
+use crate::anatomy::{StepAnatomy, by_line};
+use crate::command::difference;
+use crate::event::{NvmlState, Structure};
+use crate::state::{Run, State};
+use crate::units::{Bytes, RunNumber, clock_face};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Two runs, the earlier one first.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// What each is called.
+    pub names: (String, String),
+    pub command: Vec<WordChange>,
+    /// All that is known of either.
+    pub rows: Vec<ComparedRow>,
+    /// Those that changed most first.
+    pub lines: Vec<ComparedLine>,
+}
+
+/// One fact of both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ComparedRow {
+    pub name: &'static str,
+    pub before: String,
+    pub after: String,
+    /// `−8.80 GiB (−37 %)`; empty where that says nothing.
+    pub change: String,
+}
+
+/// What a line held at the peak.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ComparedLine {
+    pub place: String,
+    pub before: Bytes,
+    pub after: Bytes,
+}
+
+/// A run of a session, under a name.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparedRun<'a> {
+    pub name: &'a str,
+    pub story: &'a SessionStory,
+    pub run: &'a Run,
+}
+
+/// Lines listed.
+const LISTED: usize = 8;
+
+/// A smaller change of a line is noise: the allocator's rounding, a batch's last tensor.
+const SMALLEST: Bytes = Bytes::mib(1);
+
+impl ComparedRow {
+    pub fn is_same(&self) -> bool {
+        self.before == self.after
+    }
+}
+
+impl ComparedLine {
+    /// `+1.20 GiB`.
+    pub fn change(&self) -> String {
+        signed(self.before, self.after)
+    }
+}
+
+impl Comparison {
+    pub fn of(before: ComparedRun, after: ComparedRun) -> Comparison {
+        let name = |side: &ComparedRun| match side.story.state.runs.len() {
+            1 => side.name.to_string(),
+            _ => format!("{} run {}", side.name, side.run.number),
+        };
+        Comparison {
+            names: (name(&before), name(&after)),
+            command: in_words(
+                Some(&before.run.command),
+                &difference(&before.run.command, &after.run.command),
+            ),
+            rows: rows(&before, &after),
+            lines: lines(before.run, after.run),
+        }
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} → {}\n\n", self.names.0, self.names.1);
+        let changed: Vec<&ComparedRow> = self.rows.iter().filter(|row| !row.is_same()).collect();
+        let width = changed.iter().map(|row| row.name.len()).max().unwrap_or(0);
+        let width = width.max("command".len());
+        if !self.command.is_empty() {
+            let words: Vec<String> = self.command.iter().map(WordChange::text).collect();
+            let _ = writeln!(text, "{:width$}  {}", "command", words.join("  "));
+        }
+        for row in &changed {
+            let mut line = format!("{:width$}  {} → {}", row.name, row.before, row.after);
+            if !row.change.is_empty() {
+                let _ = write!(line, "  {}", row.change);
+            }
+            let _ = writeln!(text, "{line}");
+        }
+        if changed.is_empty() && self.command.is_empty() {
+            text.push_str("nothing differs\n");
+        }
+        if !self.lines.is_empty() {
+            text.push_str("\nlines at the peak that changed most:\n");
+            for line in &self.lines {
+                let _ = writeln!(
+                    text,
+                    "  {:>10}  {}  ({} → {})",
+                    line.change(),
+                    line.place,
+                    line.before,
+                    line.after
+                );
+            }
+        }
+        let same: Vec<String> = (self.rows.iter())
+            .filter(|row| row.is_same())
+            .map(|row| format!("{} {}", row.name, row.before))
+            .collect();
+        if !same.is_empty() {
+            let _ = writeln!(text, "\nthe same: {}", same.join(", "));
+        }
+        text
+    }
+}
+
+fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
+    let mut rows = Vec::new();
+    let mut words = |name, of: &dyn Fn(&ComparedRun) -> Option<String>| {
+        add(&mut rows, name, (of(before), of(after)), String::new());
+    };
+    words("outcome", &|side| Some(side.run.outcome().to_string()));
+    words("GPU", &|side| {
+        Some(side.story.state.devices.first()?.name.clone())
+    });
+    words("driver", &|side| match side.story.state.nvml.as_ref()? {
+        NvmlState::Live { driver, .. } => Some(driver.clone()),
+        NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => None,
+    });
+    words("torch", &|side| {
+        Some(side.run.ranks.first()?.hello.torch.clone())
+    });
+    words("Python", &|side| {
+        Some(side.run.ranks.first()?.hello.python.clone())
+    });
+    words("processes", &|side| Some(side.run.ranks.len().to_string()));
+    words("allocator settings", &|side| {
+        let settings = side.run.ranks.first()?.hello.alloc_conf.clone();
+        settings.filter(|settings| !settings.is_empty())
+    });
+    words("took", &|side| {
+        Some(clock_face(ended(side).since(side.run.started)))
+    });
+    words("steps", &|side| Some(side.run.steps().to_string()));
+    let mut bytes = |name, of: &dyn Fn(&ComparedRun) -> Option<Bytes>| {
+        let (a, b) = (of(before), of(after));
+        let change = match (a, b) {
+            (Some(a), Some(b)) if a != b => format!("{}{}", signed(a, b), percent(a, b)),
+            (Some(_) | None, _) => String::new(),
+        };
+        let shown = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.to_string());
+        add(&mut rows, name, (shown(a), shown(b)), change);
+    };
+    bytes("peak allocated", &|side| side.run.peak());
+    bytes("peak reserved", &|side| {
+        (side.run.ranks.iter())
+            .map(|rank| rank.reserved_peak)
+            .filter(|peak| *peak > Bytes::ZERO)
+            .max()
+    });
+    bytes("predicted peak", &|side| side.run.predicted_peak);
+    let part = |of: fn(&Structure) -> Bytes| {
+        move |side: &ComparedRun| {
+            let ranks = side.run.ranks.iter();
+            ranks
+                .filter_map(|rank| rank.structure.as_ref().map(of))
+                .max()
+        }
+    };
+    bytes("parameters", &part(|structure| structure.parameters));
+    bytes("gradients", &part(|structure| structure.gradients));
+    bytes(
+        "optimizer state",
+        &part(|structure| structure.optimizer_state),
+    );
+    let seconds = |side: &ComparedRun| {
+        let rates = side.run.ranks.iter().filter_map(|rank| rank.steps.rate);
+        Some(1.0 / rates.min_by(f64::total_cmp)?)
+    };
+    let (a, b) = (seconds(before), seconds(after));
+    let change = match (a, b) {
+        (Some(a), Some(b)) => format!("{:+.0} %", (b / a - 1.0) * 100.0),
+        (Some(_) | None, _) => String::new(),
+    };
+    let shown = |seconds: Option<f64>| seconds.map(|seconds| format!("{:.0} ms", seconds * 1e3));
+    add(&mut rows, "step time", (shown(a), shown(b)), change);
+    rows
+}
+
+/// A fact that neither has is none.
+fn add(
+    rows: &mut Vec<ComparedRow>,
+    name: &'static str,
+    (before, after): (Option<String>, Option<String>),
+    change: String,
+) {
+    if before.is_none() && after.is_none() {
+        return;
+    }
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "unknown".into());
+    let (before, after) = (shown(before), shown(after));
+    rows.push(ComparedRow {
+        name,
+        change: if before == after {
+            String::new()
+        } else {
+            change
+        },
+        before,
+        after,
+    });
+}
+
+fn ended(side: &ComparedRun) -> crate::units::Moment {
+    let ended = side.run.ended.map(|(at, _)| at);
+    ended.unwrap_or(side.story.state.now)
+}
+
+/// `+1.20 GiB`, `−300 MiB`.
+fn signed(before: Bytes, after: Bytes) -> String {
+    match after >= before {
+        true => format!("+{}", after - before),
+        false => format!("−{}", before - after),
+    }
+}
+
+fn percent(before: Bytes, after: Bytes) -> String {
+    match after.fraction_of(before) {
+        Some(share) => format!(" ({:+.1} %)", (share - 1.0) * 100.0),
+        None => String::new(),
+    }
+}
+
+fn lines(before: &Run, after: &Run) -> Vec<ComparedLine> {
+    let (Some(a), Some(b)) = (at_peak(before), at_peak(after)) else {
+        return Vec::new();
+    };
+    let mut both: BTreeMap<String, (Bytes, Bytes)> = BTreeMap::new();
+    for (place, bytes) in a {
+        both.entry(place).or_default().0 += bytes;
+    }
+    for (place, bytes) in b {
+        both.entry(place).or_default().1 += bytes;
+    }
+    let mut lines: Vec<ComparedLine> = (both.into_iter())
+        .map(|(place, (before, after))| ComparedLine {
+            place,
+            before,
+            after,
+        })
+        .filter(|line| line.before.0.abs_diff(line.after.0) >= SMALLEST.0)
+        .collect();
+    lines.sort_by_key(|line| Reverse(line.before.0.abs_diff(line.after.0)));
+    lines.truncate(LISTED);
+    lines
+}
+
+/// What each line held at the peak: of a traced step, or else at the OOM.
+fn at_peak(run: &Run) -> Option<Vec<(String, Bytes)>> {
+    let steps = run.ranks.iter();
+    let step = steps
+        .filter_map(|rank| StepAnatomy::of_oom(&rank.traces))
+        .max_by_key(|step| step.allocated[step.peak()]);
+    if let Some(step) = step {
+        let holdings = by_line(&step, step.peak());
+        let placed = holdings.into_iter().filter_map(|holding| {
+            let line = holding.line?;
+            let title = holding.category.title();
+            Some((
+                format!("{} ({title})", line.path_to(None, "")),
+                holding.bytes,
+            ))
+        });
+        return Some(placed.collect());
+    }
+    let record = run.oom()?.record.as_ref()?;
+    let lines = record.lines.iter();
+    Some(
+        lines
+            .map(|line| (line.line.path_to(None, ""), line.bytes))
+            .collect(),
+    )
+}
+
+/// The run that is meant: the one with this number, or the last.
+pub fn run_of(state: &State, number: Option<RunNumber>) -> Option<&Run> {
+    match number {
+        Some(number) => state.run_numbered(number),
+        None => state.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{CommandLine, Word};
+
+    fn story(batch: &str, peak: u64) -> SessionStory {
+        let mut story = SessionStory::default();
+        let mut run = Run::default();
+        let words = ["python", "train.py", "--batch-size", batch];
+        run.command = CommandLine {
+            argv: words.into_iter().map(Word::from).collect(),
+            ..CommandLine::default()
+        };
+        run.ranks.push(crate::state::RankState {
+            allocated_peak: Bytes::gib(peak),
+            ..Default::default()
+        });
+        story.state.runs.push(run);
+        story
+    }
+
+    #[test]
+    fn what_differs_is_said_with_how_much() {
+        let (a, b) = (story("64", 20), story("32", 15));
+        fn side<'a>(name: &'a str, story: &'a SessionStory) -> ComparedRun<'a> {
+            let run = run_of(&story.state, None).expect("a run");
+            ComparedRun { name, story, run }
+        }
+        let comparison = Comparison::of(side("a", &a), side("b", &b));
+        let text = comparison.text();
+        assert!(text.starts_with("a → b\n"), "{text}");
+        assert!(text.contains("--batch-size 64→32"), "{text}");
+        assert!(
+            text.contains("20.0 GiB → 15.0 GiB  −5.00 GiB (-25.0 %)"),
+            "{text}"
+        );
+        assert!(text.contains("the same: outcome running"), "{text}");
+        let same = Comparison::of(side("a", &a), side("a", &a)).text();
+        assert!(same.contains("nothing differs"), "{same}");
+    }
+}

@@ -1,0 +1,255 @@
+//! A session as Markdown, to paste into an issue: what happened, a small chart as text, the runs, and
+//! each OOM with its cause, evidence and lines.
+
+use super::comparison::Comparison;
+use super::explain::Explained;
+use super::page::{PageOptions, facts};
+use super::story::{SessionStory, accuracy, place_of};
+use crate::command;
+use crate::state::DeviceState;
+use crate::units::{Bytes, Moment, clock_face};
+use std::fmt::Write;
+
+/// OOMs with a part of their own.
+const OOMS: usize = 3;
+
+/// Lines of the program listed for each.
+const LINES: usize = 6;
+
+/// Columns and rows of the chart.
+const WIDTH: usize = 76;
+const HEIGHT: usize = 8;
+
+pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
+    let state = &story.state;
+    let mut text = String::new();
+    let command = (state.run().map(|run| &run.command))
+        .or(state.session.as_ref().map(|session| &session.command))
+        .map(|command| command.shown())
+        .unwrap_or_default();
+    let _ = writeln!(text, "### {}\n", code(&command));
+    for sentence in story.sentences() {
+        let _ = writeln!(text, "{}", plain(&sentence));
+    }
+    if let Some(device) = busiest(story) {
+        chart(&mut text, story, device);
+    }
+    runs(&mut text, story);
+    for oom in story.ooms.iter().take(OOMS) {
+        cause(&mut text, story, oom);
+    }
+    if story.ooms.len() > OOMS {
+        let _ = writeln!(
+            text,
+            "\n{} more OOMs are in the recording.",
+            story.ooms.len() - OOMS
+        );
+    }
+    if let Some(comparison) = options.comparison {
+        compared(&mut text, comparison);
+    }
+    text.push_str("\n<details><summary>Environment</summary>\n\n| | |\n|---|---|\n");
+    for (name, value) in facts(story) {
+        let _ = writeln!(text, "| {} | {} |", plain(name), plain(&value));
+    }
+    if let Some(began) = options.began {
+        let _ = writeln!(text, "| began | {} |", plain(began));
+    }
+    let _ = writeln!(text, "| session | {} |\n\n</details>", plain(options.name));
+    text
+}
+
+/// Text that Markdown takes for nothing else, on one line, secrets masked.
+fn plain(value: &str) -> String {
+    let value = command::without_secrets(value);
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '<' => text.push_str("&lt;"),
+            '&' => text.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '@' => {
+                text.push('\\');
+                text.push(c);
+            }
+            c if c.is_control() => text.push(' '),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// Text in backticks: more of them than stand in it one after another.
+fn code(value: &str) -> String {
+    let value: String = (command::without_secrets(value).chars())
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let longest = value.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    match value.starts_with('`') || value.ends_with('`') {
+        true => format!("{fence} {value} {fence}"),
+        false => format!("{fence}{value}{fence}"),
+    }
+}
+
+/// The device with the highest peak.
+fn busiest(story: &SessionStory) -> Option<&DeviceState> {
+    let peak = |device: &&DeviceState| {
+        (device.allocated).max_between(Moment::ZERO, Moment(story.state.now.0 + 1))
+    };
+    let devices = story.state.devices.iter();
+    devices
+        .filter(|device| peak(device).is_some())
+        .max_by_key(peak)
+}
+
+/// The largest `allocated` of each column, in eighths of a row.
+fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
+    let end = Moment(story.state.now.0 + 1);
+    let columns = device.allocated.columns(Moment::ZERO, end, WIDTH);
+    let highest = columns.iter().flatten().map(|bucket| bucket.max).max();
+    let highest = highest.unwrap_or_default();
+    let top = match device.capacity {
+        Some(capacity) if highest.0 > capacity.0 / 2 => capacity,
+        Some(_) | None => highest,
+    };
+    if top == Bytes::ZERO {
+        return;
+    }
+    let label = top.to_string();
+    let name = format!("GPU {} {}", device.index, device.name).replace('`', "'");
+    let _ = writeln!(
+        text,
+        "\n```text\nallocated on {}",
+        command::without_secrets(&name)
+    );
+    for row in (0..HEIGHT).rev() {
+        let margin = match row {
+            _ if row == HEIGHT - 1 => format!("{label:>10} ┤"),
+            0 => format!("{:>10} ┤", "0"),
+            _ => format!("{:>10} │", ""),
+        };
+        let cells = columns.iter().map(|bucket| {
+            let Some(bucket) = bucket else { return ' ' };
+            let eighths = bucket.max.fraction_of(top).unwrap_or(0.0) * HEIGHT as f64 * 8.0;
+            let here = (eighths.ceil() as usize).saturating_sub(row * 8).min(8);
+            [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][here]
+        });
+        let line = margin + &cells.collect::<String>();
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let mut marks = vec![' '; WIDTH];
+    let column = |at: Moment| (at.0 as f64 / end.0 as f64 * WIDTH as f64) as usize;
+    for run in story.state.runs.iter().skip(1) {
+        marks[column(run.started).min(WIDTH - 1)] = '╎';
+    }
+    for oom in &story.ooms {
+        marks[column(oom.incident.at).min(WIDTH - 1)] = '✗';
+    }
+    let marks: String = marks.into_iter().collect();
+    if !marks.trim().is_empty() {
+        let _ = writeln!(text, "{:>10}  {}", "", marks.trim_end());
+    }
+    let took = clock_face(story.length());
+    let _ = writeln!(
+        text,
+        "{:>10}  0:00{took:>width$}\n```",
+        "",
+        width = WIDTH - 4
+    );
+}
+
+fn runs(text: &mut String, story: &SessionStory) {
+    text.push_str("\n| run | outcome | took | peak | reserved | predicted | steps | command |\n|---:|---|---:|---:|---:|---|---:|---|\n");
+    for run in &story.state.runs {
+        let ended = run.ended.map_or(story.state.now, |(at, _)| at);
+        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
+        let shown = |bytes: Option<Bytes>| bytes.map_or("–".into(), |bytes| bytes.to_string());
+        let predicted = accuracy(run).unwrap_or_else(|| "–".into());
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            run.number,
+            plain(&run.outcome().to_string()),
+            clock_face(ended.since(run.started)),
+            shown(run.peak()),
+            shown(reserved),
+            predicted.trim_start_matches("predicted "),
+            run.steps(),
+            code(&run.command.shown().replace('|', "¦")),
+        );
+    }
+}
+
+fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
+    let run = match &oom.run {
+        Some((run, _)) if story.state.runs.len() > 1 => format!(" in run {run}"),
+        Some(_) | None => String::new(),
+    };
+    let _ = writeln!(
+        text,
+        "\n#### Out of memory{run}{}\n",
+        plain(&place_of(&oom.incident))
+    );
+    for (place, finding) in oom.findings.iter().enumerate() {
+        let headline = plain(&finding.headline);
+        match place {
+            0 => {
+                let _ = writeln!(text, "**{headline}** {}\n", plain(&finding.explanation));
+                for evidence in &finding.evidence {
+                    let _ = writeln!(text, "- {}: {}", plain(&evidence.what), evidence.bytes);
+                }
+                for advice in &finding.advice {
+                    let _ = writeln!(text, "- advice: {}", plain(advice));
+                }
+            }
+            _ => {
+                let _ = writeln!(text, "\nAlso: {headline}");
+            }
+        }
+    }
+    let lines = oom.incident.record.as_ref().map(|record| &record.lines);
+    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
+        text.push_str("\n| held | blocks | line |\n|---:|---:|---|\n");
+        for line in lines.iter().take(LINES) {
+            let place = line.line.path_to(line.inside.as_ref(), "→");
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} |",
+                line.bytes,
+                line.blocks,
+                plain(&place)
+            );
+        }
+    }
+}
+
+fn compared(text: &mut String, comparison: &Comparison) {
+    let _ = writeln!(
+        text,
+        "\n#### Compared\n\n| | {} | {} | |\n|---|---|---|---|",
+        plain(&comparison.names.0),
+        plain(&comparison.names.1)
+    );
+    for row in comparison.rows.iter().filter(|row| !row.is_same()) {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            row.name,
+            plain(&row.before),
+            plain(&row.after),
+            plain(&row.change)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_string_holds_stays_text() {
+        assert_eq!(plain("a|b_c <x>\n# `d`"), "a\\|b\\_c &lt;x> \\# \\`d\\`");
+        assert_eq!(code("a `` b"), "```a `` b```");
+        assert_eq!(code("`a"), "`` `a ``");
+    }
+}

@@ -1,0 +1,221 @@
+//! Memory over the whole session: the numbers for the chart of each device, and what happened when.
+
+use super::escape::{json, text};
+use super::grid;
+use crate::command;
+use crate::report::story::SessionStory;
+use crate::state::{DeviceState, Series, SeriesBucket, State};
+use crate::units::{Bytes, Moment, RunNumber};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Everything that the page's script draws.
+#[derive(Serialize)]
+struct ChartData {
+    /// Bytes of one unit of the values.
+    unit: u64,
+    /// Seconds since the session began: where each value begins.
+    x: Vec<f64>,
+    devices: Vec<DeviceCurves>,
+    runs: Vec<RunSpan>,
+    /// Seconds, and what they say.
+    ooms: Vec<ChartMark>,
+    epochs: Vec<ChartMark>,
+}
+
+#[derive(Serialize)]
+struct DeviceCurves {
+    name: String,
+    capacity: Option<u64>,
+    allocated: Vec<Option<u64>>,
+    /// The smallest `allocated` of each part, where it isn't the largest.
+    low: Vec<Option<u64>>,
+    reserved: Vec<Option<u64>>,
+    used: Vec<Option<u64>>,
+    ranks: Vec<RankCurve>,
+}
+
+/// One process of several on a device.
+#[derive(Serialize)]
+struct RankCurve {
+    name: String,
+    allocated: Vec<Option<u64>>,
+}
+
+#[derive(Serialize)]
+struct RunSpan {
+    number: RunNumber,
+    from: f64,
+    to: f64,
+}
+
+#[derive(Serialize)]
+struct ChartMark {
+    at: f64,
+    label: String,
+}
+
+/// Curves of single processes, for all devices together.
+const MOST_RANKS: usize = 16;
+
+/// Epochs marked on the chart.
+const MOST_EPOCHS: u64 = 40;
+
+pub(super) fn section(page: &mut String, story: &SessionStory) {
+    let state = &story.state;
+    let devices: Vec<&DeviceState> = shown(state);
+    if devices.is_empty() {
+        page.push_str("<section><h2>Memory</h2><p class=\"dim\">Nothing was measured: neither the probe nor NVML gave a reading.</p></section>\n");
+        return;
+    }
+    let data = ChartData::of(story, &devices);
+    page.push_str("<section class=\"chart\">\n<h2>Memory</h2>\n<nav id=\"ranges\"></nav>\n");
+    for (number, device) in devices.iter().enumerate() {
+        let name = name_of(device);
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>{}</figcaption><div class=\"plot\" data-device=\"{number}\" role=\"img\" aria-label=\"{}\"></div></figure>",
+            text(&name),
+            text(&format!("memory of {name} over time")),
+        );
+    }
+    page.push_str("<p class=\"hint\">Drag to zoom, double-click for everything.</p>\n");
+    let _ = writeln!(
+        page,
+        "<script type=\"application/json\" id=\"memory\">{}</script>\n</section>",
+        json(&data)
+    );
+}
+
+/// The devices that the training used; all of them if none is known to be.
+fn shown(state: &State) -> Vec<&DeviceState> {
+    let with_curves = || {
+        let devices = state.devices.iter();
+        devices.filter(|device| device.used.last().is_some() || device.allocated.last().is_some())
+    };
+    let ours: Vec<&DeviceState> = with_curves()
+        .filter(|device| device.allocated.last().is_some())
+        .collect();
+    match ours.is_empty() {
+        true => with_curves().collect(),
+        false => ours,
+    }
+}
+
+/// `GPU 0 · NVIDIA H200`.
+fn name_of(device: &DeviceState) -> String {
+    format!("GPU {} · {}", device.index, device.name)
+}
+
+impl ChartData {
+    fn of(story: &SessionStory, devices: &[&DeviceState]) -> ChartData {
+        let bounds = grid::moments(story);
+        let state = &story.state;
+        let largest = devices.iter().filter_map(|device| device.capacity).max();
+        // Of four digits at the least, for small (simulated) devices too.
+        let unit = match largest {
+            Some(capacity) if capacity < Bytes::gib(4) => 1 << 10,
+            Some(_) | None => 1 << 20,
+        };
+        let x = bounds[..bounds.len() - 1].iter();
+        let mut ranks_left = MOST_RANKS;
+        ChartData {
+            unit,
+            x: x.map(|at| seconds(*at)).collect(),
+            devices: devices
+                .iter()
+                .map(|device| DeviceCurves::of(state, device, &bounds, unit, &mut ranks_left))
+                .collect(),
+            runs: (state.runs.iter())
+                .map(|run| RunSpan {
+                    number: run.number,
+                    from: seconds(run.started),
+                    to: seconds(run.ended.map_or(state.now, |(at, _)| at)),
+                })
+                .collect(),
+            ooms: (story.ooms.iter())
+                .map(|oom| ChartMark {
+                    at: seconds(oom.incident.at),
+                    label: "out of memory".into(),
+                })
+                .collect(),
+            epochs: epochs(state),
+        }
+    }
+}
+
+impl DeviceCurves {
+    fn of(
+        state: &State,
+        device: &DeviceState,
+        bounds: &[Moment],
+        unit: u64,
+        ranks_left: &mut usize,
+    ) -> DeviceCurves {
+        let curve = |series: &Series, of: fn(&SeriesBucket) -> Bytes| -> Vec<Option<u64>> {
+            let buckets = series.between(bounds);
+            (buckets.iter())
+                .map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
+                .collect()
+        };
+        let allocated = curve(&device.allocated, |bucket| bucket.max);
+        let low = curve(&device.allocated, |bucket| bucket.min);
+        let on_it: Vec<_> = (state.runs.iter())
+            .flat_map(|run| run.ranks.iter().map(move |rank| (run, rank)))
+            .filter(|(_, rank)| rank.device.as_ref() == Some(&device.uuid))
+            .collect();
+        let shared = state.runs.iter().any(|run| {
+            let of_run = on_it.iter().filter(|(other, _)| other.number == run.number);
+            of_run.count() > 1
+        });
+        let mut ranks = Vec::new();
+        for (run, rank) in on_it.into_iter().filter(|_| shared) {
+            if *ranks_left == 0 {
+                break;
+            }
+            *ranks_left -= 1;
+            let number = match rank.hello.rank {
+                Some(number) => format!("rank {number}"),
+                None => format!("process {}", rank.hello.pid),
+            };
+            ranks.push(RankCurve {
+                name: match state.runs.len() {
+                    1 => number,
+                    _ => format!("run {} {number}", run.number),
+                },
+                allocated: curve(&rank.allocated, |bucket| bucket.max),
+            });
+        }
+        DeviceCurves {
+            name: clean(&name_of(device)),
+            capacity: device.capacity.map(|capacity| capacity.0 / unit),
+            allocated,
+            low,
+            reserved: curve(&device.reserved, |bucket| bucket.max),
+            used: curve(&device.used, |bucket| bucket.max),
+            ranks,
+        }
+    }
+}
+
+fn epochs(state: &State) -> Vec<ChartMark> {
+    let all = || state.runs.iter().flat_map(|run| run.epochs.marks());
+    let every = (all().count() as u64 / MOST_EPOCHS).max(1);
+    let runs = state.runs.iter();
+    runs.flat_map(|run| run.epochs.every(every))
+        .map(|mark| ChartMark {
+            at: seconds(mark.at),
+            label: format!("epoch {}", mark.number),
+        })
+        .collect()
+}
+
+/// What the script writes on a canvas needs no escapes, but no secrets either.
+fn clean(name: &str) -> String {
+    command::without_secrets(name).into_owned()
+}
+
+/// To the millisecond.
+fn seconds(at: Moment) -> f64 {
+    (at.as_secs_f64() * 1e3).round() / 1e3
+}

@@ -1,0 +1,159 @@
+//! What one step is made of, for each run that has a traced one: memory over its events by category,
+//! and the lines at its peak.
+
+use super::escape::{json, text};
+use super::{lines, memory_bar};
+use crate::anatomy::{Category, StepAnatomy, by_category, by_line, categories_over_time};
+use crate::event::Phase;
+use crate::report::story::SessionStory;
+use crate::state::{RankState, Run};
+use crate::units::Bytes;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Positions drawn: a step may have a hundred thousand events.
+const POSITIONS: usize = 900;
+
+/// Runs whose step is drawn: the latest.
+const RUNS: usize = 3;
+
+#[derive(Serialize)]
+struct StepData {
+    unit: u64,
+    /// Numbers of events.
+    x: Vec<usize>,
+    /// Of each category that is there: its title, its class, its bytes.
+    parts: Vec<CategoryCurve>,
+    phases: Vec<PhaseMark>,
+}
+
+#[derive(Serialize)]
+struct CategoryCurve {
+    name: &'static str,
+    class: &'static str,
+    values: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct PhaseMark {
+    at: usize,
+    label: &'static str,
+}
+
+pub(super) fn section(page: &mut String, story: &SessionStory) {
+    let runs = &story.state.runs;
+    let with_step = runs.iter().rev().filter_map(|run| {
+        let (rank, step) = of_run(run)?;
+        Some((run, rank, step))
+    });
+    let mut steps: Vec<(&Run, &RankState, StepAnatomy)> = with_step.take(RUNS).collect();
+    steps.reverse();
+    for (number, (run, rank, step)) in steps.iter().enumerate() {
+        let mut heading = format!("Step {}", step.step);
+        if runs.len() > 1 {
+            let _ = write!(heading, " of run {}", run.number);
+        }
+        if let Some(rank) = rank.hello.rank.filter(|_| run.ranks.len() > 1) {
+            let _ = write!(heading, ", rank {rank}");
+        }
+        heading.push_str(match step.failed {
+            true => ", which ran out of memory",
+            false => ", allocation by allocation",
+        });
+        let peak = step.peak();
+        let _ = writeln!(
+            page,
+            "<section>\n<h2>{}</h2>\n<p class=\"dim\">{} allocations; the peak is {}{}</p>\n\
+             <figure><div class=\"plot\" data-step=\"{number}\" role=\"img\" aria-label=\"memory over the step's events\"></div></figure>\n\
+             <script type=\"application/json\" id=\"step{number}\">{}</script>",
+            text(&heading),
+            step.allocations(),
+            text(&step.allocated[peak].to_string()),
+            text(step.in_phase(peak)),
+            json(&StepData::of(step)),
+        );
+        let parts: Vec<(&str, &str, Bytes)> = by_category(step, peak)
+            .into_iter()
+            .filter(|(_, bytes)| *bytes > Bytes::ZERO)
+            .map(|(category, bytes)| (category.title(), lines::class_of(category), bytes))
+            .collect();
+        memory_bar::bar(page, "At its peak", &parts);
+        lines::of_holdings(page, "Lines at its peak", &by_line(step, peak));
+        page.push_str("</section>\n");
+    }
+}
+
+/// The step that says most of a run: the one that ran out of memory, or else the latest; of several
+/// processes, that of the one with the highest peak.
+fn of_run(run: &Run) -> Option<(&RankState, StepAnatomy)> {
+    let steps = run
+        .ranks
+        .iter()
+        .filter_map(|rank| Some((rank, StepAnatomy::of_oom(&rank.traces)?)));
+    steps.max_by_key(|(_, step)| (step.failed, step.allocated[step.peak()]))
+}
+
+impl StepData {
+    fn of(step: &StepAnatomy) -> StepData {
+        let over_time = categories_over_time(step);
+        let positions = positions(step);
+        let largest = step.allocated.iter().max().copied().unwrap_or_default();
+        let unit = match largest < Bytes::gib(4) {
+            true => 1 << 10,
+            false => 1 << 20,
+        };
+        let parts = Category::ALL.into_iter().filter_map(|category| {
+            let place = category.place();
+            let values: Vec<u64> = (positions.iter())
+                .map(|position| over_time[*position][place].0 / unit)
+                .collect();
+            values
+                .iter()
+                .any(|value| *value > 0)
+                .then(|| CategoryCurve {
+                    name: category.title(),
+                    class: lines::class_of(category),
+                    values,
+                })
+        });
+        StepData {
+            unit,
+            parts: parts.collect(),
+            phases: (step.phases.iter())
+                .filter_map(|start| {
+                    let label = match start.phase {
+                        Phase::Forward => "forward",
+                        Phase::Backward => "backward",
+                        Phase::Optimizer => "optimizer",
+                        Phase::Evaluation => "evaluation",
+                        Phase::Load | Phase::Unknown => return None,
+                    };
+                    Some(PhaseMark {
+                        at: start.from,
+                        label,
+                    })
+                })
+                .collect(),
+            x: positions,
+        }
+    }
+}
+
+/// Of each stretch the position with the most allocated, the step's peak among them.
+fn positions(step: &StepAnatomy) -> Vec<usize> {
+    let all = step.allocated.len();
+    let width = all.div_ceil(POSITIONS).max(1);
+    let mut chosen: Vec<usize> = (0..all)
+        .step_by(width)
+        .map(|from| {
+            let stretch = from..(from + width).min(all);
+            let peak = stretch
+                .max_by_key(|position| (step.allocated[*position], std::cmp::Reverse(*position)));
+            peak.unwrap_or(from)
+        })
+        .collect();
+    if chosen.last() != Some(&(all - 1)) {
+        chosen.push(all - 1);
+    }
+    chosen
+}

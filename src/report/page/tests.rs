@@ -1,0 +1,131 @@
+//! Pages of real recordings, and of recordings that want to be more than text.
+
+use super::*;
+use crate::event::{Event, Note, What};
+use crate::report::recorded;
+use proptest::prelude::*;
+
+fn story(name: &str) -> SessionStory {
+    SessionStory::of(recorded(name))
+}
+
+fn page_of(story: &SessionStory) -> String {
+    let options = PageOptions {
+        name: "20260301-233000-python3",
+        ..PageOptions::default()
+    };
+    html(story, &options)
+}
+
+#[test]
+fn a_page_says_what_happened() {
+    let page = page_of(&story("capacity"));
+    for part in [
+        "ran out of memory in the",
+        "id=\"memory\"",
+        "Out of memory in the",
+        "class=\"evidence\"",
+        "Lines that held the memory",
+        "NVIDIA H200 (139.8 GiB)",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.len() < 400_000, "{}", page.len());
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let page = page_of(&story("two-ranks"));
+    let own = page.replace(UPLOT, "").replace(UPLOT_STYLE, "");
+    for fetching in [
+        "src=", "href=", "url(", "@import", "http:", "https:", "fetch(",
+    ] {
+        assert!(!own.contains(fetching), "{fetching}");
+    }
+    assert!(own.contains("default-src 'none'"));
+    let readme = include_str!("assets/uplot/README.md");
+    assert!(UPLOT.contains("(v1.6.32)") && readme.contains("1.6.32"));
+}
+
+#[test]
+fn a_day_of_eight_ranks_is_small() {
+    let mut page = String::new();
+    let mut story = story("two-ranks");
+    let device = story.state.devices[0].clone();
+    for number in 1..8 {
+        let mut device = device.clone();
+        device.index = number;
+        story.state.devices.push(device);
+    }
+    story.state.now = crate::units::Moment::from_secs_f64(86_400.0);
+    chart::section(&mut page, &story);
+    assert!(page.len() < 2_500_000, "{}", page.len());
+}
+
+/// The scripts and styles of the page itself, cut out.
+fn without_own_code(page: &str) -> String {
+    let mut rest = page.to_string();
+    for own in [UPLOT, UPLOT_STYLE, STYLE, SCRIPT] {
+        rest = rest.replacen(own, "", 1);
+    }
+    rest
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever a string holds, the page has the same elements as with a harmless one.
+    #[test]
+    fn strings_stay_text(text in hostile()) {
+        let with = |text: &str| {
+            let mut events = recorded("capacity");
+            for event in &mut events {
+                put_in(event, text);
+            }
+            without_own_code(&page_of(&SessionStory::of(events)))
+        };
+        let (plain, hostile) = (with("x"), with(&text));
+        let elements = |page: &str| page.matches('<').count();
+        prop_assert_eq!(elements(&plain), elements(&hostile), "{}", text);
+        prop_assert!(!hostile.chars().any(|c| c.is_control() && c != '\n'));
+        prop_assert!(!hostile.contains("<img") && !hostile.contains("onerror=\""));
+    }
+}
+
+/// Strings in all the places in which a recording has some that anybody may choose.
+fn put_in(event: &mut Event, text: &str) {
+    match &mut event.what {
+        What::SessionStarted(session) => session.id = text.into(),
+        What::Device(reading) => reading.name = text.into(),
+        What::Hello(hello) => {
+            hello.torch = text.into();
+            hello.alloc_conf = Some(format!("a{text}"));
+            for device in &mut hello.devices {
+                device.name = text.into();
+            }
+        }
+        What::Started(started) => started.remedies = vec![text.into()],
+        What::Oom(record) => {
+            for line in &mut record.lines {
+                line.line.file = format!("a{text}");
+                line.line.function = text.into();
+            }
+        }
+        What::Exited(_) => {
+            event.what = What::Note(Note {
+                level: crate::event::Level::Warning,
+                text: text.into(),
+            });
+        }
+        _ => {}
+    }
+}
+
+fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("</script><img src=x onerror=\"alert(1)\">".to_string()),
+        Just("--><b>\u{1b}]52;c;eA==\u{7}\u{202e}".to_string()),
+        Just("'\"><svg/onload=alert(1)>&lt;".to_string()),
+        "[<>&'\"/a-z\u{1b}\u{0}-\u{1f}\u{2028}!-]{0,40}",
+    ]
+}

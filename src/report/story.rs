@@ -1,0 +1,185 @@
+//! A whole session for those who were not there: the state at its end, and each OOM explained as its
+//! run stood when it ended.
+
+use super::explain::Explained;
+use crate::diagnosis;
+use crate::event::{Event, What};
+use crate::state::{OomIncident, Run, RunOutcome, State};
+use crate::units::{Bytes, RunNumber, clock_face};
+use std::time::Duration;
+
+/// What a recording tells.
+#[derive(Debug, Default)]
+pub struct SessionStory {
+    /// At the recording's end.
+    pub state: State,
+    /// All OOMs that were kept, in order.
+    pub ooms: Vec<Explained>,
+}
+
+impl SessionStory {
+    /// Each run is explained as it stood before the next began.
+    pub fn of(events: impl IntoIterator<Item = Event>) -> SessionStory {
+        let mut story = SessionStory::default();
+        for event in events {
+            story.take(&event);
+        }
+        story.finish()
+    }
+
+    /// Takes the next event in.
+    pub fn take(&mut self, event: &Event) {
+        if let What::Started(_) = event.what {
+            self.explain_current_run();
+        }
+        self.state.apply(event);
+    }
+
+    /// To be called after the last event.
+    pub fn finish(mut self) -> SessionStory {
+        self.explain_current_run();
+        self
+    }
+
+    fn explain_current_run(&mut self) {
+        let Some(run) = self.state.run() else {
+            return;
+        };
+        let explained = run.ooms.iter().map(|oom| {
+            let findings = diagnosis::diagnose_incident(&self.state, Some(run), oom);
+            Explained::of_run(run, oom, findings)
+        });
+        self.ooms.extend(explained.collect::<Vec<_>>());
+    }
+
+    /// The OOMs of a run.
+    pub fn ooms_of(&self, number: RunNumber) -> impl Iterator<Item = &Explained> {
+        let of_run = move |oom: &&Explained| oom.run.as_ref().map(|(run, _)| *run) == Some(number);
+        self.ooms.iter().filter(of_run)
+    }
+
+    /// The OOM of a run that matters most: the one that ended it.
+    pub fn decisive(&self, run: &Run) -> Option<&Explained> {
+        let at = run.oom().map(|oom| oom.at);
+        let mut ooms = self.ooms_of(run.number);
+        let first = ooms.next()?;
+        Some(match at {
+            Some(at) => (std::iter::once(first).chain(ooms))
+                .find(|oom| oom.incident.at == at)
+                .unwrap_or(first),
+            None => first,
+        })
+    }
+
+    /// What happened, a sentence for each run that says something new: the first, the last, and
+    /// those between them counted.
+    pub fn sentences(&self) -> Vec<String> {
+        let runs = &self.state.runs;
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+            return vec![match &self.state.spawn_failed {
+                Some(failed) => format!("The command could not be started: {}.", failed.reason),
+                None => "Nothing was run.".into(),
+            }];
+        };
+        let mut sentences = vec![self.sentence(first)];
+        match runs.len() {
+            1 => {}
+            2 => sentences.push(self.sentence(last)),
+            n => {
+                let between = n - 2;
+                let runs = if between == 1 { "run" } else { "runs" };
+                sentences.push(format!("{between} more {runs} followed."));
+                sentences.push(self.sentence(last));
+            }
+        }
+        sentences
+    }
+
+    fn sentence(&self, run: &Run) -> String {
+        let subject = match (self.state.runs.len(), run.remedies.as_slice()) {
+            (1, _) => "The command".to_string(),
+            (_, []) => format!("Run {}", run.number),
+            (_, remedies) => format!("Run {} ({})", run.number, remedies.join(" + ")),
+        };
+        let took = match run.ended {
+            Some((at, _)) => format!(" after {}", clock_face(at.since(run.started))),
+            None => String::new(),
+        };
+        let outcome = match run.outcome() {
+            RunOutcome::Running if self.is_interrupted() => "has no recorded end".to_string(),
+            RunOutcome::Running => "is still running".to_string(),
+            RunOutcome::Finished => "finished".to_string(),
+            RunOutcome::OutOfMemory => format!("ran out of memory{}", self.place(run)),
+            RunOutcome::Stopped => "was stopped".to_string(),
+            RunOutcome::Failed(exit) => format!("ended with {exit}"),
+        };
+        let mut words = format!("{subject} {outcome}{took}");
+        if run.outcome() == RunOutcome::OutOfMemory {
+            let finding = self.decisive(run).and_then(|oom| oom.findings.first());
+            if let Some(finding) = finding {
+                words.push_str(&format!(": {}", finding.headline.trim_end_matches('.')));
+            }
+        } else if let Some(peak) = run.peak() {
+            words.push_str(&format!(" with a peak of {peak}"));
+            if let Some(off) = accuracy(run) {
+                words.push_str(&format!(" ({off})"));
+            }
+        }
+        words + "."
+    }
+
+    fn place(&self, run: &Run) -> String {
+        let oom = self.decisive(run).map(|oom| &oom.incident);
+        oom.map(place_of).unwrap_or_default()
+    }
+
+    /// Whether nothing says that it goes on: the recording ends in the middle of a run.
+    fn is_interrupted(&self) -> bool {
+        self.state.run().is_some_and(|run| run.ended.is_none())
+    }
+
+    /// From the beginning to the last event.
+    pub fn length(&self) -> Duration {
+        self.state.now.since(crate::units::Moment::ZERO)
+    }
+}
+
+/// ` in the forward pass of step 3`, as far as is known.
+pub fn place_of(oom: &OomIncident) -> String {
+    use crate::event::Phase;
+    let Some(record) = &oom.record else {
+        return String::new();
+    };
+    let step = record.step + 1;
+    match record.phase {
+        Phase::Load => " while the model was built".into(),
+        Phase::Forward => format!(" in the forward pass of step {step}"),
+        Phase::Backward => format!(" in the backward pass of step {step}"),
+        Phase::Optimizer => format!(" in the optimizer step {step}"),
+        Phase::Evaluation => format!(" in an evaluation after step {}", record.step),
+        Phase::Unknown => format!(" in step {step}"),
+    }
+}
+
+/// `predicted 14.6 GiB, off by +0.7 %`, if there was a prediction.
+pub fn accuracy(run: &Run) -> Option<String> {
+    let predicted = run.predicted_peak?;
+    let off = run.peak().and_then(|peak| peak.fraction_of(predicted));
+    Some(match off {
+        Some(share) if run.outcome() == RunOutcome::Finished => {
+            format!(
+                "predicted {predicted}, off by {:+.1} %",
+                (share - 1.0) * 100.0
+            )
+        }
+        Some(_) | None => format!("predicted {predicted}"),
+    })
+}
+
+/// The capacity of the device that a run used most.
+pub fn capacity_of(state: &State, run: &Run) -> Option<Bytes> {
+    let rank = run.ranks.iter().max_by_key(|rank| rank.reserved_peak);
+    let uuid = rank.and_then(|rank| rank.device.as_ref());
+    let device = uuid.and_then(|uuid| state.device(uuid));
+    device.or(state.devices.first())?.capacity
+}
