@@ -10,7 +10,7 @@ const MOST_BLOCKS: usize = 1 << 20;
 /// # Errors
 ///
 /// Where a word is no such number.
-pub fn origins_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
+pub fn places_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
     let mut origins = Vec::new();
     for word in text.split_whitespace() {
         let bad = || BadTrace(word.into());

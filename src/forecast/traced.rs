@@ -8,7 +8,7 @@
 
 use super::largest::{edge, rounded};
 use super::replay::{AllocatorSettings, ReplayRoom, Replayed, replay_until_steady};
-use super::step_blocks::origins_of;
+use super::step_blocks::places_of;
 use super::trace::{Trace, TraceEvent};
 use crate::event::{MemoryKind, Phase, StepTrace};
 use crate::units::Bytes;
@@ -121,7 +121,7 @@ impl TracedStep {
     /// `None` for a step that ran out of memory, is no such text, or leaves more than it found.
     fn of(step: &StepTrace) -> Option<TracedStep> {
         let trace: Trace = step.trace.parse().ok()?;
-        let origins = origins_of(&step.blocks, step.origins.len()).ok()?;
+        let origins = places_of(&step.blocks, step.origins.len()).ok()?;
         let sizes: Vec<u64> = trace.allocations().map(|block| block.size).collect();
         if step.failed || origins.len() != sizes.len() {
             return None;

@@ -50,6 +50,9 @@ pub(super) enum Mouse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     Copied,
+    CopiedCommand,
+    /// With the next command on the same key.
+    CopiedDiagnosis,
     Theme,
     /// A line of text was typed, which goes nowhere.
     Text,
@@ -77,6 +80,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     /// What a step is made of, where that fills the screen.
     pub(super) step: Option<StepView>,
+    /// The last traced step, at its peak, for the pane.
+    pub(super) peak: Option<StepView>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
@@ -106,6 +111,7 @@ impl View {
             list: ListScroll::default(),
             dialog: None,
             step: None,
+            peak: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             pressed: Position::default(),

@@ -75,7 +75,7 @@ pub const CASES: &[Case] = &[
     case(
         "oom-not-offered",
         oom_capacity,
-        &[KeyCode::Down, KeyCode::Down],
+        &[KeyCode::Char('d'), KeyCode::Down, KeyCode::Down],
     ),
     case("oom-fragmentation", oom_fragmentation, &[]),
     case("oom-foreign", oom_foreign, &[]),
@@ -88,9 +88,9 @@ pub const CASES: &[Case] = &[
     ),
     case("second-run", second_run, &[]),
     case("breakdown", second_run, &[KeyCode::Tab]),
-    case("runs", second_run, &[KeyCode::BackTab; 3]),
+    case("runs", second_run, &[KeyCode::BackTab; 4]),
     case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
-    case("events", second_run, &[KeyCode::BackTab; 2]),
+    case("events", second_run, &[KeyCode::BackTab; 3]),
     case("allocator", fragmented, &[KeyCode::BackTab]),
     case("lost-probe", lost_probe, &[]),
     case("no-nvml", no_nvml, &[]),
@@ -145,19 +145,31 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
     case("oom-traced", steps::ran_out, &[KeyCode::Char('d')]),
+    case(
+        "step-modules",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Char('m')],
+    ),
+    case(
+        "step-flame",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Char('m'), KeyCode::Char('m')],
+    ),
+    case("step-pane", steps::two_steps, &[KeyCode::BackTab; 2]),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
     case("epochs", epochs::of_two_runs, &[KeyCode::Char(','); 24]),
-    case("many-epochs", epochs::of_a_long_run, &[KeyCode::BackTab; 2]),
-    case("epochs-listed", epochs::of_two_runs, &[KeyCode::BackTab; 2]),
+    case("many-epochs", epochs::of_a_long_run, &[KeyCode::BackTab; 3]),
+    case("epochs-listed", epochs::of_two_runs, &[KeyCode::BackTab; 3]),
     case(
         "wide-runs",
         second_run,
         &[
             KeyCode::Char('f'),
+            KeyCode::BackTab,
             KeyCode::BackTab,
             KeyCode::BackTab,
             KeyCode::BackTab,
@@ -234,7 +246,7 @@ fn oom_capacity() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Capacity,
-        "Won't fit: 22.6 GiB allocated + 1.2 GiB requested, 23.6 GiB on the GPU.",
+        "It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB.",
         "only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
@@ -327,7 +339,7 @@ fn oom_leak() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Leak,
-        "Memory leak: +96 MiB per step, 9.4 GiB by step 101.",
+        "Memory leak: +96 MiB per step × 100 steps = 9.4 GiB by step 101.",
         "What is allocated between steps has grown steadily over the last 100 steps. Growing \
          allocations come from train.py:88 main: +96 MiB per step.",
     );
@@ -382,7 +394,7 @@ fn oom_foreign() -> Story {
         })
         .find(
             Cause::OtherProcess,
-            "Another process holds 11.5 GiB of this GPU: ollama (977, bob).",
+            "bob's ollama (process 977) uses 11.5 GiB of the GPU's 23.6 GiB: 11.0 allocated + 1.2 requested + 11.5 theirs = 23.7 > 23.6 GiB.",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );
     story
@@ -410,7 +422,7 @@ fn oom_limit() -> Story {
         })
         .find(
             Cause::Limit,
-            "The program may use 12.0 GiB and no more: 11.6 GiB allocated + 1.2 GiB asked for.",
+            "A memory limit was reached: 11.8 reserved + 1.2 requested = 13.0 > 12.0 GiB allowed of the GPU's 23.6 GiB.",
             "The card has 11.3 GiB free. The limit is set by set_per_process_memory_fraction, or \
              by per_process_memory_fraction in the allocator's settings.",
         );

@@ -46,6 +46,11 @@ impl StepLayout {
         u16::from(table.height > LINES)
     }
 
+    /// All that is below the head.
+    pub(in crate::ui) fn below(&self) -> Rect {
+        self.bars.map_or(self.table, |bars| bars.union(self.table))
+    }
+
     /// How many lines of the program are in view.
     pub(in crate::ui) fn lines_shown(&self) -> usize {
         let titles = StepLayout::titles(self.table);
@@ -88,6 +93,14 @@ pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
         head,
         bars,
         table,
+    }
+}
+
+/// Categories and table of a pane, which has no rows to spare.
+pub(in crate::ui) fn beside(area: Rect) -> (Option<Rect>, Rect) {
+    match area.width >= BESIDE && area.height > LINES {
+        true => below(area),
+        false => (None, area),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::ui::available::step_layout;
 use crate::ui::scene::Scene;
 use crate::ui::step::{Columns, choice};
 use crate::ui::view::View;
-use crate::ui::view::step::StepView;
+use crate::ui::view::step::{StepKey, StepView};
 use ratatui::layout::Position;
 
 pub(super) fn open(view: &mut View, scene: &Scene) {
@@ -31,6 +31,26 @@ pub(super) fn follow(view: &mut View, scene: &Scene) {
     }
 }
 
+/// Reads the latest traced step for its pane, once.
+pub(super) fn follow_peak(view: &mut View, scene: &Scene) {
+    let process = choice::process(view, scene);
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    let key = view.peak.as_ref().and_then(StepView::key);
+    match latest {
+        Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
+            let before = view.peak.as_ref().and_then(StepView::read);
+            let grouping = before.map(|read| read.grouping).unwrap_or_default();
+            let mut peak = StepView::of(run, trace);
+            if let Some(read) = peak.read_mut() {
+                read.grouping = grouping;
+            }
+            view.peak = Some(peak);
+        }
+        Some(_) => {}
+        None => view.peak = None,
+    }
+}
+
 pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
     let width = step_layout(view, scene).plot.width;
     let other = match wanted {
@@ -39,12 +59,18 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
         _ => None,
     };
     let key = view.step.as_ref().and_then(StepView::key);
+    let grouping = view
+        .step
+        .as_ref()
+        .and_then(StepView::read)
+        .map(|read| read.grouping);
     if let (Some(key), Some(trace)) = (key, other) {
         view.step = Some(StepView::of(key.run, trace));
     }
     let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
         return;
     };
+    read.grouping = grouping.unwrap_or_default();
     let columns = Columns::of(&read.anatomy, width);
     let to = match wanted {
         StepMove::Back => columns.before(&read.anatomy, read.cursor),
@@ -55,16 +81,26 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
         StepMove::ToEnd => read.anatomy.end(),
         StepMove::ToPeak => read.peak,
         StepMove::PreviousStep | StepMove::NextStep => read.cursor,
+        StepMove::Regroup => {
+            read.grouping = read.grouping.next();
+            read.scrolled = 0;
+            read.cursor
+        }
     };
     if to != read.cursor {
         read.point_at(to);
+    }
+    // The pane shows what was last looked at.
+    let grouping = read.grouping;
+    if let Some(peak) = view.peak.as_mut().and_then(StepView::read_mut) {
+        peak.grouping = grouping;
     }
 }
 
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     let shown = step_layout(view, scene).lines_shown();
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
-        let most = read.lines.len().saturating_sub(shown);
+        let most = read.rows().saturating_sub(shown);
         let scrolled = read.scrolled.min(most);
         read.scrolled = match scroll {
             Scroll::Up(n) => scrolled.saturating_sub(n),
