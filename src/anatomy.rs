@@ -10,6 +10,7 @@ pub use category::Category;
 pub use holdings::{Holding, by_category, by_line, categories_over_time};
 
 use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
+use crate::forecast::step_blocks::origins_of;
 use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
 use crate::state::StepTraces;
 use crate::units::Bytes;
@@ -160,28 +161,6 @@ impl StepAnatomy {
         begun.last().map_or(Phase::Unknown, |start| start.phase)
     }
 }
-
-/// `2*40 0 1` as an origin for each of 42 blocks.
-fn origins_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
-    let mut origins = Vec::new();
-    for word in text.split_whitespace() {
-        let bad = || BadTrace(word.into());
-        let (number, times) = word.split_once('*').unwrap_or((word, "1"));
-        let number: usize = number.parse().map_err(|_| bad())?;
-        let times: usize = times.parse().map_err(|_| bad())?;
-        if number > known || times > MOST_BLOCKS {
-            return Err(bad());
-        }
-        origins.extend(std::iter::repeat_n(number.checked_sub(1), times));
-        if origins.len() > MOST_BLOCKS {
-            return Err(bad());
-        }
-    }
-    Ok(origins)
-}
-
-/// More than any step that is sent has; a recording may say anything.
-const MOST_BLOCKS: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests;

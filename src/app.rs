@@ -5,6 +5,7 @@
 //! all sources at once, and end so that nothing is lost.
 
 mod allocator;
+mod beside;
 mod diff;
 mod display;
 mod ending;

@@ -185,6 +185,7 @@ impl Front {
         let tail = self.display.leave();
         let recording = self.session.recording().map(Path::to_path_buf);
         self.session.finish_recording();
+        self.session.finish_remedies();
         if let Some(found) = self.policy.conclude(ending) {
             return if self.link.keeper_lost { ending } else { found };
         }
@@ -194,7 +195,7 @@ impl Front {
             &ending::LastWords {
                 ending,
                 findings: &self.session.findings,
-                remedies: &self.session.remedies,
+                remedies: self.session.remedies(),
                 command: self.session.command(),
                 recording: recording.as_deref(),
                 lines: self.display.last_words(),

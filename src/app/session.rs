@@ -9,6 +9,7 @@ mod inputs;
 mod leftovers;
 mod metrics;
 mod next_run;
+mod remedies;
 mod summary;
 mod tail;
 
@@ -22,16 +23,17 @@ use super::torch;
 use crate::command::CommandLine;
 use crate::diagnosis::{self, Finding, LiveWarnings};
 use crate::event::{Clock, Event, Level, Note, NvmlState, What};
-use crate::forecast::{ForecastInputs, Hint};
-use crate::recognize::LaunchEnvironment;
-use crate::remedy::{self, Leftover, Plan, Remedy, RemedyId, RemedyInputs};
+use crate::forecast::Hint;
+use crate::remedy::{Leftover, Plan, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::Scene;
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use applied::Changes;
 use earlier::EarlierSessions;
+use hints::Hints;
 use metrics::MetricsFile;
+use remedies::Remedies;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,7 +45,7 @@ pub(super) struct Session {
     pub clock: Clock,
     pub state: State,
     pub findings: Vec<Finding>,
-    pub remedies: Vec<Remedy>,
+    remedies: Remedies,
     /// What the next front is to know; the current command is kept here alone.
     pub handover: HandoverState,
     /// What is said of a run before it fails.
@@ -53,7 +55,7 @@ pub(super) struct Session {
     inputs: SessionInputs,
     /// What earlier sessions of the same program showed.
     earlier: EarlierSessions,
-    hinted: Option<Hint>,
+    hints: Hints,
     changes: Changes,
     /// Something was folded since the last frame was asked for.
     is_changed: bool,
@@ -71,14 +73,14 @@ impl Session {
             clock,
             state: State::default(),
             findings: Vec::new(),
-            remedies: Vec::new(),
+            remedies: Remedies::default(),
             handover,
             watch: LiveWarnings::default(),
             recorder,
             metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             inputs,
             earlier: EarlierSessions::default(),
-            hinted: None,
+            hints: Hints::default(),
             changes: Changes::default(),
             is_changed: false,
         }
@@ -169,46 +171,14 @@ impl Session {
             self.inputs.look(command, Some(self.handover.began));
             self.inputs.look_for_leftovers(&self.state);
         }
-        self.remedies = self.remedies_now();
-    }
-
-    /// All that remedies rest on.
-    pub(super) fn remedy_inputs(&self) -> RemedyInputs<'_> {
-        let ranks = self
-            .state
-            .runs
-            .iter()
-            .rev()
-            .find_map(|run| run.ranks.first());
-        let probed = ranks.map(|rank| rank.hello.torch.as_str());
-        RemedyInputs {
-            launch: LaunchEnvironment {
-                torch: probed.or(self.inputs.torch.as_deref()),
-                copies: self.inputs.copies(self.run_number().next().0),
-                ..self.inputs.launch()
-            },
-            forecast: ForecastInputs {
-                oom: self.state.oom(),
-                state: Some(&self.state),
-                earlier: self.earlier.observations(),
-                ..ForecastInputs::default()
-            },
-            findings: &self.findings,
-            batch_fits: true,
-            leftovers: self.inputs.leftovers(),
-            ..RemedyInputs::default()
-        }
-    }
-
-    fn remedies_now(&self) -> Vec<Remedy> {
-        self.changes
-            .without_rejected(remedy::remedies(self.command(), &self.remedy_inputs()))
+        self.forget_remedies();
+        self.find_remedies();
     }
 
     /// The command that remedies make of the current run's.
     pub(super) fn plan(&self, ids: &[RemedyId]) -> Plan {
         let chosen: Vec<&Remedy> = self
-            .remedies
+            .remedies()
             .iter()
             .filter(|remedy| ids.contains(&remedy.id))
             .collect();
@@ -221,10 +191,10 @@ impl Session {
         look(&Scene {
             state: &self.state,
             findings: &self.findings,
-            remedies: &self.remedies,
+            remedies: self.remedies(),
             plan: &plan,
-            room_for_batch: match self.hinted {
-                Some(Hint::RoomForBatch { could, .. }) => Some(could),
+            room_for_batch: match self.hints.given {
+                Some(Hint::RoomForBatch(room)) => Some(room),
                 Some(Hint::StateWillNotFit { .. }) | None => None,
             },
             waiting,

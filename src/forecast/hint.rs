@@ -6,7 +6,9 @@ use super::inputs::ForecastInputs;
 use super::largest::rounded;
 use super::memory::{Forecast, Model};
 use super::observation::{Observation, Passes, Unseen};
+use super::replay::AllocatorSettings;
 use super::target::{Allocator, Target};
+use super::traced::{TracedRoom, TracedSearch};
 use super::treatment::Treatment;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, Reading};
@@ -24,12 +26,7 @@ const WORTH: f64 = 1.25;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
     /// A larger batch would fit.
-    RoomForBatch {
-        /// What the device takes at once now.
-        now: u64,
-        /// What it could take.
-        could: u64,
-    },
+    RoomForBatch(BatchRoom),
     /// The second step will not survive the optimizer's state, which the first has made.
     StateWillNotFit {
         /// What the second step needs at the least.
@@ -42,11 +39,55 @@ pub enum Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hint::RoomForBatch { now, could } => write!(f, "room for batch {could} (now {now})"),
+            Hint::RoomForBatch(room) => room.fmt(f),
             Hint::StateWillNotFit { needs, room } => write!(
                 f,
                 "won't fit in step 2, when the optimizer state is added: needs {needs}, {room} available"
             ),
+        }
+    }
+}
+
+/// How far the batch could go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchRoom {
+    /// What the device takes at once now.
+    pub now: u64,
+    /// What it could take.
+    pub could: u64,
+    pub basis: RoomBasis,
+}
+
+impl BatchRoom {
+    /// From this gain on it is worth a word.
+    fn is_worth_it(self) -> bool {
+        self.could as f64 / self.now as f64 >= WORTH
+    }
+}
+
+/// By what steps that is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomBasis {
+    /// By the peaks of the run's steps.
+    Peaks,
+    /// By one step's allocations, replayed at other batches.
+    Step(TracedRoom),
+}
+
+impl fmt::Display for BatchRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BatchRoom { now, could, basis } = self;
+        let RoomBasis::Step(traced) = basis else {
+            return write!(f, "room for batch {could} (now {now})");
+        };
+        let step = traced.step;
+        write!(
+            f,
+            "batch up to {could} fits (now {now}): the allocations of step {step} replayed"
+        )?;
+        match traced.as_large_as {
+            Some(larger) => write!(f, ", as large as step {larger}, the largest seen"),
+            None => f.write_str("; no step or evaluation was larger"),
         }
     }
 }
@@ -67,14 +108,8 @@ pub fn hint(
     match rank.steps.count {
         0 => None,
         1 => without_state(run, room, launch),
-        count if count < SETTLED => None,
-        count => {
-            let risen = rank.peak_step.unwrap_or(count);
-            let settled = risen + SETTLED / 2 <= count;
-            settled
-                .then(|| larger(command, run, rank, room, launch, inputs))
-                .flatten()
-        }
+        _ if !has_settled(rank) => None,
+        _ => larger(command, run, rank, room, launch, inputs),
     }
 }
 
@@ -130,20 +165,91 @@ fn larger(
         return None;
     };
     let could = rounded(model.largest(&like, room, inputs.margin, u64::MAX / 2)?);
-    let gain = could as f64 / reading.at_once as f64;
-    (gain >= WORTH).then_some(Hint::RoomForBatch {
+    let found = BatchRoom {
         now: reading.at_once,
         could,
+        basis: RoomBasis::Peaks,
+    };
+    found.is_worth_it().then_some(Hint::RoomForBatch(found))
+}
+
+/// The search for the largest batch by a traced step of the current run, where there is one and its
+/// peak has settled. It takes too long for a loop: run it elsewhere.
+pub fn traced_search(
+    command: &CommandLine,
+    state: &State,
+    launch: &LaunchEnvironment<'_>,
+    inputs: &ForecastInputs<'_>,
+) -> Option<TracedSearch> {
+    let run = state.run()?;
+    let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
+    let reading = Reading::of(command, launch);
+    let is_well = run.outcome() == RunOutcome::Running
+        && run.oom_count == 0
+        && rank.retries.is_empty()
+        && has_settled(rank);
+    if !is_well || !reading.says_batch {
+        return None;
+    }
+    let hello = &rank.hello;
+    let settings = AllocatorSettings::parse(hello.alloc_conf.as_deref().unwrap_or(""));
+    Some(TracedSearch {
+        step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
+        batch: reading.at_once,
+        settings: AllocatorSettings {
+            expandable_segments: hello.expandable_segments == Some(true),
+            ..settings
+        },
+        peak: rank.allocated_peak,
+        reserved: rank.reserved_peak,
+        peak_step: rank.peak_step,
+        room: room(state, rank)?,
+        margin: inputs.margin,
     })
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TracedHint {
+    /// The replay does not give what the run showed.
+    NotBelieved,
+    /// The batch could go a little further, or no further.
+    NoGain,
+    Gain(BatchRoom),
+}
+
+impl TracedHint {
+    /// Searches, which may take a second.
+    pub fn of(search: &TracedSearch) -> TracedHint {
+        let Some(traced) = search.run() else {
+            return TracedHint::NotBelieved;
+        };
+        let found = BatchRoom {
+            now: search.batch,
+            could: traced.batch,
+            basis: RoomBasis::Step(traced),
+        };
+        match found.is_worth_it() {
+            true => TracedHint::Gain(found),
+            false => TracedHint::NoGain,
+        }
+    }
+}
+
+fn has_settled(rank: &RankState) -> bool {
+    let count = rank.steps.count;
+    count >= SETTLED && rank.peak_step.unwrap_or(count) + SETTLED / 2 <= count
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::Word;
-    use crate::event::What;
+    use crate::event::{Event, StepTrace, What};
+    use crate::forecast::replay::{ReplayRoom, replay_until_steady};
+    use crate::forecast::traced;
     use crate::state::staged::{self, StagedSession};
-    use crate::units::Moment;
+    use crate::units::{Moment, Pid};
 
     fn gib(gib: f64) -> Bytes {
         Bytes((gib * (1u64 << 30) as f64) as u64)
@@ -197,6 +303,46 @@ mod tests {
         assert!(words.starts_with("room for batch "), "{words}");
         assert!(words.ends_with("(now 64)"), "{words}");
         assert_eq!(said(&run(40, 2.0, 21.0)), None, "a little more is no gain");
+    }
+
+    #[test]
+    fn a_traced_step_says_how_far_the_batch_could_go_and_by_what() {
+        let step = traced::tests::step(64);
+        let played = replay_until_steady(
+            &step.trace.parse().unwrap(),
+            3,
+            &AllocatorSettings::default(),
+            ReplayRoom::default(),
+        );
+        let peak = played.allocated_peak as f64 / (1u64 << 30) as f64;
+        let mut state = run(40, 2.0, peak);
+        let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
+        let search = |state: &State| traced_search(&command(), state, &launch, &inputs);
+        assert!(search(&state).is_none(), "no step was traced");
+        let trace = StepTrace {
+            pid: Pid(100),
+            ..step
+        };
+        let event = Event {
+            at: state.now,
+            what: What::StepTrace(Box::new(trace)),
+        };
+        state.apply(&event);
+        let mut search = search(&state).unwrap();
+        assert_eq!(search.batch, 64);
+        search.reserved = Bytes(played.reserved_peak);
+        let TracedHint::Gain(found) = TracedHint::of(&search) else {
+            panic!("{search:?}");
+        };
+        let words = Hint::RoomForBatch(found).to_string();
+        let begins = format!("batch up to {} fits (now 64): ", found.could);
+        let ends = "the allocations of step 3 replayed; no step or evaluation was larger";
+        assert_eq!(words, format!("{begins}{ends}"));
+        // Less room, no gain; and what the run does not show is not believed.
+        search.room = search.reserved.scale(1.1);
+        assert_eq!(TracedHint::of(&search), TracedHint::NoGain);
+        search.reserved = search.reserved.scale(2.0);
+        assert_eq!(TracedHint::of(&search), TracedHint::NotBelieved);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
+use crate::forecast::BatchRoom;
 use crate::remedy::{Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use crate::units::Moment;
@@ -17,7 +18,7 @@ pub struct Scene<'a> {
     /// The current run's command with these remedies applied; `None` if they cannot be combined.
     pub plan: &'a dyn Fn(&[RemedyId]) -> Option<CommandLine>,
     /// The largest batch that would fit, if the memory model is certain.
-    pub room_for_batch: Option<u64>,
+    pub room_for_batch: Option<BatchRoom>,
     /// What a relaunch or the end of the session waits for, in words.
     pub waiting: Option<&'a str>,
     /// The path of the recording.

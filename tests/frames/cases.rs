@@ -6,6 +6,7 @@ use crate::frames::steps;
 use crate::frames::story::{Shape, Story};
 use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
+use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
 use oomph::units::Moment;
@@ -202,7 +203,11 @@ pub fn steady() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
     story.train(0, GPU, STEADY, 190.0);
-    story.room_for_batch = Some(48);
+    story.room_for_batch = Some(BatchRoom {
+        now: 32,
+        could: 48,
+        basis: RoomBasis::Peaks,
+    });
     story
 }
 

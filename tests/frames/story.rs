@@ -5,6 +5,7 @@ use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
 use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
 use oomph::event::*;
+use oomph::forecast::BatchRoom;
 use oomph::oom::{OomKind, OomReport};
 use oomph::remedy::{Remedy, RemedyId};
 use oomph::state::State;
@@ -48,7 +49,7 @@ pub struct Story {
     pub state: State,
     pub findings: Vec<Finding>,
     pub remedies: Vec<Remedy>,
-    pub room_for_batch: Option<u64>,
+    pub room_for_batch: Option<BatchRoom>,
     pub waiting: Option<String>,
     pub replay: Option<Replay>,
     pub recording: Option<PathBuf>,

@@ -46,7 +46,7 @@ impl Front {
         self.display.waits_no_more();
         let change_rejected = self.session.take_back(exit);
         match then {
-            AfterRun::Decide if ran_out && self.policy.needs_earlier_sessions() => {
+            AfterRun::Decide if ran_out && self.waits_for_more() => {
                 self.link.enter(SessionPhase::Asking {
                     exit,
                     since: now,
@@ -60,14 +60,20 @@ impl Front {
         self.display.request(Due::Now);
     }
 
-    /// Once earlier sessions have been read, or have taken too long.
+    /// Whether the policy needs to know more than what is known by now.
+    fn waits_for_more(&self) -> bool {
+        let earlier = self.policy.needs_earlier_sessions() && self.session.is_reading_earlier();
+        earlier || self.session.is_finding_remedies()
+    }
+
+    /// Once the remedies are there and earlier sessions have been read, or have taken too long.
     pub(super) fn decide_when_known(&mut self, now: Moment) {
         if let SessionPhase::Asking {
             exit,
             since,
             decide_by: Some(until),
         } = *self.link.phase()
-            && (!self.session.is_reading_earlier() || now >= until)
+            && (!self.waits_for_more() || now >= until && !self.session.is_finding_remedies())
         {
             self.link.enter(SessionPhase::asking(exit, since));
             self.ask_policy(exit, false);
@@ -85,7 +91,7 @@ impl Front {
             run,
             state: &session.state,
             findings: &session.findings,
-            remedies: &session.remedies,
+            remedies: session.remedies(),
             command: session.command(),
             inputs: session.remedy_inputs(),
             change_rejected,

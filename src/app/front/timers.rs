@@ -1,9 +1,9 @@
 //! What time alone brings about, and when the loop must look for it.
 
 use super::Front;
+use crate::app::beside::LOOK_AGAIN;
 use crate::app::display::screen::Due;
 use crate::app::link::SessionPhase;
-use crate::app::session::earlier;
 use crate::event::Level;
 use crate::units::Moment;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Front {
             SessionPhase::Gating { .. } => Some(GATING),
             SessionPhase::Asking {
                 decide_by: Some(_), ..
-            } => Some(earlier::LOOK_AGAIN),
+            } => Some(LOOK_AGAIN),
             SessionPhase::Starting
             | SessionPhase::Running { .. }
             | SessionPhase::Asking { .. }
@@ -31,9 +31,8 @@ impl Front {
             | SessionPhase::Leaving(_) => None,
         };
         let parked = self.display.is_parked().then_some(PARKED);
-        let reading = self.session.is_reading_earlier();
-        let earlier = reading.then_some(earlier::LOOK_AGAIN);
-        let soonest = [phase, parked, earlier].into_iter().flatten().min();
+        let working = self.session.is_working().then_some(LOOK_AGAIN);
+        let soonest = [phase, parked, working].into_iter().flatten().min();
         let soonest = soonest.map(|after| self.session.clock.now() + after);
         [
             soonest,
@@ -55,7 +54,12 @@ impl Front {
             self.session.note(Level::Warning, words);
         }
         self.session.look_around();
-        if self.session.look_at_earlier() {
+        let is_news = [
+            self.session.look_at_hints(),
+            self.session.look_at_earlier(),
+            self.session.look_at_remedies(),
+        ];
+        if is_news.contains(&true) {
             self.display.request(Due::Now);
         }
         self.settle(now);

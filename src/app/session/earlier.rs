@@ -4,6 +4,7 @@
 //! Nothing is read while a training runs: what it costs would be the training's. A recording that
 //! cannot be read, or is of another program, is passed over without a word.
 
+use crate::app::beside::BesideLoop;
 use crate::command::CommandLine;
 use crate::event::What;
 use crate::forecast::Observation;
@@ -11,8 +12,6 @@ use crate::recognize::{LaunchEnvironment, Reading};
 use crate::session::{self, BaseDirs};
 use crate::state::{RunOutcome, State};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::time::Duration;
 
 /// Sessions whose first line is looked at.
 const LOOKED_AT: usize = 64;
@@ -20,8 +19,6 @@ const LOOKED_AT: usize = 64;
 const READ: usize = 6;
 /// No recording above this is read: it would take seconds.
 const LARGEST: u64 = 32 << 20;
-/// How often the loop asks whether the reading is done.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What is known of earlier sessions.
 #[derive(Debug, Default)]
@@ -30,7 +27,7 @@ pub(crate) enum EarlierSessions {
     #[default]
     Unread,
     /// They are being read.
-    Reading(Receiver<Vec<Observation>>),
+    Reading(Option<BesideLoop<Vec<Observation>>>),
     /// They were read.
     Known(Vec<Observation>),
 }
@@ -41,30 +38,21 @@ impl EarlierSessions {
         if !matches!(self, EarlierSessions::Unread) {
             return;
         }
-        let (done, observations) = channel();
-        let command = command.without_secrets();
-        let own = own.to_string();
-        let reader = std::thread::Builder::new().name("earlier".into());
-        let begun = reader.spawn(move || {
-            // The session may have ended: then nobody takes it.
-            let _ = done.send(read(&command, &own));
-        });
-        *self = match begun {
-            Ok(_) => EarlierSessions::Reading(observations),
-            Err(_) => EarlierSessions::Known(Vec::new()),
-        };
+        let (command, own) = (command.without_secrets(), own.to_string());
+        let begun = BesideLoop::begin("earlier", move || read(&command, &own));
+        *self = EarlierSessions::Reading(begun);
     }
 
     /// Takes what was read, if it has been by now; whether that is news.
     pub(crate) fn look(&mut self) -> bool {
-        let EarlierSessions::Reading(observations) = self else {
+        let EarlierSessions::Reading(reading) = self else {
             return false;
         };
-        let read = match observations.try_recv() {
-            Ok(read) => read,
-            Err(TryRecvError::Disconnected) => Vec::new(),
-            Err(TryRecvError::Empty) => return false,
-        };
+        let read = BesideLoop::look(reading);
+        if read.is_none() && reading.is_some() {
+            return false;
+        }
+        let read = read.unwrap_or_default();
         let is_news = !read.is_empty();
         *self = EarlierSessions::Known(read);
         is_news

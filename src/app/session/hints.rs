@@ -1,11 +1,43 @@
 //! Hints while a run goes on, and predictions made anew once earlier sessions have been read.
 
 use super::Session;
+use crate::app::beside::BesideLoop;
 use crate::event::Level;
-use crate::forecast::hint;
+use crate::forecast::{Hint, TracedHint, TracedSearch, hint, traced_search};
+use crate::state::RunOutcome;
+use crate::units::Bytes;
 
 /// Steps between two looks for a hint.
 const STEPS_BETWEEN_HINTS: u64 = 25;
+/// Another search is worth it where the room has changed by this share.
+const OTHER_ROOM: f64 = 0.02;
+
+/// The hints of the current run.
+#[derive(Default)]
+pub(super) struct Hints {
+    /// The latest one.
+    pub(super) given: Option<Hint>,
+    /// The traced step and the room that were searched for last, and what came of it.
+    searched: Option<(u64, Bytes)>,
+    found: Option<TracedHint>,
+    search: Option<BesideLoop<TracedHint>>,
+}
+
+impl Hints {
+    /// Begins a search, unless it would find the same again.
+    fn begin(&mut self, search: TracedSearch) {
+        let (step, room) = (search.step.step, search.room);
+        let is_known = self.searched.is_some_and(|(searched, then)| {
+            let change = room.0.abs_diff(then.0) as f64;
+            searched == step && change <= then.0 as f64 * OTHER_ROOM
+        });
+        if is_known || self.search.is_some() {
+            return;
+        }
+        (self.searched, self.found) = (Some((step, room)), None);
+        self.search = BesideLoop::begin("headroom", move || TracedHint::of(&search));
+    }
+}
 
 impl Session {
     /// Gives a hint once while all is well. Looked for after the first step, then now and then.
@@ -14,20 +46,63 @@ impl Session {
             return;
         }
         let inputs = self.remedy_inputs();
-        let hint = hint(
-            self.command(),
-            &self.state,
-            &inputs.launch,
-            &inputs.forecast,
-        );
-        if let Some(hint) = hint.filter(|hint| self.hinted != Some(*hint)) {
-            self.hinted = Some(hint);
+        let (launch, forecast) = (&inputs.launch, &inputs.forecast);
+        match traced_search(self.command(), &self.state, launch, forecast) {
+            Some(search) => self.hints.begin(search),
+            None => self.hints.found = None,
+        }
+        self.give_hint();
+    }
+
+    /// What a traced step says goes before what the peaks say.
+    fn give_hint(&mut self) {
+        if self.hints.search.is_some() {
+            return;
+        }
+        let inputs = self.remedy_inputs();
+        let hint = match self.hints.found {
+            // Memory may have run out, or the run ended, while it was searched for.
+            Some(TracedHint::Gain(_)) if !self.is_well() => None,
+            Some(TracedHint::Gain(room)) => Some(Hint::RoomForBatch(room)),
+            Some(TracedHint::NoGain) => {
+                self.hints.given = None;
+                None
+            }
+            Some(TracedHint::NotBelieved) | None => hint(
+                self.command(),
+                &self.state,
+                &inputs.launch,
+                &inputs.forecast,
+            ),
+        };
+        if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
+            self.hints.given = Some(hint);
             self.note(Level::Info, hint.to_string());
         }
     }
 
+    /// Whether a search for a hint has ended.
+    pub(crate) fn look_at_hints(&mut self) -> bool {
+        let found = BesideLoop::look(&mut self.hints.search);
+        if found.is_some() {
+            self.hints.found = found;
+            self.give_hint();
+        }
+        found.is_some()
+    }
+
+    fn is_well(&self) -> bool {
+        let run = self.state.run();
+        run.is_some_and(|run| run.outcome() == RunOutcome::Running && run.oom_count == 0)
+    }
+
+    /// Whether the loop is to look soon for what is worked out beside it.
+    pub(crate) fn is_working(&self) -> bool {
+        self.hints.search.is_some() || self.is_finding_remedies() || self.is_reading_earlier()
+    }
+
     pub(crate) fn forget_hint(&mut self) {
-        self.hinted = None;
+        self.hints = Hints::default();
     }
 
     /// Starts to read earlier sessions, once memory has run out.
@@ -44,7 +119,7 @@ impl Session {
     pub(crate) fn look_at_earlier(&mut self) -> bool {
         let is_news = self.earlier.look();
         if is_news {
-            self.remedies = self.remedies_now();
+            self.find_remedies();
         }
         is_news
     }

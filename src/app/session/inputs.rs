@@ -27,7 +27,7 @@ pub(crate) struct StartEnvironment {
 }
 
 /// It, as far as it was looked up.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SessionInputs {
     around: StartEnvironment,
     own: Vec<Catalogue>,

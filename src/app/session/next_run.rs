@@ -72,11 +72,15 @@ impl Session {
             None => plan.command,
         };
         let chosen: Vec<&Remedy> = applied.iter().collect();
-        let expectation = remedy::expectation(self.command(), &self.remedy_inputs(), &chosen);
+        let peak = match chosen.as_slice() {
+            // What is expected of one alone is known already.
+            [one] if one.expectation.peak.is_some() => one.expectation.peak,
+            _ => remedy::expectation(self.command(), &self.remedy_inputs(), &chosen).peak,
+        };
         NextRun {
             command,
             remedies: applied.iter().map(|remedy| remedy.title.clone()).collect(),
-            predicted_peak: expectation.peak.map(|peak| peak.likely),
+            predicted_peak: peak.map(|peak| peak.likely),
             awaited: self.awaited(ids),
             ending: self.end_leftovers(ids),
             applied,
@@ -85,7 +89,7 @@ impl Session {
     }
 
     fn chosen(&self, ids: &[RemedyId]) -> Vec<Remedy> {
-        let remedies = self.remedies.iter();
+        let remedies = self.remedies().iter();
         let chosen = remedies.filter(|remedy| ids.contains(&remedy.id));
         chosen.cloned().collect()
     }

@@ -2,6 +2,7 @@
 
 use crate::diagnosis;
 use crate::event::NvmlState;
+use crate::forecast::RoomBasis;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::ui::available::layout_of;
 use crate::ui::canvas::Canvas;
@@ -93,8 +94,13 @@ fn pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<(String, To
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
         let seen = device.allocated.current().is_some();
-        if let Some(batch) = scene.room_for_batch.filter(|_| seen) {
-            pieces.push((format!("batch {} would fit", count(batch)), Tone::Good));
+        if let Some(room) = scene.room_for_batch.filter(|_| seen) {
+            let batch = count(room.could);
+            let words = match room.basis {
+                RoomBasis::Peaks => format!("batch {batch} would fit"),
+                RoomBasis::Step(_) => format!("batch up to {batch} fits"),
+            };
+            pieces.push((words, Tone::Good));
         }
         pieces.extend(climb(theme, state, run, device));
         let retries: u64 = ranks_on(run, device)

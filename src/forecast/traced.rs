@@ -1,0 +1,191 @@
+//! How far a training's batch could go, from one traced step of it: its allocations scaled to other
+//! batches and played through the allocator, again and again until what is reserved repeats.
+//!
+//! Parameters, gradients, the optimizer's state and what its step makes stay as they are; everything
+//! else counts as growing with the batch, also where it may not (copies of weights under autocast),
+//! so that too little is promised rather than too much. The replay at the run's own batch must give
+//! what the run reserved, or nothing is said.
+
+use super::largest::{edge, rounded};
+use super::replay::{AllocatorSettings, ReplayRoom, Replayed, replay_until_steady};
+use super::step_blocks::origins_of;
+use super::trace::{Trace, TraceEvent};
+use crate::event::{MemoryKind, Phase, StepTrace};
+use crate::units::Bytes;
+
+/// How often a step is played until what it reserves repeats: the second time most often.
+const STEPS: usize = 3;
+/// What the run reserved, as a share of what the replay reserves, where the replay is believed. What
+/// came before the traced step (the first steps, an evaluation) leaves its own pieces.
+const BELIEVED: std::ops::RangeInclusive<f64> = 0.95..=1.08;
+/// What outlives a step takes the place of what it freed, to this share: else memory grows.
+const STEADY: f64 = 0.01;
+/// How much larger than the traced step the largest may have been for the one to be scaled to it.
+const MOST_STRETCHED: f64 = 4.0;
+/// A largest step beyond the traced one by less than this share is as large.
+const AS_LARGE: f64 = 1.005;
+/// Beside the margin: how far off peaks at other batches were for each doubling, and at no distance.
+const DOUBLING: f64 = 0.012;
+const REPEATED: f64 = 0.004;
+/// No batch beyond this many times the run's own is looked at.
+const AT_MOST_TIMES: u64 = 64;
+
+/// A traced step and the batch that it took.
+#[derive(Debug, Clone)]
+struct TracedStep {
+    trace: Trace,
+    /// Which allocations grow with the batch, by number.
+    grows: Vec<bool>,
+}
+
+/// A search for the largest batch; it takes up to a second and is the same wherever it runs.
+#[derive(Debug, Clone)]
+pub struct TracedSearch {
+    /// Which step was traced.
+    pub step: StepTrace,
+    /// Samples that it took at once.
+    pub batch: u64,
+    pub settings: AllocatorSettings,
+    /// The most that the run had allocated and reserved.
+    pub peak: Bytes,
+    pub reserved: Bytes,
+    /// The step that had the most allocated, where it is known.
+    pub peak_step: Option<u64>,
+    /// What the process may reserve.
+    pub room: Bytes,
+    /// The share of its need by which a batch is to stay below the room.
+    pub margin: f64,
+}
+
+/// The largest batch by a traced step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TracedRoom {
+    pub batch: u64,
+    /// The step that was replayed.
+    pub step: u64,
+    /// A larger one, as large as which it was replayed: the run's largest.
+    pub as_large_as: Option<u64>,
+}
+
+impl TracedSearch {
+    /// The largest batch that fits, rounded as people write them; `None` where the trace does not
+    /// give what the run showed, or not even the run's own batch fits.
+    pub fn run(&self) -> Option<TracedRoom> {
+        let traced = TracedStep::of(&self.step)?;
+        let play = |share: f64, room: Option<u64>| {
+            let room = ReplayRoom {
+                device: room,
+                cap: None,
+            };
+            replay_until_steady(&traced.at(share), STEPS, &self.settings, room)
+        };
+        let (stretched, own) = self.as_large_as_the_largest(&play)?;
+        let off = self.reserved.fraction_of(Bytes(own.reserved_peak))?;
+        if !BELIEVED.contains(&off) {
+            return None;
+        }
+        let fits = |batch: u64| {
+            let share = batch as f64 / self.batch as f64;
+            let spread = REPEATED + DOUBLING * share.log2().abs();
+            let more = off.max(1.0) * (1.0 + self.margin.max(spread));
+            let room = self.room.scale(1.0 / more);
+            play(share * stretched, Some(room.0)).ran_out.is_none()
+        };
+        let most = self.batch.saturating_mul(AT_MOST_TIMES);
+        let batch = rounded(edge(most, fits));
+        (batch >= self.batch).then_some(TracedRoom {
+            batch,
+            step: self.step.step,
+            as_large_as: self.peak_step.filter(|_| stretched > 1.0),
+        })
+    }
+
+    /// By what the traced step is to be scaled to be as large as the run's largest, and that replayed.
+    fn as_large_as_the_largest(
+        &self,
+        play: &impl Fn(f64, Option<u64>) -> Replayed,
+    ) -> Option<(f64, Replayed)> {
+        let own = play(1.0, None);
+        let peak = self.peak.0 as f64;
+        if peak <= own.allocated_peak as f64 * AS_LARGE {
+            return Some((1.0, own));
+        }
+        let twice = play(2.0, None).allocated_peak as f64;
+        let slope = twice - own.allocated_peak as f64;
+        let stretched = 1.0 + (peak - own.allocated_peak as f64) / slope;
+        (slope > 0.0 && stretched <= MOST_STRETCHED).then(|| (stretched, play(stretched, None)))
+    }
+}
+
+impl TracedStep {
+    /// `None` for a step that ran out of memory, is no such text, or leaves more than it found.
+    fn of(step: &StepTrace) -> Option<TracedStep> {
+        let trace: Trace = step.trace.parse().ok()?;
+        let origins = origins_of(&step.blocks, step.origins.len()).ok()?;
+        let sizes: Vec<u64> = trace.allocations().map(|block| block.size).collect();
+        if step.failed || origins.len() != sizes.len() {
+            return None;
+        }
+        let carried = trace.carried.len();
+        let mut is_freed = vec![false; sizes.len()];
+        let mut made_in = vec![Phase::Unknown; sizes.len()];
+        let mut next = carried;
+        for (number, event) in trace.events.iter().enumerate() {
+            match event {
+                TraceEvent::Alloc(_) => {
+                    let begun = step.phases.iter().take_while(|start| start.from <= number);
+                    made_in[next] = begun.last().map_or(Phase::Unknown, |start| start.phase);
+                    next += 1;
+                }
+                TraceEvent::Free(block) => is_freed[*block] = true,
+                TraceEvent::EmptyCache => {}
+            }
+        }
+        let stays = |number: usize| {
+            let kind = origins[number].and_then(|origin| step.origins[origin].kind);
+            let known = matches!(
+                kind,
+                Some(MemoryKind::Parameters | MemoryKind::Gradients | MemoryKind::OptimizerState)
+            );
+            known || made_in[number] == Phase::Optimizer
+        };
+        let mut grows: Vec<bool> = (0..sizes.len())
+            .map(|number| number >= carried && !stays(number))
+            .collect();
+        // The last batch's inputs are followed by this one's, of the same size.
+        let left: Vec<usize> = (carried..sizes.len()).filter(|n| !is_freed[*n]).collect();
+        let growing: Vec<u64> = left
+            .iter()
+            .filter(|n| grows[**n])
+            .map(|n| sizes[*n])
+            .collect();
+        for number in (0..carried).filter(|number| is_freed[*number]) {
+            grows[number] = growing.contains(&sizes[number]);
+        }
+        let found: u64 = (0..carried)
+            .filter(|n| is_freed[*n])
+            .map(|n| sizes[n])
+            .sum();
+        let leaves: u64 = left.iter().map(|number| sizes[*number]).sum();
+        let all: u64 = trace.carried.iter().map(|block| block.size).sum();
+        let is_steady = found.abs_diff(leaves) as f64 <= all as f64 * STEADY;
+        is_steady.then_some(TracedStep { trace, grows })
+    }
+
+    /// The step with so many times the batch.
+    fn at(&self, share: f64) -> Trace {
+        let mut trace = self.trace.clone();
+        let made = trace.events.iter_mut().filter_map(|event| match event {
+            TraceEvent::Alloc(block) => Some(block),
+            TraceEvent::Free(_) | TraceEvent::EmptyCache => None,
+        });
+        let blocks = trace.carried.iter_mut().chain(made);
+        for (block, _) in blocks.zip(&self.grows).filter(|(_, grows)| **grows) {
+            block.size = (block.size as f64 * share).ceil() as u64;
+        }
+        trace
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
