@@ -81,6 +81,8 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// The last screen stays until a person quits.
+    pub hold: bool,
     /// What relaunching unasked may do.
     pub auto: AutoOptions,
     /// Whether signals are passed on.

@@ -22,6 +22,7 @@ mod non_pytorch;
 mod optimizer_state;
 mod other_process;
 mod outlier_batch;
+mod sum;
 #[cfg(test)]
 mod tests;
 mod thrashing;

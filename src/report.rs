@@ -3,6 +3,7 @@
 pub mod anonymous;
 mod changes;
 pub mod comparison;
+mod ended;
 pub mod explain;
 pub mod export;
 pub mod markdown;
@@ -11,7 +12,8 @@ pub mod page;
 pub mod story;
 mod text;
 
-pub use text::{diagnosis, summary};
+pub use ended::summary;
+pub use text::diagnosis;
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod picture;
 mod steps;
 mod story;
 mod svg;
+mod words;
 
 use cases::CASES;
 use oomph::ui::{self, Theme, View};

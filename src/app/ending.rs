@@ -79,7 +79,13 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         ));
     }
     if on_screen {
-        lines.extend(report::summary(state));
+        let recorded = (words.recording.is_some())
+            .then_some(state.session.as_ref())
+            .flatten()
+            .map_or(String::new(), |session| {
+                format!(" · recorded as {}", session.id)
+            });
+        lines.extend(report::summary(state).map(|line| format!("{line}{recorded}")));
     }
     let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
     if let Some(path) = words.recording

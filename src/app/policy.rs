@@ -5,6 +5,7 @@ mod ask;
 pub(super) mod auto;
 mod exit;
 pub(super) mod fit;
+mod hold;
 
 use super::session::NextRun;
 use super::{Ending, OnOom};
@@ -85,6 +86,16 @@ pub(super) trait Policy {
     fn conclude(&self, _ending: Ending) -> Option<Ending> {
         None
     }
+
+    /// Whether the last screen stays when the session would end, as long as somebody sees it.
+    fn holds_the_screen(&self) -> bool {
+        false
+    }
+}
+
+/// The same policy, but its last screen stays until a person quits.
+pub(super) fn holding(policy: Box<dyn Policy>) -> Box<dyn Policy> {
+    Box::new(hold::Hold(policy))
 }
 
 /// The policy for what `on_oom` says; where it says nothing, a person is asked if there is one.

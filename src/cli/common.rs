@@ -60,6 +60,9 @@ pub(super) struct Common {
     /// Pass signals on to the command [default: auto]
     #[arg(long, value_name = "auto|always|never")]
     pub(super) forward: Option<Forwarding>,
+    /// Keep the last screen when the session ends, until you quit
+    #[arg(long, conflicts_with = "headless")]
+    pub(super) hold: bool,
     /// When the terminal hangs up: keep training without a screen, or stop [default: keep]
     #[arg(long, value_name = "keep|stop")]
     pub(super) on_hup: Option<OnHup>,
@@ -113,6 +116,7 @@ impl Common {
             metrics: self.metrics,
             alloc_conf: self.alloc_conf,
             on_oom: self.on_oom,
+            hold: self.hold,
             auto,
             forward: self.forward.unwrap_or_default(),
             on_hup: self.on_hup.unwrap_or_default(),

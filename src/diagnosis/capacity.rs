@@ -4,6 +4,7 @@
 use super::case::Case;
 use super::finding::sentence;
 use super::other_process::{self, NOTABLE_UNNAMED};
+use super::sum::Sum;
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
@@ -14,10 +15,6 @@ use crate::units::Bytes;
 
 /// Up to this share of a forward pass the rest is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;
-
-/// The share of a step from which memory that is neither parameters, gradients nor optimizer state
-/// is mentioned.
-const NOTABLE: f64 = 0.05;
 
 /// The share of allocated memory from which a part is called most of it.
 const MOST: f64 = 0.5;
@@ -39,7 +36,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
 }
 
 fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
-    let (allocated, asked) = (case.allocated?, case.asked()?);
+    let allocated = case.allocated?;
     let own_room = case.own_room()?;
     if let Some(whole) = case.far_too_much() {
         return Some(whole_step(case, whole, own_room));
@@ -93,20 +90,29 @@ fn compared(case: &Case, needed: Bytes, capacity: Bytes) -> Option<Finding> {
     } else {
         return None;
     };
-    let outside = match (case.non_pytorch, case.elsewhere) {
-        // The sum is too large even without it.
-        (_, _) if needed > capacity => String::new(),
-        (Some(outside), _) => format!(" + {outside} outside PyTorch"),
-        (None, Some(elsewhere)) => format!(" + {elsewhere} used elsewhere"),
-        (None, None) => String::new(),
-    };
     let is_mps = case.kind == OomKind::MpsOom;
-    let headline = if is_mps {
-        // Apple's GPUs share the host's memory, and MPS limits itself to a part of it.
-        format!("{opening}: {allocated} allocated + {asked}, {capacity} allowed.")
-    } else {
-        format!("{opening}: {allocated} allocated + {asked}{outside}, {capacity} on the GPU.")
-    };
+    let sum = case.sum(match (case.non_pytorch, case.elsewhere) {
+        // The sum is too large even without it.
+        (_, _) if needed > capacity => None,
+        (Some(outside), Some(elsewhere))
+            if needed + outside <= capacity && needed + elsewhere > capacity =>
+        {
+            Some((elsewhere, "used elsewhere"))
+        }
+        (Some(outside), _) => Some((outside, "non-PyTorch")),
+        (None, Some(elsewhere)) => Some((elsewhere, "used elsewhere")),
+        (None, None) => None,
+    })?;
+    // Apple's GPUs share the host's memory, and MPS limits itself to a part of it.
+    let allowed = if is_mps { " allowed" } else { "" };
+    // What was requested would just have found room, what came after it would not.
+    let rest = (certainty == Certainty::Likely && opening == fails)
+        .then_some(done)
+        .flatten()
+        .map_or(String::new(), |share| {
+            format!(", with the forward pass {:.0} % done", share * 100.0)
+        });
+    let headline = format!("{opening}: {}{allowed}{rest}.", sum(capacity));
     // Windows' driver moves what does not fit to the host's memory.
     let spilled = (allocated > capacity).then_some(
         "More is allocated than the GPU has: the driver may have moved memory to the host (Windows).",
@@ -141,20 +147,16 @@ fn whole_step(case: &Case, whole: WholeStep, room: Bytes) -> Finding {
         ("parameters", whole.parameters),
         ("gradients", whole.gradients),
         ("optimizer state", whole.optimizer),
+        ("other", whole.other),
     ];
-    let other = whole.total().scale(NOTABLE) <= whole.other;
-    let parts = named
+    let parts: Vec<(&str, Bytes)> = named
         .into_iter()
-        .chain(other.then_some(("other", whole.other)));
-    let parts: Vec<(&str, Bytes)> = parts.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect();
-    let made_of: Vec<String> = parts
-        .iter()
-        .map(|(name, bytes)| format!("{name} {bytes}"))
+        .filter(|(_, n)| *n > Bytes::ZERO)
         .collect();
+    let summands: Vec<(Bytes, &str)> = parts.iter().map(|(name, n)| (*n, *name)).collect();
     let headline = format!(
-        "The whole step needs {} ({}), {room} available.",
-        whole.total(),
-        made_of.join(", ")
+        "The whole step does not fit: {}.",
+        Sum(&summands).against(room)
     );
     let mut finding = case
         .finding(Cause::Capacity, Certainty::Certain, headline)

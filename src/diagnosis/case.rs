@@ -2,6 +2,7 @@
 //! else from the message, else from the latest readings.
 
 use super::neighbours::{Neighbours, Other};
+use super::sum::Sum;
 use super::{Cause, Certainty, Finding};
 use crate::event::{OomRecord, Phase, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
@@ -176,6 +177,22 @@ impl<'a> Case<'a> {
         } else {
             format!("{requested} requested")
         })
+    }
+
+    /// What did not fit as a sum: allocated, requested, and what else took part in it. Printed with
+    /// what there was.
+    pub(super) fn sum(
+        &self,
+        more: Option<(Bytes, &'static str)>,
+    ) -> Option<impl Fn(Bytes) -> String + use<>> {
+        let requested = self.requested?;
+        let asked = match self.kind.is_small_segment(requested) {
+            true => "for a small allocation's segment",
+            false => "requested",
+        };
+        let mut parts = vec![(self.allocated?, "allocated"), (requested, asked)];
+        parts.extend(more);
+        Some(move |room| Sum(&parts).against(room))
     }
 
     /// Says where PyTorch's figures come from if they are older than the OOM.

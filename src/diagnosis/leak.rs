@@ -13,10 +13,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let first_step = steps.baselines.first()?.0;
     // It was already growing before the oldest recorded baseline.
     let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
-    let leaked = if first_step <= WARM_UP + 1 {
-        climb.total
+    let (leaked, over) = if first_step <= WARM_UP + 1 {
+        (climb.total, climb.steps)
     } else {
-        since_start
+        (since_start, steps.count.saturating_sub(WARM_UP))
     };
     let would_fit = case
         .needed()
@@ -26,7 +26,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         Cause::Leak,
         Certainty::likely_if(would_fit),
         format!(
-            "Memory leak: +{per_step} per step, {leaked} by step {}.",
+            "Memory leak: +{per_step} per step × {over} steps = {leaked} by step {}.",
             steps.count
         ),
     );

@@ -5,6 +5,7 @@
 //! itself refuses.
 
 use super::case::Case;
+use super::sum::Sum;
 use super::{Cause, Certainty, Finding};
 use crate::units::Bytes;
 
@@ -35,10 +36,12 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         .capacity
         .map(|capacity| format!(" of the GPU's {capacity}"))
         .unwrap_or_default();
-    let held = match (case.reserved, case.asked()) {
-        (Some(reserved), Some(asked)) => format!(": {reserved} reserved + {asked}"),
-        (_, _) => String::new(),
-    };
+    let held = case
+        .reserved
+        .zip(case.requested)
+        .map(|(reserved, requested)| {
+            Sum(&[(reserved, "reserved"), (requested, "requested")]).against(limit)
+        });
     let free = match (room_beyond, case.free) {
         (Some(true), Some(free)) => Some(format!("{free} is free on the GPU.")),
         (Some(false), Some(free)) => Some(format!(
@@ -46,7 +49,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         )),
         (_, _) => None,
     };
-    let headline = format!("A memory limit allows the program only {limit}{of_the_gpu}{held}.");
+    let headline = match held {
+        Some(held) => format!("A memory limit was reached: {held} allowed{of_the_gpu}."),
+        None => format!("A memory limit allows the program only {limit}{of_the_gpu}."),
+    };
     Some(
         case.finding(Cause::Limit, certainty, headline)
             .says_if(free)

@@ -17,12 +17,19 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     }
     // Without it there would have been enough memory.
     let would_do = case.free? + beyond_usual >= requested && case.needed()? <= capacity;
+    let exceeds = case
+        .needed()
+        .is_some_and(|needed| needed + outside > capacity);
+    let sum = case.sum(Some((outside, "non-PyTorch"))).filter(|_| exceeds);
     let finding = case.finding(
         Cause::NonPytorch,
         Certainty::likely_if(would_do),
-        format!(
-            "This process uses {outside} outside PyTorch's allocator, of {capacity} on the GPU."
-        ),
+        match sum {
+            Some(sum) => format!("Too much outside PyTorch's allocator: {}.", sum(capacity)),
+            None => format!(
+                "This process uses {outside} outside PyTorch's allocator, of {capacity} on the GPU."
+            ),
+        },
     );
     Some(
         finding

@@ -27,9 +27,10 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     let finding = match (case.phase, record.step) {
         (Phase::Optimizer, 0) => {
             let parameters = case.structure.map(|s| s.parameters);
+            let outside = case.non_pytorch.map(|outside| (outside, "non-PyTorch"));
             found(format!(
-                "The optimizer state does not fit: {allocated} allocated + {} in the first optimizer step.",
-                case.asked()?
+                "The optimizer state does not fit: {} in the first optimizer step.",
+                case.sum(outside)?(case.capacity?)
             ))
             .says("The state is allocated in that step and stays; forward and backward passes fit before it.")
             .says_if(parameters.filter(|bytes| *bytes > Bytes::ZERO).map(|bytes| {

@@ -60,7 +60,10 @@ fn named(case: &Case, others: &[Other]) -> Option<Finding> {
         ),
     };
     let plural = if others.len() > 1 { "use" } else { "uses" };
-    let headline = format!("{who} {plural} {used} of the GPU's {capacity}.");
+    let sum = case.needed().filter(|needed| *needed + used > capacity);
+    let sum = sum.and_then(|_| case.sum(Some((used, "theirs"))));
+    let sum = sum.map_or(String::new(), |sum| format!(": {}", sum(capacity)));
+    let headline = format!("{who} {plural} {used} of the GPU's {capacity}{sum}.");
     let alone = match (fits_alone, case.needed()) {
         (Some((true, _)), Some(needed)) => Some(format!(
             "With the GPU to itself, the training would have had the {needed} it needed here."

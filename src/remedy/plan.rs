@@ -138,6 +138,20 @@ impl Remedy {
         }
     }
 
+    /// What it does to the training's numbers, in few words.
+    pub fn numerics(&self) -> String {
+        match (self.alters, self.takes) {
+            (None, _) => "same numerics".into(),
+            (Some(Alteration::EffectiveBatch), Some(BatchChange { at_once, .. })) => {
+                format!("trains with batch {at_once}")
+            }
+            (Some(Alteration::EffectiveBatch), None) => "another effective batch".into(),
+            (Some(Alteration::BatchStatistics), _) => "BatchNorm over fewer samples".into(),
+            (Some(Alteration::Precision), _) => "lower precision".into(),
+            (Some(Alteration::Recomputation), _) => "same numerics, slower".into(),
+        }
+    }
+
     pub fn is_offered(&self) -> bool {
         self.availability == Availability::Offered
     }

@@ -2,7 +2,7 @@
 
 mod oom;
 
-pub(super) use oom::{Details, OomDialog};
+pub(super) use oom::{Details, NextCopy, OomDialog};
 
 use super::action::Scroll;
 use super::editor::Editor;

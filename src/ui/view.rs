@@ -50,6 +50,9 @@ pub(super) enum Mouse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
     Copied,
+    CopiedCommand,
+    /// With the next command on the same key.
+    CopiedDiagnosis,
     Theme,
     /// A line of text was typed, which goes nowhere.
     Text,

@@ -74,7 +74,7 @@ pub const CASES: &[Case] = &[
     case(
         "oom-not-offered",
         oom_capacity,
-        &[KeyCode::Down, KeyCode::Down],
+        &[KeyCode::Char('d'), KeyCode::Down, KeyCode::Down],
     ),
     case("oom-fragmentation", oom_fragmentation, &[]),
     case("oom-foreign", oom_foreign, &[]),
@@ -229,7 +229,7 @@ fn oom_capacity() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Capacity,
-        "Won't fit: 22.6 GiB allocated + 1.2 GiB requested, 23.6 GiB on the GPU.",
+        "It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB.",
         "only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
@@ -322,7 +322,7 @@ fn oom_leak() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Leak,
-        "Memory leak: +96 MiB per step, 9.4 GiB by step 101.",
+        "Memory leak: +96 MiB per step × 100 steps = 9.4 GiB by step 101.",
         "What is allocated between steps has grown steadily over the last 100 steps. Growing \
          allocations come from train.py:88 main: +96 MiB per step.",
     );
@@ -377,7 +377,7 @@ fn oom_foreign() -> Story {
         })
         .find(
             Cause::OtherProcess,
-            "Another process holds 11.5 GiB of this GPU: ollama (977, bob).",
+            "bob's ollama (process 977) uses 11.5 GiB of the GPU's 23.6 GiB: 11.0 allocated + 1.2 requested + 11.5 theirs = 23.7 > 23.6 GiB.",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );
     story
@@ -405,7 +405,7 @@ fn oom_limit() -> Story {
         })
         .find(
             Cause::Limit,
-            "The program may use 12.0 GiB and no more: 11.6 GiB allocated + 1.2 GiB asked for.",
+            "A memory limit was reached: 11.8 reserved + 1.2 requested = 13.0 > 12.0 GiB allowed of the GPU's 23.6 GiB.",
             "The card has 11.3 GiB free. The limit is set by set_per_process_memory_fraction, or \
              by per_process_memory_fraction in the allocator's settings.",
         );

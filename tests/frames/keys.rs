@@ -15,7 +15,7 @@ fn staged(name: &str) -> (Story, View) {
     case.staged(Theme::full(), 100, 30)
 }
 
-fn press(story: &Story, view: &mut View, code: KeyCode) -> Option<Effect> {
+pub fn press(story: &Story, view: &mut View, code: KeyCode) -> Option<Effect> {
     story.scene(|scene| view.key(KeyEvent::new(code, KeyModifiers::NONE), scene))
 }
 
@@ -571,9 +571,12 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
         panic!("nothing copied");
     };
     assert!(
-        copied.ends_with("python train.py --batch-size 64 --amp\n"),
+        copied.ends_with("`python train.py --batch-size 64 --amp`\n"),
         "{copied}"
     );
+    let again = press(&story, &mut view, KeyCode::Char('y'));
+    let command = "python train.py --batch-size 64 --amp".to_string();
+    assert_eq!(again, Some(Effect::Copy(command)), "then the command");
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None, "not here");
 }
 

@@ -9,6 +9,7 @@ use crate::app::signals::{SignalAction, Signals, descends_from};
 use crate::app::{Ending, OWN_FAILURE};
 use crate::event::Exit;
 use crate::session::{self, BaseDirs};
+use crate::state::RunOutcome;
 use crate::supervise::{self, Call, KeeperOrder, KeeperReport, Reports};
 use nix::sys::signal::Signal;
 use std::io::Write;
@@ -97,7 +98,10 @@ impl Front {
 
     /// Where a dialog waits that nobody sees, it is said how to get to it.
     pub(super) fn say_that_it_waits(&mut self) {
-        if self.display.has_screen() {
+        let run = self.session.state.run();
+        let is_held = self.policy.holds_the_screen()
+            && run.is_none_or(|run| run.outcome() != RunOutcome::OutOfMemory);
+        if self.display.has_screen() || is_held {
             return;
         }
         let id = self.session.id();

@@ -71,7 +71,11 @@ pub(super) fn start(
     .context("the keeper process could not be started")?;
     let policy = policy.unwrap_or_else(|| {
         let has_person = mode == Mode::Screen;
-        policy::chosen(options.on_oom, has_person, &options.auto)
+        let chosen = policy::chosen(options.on_oom, has_person, &options.auto);
+        match options.hold && has_person {
+            true => policy::holding(chosen),
+            false => chosen,
+        }
     });
     let first = RunNumber::FIRST;
     keeper.send(KeeperOrder::Launch(Launch {

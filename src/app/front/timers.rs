@@ -5,6 +5,7 @@ use crate::app::display::screen::Due;
 use crate::app::link::SessionPhase;
 use crate::app::session::earlier;
 use crate::event::Level;
+use crate::state::RunOutcome;
 use crate::units::Moment;
 use std::time::Duration;
 
@@ -48,6 +49,19 @@ impl Front {
         .min()
     }
 
+    /// A last screen that was held has no use once it is gone, unless a decision is awaited.
+    fn end_what_nobody_sees(&mut self) {
+        let is_seen = self.display.is_up() || self.display.is_parked();
+        if is_seen || !self.policy.holds_the_screen() {
+            return;
+        }
+        let run = self.session.state.run();
+        let is_over = run.is_some_and(|run| run.outcome() != RunOutcome::OutOfMemory);
+        if let (SessionPhase::Asking { .. }, true) = (self.link.phase(), is_over) {
+            self.quit(false);
+        }
+    }
+
     /// What time alone brings about.
     pub(super) fn progress(&mut self) {
         let now = self.session.clock.now();
@@ -63,6 +77,7 @@ impl Front {
         self.pass_gate(now);
         self.unpark();
         self.stay_reachable(now);
+        self.end_what_nobody_sees();
         if self.display.takes_leave(now) {
             self.quit(false);
         }

@@ -16,6 +16,14 @@ pub(crate) enum Details {
     Full { scrolled: usize },
 }
 
+/// What the copy key copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NextCopy {
+    Diagnosis,
+    /// The command that Enter would run.
+    Command,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OomDialog {
     pub run: RunNumber,
@@ -26,6 +34,7 @@ pub(crate) struct OomDialog {
     pub details: Details,
     /// What the step that ran out of memory held then, if it was traced; worked out once.
     pub categories: Vec<(Category, Bytes)>,
+    pub copies: NextCopy,
 }
 
 fn is_offered(remedy: &Remedy) -> bool {
@@ -64,6 +73,7 @@ impl OomDialog {
             chosen: Vec::new(),
             details: Details::Brief,
             categories: at_the_failure(scene).unwrap_or_default(),
+            copies: NextCopy::Diagnosis,
         }
     }
 
@@ -83,6 +93,27 @@ impl OomDialog {
         } else {
             self.chosen.clone()
         }
+    }
+
+    /// The remedies in the table: those that are neither offered nor have edits to make elsewhere
+    /// are among the details, unless there are no others.
+    pub(crate) fn listed<'r>(&self, remedies: &'r [Remedy]) -> &'r [Remedy] {
+        let is_listed = |remedy: &Remedy| is_offered(remedy) || !remedy.edits.is_empty();
+        let offered = remedies.iter().rposition(is_listed);
+        match (self.details, offered) {
+            (Details::Brief, Some(last)) => &remedies[..=last],
+            (Details::Brief | Details::Full { .. }, _) => remedies,
+        }
+    }
+
+    /// Shows the evidence and what is not offered, or no longer.
+    pub(crate) fn toggle_details(&mut self, remedies: &[Remedy]) {
+        self.details = match self.details {
+            Details::Brief => Details::Full { scrolled: 0 },
+            Details::Full { .. } => Details::Brief,
+        };
+        let last = self.listed(remedies).len().saturating_sub(1);
+        self.selected = self.selected.map(|selected| selected.min(last));
     }
 
     /// The selected remedy.
@@ -124,7 +155,7 @@ impl OomDialog {
 
     /// Rows move the selection, pages the details.
     pub(crate) fn scroll(&mut self, scroll: Scroll, scene: &Scene) {
-        let last = scene.remedies.len().saturating_sub(1);
+        let last = self.listed(scene.remedies).len().saturating_sub(1);
         match (scroll, &mut self.details) {
             (Scroll::Up(1), _) => {
                 let above = self.selected.and_then(|selected| selected.checked_sub(1));

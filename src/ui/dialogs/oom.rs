@@ -2,10 +2,13 @@
 //! what they change and are expected to need, and the next command as a diff.
 
 mod body;
+mod copied;
 mod evidence;
 mod next;
 mod offers;
 mod title;
+
+pub(crate) use copied::{command, markdown};
 
 use crate::ui::canvas::Canvas;
 use crate::ui::dialog::OomDialog;
@@ -21,24 +24,6 @@ struct Page<'a> {
     dialog: &'a OomDialog,
     /// Columns of a line.
     width: u16,
-}
-
-/// Diagnosis and next command as text to copy.
-pub(crate) fn as_text(dialog: &OomDialog, scene: &Scene) -> String {
-    let mut text = String::new();
-    text.push_str(&title::of(scene, dialog.run, ", "));
-    text.push('\n');
-    for finding in scene.findings {
-        text.push_str(&finding.headline);
-        text.push('\n');
-        text.push_str(&finding.explanation);
-        text.push('\n');
-    }
-    if let Some(command) = (scene.plan)(&dialog.to_show(scene.remedies)) {
-        text.push_str(&command.shown());
-        text.push('\n');
-    }
-    text
 }
 
 pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {

@@ -42,6 +42,8 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
     let said = match view.notice(scene.state.now) {
         Some(Notice::Copied) => "copied  ".to_string(),
+        Some(Notice::CopiedCommand) => "command copied  ".into(),
+        Some(Notice::CopiedDiagnosis) => "diagnosis copied; y again: the next command  ".into(),
         Some(Notice::Text) => "text goes nowhere: type i to send it to the training  ".into(),
         Some(Notice::HeldInterrupt) => "Ctrl-C not sent: press it again to interrupt  ".into(),
         Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),

@@ -6,7 +6,7 @@ use crate::ui::action::{Action, Effect, ReplayControl, Scroll};
 use crate::ui::available::layout_of;
 use crate::ui::chart;
 use crate::ui::child::SearchDirection;
-use crate::ui::dialog::{Details, Dialog, HelpDialog, OomDialog};
+use crate::ui::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
 use crate::ui::dialogs;
 use crate::ui::editor::Editor;
 use crate::ui::list::ListScroll;
@@ -55,14 +55,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::Copy if view.keyboard == Keyboard::Selection => {
             return output::copy_selected(view, scene);
         }
-        Action::Copy => {
-            let text = match &view.dialog {
-                Some(Dialog::Oom(dialog)) => dialogs::oom::as_text(dialog, scene),
-                Some(_) | None => scene.state.run()?.command.shown(),
-            };
-            view.notice = Some((Notice::Copied, scene.state.now));
-            return Some(Effect::Copy(text));
-        }
+        Action::Copy => return copy(view, scene),
         Action::Help => {
             let mode = view.mode();
             let over = match view.dialog.take() {
@@ -98,10 +91,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
         Action::Details => {
             if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
-                dialog.details = match dialog.details {
-                    Details::Brief => Details::Full { scrolled: 0 },
-                    Details::Full { .. } => Details::Brief,
-                };
+                dialog.toggle_details(scene.remedies);
             }
         }
         Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
@@ -122,6 +112,31 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
     }
     None
+}
+
+/// In the OOM dialog the diagnosis, then the next command; elsewhere the run's command.
+fn copy(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let (notice, text) = match &mut view.dialog {
+        Some(Dialog::Oom(dialog)) => match (dialog.copies, dialogs::oom::command(dialog, scene)) {
+            (NextCopy::Diagnosis, command) => {
+                if command.is_some() {
+                    dialog.copies = NextCopy::Command;
+                }
+                let text = dialogs::oom::markdown(dialog, scene);
+                (
+                    command.map_or(Notice::Copied, |_| Notice::CopiedDiagnosis),
+                    text,
+                )
+            }
+            (NextCopy::Command, command) => {
+                dialog.copies = NextCopy::Diagnosis;
+                (Notice::CopiedCommand, command?)
+            }
+        },
+        Some(_) | None => (Notice::CopiedCommand, scene.state.run()?.command.shown()),
+    };
+    view.notice = Some((notice, scene.state.now));
+    Some(Effect::Copy(text))
 }
 
 const QUIT: Effect = Effect::Quit {
@@ -216,7 +231,7 @@ fn back(view: &mut View, scene: &Scene) {
     if let Some(Dialog::Oom(dialog)) = &mut view.dialog
         && dialog.details != Details::Brief
     {
-        dialog.details = Details::Brief;
+        dialog.toggle_details(scene.remedies);
         return;
     }
     let run = scene.state.run();

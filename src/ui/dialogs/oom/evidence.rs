@@ -14,9 +14,9 @@ const NAME: u16 = 26;
 /// From this width on a line's memory is told in a sentence.
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
-/// The cause and the line with the most memory.
+/// The cause in one sentence, and the line with the most memory.
 pub(super) fn brief(page: Page) -> Vec<StyledLine> {
-    let mut lines = cause(page);
+    let mut lines = headline(page);
     let holding = record_lines(page.scene);
     if let Some(most) = holding.first() {
         lines.push(held(page, most));
@@ -31,7 +31,8 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         width,
         ..
     } = page;
-    let mut lines = cause(page);
+    let mut lines = headline(page);
+    lines.extend(explanation(page));
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {
             lines.push(number(&evidence.what, &evidence.bytes.to_string()));
@@ -93,22 +94,18 @@ fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineUsage] {
         .map_or(&[], |record| &record.lines)
 }
 
-fn cause(page: Page) -> Vec<StyledLine> {
-    match page.scene.findings.first() {
-        Some(finding) => {
-            let mut lines = paragraph::text(&finding.headline, page.width, Tone::Strong);
-            lines.extend(paragraph::text(
-                &finding.explanation,
-                page.width,
-                Tone::Text,
-            ));
-            lines
-        }
-        None => vec![StyledLine::of(
-            "Out of memory; the numbers do not show why.",
-            Tone::Strong,
-        )],
-    }
+fn headline(page: Page) -> Vec<StyledLine> {
+    let words = match page.scene.findings.first() {
+        Some(finding) => page.theme.glyphs.spelled(&finding.headline),
+        None => "Out of memory; the numbers do not show why.".into(),
+    };
+    paragraph::text(&words, page.width, Tone::Strong)
+}
+
+fn explanation(page: Page) -> Vec<StyledLine> {
+    let finding = page.scene.findings.first();
+    let words = finding.map_or("", |finding| &finding.explanation);
+    paragraph::text(words, page.width, Tone::Text)
 }
 
 /// The OOM's own figures, for when there is no finding.

@@ -2,11 +2,14 @@
 //! what happens until something is chosen.
 
 use super::Page;
-use super::offers::{self, verdict};
+use super::offers::{self, need, verdict};
+use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
+use crate::ui::dialog::Details;
 use crate::ui::difference;
 use crate::ui::paragraph::{self, StyledLine};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 
@@ -35,10 +38,20 @@ fn expected(page: Page) -> Vec<StyledLine> {
         ([_, _, ..], _) => each(page, &together),
         ([one], _) => of_one(page, one),
         ([], Some(selected)) => of_one(page, selected),
-        ([], None) => Vec::new(),
+        ([], None) => in_code(page),
     };
     paragraph::shorten(&mut lines, EXPECTED, page.theme, page.width);
     lines
+}
+
+/// What is to be changed in the code, if its row cuts it.
+fn in_code(page: Page) -> Vec<StyledLine> {
+    let words = page.scene.findings.first().and_then(Finding::in_code);
+    let cut = words.filter(|words| columns(words) + offers::CODE > page.width);
+    cut.map_or_else(Vec::new, |words| {
+        let words = page.theme.glyphs.spelled(&words);
+        paragraph::labelled("change    ", &[(words, Tone::Good)], page.width)
+    })
 }
 
 fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
@@ -46,9 +59,9 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
     if let Availability::NotOffered(reason) = &remedy.availability {
         return paragraph::labelled("why not   ", &[(glyphs.spelled(reason), Tone::Text)], width);
     }
-    let (_, tone) = verdict(&remedy.expectation);
+    let (_, tone) = verdict(page.scene, &remedy.expectation);
     let mut parts = Vec::new();
-    if offers::cuts_title(page.scene.remedies, remedy, width) {
+    if offers::cuts_title(page, remedy) {
         parts.push((format!("{}: ", remedy.title), Tone::Strong));
     }
     let titled = parts.len();
@@ -74,9 +87,10 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
 fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
-        let (words, tone) = verdict(&remedy.expectation);
+        let (words, tone) = verdict(page.scene, &remedy.expectation);
+        let words = format!("{} {words}, ", need(&remedy.expectation));
         parts.push((format!("{} ", remedy.title), Tone::Text));
-        parts.push((page.theme.glyphs.spelled(&format!("{words}, ")), tone));
+        parts.push((page.theme.glyphs.spelled(words.trim_start()), tone));
     }
     parts.push(("each on its own".into(), Tone::Dim));
     paragraph::labelled("expected  ", &parts, page.width)
@@ -114,6 +128,18 @@ fn command(page: Page) -> Vec<StyledLine> {
     }
 }
 
+/// What the details have that the brief dialog has not.
+fn behind(page: Page) -> String {
+    match (page.dialog.details, offers::hidden(page)) {
+        (Details::Full { .. }, _) => String::new(),
+        (Details::Brief, 0) => format!("{}d: the evidence", page.theme.glyphs.separator),
+        (Details::Brief, hidden) => {
+            let separator = page.theme.glyphs.separator;
+            format!("{separator}d: the evidence, {hidden} not offered")
+        }
+    }
+}
+
 /// What happens until a key is pressed.
 fn meanwhile(page: Page) -> Vec<StyledLine> {
     let Page { scene, width, .. } = page;
@@ -135,6 +161,7 @@ fn meanwhile(page: Page) -> Vec<StyledLine> {
             format!("nothing runs until you choose{}", of_device(scene))
         }
     };
+    let words = format!("{words}{}", behind(page));
     paragraph::labelled("now       ", &[(words, Tone::Dim)], width)
 }
 

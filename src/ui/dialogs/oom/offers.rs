@@ -1,4 +1,4 @@
-//! The remedies as a table: key, name, change, expected memory, cost.
+//! The remedies as a table: key, name, change, need, whether it fits, what it does to the numbers.
 
 use super::Page;
 use crate::diagnosis::Finding;
@@ -6,25 +6,43 @@ use crate::remedy::{Availability, Expectation, Remedy};
 use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
 /// Columns of pointer, combination mark and key.
 const LEAD: u16 = 6;
 
+/// Columns before the words of what is to be changed in the code.
+pub(super) const CODE: u16 = 19;
+
+/// Columns of a change that are worth showing; the line below the table has it whole.
+const CHANGES: u16 = 16;
+
+/// Below this width a row has the need alone; its colour and the line below the table say whether
+/// it fits.
+const WIDTH_FOR_VERDICT: u16 = 50;
+
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
-    let remedies = page.scene.remedies;
-    if remedies.is_empty() {
+    let all = page.scene.remedies;
+    if all.is_empty() {
         return vec![StyledLine::of(
             "No known remedy for this command: press v to edit it.",
             Tone::Dim,
         )];
     }
-    let widths = Widths::of(remedies, page.width);
+    let remedies = page.dialog.listed(all);
+    let widths = Widths::of(page, remedies);
     let code = OomDialog::leads_with_code(page.scene).then(|| code(page));
     let each = remedies.iter().enumerate();
     let each = each.map(|(n, remedy)| line(page, remedy, Some(n) == page.dialog.selected, &widths));
     code.into_iter().chain(each).collect()
+}
+
+/// How many remedies are not listed.
+pub(super) fn hidden(page: Page) -> usize {
+    let all = page.scene.remedies;
+    all.len() - page.dialog.listed(all).len()
 }
 
 /// What is to be changed in the code; where the details say more.
@@ -43,46 +61,55 @@ fn code(page: Page) -> StyledLine {
 }
 
 /// Whether the table cuts a remedy's title.
-pub(super) fn cuts_title(remedies: &[Remedy], remedy: &Remedy, width: u16) -> bool {
-    columns(&remedy.title) >= Widths::of(remedies, width).title
+pub(super) fn cuts_title(page: Page, remedy: &Remedy) -> bool {
+    let listed = page.dialog.listed(page.scene.remedies);
+    columns(&remedy.title) >= Widths::of(page, listed).title
 }
 
-/// The widths of the columns.
+/// The widths of the columns; 0 for one that has no room.
 struct Widths {
-    form: VerdictForm,
     title: u16,
     changes: u16,
-    expected: u16,
-    cost: u16,
+    need: u16,
+    verdict: u16,
+    numbers: u16,
 }
 
 impl Widths {
-    fn of(remedies: &[Remedy], width: u16) -> Widths {
+    /// What a remedy does to the numbers goes before its change: it warns, and the change is also
+    /// below the table.
+    fn of(page: Page, remedies: &[Remedy]) -> Widths {
+        let width = page.width;
         let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
-            let widths = remedies.iter().map(|remedy| columns(&text(remedy)));
+            let offered = remedies.iter().filter(|remedy| remedy.is_offered());
+            let widths = offered.map(|remedy| columns(&text(remedy)));
             widths.max().unwrap_or(0).min(most) + 2
         };
-        let form = VerdictForm::of(width);
-        let title = widest(
-            &|remedy| remedy.title.clone(),
-            (width * 3 / 10).clamp(16, 40),
-        );
-        let expected = widest(&|remedy| expected(&remedy.expectation, form).0, 30);
-        let changes = widest(&|remedy| remedy.changes.clone(), 50);
-        // It is the last column of a narrow table and needs no gap.
-        let expected = match form {
-            VerdictForm::Short => expected - 2,
-            VerdictForm::Full => expected,
+        let titles = remedies.iter().map(|remedy| columns(&remedy.title));
+        let title = titles
+            .max()
+            .unwrap_or(0)
+            .min((width * 3 / 10).clamp(16, 40))
+            + 2;
+        let need = widest(&|remedy| need(&remedy.expectation), 14);
+        let verdict = match width < WIDTH_FOR_VERDICT {
+            true => 0,
+            false => widest(
+                &|remedy| verdict(page.scene, &remedy.expectation).0.into(),
+                20,
+            ),
         };
-        let title = title.min(width.saturating_sub(LEAD + expected));
-        let room = width.saturating_sub(LEAD + title + expected);
-        let changes = changes.min(room);
+        let title = title.min(width.saturating_sub(LEAD + need + verdict));
+        let room = width.saturating_sub(LEAD + title + need + verdict);
+        let numbers = widest(&|remedy| remedy.numerics(), 40) - 2;
+        let numbers = if numbers <= room { numbers } else { 0 };
+        let changes = widest(&|remedy| remedy.changes.clone(), 50).min(room - numbers);
         Widths {
             title,
-            form,
-            changes,
-            expected,
-            cost: room - changes,
+            changes: if changes < CHANGES { 0 } else { changes },
+            need,
+            verdict,
+            numbers,
         }
     }
 }
@@ -100,24 +127,17 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 (false, false) => (glyphs.unticked, Tone::Dim),
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
-            let (words, tone) = expected(&remedy.expectation, widths.form);
+            let (words, tone) = verdict(page.scene, &remedy.expectation);
             line.column(mark, 2, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
-            field(
-                &mut line,
-                glyphs.spelled(&remedy.title),
-                widths.title,
-                title_tone,
-            );
-            field(
-                &mut line,
-                glyphs.spelled(&remedy.changes),
-                widths.changes,
-                Tone::Text,
-            );
-            line.column(&glyphs.spelled(&words), widths.expected, tone);
-            if widths.cost >= columns(&remedy.cost) {
-                line.push(remedy.cost.as_str(), Tone::Dim);
+            for (text, width, tone) in [
+                (remedy.title.as_str(), widths.title, title_tone),
+                (&remedy.changes, widths.changes, Tone::Text),
+                (&need(&remedy.expectation), widths.need, tone),
+                (words, widths.verdict, tone),
+                (&remedy.numerics(), widths.numbers + 1, Tone::Text),
+            ] {
+                field(&mut line, glyphs.spelled(text), width, tone);
             }
         }
         Availability::NotOffered(reason) => {
@@ -140,59 +160,34 @@ fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
         .column("", width.min(1), tone);
 }
 
-/// How an expectation is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VerdictForm {
-    /// The figure, and whether it fits.
-    Full,
-    /// The figure alone; its colour and the line below the table say whether it fits.
-    Short,
-}
-
-impl VerdictForm {
-    fn of(width: u16) -> VerdictForm {
-        if width < 50 {
-            VerdictForm::Short
-        } else {
-            VerdictForm::Full
-        }
+/// Whether it fits, or what it does against a cause that it does not remove.
+pub(super) fn verdict(scene: &Scene, expectation: &Expectation) -> (&'static str, Tone) {
+    let cause = scene.findings.first().map(|finding| finding.cause.spec());
+    let futile = cause.and_then(|cause| cause.futile);
+    let futile = futile.filter(|futile| expectation.words.starts_with(futile.verdict));
+    match (expectation.fits, futile) {
+        (Some(true), _) => ("fits", Tone::Good),
+        (Some(false), _) => ("won't fit", Tone::Warning),
+        (None, Some(futile)) => (futile.verdict, Tone::Warning),
+        (None, None) if expectation.needs.is_some() => ("may not fit", Tone::Text),
+        (None, None) => ("unknown", Tone::Text),
     }
 }
 
-/// Whether it fits, as the table says it.
-pub(super) fn verdict(expectation: &Expectation) -> (String, Tone) {
-    expected(expectation, VerdictForm::Full)
-}
-
-/// The expectation in few words.
-fn expected(expectation: &Expectation, form: VerdictForm) -> (String, Tone) {
-    let (verdict, tone) = match expectation.fits {
-        Some(true) => ("fits", Tone::Good),
-        Some(false) => ("won't fit", Tone::Warning),
-        None => ("may not fit", Tone::Text),
-    };
-    let interval = expectation.within.zip(expectation.room);
-    let words = match (expectation.needs, expectation.at_least, form) {
-        (Some(_), _, VerdictForm::Full) if expectation.fits.is_none() && interval.is_some() => {
-            let range = interval.map(|((low, high), room)| {
+/// What it needs: a figure, a lower bound, or an interval where that is what is open.
+pub(super) fn need(expectation: &Expectation) -> String {
+    let open = expectation.fits.is_none();
+    match (expectation.needs, expectation.at_least) {
+        (Some(needs), _) => match expectation.within.zip(expectation.room) {
+            Some(((low, high), room)) if open => {
                 let [low, high] = [low, high].map(|bytes| round_gib(bytes, room));
-                format!(" ({low}–{high} of {} GiB)", round_gib(room, room))
-            });
-            format!("{verdict}{}", range.unwrap_or_default())
-        }
-        (Some(needs), _, VerdictForm::Full) => format!("{needs} {verdict}"),
-        (Some(needs), _, VerdictForm::Short) => needs.to_string(),
-        (None, Some(least), VerdictForm::Full) if expectation.fits == Some(false) => {
-            format!("won't fit (≥ {least})")
-        }
-        (None, Some(least), _) => format!("≥ {least}"),
-        (None, None, _) => match expectation.fits {
-            Some(true) => "fits".to_string(),
-            Some(false) => "won't fit".to_string(),
-            None => "unknown".to_string(),
+                format!("{low}–{high} GiB")
+            }
+            Some(_) | None => needs.to_string(),
         },
-    };
-    (words, tone)
+        (None, Some(least)) => format!("≥ {least}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// A figure of an interval, with a decimal only on small devices.

@@ -1,0 +1,130 @@
+//! What a session was, in one line, once it has ended.
+
+use crate::recognize::{LaunchEnvironment, Reading};
+use crate::state::{Run, RunOutcome, State};
+use crate::units::{Bytes, clock_face};
+use std::fmt::Write;
+
+/// Runs that are told one by one; of more only the last ones are.
+const TOLD: usize = 4;
+
+/// One line about the whole session, for the terminal after the screen has closed: "finished after
+/// 0:14 · run 1 ran out of memory at step 25, run 2 (batch 32 × 2) peaked at 16.5 of 24.0 GiB".
+pub fn summary(state: &State) -> Option<String> {
+    let run = state.run()?;
+    let (ended, _) = run.ended?;
+    let mut line = match run.outcome() {
+        RunOutcome::Running => return None,
+        RunOutcome::Finished => "finished".to_string(),
+        RunOutcome::OutOfMemory => "ran out of memory".to_string(),
+        RunOutcome::Stopped => "stopped".to_string(),
+        RunOutcome::Failed(exit) => format!("ended with {exit}"),
+    };
+    let _ = write!(line, " after {}", clock_face(ended.since(run.started)));
+    match &state.runs[..] {
+        [_] => {
+            if let Some(peak) = peak(state, run) {
+                let _ = write!(line, " · peak {peak}");
+            }
+        }
+        runs => {
+            let last = &runs[runs.len().saturating_sub(TOLD)..];
+            let told: Vec<String> = last.iter().map(|run| of_run(state, run)).collect();
+            let _ = write!(line, " · {}", told.join(", "));
+        }
+    }
+    if run.steps() > 0 {
+        let _ = write!(line, " · {} steps", run.steps());
+    }
+    if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
+        line.push_str(&foretold(predicted, run.peak()));
+    }
+    // A pipe (`python train.py | tee log`) has the last command's exit status, not the training's.
+    if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
+        line.push_str(" · the command still exited 0 (OOM caught, or masked by a pipe)");
+    }
+    Some(line)
+}
+
+/// "run 2 (batch 32 × 2) peaked at 16.5 of 24.0 GiB"
+fn of_run(state: &State, run: &Run) -> String {
+    let named = match differs(state, run) {
+        Some(how) => format!("run {} ({how})", run.number),
+        None => format!("run {}", run.number),
+    };
+    if run.outcome() == RunOutcome::OutOfMemory {
+        // The record counts ended steps; memory ran out in the next one.
+        let step = run.oom().and_then(|oom| oom.record.as_ref());
+        let step = step.map_or(String::new(), |record| {
+            format!(" at step {}", record.step + 1)
+        });
+        return format!("{named} ran out of memory{step}");
+    }
+    match peak(state, run) {
+        Some(peak) => format!("{named} peaked at {peak}"),
+        None => format!("{named}, whose peak is unknown"),
+    }
+}
+
+/// What a relaunch changed: the batch, or else the remedies' words.
+fn differs(state: &State, run: &Run) -> Option<String> {
+    let before = state
+        .runs
+        .iter()
+        .rev()
+        .find(|one| one.number < run.number)?;
+    let [now, before] = [run, before].map(reading);
+    if (now.at_once, now.accumulation) == (before.at_once, before.accumulation) || !now.says_batch {
+        return (!run.remedies.is_empty()).then(|| run.remedies.join(" and "));
+    }
+    Some(match now.accumulation {
+        1 => format!("batch {}", now.at_once),
+        parts => format!("batch {} × {parts}", now.at_once),
+    })
+}
+
+fn reading(run: &Run) -> Reading {
+    Reading::of(
+        &run.command.without_secrets(),
+        &LaunchEnvironment::default(),
+    )
+}
+
+/// "16.5 of 24.0 GiB"
+fn peak(state: &State, run: &Run) -> Option<String> {
+    let peak = run.peak()?;
+    let device = run.ranks.iter().find_map(|rank| rank.device.as_ref());
+    let capacity = device.and_then(|uuid| state.device(uuid)?.capacity);
+    Some(
+        match capacity.filter(|capacity| *capacity >= Bytes::gib(1) && peak >= Bytes::gib(1)) {
+            Some(capacity) => format!("{:.1} of {:.1} GiB", peak.as_gib(), capacity.as_gib()),
+            None => peak.to_string(),
+        },
+    )
+}
+
+/// " (predicted 14.0 GiB, off by +1.4 %)"
+fn foretold(predicted: Bytes, peak: Option<Bytes>) -> String {
+    match peak.and_then(|peak| peak.fraction_of(predicted)) {
+        Some(share) => format!(
+            " (predicted {predicted}, off by {:+.1} %)",
+            (share - 1.0) * 100.0
+        ),
+        None => format!(" (predicted {predicted})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prediction_stands_beside_what_came_of_it() {
+        let said = |peak| foretold(Bytes::gib(10), peak);
+        assert_eq!(
+            said(Some(Bytes::gib(11))),
+            " (predicted 10.0 GiB, off by +10.0 %)"
+        );
+        assert_eq!(said(None), " (predicted 10.0 GiB)");
+    }
+}

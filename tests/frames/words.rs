@@ -1,0 +1,55 @@
+//! What is said beside the screen: the copied diagnosis, and the line that a session leaves.
+
+use crate::frames::cases::CASES;
+use crate::frames::keys::press;
+use oomph::event::{Exit, Exited, What};
+use oomph::ui::{Effect, Theme};
+use oomph::units::RunNumber;
+use ratatui::crossterm::event::KeyCode;
+
+#[test]
+fn the_diagnosis_is_copied_as_markdown_and_then_the_command() {
+    let case = CASES
+        .iter()
+        .find(|case| case.name == "oom-capacity")
+        .unwrap();
+    let (story, mut view) = case.staged(Theme::full(), 120, 40);
+    let Some(Effect::Copy(copied)) = press(&story, &mut view, KeyCode::Char('y')) else {
+        panic!("nothing copied");
+    };
+    insta::assert_snapshot!(copied, @r"
+    **CUDA out of memory, GPU 0, run 1, in the backward pass of step 88**
+
+    - command: `python train.py --batch-size 64`
+    - on: NVIDIA GeForce RTX 4090 (23.6 GiB), torch 2.11.0+cu130, Python 3.12.3, driver 580.95, oomph 0.1.0
+    - cause (certain): capacity. It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB. only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. 20.8 GiB of it are activations, which grow with the batch.
+    - figures: allocated 22.6 GiB, requested 1.20 GiB, cached 307 MiB, capacity 23.6 GiB
+    - `train.py:88 forward → modeling_gpt2.py:240 mlp` allocated 11.3 GiB that is still live, in 96 blocks
+    - `train.py:41 build` allocated 471 MiB that is still live, in 148 blocks
+    - `train.py:97 step` allocated 952 MiB that is still live, in 296 blocks
+    - remedy: smaller batch (14.6 GiB, fits, same numerics): `python train.py --batch-size 32 --grad-accum 2`
+    ");
+    let again = press(&story, &mut view, KeyCode::Char('y'));
+    let next = "python train.py --batch-size 32 --grad-accum 2".to_string();
+    assert_eq!(again, Some(Effect::Copy(next)));
+}
+
+#[test]
+fn a_session_that_ended_says_what_it_was() {
+    let case = CASES.iter().find(|case| case.name == "second-run").unwrap();
+    let mut story = case.told();
+    story.tell(What::Exited(Exited {
+        run: RunNumber(2),
+        exit: Exit::Code(0),
+        left: Vec::new(),
+    }));
+    insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 1:16 · run 1 ran out of memory at step 88, run 2 (batch 32 × 2) peaked at 14.6 of 23.6 GiB · 446 steps (predicted 14.6 GiB, off by +0.3 %)");
+    let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let mut story = case.told();
+    story.tell(What::Exited(Exited {
+        run: RunNumber(1),
+        exit: Exit::Code(0),
+        left: Vec::new(),
+    }));
+    insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 3:11 · peak 14.7 of 23.6 GiB · 1171 steps");
+}
