@@ -1,13 +1,17 @@
 //! What one step is made of: at each of its events the bytes allocated, and which blocks hold them, by
-//! the line that allocated them and by what they are.
+//! the line that allocated them, by the model's module and by what they are.
 //!
 //! Read from a traced step (`event::StepTrace`); pure.
 
 mod category;
+mod flame;
 mod holdings;
+mod modules;
 
 pub use category::Category;
+pub use flame::{FlameNode, flame};
 pub use holdings::{Holding, by_category, by_line, categories_over_time};
+pub use modules::{ModuleHolding, by_module};
 
 use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
 use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
@@ -32,6 +36,8 @@ pub struct StepAnatomy {
     pub blocks: Vec<StepBlock>,
     /// Where blocks come from.
     pub origins: Vec<BlockOrigin>,
+    /// The names of modules.
+    pub modules: Vec<String>,
 }
 
 /// A block of the step.
@@ -44,6 +50,8 @@ pub struct StepBlock {
     pub until: Option<usize>,
     /// Its place in [`StepAnatomy::origins`].
     pub origin: Option<usize>,
+    /// Its place in [`StepAnatomy::modules`].
+    pub module: Option<usize>,
     pub category: Category,
 }
 
@@ -62,7 +70,8 @@ impl StepAnatomy {
     /// Where the trace or the list of origins is no such text, or one is not as long as the other.
     pub fn of(step: &StepTrace) -> Result<StepAnatomy, BadTrace> {
         let trace: Trace = step.trace.parse()?;
-        let origins = origins_of(&step.blocks, step.origins.len())?;
+        let origins = places_of(&step.blocks, step.origins.len())?;
+        let modules = places_of(&step.block_modules, step.modules.len())?;
         let mut blocks: Vec<StepBlock> = trace
             .allocations()
             .map(|block| StepBlock {
@@ -70,11 +79,18 @@ impl StepAnatomy {
                 from: 0,
                 until: None,
                 origin: None,
+                module: None,
                 category: Category::Other,
             })
             .collect();
         if origins.len() != blocks.len() {
             return Err(BadTrace(format!("{} origins", origins.len())));
+        }
+        if !modules.is_empty() && modules.len() != blocks.len() {
+            return Err(BadTrace(format!("{} modules", modules.len())));
+        }
+        for (block, module) in blocks.iter_mut().zip(modules) {
+            block.module = module;
         }
         let mut now: Bytes = blocks[..trace.carried.len()].iter().map(|b| b.bytes).sum();
         let mut allocated = vec![now];
@@ -106,6 +122,7 @@ impl StepAnatomy {
             phases: phases.collect(),
             blocks: Vec::new(),
             origins: step.origins.clone(),
+            modules: step.modules.clone(),
         };
         for (block, origin) in blocks.iter_mut().zip(origins) {
             block.origin = origin;
@@ -161,9 +178,9 @@ impl StepAnatomy {
     }
 }
 
-/// `2*40 0 1` as an origin for each of 42 blocks.
-fn origins_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
-    let mut origins = Vec::new();
+/// `2*40 0 1` as a place in a table for each of 42 blocks.
+fn places_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> {
+    let mut places = Vec::new();
     for word in text.split_whitespace() {
         let bad = || BadTrace(word.into());
         let (number, times) = word.split_once('*').unwrap_or((word, "1"));
@@ -172,12 +189,12 @@ fn origins_of(text: &str, known: usize) -> Result<Vec<Option<usize>>, BadTrace> 
         if number > known || times > MOST_BLOCKS {
             return Err(bad());
         }
-        origins.extend(std::iter::repeat_n(number.checked_sub(1), times));
-        if origins.len() > MOST_BLOCKS {
+        places.extend(std::iter::repeat_n(number.checked_sub(1), times));
+        if places.len() > MOST_BLOCKS {
             return Err(bad());
         }
     }
-    Ok(origins)
+    Ok(places)
 }
 
 /// More than any step that is sent has; a recording may say anything.

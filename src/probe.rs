@@ -44,6 +44,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/hook.py",
     "oomph-probe/inputs.py",
     "oomph-probe/loader.py",
+    "oomph-probe/modules.py",
     "oomph-probe/observer.py",
     "oomph-probe/optimizers.py",
     "oomph-probe/patches.py",

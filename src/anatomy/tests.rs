@@ -120,6 +120,87 @@ fn what_a_failed_step_still_holds_is_an_activation() {
     assert_eq!(anatomy.blocks[2].category, Category::Activations);
 }
 
+/// The step with two layers alike, and a head.
+fn of_modules() -> StepTrace {
+    StepTrace {
+        modules: ["h.0.mlp", "h.1.mlp", "head"].map(String::from).to_vec(),
+        block_modules: "1 0 1 2 3 0".into(),
+        ..step()
+    }
+}
+
+#[test]
+fn what_is_alive_is_told_by_module_and_repeated_ones_are_one() {
+    let anatomy = StepAnatomy::of(&of_modules()).expect("a step");
+    let held: Vec<_> = by_module(&anatomy, 2)
+        .into_iter()
+        .map(|of| (of.module, of.alike, of.category, of.bytes.0))
+        .collect();
+    use Category::*;
+    let h = |numbers: &str| Some(format!("h.{numbers}.mlp"));
+    let expected = [
+        (h("0"), 1, Activations, 4096),
+        (h("0"), 1, Parameters, 1024),
+        (h("1"), 1, Temporaries, 512),
+        (None, 0, Other, 512),
+    ];
+    let [first, second, ..] = &held[..] else {
+        panic!("{held:?}");
+    };
+    assert_eq!([first, second], [&expected[0], &expected[1]]);
+    assert_eq!(held.len(), 4);
+    assert!(
+        held.contains(&expected[2]) && held.contains(&expected[3]),
+        "{held:?}"
+    );
+    let both = StepTrace {
+        block_modules: "1 0 1 2 3 0".into(),
+        trace: "1024 500 | 4096 4096 -1 1000 -3 2048 -1".into(),
+        phases: vec![
+            PhaseStart {
+                phase: Phase::Forward,
+                from: 0,
+            },
+            PhaseStart {
+                phase: Phase::Backward,
+                from: 2,
+            },
+        ],
+        ..of_modules()
+    };
+    let anatomy = StepAnatomy::of(&both).expect("a step");
+    let first = by_module(&anatomy, 2).remove(0);
+    assert_eq!(
+        (first.module, first.alike, first.bytes.0),
+        (h("0–1"), 2, 8192)
+    );
+}
+
+#[test]
+fn a_flame_has_each_module_within_the_one_that_contains_it() {
+    let anatomy = StepAnatomy::of(&of_modules()).expect("a step");
+    let flame = flame(&anatomy, anatomy.peak());
+    let names: Vec<&str> = flame.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["h.0", "head", "outside of modules"]);
+    assert_eq!(flame[0].children[0].name, "mlp");
+    assert_eq!(flame[0].bytes, flame[0].children[0].bytes);
+    let sum: Bytes = flame.iter().map(|node| node.bytes).sum();
+    assert_eq!(sum, anatomy.allocated[anatomy.peak()]);
+    let by_lines = super::flame(&StepAnatomy::of(&step()).expect("a step"), 4);
+    assert_eq!(by_lines[0].name, "train.py", "without modules");
+}
+
+#[test]
+fn modules_for_other_blocks_are_refused() {
+    for block_modules in ["1", "1 0 1 2 3 9", "x"] {
+        let bad = StepTrace {
+            block_modules: block_modules.into(),
+            ..of_modules()
+        };
+        assert!(StepAnatomy::of(&bad).is_err(), "{block_modules}");
+    }
+}
+
 #[test]
 fn a_text_that_is_no_step_is_refused() {
     for (trace, blocks) in [

@@ -26,6 +26,12 @@ pub struct StepTrace {
     /// The origin of each block, first those alive at the start: `2*40 0 1` means forty of the
     /// second origin, one of unknown origin and one of the first.
     pub blocks: String,
+    /// The names of modules: `transformer.h.3.mlp`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// The module of each block, written like `blocks`; empty if no module is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub block_modules: String,
 }
 
 /// Where a phase begins in a step.

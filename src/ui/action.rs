@@ -127,6 +127,8 @@ pub enum StepMove {
     ToPeak,
     PreviousStep,
     NextStep,
+    /// By lines, by modules, as a flame graph.
+    Regroup,
 }
 
 /// A way to scroll the program's output.

@@ -118,7 +118,7 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
 /// Whether the lines of a step are more than fit.
 fn step_scrolls(open: &StepView, view: &View, scene: &Scene) -> bool {
     let shown = step_layout(view, scene).lines_shown();
-    open.read().is_some_and(|read| read.lines.len() > shown)
+    open.read().is_some_and(|read| read.rows() > shown)
 }
 
 /// How many entries the chosen pane's list has, and how many fit on the screen.

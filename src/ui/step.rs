@@ -16,6 +16,7 @@ mod bars;
 mod chart;
 pub(super) mod choice;
 mod columns;
+mod flame;
 mod layout;
 mod lines;
 mod look;
@@ -31,7 +32,7 @@ use super::pen::columns as width_of;
 use super::scene::Scene;
 use super::theme::Tone;
 use super::view::View;
-use super::view::step::{ReadStep, StepView};
+use super::view::step::{Grouping, ReadStep, StepView};
 use super::words::rank_name;
 
 /// Sentences longer than this are tiring to read.
@@ -54,6 +55,9 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     title(&mut canvas.at(layout.title), read, scene);
     chart::draw(canvas, &layout, read);
     head(&mut canvas.at(layout.head), read);
+    if read.grouping == Grouping::Flame {
+        return flame::draw(&mut canvas.at(layout.below()), read);
+    }
     if let Some(area) = layout.bars {
         bars::draw(&mut canvas.at(area), read);
     }

@@ -144,6 +144,16 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
     case("oom-traced", steps::ran_out, &[KeyCode::Char('d')]),
+    case(
+        "step-modules",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Char('m')],
+    ),
+    case(
+        "step-flame",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Char('m'), KeyCode::Char('m')],
+    ),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),

@@ -16,6 +16,10 @@ struct Maker {
     words: Vec<String>,
     origins: Vec<BlockOrigin>,
     of_blocks: Vec<String>,
+    /// The names of modules, the number of the one that is running, and those of the blocks.
+    modules: Vec<String>,
+    running: usize,
+    in_modules: Vec<String>,
     phases: Vec<PhaseStart>,
 }
 
@@ -30,13 +34,27 @@ impl Maker {
         self.origins.len()
     }
 
+    /// From now on this module allocates; none if it has no name.
+    fn within(&mut self, module: &str) {
+        self.running = match self.modules.iter().position(|name| name == module) {
+            Some(known) => known + 1,
+            None if module.is_empty() => 0,
+            None => {
+                self.modules.push(module.into());
+                self.modules.len()
+            }
+        };
+    }
+
     fn carry(&mut self, bytes: Bytes, origin: usize) {
+        self.in_modules.push(self.running.to_string());
         self.carried.push(bytes.0.to_string());
         self.of_blocks.push(origin.to_string());
     }
 
     fn allocate(&mut self, bytes: Bytes, origin: usize) -> usize {
         self.words.push(bytes.0.to_string());
+        self.in_modules.push(self.running.to_string());
         self.of_blocks.push(origin.to_string());
         self.of_blocks.len() - 1
     }
@@ -117,37 +135,47 @@ fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
         line("adamw.py", 412, "_multi_tensor_adamw"),
         None,
     );
-    for _ in 0..4 * layers {
+    for n in 0..4 * layers {
+        let part = ["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"][n % 4];
+        maker.within(&format!("transformer.h.{}.{part}", n / 4));
         maker.carry(gib(0.03), weights);
         maker.carry(gib(0.03), moments);
         maker.carry(gib(0.03), moments);
     }
+    maker.within("");
     maker.begin(Phase::Forward);
     let batch_of = |n: f64| gib(n * batch);
     let inputs = maker.allocate(batch_of(0.02), tokens);
     let mut kept = Vec::new();
-    for _ in 0..layers {
+    for n in 0..layers {
+        maker.within(&format!("transformer.h.{n}.ln_1"));
         let mut layer = vec![maker.allocate(batch_of(0.08), norm)];
         for head in 0..6 {
+            maker.within(&format!("transformer.h.{n}.attn"));
             let scratch = maker.allocate(batch_of(0.1), scores);
             layer.push(maker.allocate(batch_of(0.09), scores));
             layer.push(maker.allocate(batch_of(0.02), values));
             maker.free(scratch);
             if head % 2 == 0 {
+                maker.within(&format!("transformer.h.{n}.mlp.c_fc"));
                 layer.push(maker.allocate(batch_of(0.04), hidden));
             }
         }
+        maker.within(&format!("transformer.h.{n}.mlp.act"));
         layer.push(maker.allocate(batch_of(0.3), hidden));
         kept.push(layer);
     }
+    maker.within("lm_head");
     let scratch = maker.allocate(batch_of(0.9), logits);
+    maker.within("");
     let loss = maker.allocate(batch_of(1.1), logits);
     maker.begin(Phase::Backward);
     let soft = maker.allocate(batch_of(1.1), 0);
     maker.free(scratch);
     maker.free(loss);
     let mut made = Vec::new();
-    for layer in kept.into_iter().rev() {
+    for (layer_of, layer) in kept.into_iter().enumerate().rev() {
+        maker.within(&format!("transformer.h.{layer_of}.mlp.c_fc"));
         for (n, block) in layer.into_iter().enumerate() {
             let scratch = maker.allocate(batch_of(0.05), 0);
             maker.free(block);
@@ -158,6 +186,7 @@ fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
         }
     }
     maker.free(soft);
+    maker.within("");
     maker.begin(Phase::Optimizer);
     for _ in 0..layers {
         let scratch = [0.06, 0.06].map(|n| maker.allocate(gib(n), update));
@@ -173,6 +202,8 @@ fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
         phases: maker.phases,
         origins: maker.origins,
         blocks: maker.of_blocks.join(" "),
+        modules: maker.modules,
+        block_modules: maker.in_modules.join(" "),
         ..StepTrace::default()
     }
 }
@@ -183,11 +214,18 @@ fn broken_off(trace: StepTrace, events: usize) -> StepTrace {
     let words: Vec<&str> = words.split(' ').take(events).collect();
     let made = words.iter().filter(|word| !word.starts_with('-')).count();
     let blocks = carried.split(' ').count() + made;
-    let blocks: Vec<&str> = trace.blocks.split(' ').take(blocks).collect();
+    let first = |text: &str| {
+        text.split(' ')
+            .take(blocks)
+            .collect::<Vec<&str>>()
+            .join(" ")
+    };
+    let (of_blocks, in_modules) = (first(&trace.blocks), first(&trace.block_modules));
     StepTrace {
         failed: true,
         trace: format!("{carried} | {}", words.join(" ")),
-        blocks: blocks.join(" "),
+        blocks: of_blocks,
+        block_modules: in_modules,
         phases: trace
             .phases
             .into_iter()

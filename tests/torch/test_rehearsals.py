@@ -9,7 +9,7 @@ import rehearse
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from _oomph_probe import rehearsal, roots
+from _oomph_probe import modules, rehearsal, roots
 
 
 class Block(nn.Module):
@@ -351,7 +351,7 @@ class Kinds(unittest.TestCase):
         self.assertIn("Shard is a tensor subclass", self.why_not(model, torch.zeros(4, 8)))
 
     def noting(self):
-        return roots.Roots(torch, lambda call, phase: None)
+        return roots.Roots(torch, lambda call, phase: None, modules.Modules(torch))
 
 
 if __name__ == "__main__":

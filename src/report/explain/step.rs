@@ -1,6 +1,6 @@
 //! What a traced step is made of at its peak, in plain words.
 
-use crate::anatomy::{Holding, StepAnatomy, by_category, by_line};
+use crate::anatomy::{Holding, ModuleHolding, StepAnatomy, by_category, by_line, by_module};
 use crate::units::Bytes;
 
 /// Lines of the program, how many are listed.
@@ -31,7 +31,24 @@ pub(super) fn lines(step: &StepAnatomy) -> Vec<String> {
     ];
     let holdings = by_line(step, peak);
     lines.extend(holdings.iter().take(LISTED).map(held));
+    let modules = by_module(step, peak);
+    lines.extend(modules.iter().take(LISTED).map(held_in));
     lines
+}
+
+/// `in transformer.h.0–11.mlp: 14.5 GiB, 12 × 1.21 GiB (activations)`.
+fn held_in(holding: &ModuleHolding) -> String {
+    let place = holding.module.as_deref();
+    let place = place.map_or_else(|| "outside of modules".into(), |name| format!("in {name}"));
+    let each = match holding.alike {
+        0 | 1 => String::new(),
+        n => format!(", {n} × {}", holding.bytes.scale(1.0 / n as f64)),
+    };
+    format!(
+        "  {place}: {}{each} ({})",
+        holding.bytes,
+        holding.category.title()
+    )
 }
 
 /// `model.py:58 attend → functional.py:5912 softmax: 7.31 GiB in 54 blocks (activations)`.

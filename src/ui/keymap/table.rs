@@ -70,6 +70,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::plain('p'), Key::code(KeyCode::Enter)], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
     bind(InputMode::Step, UP, Action::Up, "", "lines: up one row"),
     bind(InputMode::Step, DOWN, Action::Down, "lines", "lines: down one row"),
+    bind(InputMode::Step, &[Key::plain('m')], Action::Step(StepMove::Regroup), "modules", "by lines, by modules, as a flame graph"),
     bind(InputMode::Step, &[Key::plain('[')], Action::Step(StepMove::PreviousStep), "previous step", "the traced step before"),
     bind(InputMode::Step, &[Key::plain(']')], Action::Step(StepMove::NextStep), "next step", "the traced step after"),
     bind(InputMode::Step, &[Key::plain(',')], Action::Step(StepMove::EventBack), "", "cursor back by one allocation or free"),

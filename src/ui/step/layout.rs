@@ -46,6 +46,11 @@ impl StepLayout {
         u16::from(table.height > LINES)
     }
 
+    /// All that is below the head.
+    pub(in crate::ui) fn below(&self) -> Rect {
+        self.bars.map_or(self.table, |bars| bars.union(self.table))
+    }
+
     /// How many lines of the program are in view.
     pub(in crate::ui) fn lines_shown(&self) -> usize {
         let titles = StepLayout::titles(self.table);

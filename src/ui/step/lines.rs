@@ -1,13 +1,15 @@
-//! The lines that hold memory at the cursor, the largest first.
+//! The lines that hold memory at the cursor, or the modules, the largest first.
 
 use super::layout::StepLayout;
 use super::look;
-use crate::anatomy::Holding;
+use crate::anatomy::Category;
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::count;
+use crate::ui::paragraph;
 use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
-use crate::ui::view::step::ReadStep;
+use crate::ui::view::step::{Grouping, ReadStep};
+use crate::units::Bytes;
 
 /// Columns of a figure: `1023 KiB`.
 const FIGURE: u16 = 9;
@@ -36,24 +38,87 @@ impl LineWidths {
     }
 }
 
+/// What a row has of a line or a module.
+struct Held<'a> {
+    bytes: Bytes,
+    category: Category,
+    blocks: usize,
+    /// The line or the module; `None` where it is not known.
+    by: Option<String>,
+    /// The library's line, or how many modules it is.
+    more: Option<String>,
+    unknown: &'a str,
+}
+
 pub(super) fn draw(canvas: &mut Canvas, read: &ReadStep) {
     let widths = LineWidths::of(canvas.area.width);
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
-    let most = read.lines.len().saturating_sub(shown);
+    let most = read.rows().saturating_sub(shown);
     let first = read.scrolled.min(most);
+    if read.grouping == Grouping::Modules && read.modules.is_empty() {
+        return unknown(canvas);
+    }
     if titles > 0 {
-        head(canvas, widths, most - first);
+        let by = match read.grouping {
+            Grouping::Lines => "allocated by",
+            Grouping::Modules | Grouping::Flame => "in module",
+        };
+        head(canvas, widths, by, most - first);
     }
     let whole = read.at_cursor();
-    for (row, holding) in (titles..).zip(read.lines.iter().skip(first).take(shown)) {
-        let share = holding.bytes.fraction_of(whole).unwrap_or(0.0);
-        line(canvas, row, widths, holding, share);
+    let arrow = canvas.theme.glyphs.arrow;
+    let rows: Vec<Held> = match read.grouping {
+        Grouping::Lines => of_lines(read, arrow, first, shown),
+        Grouping::Modules | Grouping::Flame => of_modules(read, first, shown),
+    };
+    for (row, held) in (titles..).zip(rows) {
+        let share = held.bytes.fraction_of(whole).unwrap_or(0.0);
+        line(canvas, row, widths, &held, share);
+    }
+}
+
+fn of_lines<'a>(read: &'a ReadStep, arrow: &str, first: usize, shown: usize) -> Vec<Held<'a>> {
+    let lines = read.lines.iter().skip(first).take(shown);
+    let held = lines.map(|holding| Held {
+        bytes: holding.bytes,
+        category: holding.category,
+        blocks: holding.blocks,
+        by: holding.line.as_ref().map(|line| line.path_to(None, "")),
+        more: (holding.inside.as_ref())
+            .map(|inside| format!("{arrow} {}", inside.path_to(None, ""))),
+        unknown: "line not known",
+    });
+    held.collect()
+}
+
+fn of_modules(read: &ReadStep, first: usize, shown: usize) -> Vec<Held<'_>> {
+    let modules = read.modules.iter().skip(first).take(shown);
+    let held = modules.map(|holding| Held {
+        bytes: holding.bytes,
+        category: holding.category,
+        blocks: holding.blocks,
+        by: holding.module.clone(),
+        more: (holding.alike > 1).then(|| {
+            let each = holding.bytes.scale(1.0 / holding.alike as f64);
+            format!("{} × {each}", holding.alike)
+        }),
+        unknown: "outside of modules",
+    });
+    held.collect()
+}
+
+fn unknown(canvas: &mut Canvas) {
+    let words = "Which module allocated what is not known of this step: modules are seen from the first \
+                 model call on, and not where torch.compile is used.";
+    let width = canvas.area.width;
+    for (row, line) in (0..).zip(paragraph::text(words, width, Tone::Dim)) {
+        line.draw(canvas, row);
     }
 }
 
 /// The titles of the columns, and how many lines are below those in view.
-fn head(canvas: &mut Canvas, widths: LineWidths, below: usize) {
+fn head(canvas: &mut Canvas, widths: LineWidths, by: &str, below: usize) {
     let [_, down, ..] = canvas.theme.glyphs.arrow_keys;
     let width = canvas.area.width;
     let mut pen = canvas.pen(0);
@@ -65,7 +130,7 @@ fn head(canvas: &mut Canvas, widths: LineWidths, below: usize) {
     if widths.blocks > 0 {
         pen.text("blocks  ", Tone::Dim);
     }
-    pen.text("allocated by", Tone::Dim);
+    pen.text(by, Tone::Dim);
     if below > 0 {
         let more = format!("  {down} {} more", count(below as u64));
         pen.to(width.saturating_sub(columns(&more)))
@@ -73,35 +138,33 @@ fn head(canvas: &mut Canvas, widths: LineWidths, below: usize) {
     }
 }
 
-fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, holding: &Holding, share: f64) {
+fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f64) {
     let theme = canvas.theme;
-    let tone = look::tone(holding.category);
-    let bytes = holding.bytes.to_string();
+    let tone = look::tone(held.category);
+    let bytes = held.bytes.to_string();
     let mut pen = canvas.pen(row);
     pen.to(FIGURE.saturating_sub(columns(&bytes)))
         .text(&bytes, Tone::Text)
         .to(FIGURE + 1);
     if widths.bar > 0 {
-        let bar = look::bar(theme, holding.category, share, widths.bar - 1);
+        let bar = look::bar(theme, held.category, share, widths.bar - 1);
         pen.text(&bar, tone).to(FIGURE + 1 + widths.bar);
     }
-    pen.cut(holding.category.title(), widths.category - 1, tone)
+    pen.cut(held.category.title(), widths.category - 1, tone)
         .to(FIGURE + 1 + widths.bar + widths.category);
     if widths.blocks > 0 {
         let width = usize::from(widths.blocks - 2);
-        let blocks = count(holding.blocks as u64);
+        let blocks = count(held.blocks as u64);
         pen.text(&format!("{blocks:>width$}  "), Tone::Dim);
     }
-    let Some(own) = &holding.line else {
-        pen.rest("line not known", Tone::Dim);
+    let Some(by) = &held.by else {
+        pen.rest(held.unknown, Tone::Dim);
         return;
     };
-    let own = own.path_to(None, "");
-    pen.rest(&own, Tone::Text);
-    let inside = holding.inside.as_ref();
-    let inside =
-        inside.map(|inside| format!(" {} {}", theme.glyphs.arrow, inside.path_to(None, "")));
-    if let Some(inside) = inside.filter(|inside| columns(inside) <= pen.room()) {
-        pen.text(&inside, Tone::Dim);
+    pen.rest(&theme.glyphs.spelled(by), Tone::Text);
+    let more = held.more.as_ref();
+    let more = more.map(|more| format!(" {}", theme.glyphs.spelled(more)));
+    if let Some(more) = more.filter(|more| columns(more) <= pen.room()) {
+        pen.text(&more, Tone::Dim);
     }
 }

@@ -39,12 +39,18 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
         _ => None,
     };
     let key = view.step.as_ref().and_then(StepView::key);
+    let grouping = view
+        .step
+        .as_ref()
+        .and_then(StepView::read)
+        .map(|read| read.grouping);
     if let (Some(key), Some(trace)) = (key, other) {
         view.step = Some(StepView::of(key.run, trace));
     }
     let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
         return;
     };
+    read.grouping = grouping.unwrap_or_default();
     let columns = Columns::of(&read.anatomy, width);
     let to = match wanted {
         StepMove::Back => columns.before(&read.anatomy, read.cursor),
@@ -55,6 +61,11 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
         StepMove::ToEnd => read.anatomy.end(),
         StepMove::ToPeak => read.peak,
         StepMove::PreviousStep | StepMove::NextStep => read.cursor,
+        StepMove::Regroup => {
+            read.grouping = read.grouping.next();
+            read.scrolled = 0;
+            read.cursor
+        }
     };
     if to != read.cursor {
         read.point_at(to);
@@ -64,7 +75,7 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     let shown = step_layout(view, scene).lines_shown();
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
-        let most = read.lines.len().saturating_sub(shown);
+        let most = read.rows().saturating_sub(shown);
         let scrolled = read.scrolled.min(most);
         read.scrolled = match scroll {
             Scroll::Up(n) => scrolled.saturating_sub(n),

@@ -2,7 +2,10 @@
 //! there. Worked out where one of them changes and not for each frame: a step has up to 20,000
 //! events.
 
-use crate::anatomy::{Category, Holding, StepAnatomy, by_line, categories_over_time};
+use crate::anatomy::{
+    Category, FlameNode, Holding, ModuleHolding, StepAnatomy, by_line, by_module,
+    categories_over_time, flame,
+};
 use crate::event::StepTrace;
 use crate::units::{Bytes, Pid, RunNumber};
 
@@ -24,6 +27,28 @@ pub(in crate::ui) enum StepView {
     Read(Box<ReadStep>),
 }
 
+/// How what is alive is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::ui) enum Grouping {
+    /// By the program's line.
+    #[default]
+    Lines,
+    /// By the model's module.
+    Modules,
+    /// As a flame graph of the modules.
+    Flame,
+}
+
+impl Grouping {
+    pub(in crate::ui) fn next(self) -> Grouping {
+        match self {
+            Grouping::Lines => Grouping::Modules,
+            Grouping::Modules => Grouping::Flame,
+            Grouping::Flame => Grouping::Lines,
+        }
+    }
+}
+
 #[derive(Debug, PartialEq)]
 pub(in crate::ui) struct ReadStep {
     pub key: StepKey,
@@ -36,7 +61,11 @@ pub(in crate::ui) struct ReadStep {
     pub cursor: usize,
     /// The lines that hold memory at the cursor.
     pub lines: Vec<Holding>,
-    /// The first of them to show.
+    /// The modules that do; empty if none is known.
+    pub modules: Vec<ModuleHolding>,
+    pub flame: Vec<FlameNode>,
+    pub grouping: Grouping,
+    /// The first line or module to show.
     pub scrolled: usize,
 }
 
@@ -66,6 +95,9 @@ impl StepView {
             anatomy,
             cursor: 0,
             lines: Vec::new(),
+            modules: Vec::new(),
+            flame: Vec::new(),
+            grouping: Grouping::default(),
             scrolled: 0,
         };
         read.point_at(read.peak);
@@ -100,6 +132,17 @@ impl ReadStep {
     pub(in crate::ui) fn point_at(&mut self, position: usize) {
         self.cursor = position.min(self.anatomy.end());
         self.lines = by_line(&self.anatomy, self.cursor);
+        self.modules = by_module(&self.anatomy, self.cursor);
+        self.flame = flame(&self.anatomy, self.cursor);
+    }
+
+    /// Rows of the table, as it is grouped.
+    pub(in crate::ui) fn rows(&self) -> usize {
+        match self.grouping {
+            Grouping::Lines => self.lines.len(),
+            Grouping::Modules => self.modules.len(),
+            Grouping::Flame => 0,
+        }
     }
 
     pub(in crate::ui) fn at_cursor(&self) -> Bytes {

@@ -35,9 +35,10 @@ def block(address, size, stack=()):
     return {"address": address, "size": size, "requested_size": size, "state": "active_allocated", "frames": list(stack)}
 
 
-def condense(events, blocks=(), began=100, optimizer=None, kinds=None):
+def condense(events, blocks=(), began=100, optimizer=None, kinds=None, seen=None, places=None):
     segments = [{"address": 0, "blocks": list(blocks)}]
-    return step_trace.condense(segments, events, began, optimizer, kinds or {}, Owners())
+    modules = step_trace.Modules(seen, places or {})
+    return step_trace.condense(segments, events, began, optimizer, kinds or {}, modules, Owners())
 
 
 class TheTrace(unittest.TestCase):
@@ -77,6 +78,26 @@ class ThePhases(unittest.TestCase):
     def test_an_event_without_a_stack_is_of_the_phase_before(self):
         events = [alloc(1, 5, [], 101), {**alloc(2, 5, None, 102)}]
         self.assertEqual([each["phase"] for each in condense(events)["phases"]], ["backward"])
+
+
+class TheModules(unittest.TestCase):
+    NAMES = {1: "h.0", 2: "h.0.mlp"}
+
+    def test_are_those_that_were_running(self):
+        seen = [(100, 1), (102, 2), (104, 1), (106, None)], self.NAMES
+        events = [alloc(at, 5, MODEL, at) for at in (101, 102, 103, 105, 107)]
+        line = condense(events, seen=seen)
+        self.assertEqual(line["modules"], ["h.0", "h.0.mlp"])
+        self.assertEqual(line["block_modules"], "1 2*2 1 0")
+
+    def test_of_parameters_and_what_belongs_to_them_are_known_by_address(self):
+        seen = [(100, 1)], self.NAMES
+        events = [alloc(1, 5, MODEL, 101), alloc(2, 5, OPTIMIZER, 111)]
+        line = condense(events, [block(9, 4)], optimizer=110, seen=seen, places={9: "head", 1: "h.0.mlp"})
+        self.assertEqual([line["modules"], line["block_modules"]], [["head", "h.0.mlp"], "1 2 0"])
+
+    def test_are_left_out_where_none_was_seen(self):
+        self.assertNotIn("modules", condense([alloc(1, 5, MODEL, 101)]))
 
 
 class TheOrigins(unittest.TestCase):

@@ -16,6 +16,7 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     recording      records the Python stacks of live blocks
     stack_policy   decides when that is worth its overhead
     tracing        which steps are traced, allocation by allocation
+    modules        which module of the model each allocation of such a step belongs to
     step_trace     such a step in a compact form
     frames         Python stacks: the program's own lines, and the phase of the step
     growth         lines whose live memory grows from step to step

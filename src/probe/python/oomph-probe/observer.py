@@ -151,7 +151,7 @@ class Observer:
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
         self.segments = segments
         try:
-            kinds = self.process.structure.kinds()
+            kinds, _ = self.process.structure.kinds({})
         except Exception:
             kinds = {}
         record["lines"] = snapshot.holdings(segments, self.owners, kinds)

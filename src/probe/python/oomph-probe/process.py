@@ -11,6 +11,7 @@ from . import (
     frames,
     growth,
     hello,
+    modules,
     observer,
     patches,
     recording,
@@ -39,6 +40,7 @@ class Process:
         self.flush_at_exit = milliseconds("OOMPH_PROBE_FLUSH_MS", FLUSH_AT_EXIT, at_least=0)
         self.recording = self.make_recording()
         self.patches = patches.of_environment(torch, self.version)
+        self.modules = modules.Modules(torch)
         self.roots = self.make_roots()
         self.rehearsed_step = rehearsed_step()
         self.armed = False
@@ -56,7 +58,7 @@ class Process:
         """What notes the model's calls, so that a step can be rehearsed; or None."""
         if os.environ.get("OOMPH_PROBE_REHEARSE") == "0" or self.version < roots.SINCE:
             return None
-        return roots.Roots(self.torch, self.ran_out)
+        return roots.Roots(self.torch, self.ran_out, self.modules)
 
     def ran_out(self, call, phase):
         """An out-of-memory has left a call of the model, or its backward."""

@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 
-from . import calls, inputs
+from . import calls, inputs, modules
 from .inputs import Shape
 
 # Autocast by the kind of device.
@@ -55,10 +55,12 @@ class Call:
 class Roots:
     """The model calls of one process."""
 
-    def __init__(self, torch, ran_out):
+    def __init__(self, torch, ran_out, seen):
         self.torch = torch
         self.ran_out = ran_out
         self.inputs = inputs.Inputs()
+        # Told of each module's call too, as long as the wrapper is there.
+        self.modules = seen
         self.inside = threading.local()
         self.latest = None
         self.calls = 0
@@ -77,23 +79,31 @@ class Roots:
         self.original = original = self.module.__call__
         inside, roots, error = self.inside, self, torch.cuda.OutOfMemoryError
         is_compiling = calls.is_compiling_of(torch)
+        seen = self.modules
 
         def __call__(self, *args, **kwargs):
+            if is_compiling():
+                return original(self, *args, **kwargs)
             # What checkpointing calls again in backward is a part of the model's call.
-            if is_compiling() or roots.backwards or getattr(inside, "depth", 0):
-                return original(self, *args, **kwargs)
-            noted = roots.note(self, args, kwargs)
-            inside.depth = 1 if noted else 0
+            is_outer = not (roots.backwards or getattr(inside, "depth", 0))
+            if is_outer:
+                inside.depth = 1 if roots.note(self, args, kwargs) else 0
+            seen.enter(self, args)
+            output = None
             try:
-                return original(self, *args, **kwargs)
+                output = original(self, *args, **kwargs)
+                return output
             except error:
-                inside.depth = 0
-                roots.left("forward")
+                if is_outer:
+                    inside.depth = 0
+                    roots.left("forward")
                 raise
             finally:
-                inside.depth = 0
+                if is_outer:
+                    inside.depth = 0
+                seen.leave(self, output)
 
-        calls.keep_from_compiling([sys.modules[__name__]])
+        calls.keep_from_compiling([sys.modules[__name__], modules])
         self.ours = calls.as_if_torchs_own(__call__, original)
         self.module.__call__ = self.ours
         self.wrap_backward(graph, error)
@@ -116,6 +126,10 @@ class Roots:
         self.backward = original, ours, [place for place in places if hasattr(place, "_engine_run_backward")]
         for place in self.backward[2]:
             place._engine_run_backward = ours
+
+    def sees_modules(self):
+        """Whether every call of a module passes through the wrapper."""
+        return self.backward is not None and self.module.__call__ is self.ours
 
     def rest(self):
         """Puts the originals back, unless somebody else has wrapped them since."""

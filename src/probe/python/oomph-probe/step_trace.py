@@ -5,6 +5,8 @@ snapshot in, one line of the wire out.
 The form of the trace is that of src/forecast/trace.rs: what was alive at the step's beginning, ` | `, then
 `4096` allocates, `4096@1` does so on another stream, `-3` frees what was allocated three allocations ago.
 """
+import bisect
+
 from . import frames, snapshot
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
@@ -15,18 +17,20 @@ LONGEST = 100000
 class Block:
     """An allocation: its place in the trace and what is known of its origin."""
 
-    __slots__ = ("size", "number", "frames", "address")
+    __slots__ = ("size", "number", "frames", "address", "module")
 
     def __init__(self, size, stack, address):
         self.size = size
+        self.module = None
         self.number = None
         self.frames = stack
         self.address = address
 
 
-def condense(segments, events, began_us, optimizer_us, kinds, owners):
+def condense(segments, events, began_us, optimizer_us, kinds, modules, owners):
     """The step that began at `began_us`, from the snapshot at its end; `optimizer_us` is when its optimizer
-    began, None where it did not. `kinds` maps addresses to kinds of tensors, as they were at the end."""
+    began, None where it did not. `kinds` maps addresses to kinds of tensors, as they were at the end; `modules`
+    knows which module was running, and when."""
     events = [
         event
         for event in events
@@ -48,6 +52,7 @@ def condense(segments, events, began_us, optimizer_us, kinds, owners):
             words.append("%d@%d" % (event["size"], stream) if stream else "%d" % event["size"])
             block = alive[address] = Block(event["size"], event.get("frames"), address)
             block.number = len(of_blocks)
+            block.module = modules.at(event["time_us"]) if phase != OPTIMIZER else None
             of_blocks.append(block)
         elif address in alive:
             words.append("-%d" % (len(of_blocks) - alive.pop(address).number))
@@ -56,13 +61,61 @@ def condense(segments, events, began_us, optimizer_us, kinds, owners):
         if not phases or phases[-1][0] != phase:
             phases.append((phase, len(words) - 1))
     at_end = {id(block) for block in alive.values()}
+    for block in alive.values():
+        block.module = modules.places.get(block.address, block.module)
     numbers = [table.number_of(block, id(block) in at_end) for block in of_blocks]
-    return {
+    condensed = {
         "trace": " ".join([str(block.size) for block in carried] + ["|"] + words),
         "phases": [{"phase": phase, "from": at} for phase, at in phases],
         "origins": table.rows,
         "blocks": runs(numbers),
     }
+    if modules.is_known:
+        names = Names()
+        condensed["block_modules"] = runs([names.number_of(block.module) for block in of_blocks])
+        condensed["modules"] = names.names
+    return condensed
+
+
+class Modules:
+    """Which module was running at a time, and which one's parameters lie at an address."""
+
+    def __init__(self, seen, places):
+        """`seen`: the marks of the step, (microseconds, id of a module or None), and the names of ids; or None."""
+        marks, self.names = ([], {}) if seen is None else seen[:2]
+        self.times = [time_us for time_us, _ in marks]
+        self.labels = [label for _, label in marks]
+        self.places = places
+        self.is_known = seen is not None
+
+    def at(self, time_us):
+        """The innermost module then; None outside of them."""
+        place = bisect.bisect_right(self.times, time_us) - 1
+        return self.names.get(self.labels[place]) if place >= 0 else None
+
+
+class Names:
+    """Names by number: 1 for the first, and so on; 0 for none."""
+
+    def __init__(self):
+        self.names = []
+        self.known = {}
+
+    def number_of(self, name):
+        if name is None:
+            return 0
+        number = self.known.get(name)
+        if number is None:
+            self.names.append(name)
+            number = self.known[name] = len(self.names)
+        return number
+
+
+def length(line):
+    """Bytes of a condensed step on the wire, about."""
+    rows = sum(len(str(row)) for row in line["origins"])
+    names = sum(len(name) + 3 for name in line.get("modules", ()))
+    return len(line["trace"]) + len(line["blocks"]) + rows + names + len(line.get("block_modules", ""))
 
 
 def carried_blocks(segments, events):

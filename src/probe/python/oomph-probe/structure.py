@@ -97,24 +97,29 @@ class Structure:
         of = totals.setdefault(tensor.device.index, [0, 0, 0])
         of[kind] += tensor.numel() * tensor.element_size()
 
-    def kinds(self):
-        """The kind of tensor at each address that an optimizer refers to, as words of the wire."""
-        words = {}
+    def kinds(self, of_parameters):
+        """At each address that an optimizer refers to: the kind of tensor, as a word of the wire, and the module
+        whose parameter it is or belongs to, as far as `of_parameters` names it by the parameter's id."""
+        words, places = {}, {}
 
-        def mark(tensor, kind):
+        def mark(tensor, kind, parameter):
             tensor = getattr(tensor, "_local_tensor", tensor)
             if isinstance(tensor, self.torch.Tensor) and tensor.is_cuda:
-                words[address_of(tensor)] = kind
+                address = address_of(tensor)
+                words[address] = kind
+                place = of_parameters.get(id(parameter))
+                if place is not None:
+                    places[address] = place
 
-        def mark_state(value, depth):
+        def mark_state(value, parameter, depth):
             if isinstance(value, self.torch.Tensor):
-                mark(value, "optimizer_state")
+                mark(value, "optimizer_state", parameter)
             elif depth > 0 and isinstance(value, dict):
                 for inner in list(value.values()):
-                    mark_state(inner, depth - 1)
+                    mark_state(inner, parameter, depth - 1)
             elif depth > 0 and isinstance(value, (list, tuple)):
                 for inner in value:
-                    mark_state(inner, depth - 1)
+                    mark_state(inner, parameter, depth - 1)
 
         for reference in list(self.optimizers.values()):
             optimizer = reference()
@@ -122,12 +127,12 @@ class Structure:
                 continue
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
-                    mark(parameter, "parameters")
+                    mark(parameter, "parameters", parameter)
                     if parameter.grad is not None:
-                        mark(parameter.grad, "gradients")
-            for state in list(optimizer.state.values()):
-                mark_state(state, 2)
-        return words
+                        mark(parameter.grad, "gradients", parameter)
+            for parameter, state in list(optimizer.state.items()):
+                mark_state(state, parameter, 2)
+        return words, places
 
     def take(self):
         """The lines not taken yet."""

@@ -31,7 +31,15 @@ class Tracing:
     def begin(self):
         """From now on a step is traced; on the training's thread."""
         if self.process.recording is not None and self.process.recording.trace(True):
-            self.began_us, self.optimizer_us = now_us(), None
+            self.step_began()
+
+    def step_began(self):
+        roots = self.process.roots
+        is_seen = roots is not None and roots.sees_modules()
+        # A program that compiles its model does so in the first steps.
+        by_hooks = not is_seen and self.process.steps.count >= FIRST_STEPS - 1
+        self.process.modules.begin(by_hooks)
+        self.began_us, self.optimizer_us = now_us(), None
 
     def optimizer_began(self):
         if self.began_us is not None and self.optimizer_us is None:
@@ -46,7 +54,7 @@ class Tracing:
                     self.begin()
         elif count < FIRST_STEPS and self.is_small(device):
             # Nobody asks for this one: the next is like those after it.
-            self.began_us, self.optimizer_us = now_us(), None
+            self.step_began()
         else:
             began = time.monotonic()
             try:
@@ -66,6 +74,7 @@ class Tracing:
 
     def end(self):
         self.began_us = None
+        self.process.modules.end()
         self.process.recording.trace(False)
 
     def is_small(self, device):
@@ -85,8 +94,11 @@ class Tracing:
             "step": step,
             "failed": failed,
         }
-        kinds = self.process.structure.kinds()
-        self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds)]
+        seen = self.process.modules.take()
+        of_parameters = seen[2] if seen is not None else {}
+        kinds, places = self.process.structure.kinds(of_parameters)
+        owners = step_trace.Modules(seen, places)
+        self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds, owners)]
 
     def take(self):
         """The line of what was traced, on the sampler's thread; or None."""
@@ -97,8 +109,10 @@ class Tracing:
             line.update(step_trace.condense(*figures, self.process.owners))
         except Exception:
             return None
-        length = len(line["trace"]) + len(line["blocks"]) + sum(len(str(row)) for row in line["origins"])
-        return line if length <= step_trace.LONGEST else None
+        if step_trace.length(line) > step_trace.LONGEST:
+            line.pop("modules", None)
+            line.pop("block_modules", None)
+        return line if step_trace.length(line) <= step_trace.LONGEST else None
 
 
 def now_us():

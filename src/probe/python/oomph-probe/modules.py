@@ -1,0 +1,210 @@
+"""Which module of the model an allocation belongs to. While a step is traced, and only then, it is noted when
+each module's forward begins and ends, and when backward comes to it; the allocator's history has a time for each
+of its events, by which the two are joined.
+
+Forward is seen by the wrapper that roots.py puts on `Module.__call__` in the first steps, and by torch's global
+module hooks in later traced steps; never by these where something was compiled, since torch.compile guards on
+them and would compile again. Backward is seen by a pre-hook on the autograd node of each module's output, and on
+that of its input: the engine comes to the first when it enters the module, to the second when it has left it. No
+module, tensor or node is kept: a node would keep its graph alive.
+"""
+import sys
+import time
+import weakref
+from _thread import get_ident
+
+from . import frames
+
+# Marks of one step; above this the step's modules are not known.
+MOST_MARKS = 200000
+# Modules of a model above which naming them takes too long.
+MOST_MODULES = 20000
+# Tensors of one output that are looked at.
+MOST_TENSORS = 16
+# Wrappers that call one module of theirs, which is the model.
+WRAPPED = ("module", "_orig_mod")
+
+
+class Modules:
+    """The marks of one traced step, in the order in which they were made."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        # (microseconds, id of a module or None); None while no step is traced.
+        self.marks = None
+        self.stack = []
+        self.label = None
+        self.thread = None
+        self.seen = set()
+        self.roots = {}
+        self.classes = {}
+        self.handles = []
+
+    def begin(self, by_hooks):
+        """A traced step begins; `by_hooks` where nothing else sees the modules."""
+        self.end()
+        self.marks, self.stack, self.label, self.thread = [], [], None, None
+        self.seen, self.roots, self.classes = set(), {}, {}
+        if by_hooks and not has_compiled():
+            self.register()
+
+    def end(self):
+        self.marks = None
+        while self.handles:
+            self.handles.pop().remove()
+
+    def register(self):
+        try:
+            module = self.torch.nn.modules.module
+            before = module.register_module_forward_pre_hook(lambda of, inputs: self.enter(of, inputs))
+            self.handles.append(before)
+
+            def after(of, inputs, output):
+                self.leave(of, output)
+
+            try:
+                self.handles.append(module.register_module_forward_hook(after, always_call=True))
+            except TypeError:
+                self.handles.append(module.register_module_forward_hook(after))
+        except Exception:
+            self.end()
+
+    def enter(self, module, inputs):
+        """A module's forward begins. Must not raise, nor return anything."""
+        try:
+            if self.marks is None or not self.is_of_the_step():
+                return
+            outer = self.label
+            if not self.stack and self.thread == get_ident():
+                outer = None
+                self.roots[id(module)] = weakref.ref(module)
+            self.mark_nodes(inputs, outer)
+            self.stack.append((id(module), outer))
+            self.classes.setdefault(id(module), type(module).__name__)
+            self.note(id(module))
+        except Exception:
+            pass
+
+    def leave(self, module, output):
+        """It has ended; by an exception, where there is no output."""
+        try:
+            if self.marks is None or not self.is_of_the_step():
+                return
+            for at in range(len(self.stack) - 1, -1, -1):
+                if self.stack[at][0] == id(module):
+                    outer = self.stack[at][1]
+                    del self.stack[at:]
+                    self.mark_nodes(output, id(module))
+                    self.note(outer)
+                    return
+        except Exception:
+            pass
+
+    def is_of_the_step(self):
+        """The training's thread, or one of the engine's that computes an activation again; not a replica's."""
+        thread = get_ident()
+        if thread == self.thread:
+            return True
+        if not frames.is_python_thread():
+            return True
+        if not self.stack:
+            self.thread = thread
+            return True
+        return False
+
+    def note(self, label):
+        self.label = label
+        self.marks.append((time.time_ns() // 1000, label))
+        if len(self.marks) > MOST_MARKS:
+            self.end()
+
+    def mark_nodes(self, value, label):
+        """Notes when backward comes to these tensors' nodes. The first to name a node is the innermost."""
+        for tensor in tensors_in(self.torch, value):
+            node = tensor.grad_fn
+            if node is None or type(node).__name__.startswith("Compiled"):
+                continue
+            number = get_ident(), node._sequence_nr(), type(node).__name__
+            if number not in self.seen:
+                self.seen.add(number)
+                node.register_prehook(self.noting(label))
+
+    def noting(self, label):
+        marks = self.marks
+
+        def note(gradients):
+            # Of this step's marks; a graph may live longer.
+            if self.marks is marks and marks is not None:
+                try:
+                    self.note(label)
+                except Exception:
+                    pass
+
+        return note
+
+    def take(self):
+        """The marks so far, and the names of modules and of the parameters' modules by their ids; None where
+        no module was seen."""
+        marks = self.marks
+        roots = [root for root in (reference() for reference in self.roots.values()) if root is not None]
+        if not marks or not roots:
+            return None
+        try:
+            names, of_parameters = named(roots, self.classes)
+        except Exception:
+            return None
+        return list(marks), names, of_parameters
+
+
+def named(roots, classes):
+    """The largest root's modules have the names that the program knows them by; those of the others stand
+    behind the name of their class."""
+    trees = []
+    for root in roots:
+        model = root
+        for name in WRAPPED:
+            inner = getattr(model, "_modules", {}).get(name)
+            if inner is not None and len(model._modules) == 1:
+                model = inner
+        tree = list(model.named_modules())
+        if len(tree) <= MOST_MODULES:
+            trees.append((root, model, tree))
+    trees.sort(key=lambda each: -len(each[2]))
+    names, of_parameters = {}, {}
+    for place, (root, model, tree) in enumerate(trees):
+        kind = type(model).__name__
+        for name, module in tree:
+            if place:
+                name = "%s.%s" % (kind, name) if name else kind
+            names.setdefault(id(module), name or kind)
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    of_parameters.setdefault(id(parameter), names[id(module)])
+        names.setdefault(id(root), kind)
+    for identity, kind in classes.items():
+        names.setdefault(identity, kind)
+    return names, of_parameters
+
+
+def tensors_in(torch, value, depth=2):
+    """The tensors of an output, as far as they are plain ones; of a model's output, its values."""
+    if type(value) is torch.Tensor:
+        return [value]
+    if depth and isinstance(value, dict):
+        value = list(value.values())
+    if depth and isinstance(value, (list, tuple)):
+        found = []
+        for each in value[:MOST_TENSORS]:
+            found += tensors_in(torch, each, depth - 1)
+        return found[:MOST_TENSORS]
+    return []
+
+
+def has_compiled():
+    """Whether torch.compile has compiled anything; True where that cannot be told."""
+    if "torch._dynamo" not in sys.modules:
+        return False
+    try:
+        return bool(sys.modules["torch._dynamo.utils"].counters.get("frames"))
+    except Exception:
+        return True
