@@ -19,12 +19,15 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
         evidence: Vec::new(),
         ..case.finding(Cause::HostMemory, Certainty::Certain, headline)
     };
-    Some(
-        finding
-            .says("The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.")
-            .advises(&[
-                "fewer DataLoader workers, or a smaller prefetch_factor",
-                "a larger memory limit for the job or container, or a larger /dev/shm",
-            ]),
-    )
+    // Only an allocator that was refused says how much it wanted; what the kernel kills says nothing.
+    let how = match case.requested {
+        Some(_) => {
+            "An allocation on the host was refused: no memory is left, or a limit (ulimit -v, the job's) was reached. Nothing was killed."
+        }
+        None => "The kernel's OOM killer, the job's memory limit or a full /dev/shm ended it.",
+    };
+    Some(finding.says(how).advises(&[
+        "fewer DataLoader workers, or a smaller prefetch_factor",
+        "a larger memory limit for the job or container, or a larger /dev/shm",
+    ]))
 }

@@ -28,12 +28,16 @@ pub(super) fn reason(error: &NvmlError) -> String {
 }
 
 fn missing(error: &str) -> String {
-    // The loader names the file twice; its first clause is enough.
-    let first = error.split(": ").next().unwrap_or(error);
-    format!(
-        "libnvidia-ml.so.1 cannot be loaded ({first}): install the NVIDIA driver, or give the \
-         container its GPUs (docker run --gpus all)"
-    )
+    // Of the loader's words only what is not said here anyway: why a library that is there won't do.
+    let is_absent = error.contains("No such file") || error.contains("cannot open shared object");
+    let why = match is_absent {
+        true => String::from("no libnvidia-ml.so.1"),
+        false => format!(
+            "libnvidia-ml.so.1 cannot be loaded ({})",
+            error.split(": ").last().unwrap_or(error)
+        ),
+    };
+    format!("{why}: install the NVIDIA driver, or run the container with --gpus all")
 }
 
 /// Why a device gives no more readings, if that is what `error` means.

@@ -5,6 +5,7 @@ use crate::ui::available::is_listed;
 use crate::ui::canvas::Canvas;
 use crate::ui::dialog::HelpDialog;
 use crate::ui::keymap;
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -29,6 +30,14 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpD
         true => (2 * HALF, 2),
         false => (WIDTH, 1),
     };
+    let words_room = match lists {
+        2 => HALF - KEYS - 2,
+        _ => width_within(area, wanted + 4).saturating_sub(KEYS + 4),
+    };
+    let lines: Vec<(String, String)> = lines
+        .into_iter()
+        .flat_map(|(keys, words)| wrapped(keys, words, words_room))
+        .collect();
     let rows = lines.len().div_ceil(lists);
     let rect = place(area, width_within(area, wanted + 4), rows as u16 + 2);
     let mut inside = canvas.boxed(rect, "keys", Tone::Accent);
@@ -53,10 +62,6 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpD
             ..inside.area
         };
         for (row, (keys, words)) in (0..).zip(lines.iter().skip(first).take(shown)) {
-            let words_room = match lists {
-                2 => HALF - KEYS - 2,
-                _ => column.width.saturating_sub(KEYS),
-            };
             inside
                 .at(column)
                 .pen(row)
@@ -64,5 +69,42 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpD
                 .to(KEYS)
                 .cut(words, words_room, Tone::Text);
         }
+    }
+}
+
+/// One key's words on as many rows as they need.
+fn wrapped(keys: String, words: &str, width: u16) -> Vec<(String, String)> {
+    let mut rows = vec![(keys, String::new())];
+    for word in words.split(' ') {
+        if let Some((_, row)) = rows.last_mut()
+            && (row.is_empty() || columns(row) + 1 + columns(word) <= width)
+        {
+            let gap = if row.is_empty() { "" } else { " " };
+            row.push_str(gap);
+            row.push_str(word);
+        } else {
+            rows.push((String::new(), word.into()));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_too_long_go_on_below() {
+        let rows = wrapped("q".into(), "quit (asks while it runs)", 12);
+        let row = |keys: &str, words: &str| (keys.to_string(), words.to_string());
+        assert_eq!(
+            rows,
+            [
+                row("q", "quit (asks"),
+                row("", "while it"),
+                row("", "runs)")
+            ]
+        );
+        assert_eq!(wrapped("q".into(), "quit", 12).len(), 1);
     }
 }

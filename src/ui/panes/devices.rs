@@ -70,7 +70,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
         median: median_peak(state),
     };
     let mut pen = canvas.pen(0);
-    pen.text("  GPU rank  alloc reserv   peak  ", Tone::Dim);
+    pen.text("  GPU rank  alloc reserved  peak  ", Tone::Dim);
     if table.used {
         pen.text("  used ", Tone::Dim);
     }
@@ -114,12 +114,12 @@ impl DeviceTable<'_> {
             .zip(self.median)
             .is_some_and(|(peak, median)| peak > median.scale(ODD));
         let peak_tone = if odd { Tone::Warning } else { Tone::Text };
-        for (bytes, tone) in [
-            (sample.map(|(_, s)| s.allocated), Tone::Allocated),
-            (sample.map(|(_, s)| s.reserved), Tone::Reserved),
-            (peak, peak_tone),
+        for (bytes, width, tone) in [
+            (sample.map(|(_, s)| s.allocated), 7, Tone::Allocated),
+            (sample.map(|(_, s)| s.reserved), 9, Tone::Reserved),
+            (peak, 6, peak_tone),
         ] {
-            pen.text(&format!("{:>7}", figures.column(bytes)), tone);
+            pen.text(&format!("{:>width$}", figures.column(bytes)), tone);
         }
         let odd_mark = if odd { theme.glyphs.climb } else { " " };
         pen.text(odd_mark, Tone::Warning).text(" ", text);

@@ -108,7 +108,9 @@ fn in_words(fit: &Fit, found: Option<(u64, bool)>) -> String {
         }
         None => text.push_str(&format!("no {name} that fits was found\n\n")),
     }
-    text.push_str(&format!("run  {name:>14}          peak  \n"));
+    if !fit.search.trials.is_empty() {
+        text.push_str(&format!("run  {name:>14}          peak  \n"));
+    }
     for (number, trial) in fit.search.trials.iter().enumerate() {
         text.push_str(&row(number + 1, trial));
     }
