@@ -161,7 +161,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     };
     draw_curves(&mut drawn, &curves);
     if let Some(overlay) = &laid_over {
-        drawn.line(&overlay.columns, COMPARED, Stroke::Dashed);
+        drawn.line(&overlay.columns, COMPARED, Stroke::Solid);
     }
     let rules = rules_of(state, device, top);
     for rule in &rules {
@@ -199,7 +199,21 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
         let labels = legend::labels(&curves, &rules, overlay);
         legend::draw(&mut canvas.at(gutter), labels, &scale, figures);
+        let corner = Rect {
+            y: plot.bottom(),
+            height: 1,
+            ..gutter
+        };
+        if curves.iter().any(is_band) {
+            legend::draw_band(&mut canvas.at(corner));
+        }
     }
+}
+
+/// Whether its columns have a least and a most that differ.
+fn is_band(curve: &Curve) -> bool {
+    let mut buckets = curve.columns.iter().flatten();
+    curve.tone == Tone::Allocated && buckets.any(|bucket| bucket.min != bucket.max)
 }
 
 /// A curve of an earlier run.

@@ -48,6 +48,7 @@ impl View {
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
         read_batches(self, scene.state);
+        self.time.follow(scene.state);
         step::follow(self, scene);
         let Some(run) = scene.state.run() else {
             return;

@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::{COMPARED, ChartRule, Curve};
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::Figures;
-use crate::ui::theme::Tone;
+use crate::ui::theme::{Depth, Tone};
 use crate::units::Bytes;
 use std::borrow::Cow;
 
@@ -56,6 +56,22 @@ pub(super) fn draw(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, f
             .text(" ", Tone::Dim)
             .text(&figures.column(Some(label.at)), Tone::Text);
     }
+}
+
+/// What the two colours of the area are: the least and the most allocated within a column.
+pub(super) fn draw_band(canvas: &mut Canvas) {
+    let theme = canvas.theme;
+    if theme.depth == Depth::None {
+        return;
+    }
+    let full = theme.glyphs.full;
+    canvas
+        .pen(0)
+        .skip(1)
+        .text(full, Tone::Allocated)
+        .text(" least ", Tone::Dim)
+        .text(full, Tone::AllocatedBand)
+        .text(" most", Tone::Dim);
 }
 
 /// The wished rows, ascending, moved so that no two labels share one. Labels without room are

@@ -1,6 +1,7 @@
 //! The time that the chart shows: how long (zoom), where (follow, pan, pause), and which column a
 //! moment falls on.
 
+use crate::state::{Run, State};
 use crate::units::Moment;
 use std::time::Duration;
 
@@ -30,14 +31,26 @@ pub(super) const MIN: u64 = 60;
 pub(super) const HOUR: u64 = 60 * MIN;
 pub(super) const DAY: u64 = 24 * HOUR;
 
-/// By default the chart shows at least this much …
-const SHORTEST_UNASKED: u64 = 60;
-/// … and at most this much, so that recent changes can be seen; zooming out shows the rest.
-const LONGEST_UNASKED: u64 = 10 * 60;
+/// By default the chart shows the whole run, in steps of these: each is at most two fifths longer than
+/// the one before, so that a run always fills most of the width.
+#[rustfmt::skip]
+const UNASKED: [u64; 66] = [
+    5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50,
+    MIN, 80, 100, 2 * MIN, 150, 3 * MIN, 4 * MIN, 5 * MIN, 6 * MIN, 8 * MIN, 10 * MIN, 12 * MIN, 15 * MIN, 20 * MIN, 25 * MIN, 30 * MIN, 40 * MIN, 50 * MIN,
+    HOUR, 80 * MIN, 100 * MIN, 2 * HOUR, 150 * MIN, 3 * HOUR, 4 * HOUR, 5 * HOUR, 6 * HOUR, 8 * HOUR, 10 * HOUR, 12 * HOUR, 15 * HOUR, 18 * HOUR,
+    DAY, 32 * HOUR, 40 * HOUR, 2 * DAY, 60 * HOUR, 3 * DAY, 4 * DAY, 5 * DAY, 7 * DAY, 9 * DAY, 12 * DAY, 16 * DAY, 21 * DAY, 28 * DAY, 37 * DAY, 49 * DAY, 65 * DAY, 87 * DAY, 115 * DAY, 154 * DAY, 205 * DAY, 273 * DAY, 364 * DAY,
+];
+
+/// Earlier runs stay in view as long as the time between them is at most this share of it: what was
+/// spent at a dialog is not shown.
+const PAUSE: f64 = 0.15;
+
+/// Where nothing runs, the chart ends so long after the last run's end.
+const AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Zoom {
-    /// Fits the session's age.
+    /// Fits the runs' age.
     #[default]
     Unasked,
     /// An index of [`SPANS`].
@@ -59,6 +72,15 @@ pub(crate) struct TimeView {
     zoom: Zoom,
     edge: Edge,
     cursor: Option<Moment>,
+    runs: RunTimes,
+}
+
+/// The time of the runs in view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct RunTimes {
+    began: Moment,
+    /// When the last one ended, if nothing runs.
+    ended: Option<Moment>,
 }
 
 /// A way to move the chart in time.
@@ -85,7 +107,42 @@ impl TimeView {
 
     /// Whether [`Move::Reset`] would change anything.
     pub(crate) fn is_chosen(&self) -> bool {
-        *self != TimeView::default()
+        *self != self.unasked()
+    }
+
+    /// The same runs without any choice.
+    fn unasked(&self) -> TimeView {
+        TimeView {
+            runs: self.runs,
+            ..TimeView::default()
+        }
+    }
+
+    /// Takes the times of the runs: the last one, and those before it that it followed soon.
+    pub(crate) fn follow(&mut self, state: &State) {
+        let Some(last) = state.runs.last() else {
+            return;
+        };
+        let end = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
+        let until = end(last);
+        let mut began = last.started;
+        for pair in state.runs.windows(2).rev() {
+            let pause = pair[1].started.since(end(&pair[0])).as_secs_f64();
+            let shown = until.since(pair[0].started).as_secs_f64();
+            if pause > PAUSE * shown {
+                break;
+            }
+            began = pair[0].started;
+        }
+        self.runs = RunTimes {
+            // A first run begins with the session.
+            began: if began == state.runs[0].started {
+                Moment::ZERO
+            } else {
+                began
+            },
+            ended: last.ended.map(|(at, _)| at),
+        };
     }
 
     /// The moment under the cursor.
@@ -104,6 +161,7 @@ impl TimeView {
     /// Moves; `columns` is the width of the plot.
     pub(crate) fn apply(&mut self, step: Move, now: Moment, columns: u16) {
         let at = self.span_number(now);
+        let span_us = self.span_us(now);
         match step {
             Move::CursorBack => self.move_cursor(-1, now, columns),
             Move::CursorForward => self.move_cursor(1, now, columns),
@@ -112,16 +170,16 @@ impl TimeView {
                 // Beyond the session's age there is nothing to see, except the default of a young
                 // one.
                 let age = fitting(now.0 / 1_000_000, u64::MAX);
-                let most = age.max(TimeView::default().span_number(now));
+                let most = age.max(self.unasked().span_number(now));
                 self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
             }
             Move::Back => {
-                let earliest = Moment(SPANS[at] * 1_000_000).min(now);
-                let moved = Moment(self.edge_at(now).0.saturating_sub(step_us(at)));
+                let earliest = Moment(span_us).min(now);
+                let moved = Moment(self.edge_at(now).0.saturating_sub(span_us / PANS));
                 self.edge = edge_unless_now(moved.max(earliest), now);
             }
             Move::Forward => {
-                let moved = Moment(self.edge_at(now).0 + step_us(at));
+                let moved = Moment(self.edge_at(now).0 + span_us / PANS);
                 self.edge = edge_unless_now(moved, now);
             }
             Move::PauseOrGoOn => {
@@ -130,7 +188,7 @@ impl TimeView {
                     Edge::Held(_) => Edge::Following,
                 }
             }
-            Move::Reset => *self = TimeView::default(),
+            Move::Reset => *self = self.unasked(),
         }
     }
 
@@ -159,7 +217,7 @@ impl TimeView {
     /// session, so that columns keep their contents while the chart scrolls.
     pub(crate) fn window(&self, now: Moment, columns: u16) -> Window {
         let columns = u64::from(columns.max(1));
-        let span_us = SPANS[self.span_number(now)] * 1_000_000;
+        let span_us = self.span_us(now);
         let column_us = span_us.div_ceil(columns);
         let edge = self.edge_at(now).0.div_ceil(column_us) * column_us;
         let to = edge.max(column_us * columns);
@@ -177,18 +235,28 @@ impl TimeView {
 
     fn edge_at(&self, now: Moment) -> Moment {
         match self.edge {
-            Edge::Following => now,
+            Edge::Following => match self.runs.ended {
+                Some(ended) => now.min(ended + AFTER),
+                None => now,
+            },
             Edge::Held(at) => at,
         }
+    }
+
+    /// How long the window is.
+    fn span_us(&self, now: Moment) -> u64 {
+        let seconds = match self.zoom {
+            Zoom::Chosen(number) => SPANS[number.min(SPANS.len() - 1)],
+            Zoom::Unasked => unasked(self.edge_at(now).since(self.runs.began).as_secs()),
+        };
+        seconds * 1_000_000
     }
 
     fn span_number(&self, now: Moment) -> usize {
         match self.zoom {
             Zoom::Chosen(number) => number.min(SPANS.len() - 1),
-            Zoom::Unasked => {
-                let seconds = (now.0 / 1_000_000).max(SHORTEST_UNASKED - 1);
-                fitting(seconds, LONGEST_UNASKED)
-            }
+            // The next longer and shorter ones are asked for with it.
+            Zoom::Unasked => fitting(self.span_us(now) / 1_000_000, u64::MAX).saturating_sub(1),
         }
     }
 }
@@ -202,9 +270,13 @@ fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
     }
 }
 
-/// One press pans by an eighth of the window.
-fn step_us(span_number: usize) -> u64 {
-    SPANS[span_number] * 1_000_000 / 8
+/// One press pans by this part of the window.
+const PANS: u64 = 8;
+
+/// The shortest default span that is longer than `seconds`.
+fn unasked(seconds: u64) -> u64 {
+    let longer = UNASKED.into_iter().find(|span| *span > seconds);
+    longer.unwrap_or(UNASKED[UNASKED.len() - 1])
 }
 
 /// The shortest span that is longer than `seconds`, but none longer than `most`.
@@ -270,117 +342,4 @@ impl Window {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn secs(n: u64) -> Moment {
-        Moment(n * 1_000_000)
-    }
-
-    #[test]
-    fn the_unasked_window_grows_with_the_session_and_then_scrolls() {
-        let view = TimeView::default();
-        for (now, from, to) in [
-            (0, 0, 60),
-            (59, 0, 60),
-            (60, 0, 120),
-            (299, 0, 300),
-            (599, 0, 600),
-            (600, 0, 600),
-            (900, 300, 900),
-        ] {
-            let window = view.window(secs(now), 60);
-            assert_eq!((window.from, window.to), (secs(from), secs(to)), "at {now}");
-        }
-    }
-
-    #[test]
-    fn columns_keep_their_edges_while_time_goes_on() {
-        let view = TimeView::default();
-        let first = view.window(secs(900), 50);
-        for ms in (0..60_000).step_by(700) {
-            let window = view.window(Moment(900_000_000 + ms * 1_000), 50);
-            let column = (window.to.0 - window.from.0) / 50;
-            assert_eq!(window.span(), first.span());
-            assert_eq!(window.from.0 % column, first.from.0 % column);
-        }
-    }
-
-    #[test]
-    fn zooming_and_panning_stay_within_the_session() {
-        let now = secs(1_000);
-        let mut view = TimeView::default();
-        for _ in 0..40 {
-            view.apply(Move::Out, now, 40);
-        }
-        assert_eq!(view.window(now, 10).span(), Duration::from_secs(1_200));
-        for _ in 0..40 {
-            view.apply(Move::In, now, 40);
-        }
-        assert_eq!(view.window(now, 10).span(), Duration::from_secs(10));
-        for _ in 0..2_000 {
-            view.apply(Move::Back, now, 40);
-        }
-        assert_eq!(view.window(now, 10).from, Moment::ZERO);
-        for _ in 0..2_000 {
-            view.apply(Move::Forward, now, 40);
-        }
-        assert!(!view.is_held(), "at the end it follows again");
-        view.apply(Move::Reset, now, 40);
-        assert!(!view.is_chosen());
-    }
-
-    #[test]
-    fn a_held_chart_stands_still() {
-        let mut view = TimeView::default();
-        view.apply(Move::PauseOrGoOn, secs(700), 40);
-        let held = view.window(secs(700), 40);
-        assert_eq!(view.window(secs(5_000), 40), held);
-        view.apply(Move::PauseOrGoOn, secs(5_000), 40);
-        assert_ne!(view.window(secs(5_000), 40), held);
-    }
-
-    #[test]
-    fn the_cursor_goes_through_the_columns_and_takes_the_stretch_along() {
-        let now = secs(1_000);
-        let mut view = TimeView::default();
-        view.apply(Move::CursorBack, now, 60);
-        let window = view.window(now, 60);
-        assert_eq!(window.column(view.cursor().unwrap()), Some(59));
-        for _ in 0..500 {
-            view.apply(Move::CursorBack, now, 60);
-            let window = view.window(now, 60);
-            assert!(window.column(view.cursor().unwrap()).is_some());
-        }
-        assert_eq!(view.cursor(), Some(Moment::ZERO));
-        for _ in 0..500 {
-            view.apply(Move::CursorForward, now, 60);
-            let window = view.window(now, 60);
-            assert!(window.column(view.cursor().unwrap()).is_some());
-        }
-        assert!(!view.is_held() && view.is_chosen());
-        view.apply(Move::Reset, now, 60);
-        assert_eq!(view.cursor(), None);
-        // What has not begun has nothing to point at.
-        view.point(50, secs(30), 60);
-        assert_eq!(view.cursor(), Some(secs(30)));
-    }
-
-    #[test]
-    fn instants_fall_on_columns() {
-        let window = Window {
-            from: secs(10),
-            to: secs(20),
-            columns: 5,
-        };
-        for (at, column) in [
-            (9, None),
-            (10, Some(0)),
-            (12, Some(1)),
-            (19, Some(4)),
-            (20, None),
-        ] {
-            assert_eq!(window.column(secs(at)), column);
-        }
-    }
-}
+mod tests;

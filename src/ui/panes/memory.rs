@@ -10,6 +10,7 @@ use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
+use crate::units::Bytes;
 
 /// Draws the chart of the selected device.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
@@ -50,6 +51,12 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     if let Some(reason) = &lost {
         title.extend([(separator, Tone::Dim), (reason.as_str(), Tone::Wrong)]);
     }
+    if let (ProbeState::Waiting, true) = (state.probe(), is_used_otherwise(device, state)) {
+        title.extend([
+            (separator, Tone::Dim),
+            ("without PyTorch: device memory only", Tone::Dim),
+        ]);
+    }
     let paused = format!("{} paused", theme.glyphs.paused);
     if view.time.is_held() {
         title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
@@ -69,6 +76,12 @@ fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
         let indent = canvas.area.width.saturating_sub(columns(line)) / 2;
         canvas.pen(row).skip(indent).rest(line, Tone::Dim);
     }
+}
+
+/// Whether the program uses the device, but not by PyTorch.
+fn is_used_otherwise(device: &DeviceState, state: &State) -> bool {
+    let outside = device.breakdown(state).non_pytorch;
+    outside.is_some_and(|bytes| bytes > Bytes::ZERO)
 }
 
 fn lost(device: &DeviceState) -> Option<String> {

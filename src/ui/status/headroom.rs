@@ -51,6 +51,8 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         }
         None => pieces(theme, scene, device),
     };
+    let gap = columns(theme.glyphs.separator);
+    let pieces = with_warnings(pieces, pen.room(), gap);
     for (n, (text, tone)) in pieces.into_iter().enumerate() {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
@@ -60,6 +62,26 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         pen.text(separator, Tone::Faint)
             .cut(&theme.glyphs.spelled(&text), room, tone);
     }
+}
+
+/// Leaves out what does not warn, the least important first, until all that warns has room.
+fn with_warnings(mut pieces: Vec<(String, Tone)>, room: u16, gap: u16) -> Vec<(String, Tone)> {
+    let warns = |(_, tone): &(String, Tone)| matches!(tone, Tone::Warning | Tone::Wrong);
+    let width = |pieces: &[(String, Tone)]| -> u16 {
+        let last = pieces.iter().rposition(warns).map_or(0, |last| last + 1);
+        pieces[..last]
+            .iter()
+            .map(|(text, _)| columns(text) + gap)
+            .sum()
+    };
+    while width(&pieces) > room.saturating_add(gap) {
+        let last = pieces.iter().rposition(warns).unwrap_or(0);
+        match pieces[..last].iter().rposition(|piece| !warns(piece)) {
+            Some(quiet) => pieces.remove(quiet),
+            None => break,
+        };
+    }
+    pieces
 }
 
 /// The pieces, the most important first.
@@ -239,4 +261,30 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let coming = diagnosis::leak_forecast(state).filter(|coming| coming.device == device.uuid);
     let words = coming.map_or(String::new(), |coming| format!(": {}", coming.words()));
     Some((format!("{up} leak +{per_step}/step{words}"), Tone::Warning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_warns_takes_the_room_of_what_does_not() {
+        let piece = |text: &str, tone| (text.to_string(), tone);
+        let pieces = vec![
+            piece("7.9 GiB free", Tone::Strong),
+            piece("peak 14.6 at step 812", Tone::Text),
+            piece(
+                "leak +3.00 GiB/step: out of memory in 4 steps",
+                Tone::Warning,
+            ),
+        ];
+        let shown = |room| {
+            let kept = with_warnings(pieces.clone(), room, 3);
+            kept.into_iter().map(|(text, _)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(120).len(), 3);
+        assert_eq!(shown(64), [&pieces[0].0, &pieces[2].0].map(String::clone));
+        assert_eq!(shown(50), [pieces[2].0.clone()]);
+        assert_eq!(shown(10), [pieces[2].0.clone()], "cut, but first");
+    }
 }
