@@ -30,6 +30,8 @@ panes! {
     Runs,
     /// Events.
     Events,
+    /// What is alive at the peak of the last traced step.
+    Step,
     /// PyTorch's caching allocator.
     Allocator,
 }

@@ -7,6 +7,7 @@ mod events;
 mod memory;
 mod output;
 mod runs;
+mod step;
 
 use super::canvas::Canvas;
 use super::list::ListScroll;
@@ -112,6 +113,11 @@ impl Pane {
                     shown: |area| area.height.into(),
                 },
                 ..PaneSpec::plain("events", events::draw)
+            },
+            Pane::Step => PaneSpec {
+                subtitle: |view, _| step::moment_words(view),
+                gains_from_width: true,
+                ..PaneSpec::plain("step", step::draw)
             },
             Pane::Allocator => PaneSpec {
                 subtitle: |view, state| Some((allocator::shown_rank(view, state)?, Tone::Dim)),

@@ -64,14 +64,34 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     lines::draw(&mut canvas.at(layout.table), read);
 }
 
+/// What is alive at the peak of the last traced step, in a pane, grouped as the full view last was.
+pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
+        return words(canvas, 0, &reason::of(view, scene.state));
+    };
+    if read.grouping == Grouping::Flame {
+        return flame::draw(canvas, read);
+    }
+    let (bars, table) = layout::beside(canvas.area);
+    if let Some(area) = bars {
+        bars::draw(&mut canvas.at(area), read);
+    }
+    lines::draw(&mut canvas.at(table), read);
+}
+
 /// Why there is nothing to see.
 fn sentence(canvas: &mut Canvas, text: &str) {
     let mut inside = canvas.below_head(&[("what a step is made of", Tone::Strong)]);
+    words(&mut inside, 1, text);
+}
+
+fn words(canvas: &mut Canvas, first: u16, text: &str) {
+    let mut inside = canvas.at(canvas.area);
     let width = inside.area.width.saturating_sub(2).min(WIDEST);
     let text = inside.theme.glyphs.spelled(text);
     inside.area.x += 1;
     inside.area.width = inside.area.width.saturating_sub(1);
-    for (row, line) in (1..).zip(paragraph::text(&text, width, Tone::Text)) {
+    for (row, line) in (first..).zip(paragraph::text(&text, width, Tone::Text)) {
         line.draw(&mut inside, row);
     }
 }

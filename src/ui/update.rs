@@ -50,6 +50,7 @@ impl View {
         read_batches(self, scene.state);
         self.time.follow(scene.state);
         step::follow(self, scene);
+        step::follow_peak(self, scene);
         let Some(run) = scene.state.run() else {
             return;
         };

@@ -80,6 +80,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     /// What a step is made of, where that fills the screen.
     pub(super) step: Option<StepView>,
+    /// The last traced step, at its peak, for the pane.
+    pub(super) peak: Option<StepView>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
@@ -109,6 +111,7 @@ impl View {
             list: ListScroll::default(),
             dialog: None,
             step: None,
+            peak: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             pressed: Position::default(),

@@ -96,6 +96,14 @@ pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
     }
 }
 
+/// Categories and table of a pane, which has no rows to spare.
+pub(in crate::ui) fn beside(area: Rect) -> (Option<Rect>, Rect) {
+    match area.width >= BESIDE && area.height > LINES {
+        true => below(area),
+        false => (None, area),
+    }
+}
+
 fn below(rest: Rect) -> (Option<Rect>, Rect) {
     if rest.width >= BESIDE {
         let width = (rest.width * 7 / 20).clamp(44, 64);

@@ -5,7 +5,7 @@ use crate::ui::available::step_layout;
 use crate::ui::scene::Scene;
 use crate::ui::step::{Columns, choice};
 use crate::ui::view::View;
-use crate::ui::view::step::StepView;
+use crate::ui::view::step::{StepKey, StepView};
 use ratatui::layout::Position;
 
 pub(super) fn open(view: &mut View, scene: &Scene) {
@@ -28,6 +28,26 @@ pub(super) fn follow(view: &mut View, scene: &Scene) {
         Some((run, trace)) => view.step = Some(StepView::of(run, trace)),
         None if key.is_some() => view.step = Some(StepView::Nothing),
         None => {}
+    }
+}
+
+/// Reads the latest traced step for its pane, once.
+pub(super) fn follow_peak(view: &mut View, scene: &Scene) {
+    let process = choice::process(view, scene);
+    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    let key = view.peak.as_ref().and_then(StepView::key);
+    match latest {
+        Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
+            let before = view.peak.as_ref().and_then(StepView::read);
+            let grouping = before.map(|read| read.grouping).unwrap_or_default();
+            let mut peak = StepView::of(run, trace);
+            if let Some(read) = peak.read_mut() {
+                read.grouping = grouping;
+            }
+            view.peak = Some(peak);
+        }
+        Some(_) => {}
+        None => view.peak = None,
     }
 }
 
@@ -69,6 +89,11 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
     };
     if to != read.cursor {
         read.point_at(to);
+    }
+    // The pane shows what was last looked at.
+    let grouping = read.grouping;
+    if let Some(peak) = view.peak.as_mut().and_then(StepView::read_mut) {
+        peak.grouping = grouping;
     }
 }
 

@@ -1,0 +1,24 @@
+//! What is alive at the peak of the last traced step, while the training goes on: the same table as
+//! in the full view, which `s` opens.
+
+use crate::ui::canvas::Canvas;
+use crate::ui::list::ListScroll;
+use crate::ui::scene::Scene;
+use crate::ui::step;
+use crate::ui::theme::Tone;
+use crate::ui::view::View;
+
+pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
+    step::draw_peak(canvas, view, scene);
+}
+
+/// Which step, and how much.
+pub(super) fn moment_words(view: &View) -> Option<(String, Tone)> {
+    let read = view.peak.as_ref()?.read()?;
+    let bytes = read.anatomy.allocated[read.peak];
+    let phase = read.anatomy.in_phase(read.peak);
+    Some((
+        format!("peak of step {}: {bytes}{phase}", read.key.step),
+        Tone::Dim,
+    ))
+}
