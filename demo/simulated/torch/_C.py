@@ -16,6 +16,10 @@ def _cuda_attach_out_of_memory_observer(observer):
     _runtime.allocator_if_made().observers.append(observer)
 
 
+def _cuda_record_memory_history(enabled, context, stacks, max_entries, clear_history=False, *_):
+    _runtime.history.record(enabled, context, max_entries, clear_history)
+
+
 def _cuda_isHistoryEnabled():
     return _runtime.history.enabled
 

@@ -19,12 +19,16 @@ class Storage:
         self._device = device
         if device.type == "cuda" and size:
             self._allocator = _runtime.allocator()
-            self._block = self._allocator.allocate(size, _runtime.history.frames())
+            frames = _runtime.history.frames()
+            self._block = self._allocator.allocate(size, frames)
+            _runtime.history.note("alloc", self._block, size, frames)
 
     def __del__(self):
         block = self._block
         if block is not None:
             self._block = None
+            for action in ("free_requested", "free_completed"):
+                _runtime.history.note(action, block, self._size)
             self._allocator.free(block)
 
     def nbytes(self):

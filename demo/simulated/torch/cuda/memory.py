@@ -86,13 +86,15 @@ def memory_snapshot(mempool_id=None, include_traces=True):
     return _snapshot()["segments"]
 
 
-def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=2 ** 63 - 1, device=None, **_):
-    """Stacks of live blocks only; a history of events is not kept."""
+def _record_memory_history(
+    enabled="all", context="all", stacks="all", max_entries=2 ** 63 - 1, device=None, clear_history=False, **_
+):
+    """Python stacks of live blocks, and of events where all are asked for."""
     if enabled not in (None, "state", "all"):
         raise ValueError("Expected enabled to be one of None, 'state', 'all' but got %r" % (enabled,))
     if not _runtime.is_initialized():
         _runtime.lazy_init()
-    _runtime.history.enabled = enabled is not None and context is not None
+    _C._cuda_record_memory_history(enabled, context, stacks, max_entries, clear_history)
 
 
 def _snapshot(device=None, augment_with_fx_traces=False):
@@ -101,7 +103,7 @@ def _snapshot(device=None, augment_with_fx_traces=False):
         allocator = _runtime.allocator()
     return {
         "segments": _snapshots.take(allocator),
-        "device_traces": [[]],
+        "device_traces": [_snapshots.events(_runtime.history)],
         "allocator_settings": allocator.settings.as_dict(),
         "external_annotations": [],
     }

@@ -4,14 +4,31 @@ Frames are recorded at the allocation as (code, line) pairs and only formatted w
 never are.
 """
 import sys
+import time
+from collections import deque
 
 
 class History:
-    """Whether allocations record their Python stack: `torch.cuda.memory._record_memory_history`."""
+    """Whether allocations record their Python stack, and the events that are kept:
+    `torch.cuda.memory._record_memory_history`."""
 
     def __init__(self):
         self.enabled = False
         self.in_backward = False
+        # A ring of the latest events; None where none are kept.
+        self.events = None
+
+    def record(self, enabled, context, max_entries, clear_history):
+        self.enabled = enabled is not None and context is not None
+        if clear_history or enabled != "all":
+            self.events = None
+        if enabled == "all" and (self.events is None or self.events.maxlen != max_entries):
+            self.events = deque(self.events or (), maxlen=max_entries)
+
+    def note(self, action, block, size, frames=None):
+        """One event, if they are kept."""
+        if self.events is not None:
+            self.events.append((action, block.address, size, time.time_ns() // 1000, frames))
 
     def frames(self):
         """The stack of the caller, innermost first; none in backward, whose threads have no Python frames."""
@@ -29,6 +46,14 @@ def spelled_out(frames):
     """Frames as the snapshot lists them."""
     return [
         {"filename": code.co_filename, "line": line, "name": code.co_name} for code, line in frames or ()
+    ]
+
+
+def events(history):
+    """The events as the snapshot lists them, the oldest first."""
+    return [
+        {"action": action, "addr": address, "size": size, "stream": 0, "time_us": at, "frames": spelled_out(frames)}
+        for action, address, size, at, frames in list(history.events or ())
     ]
 
 

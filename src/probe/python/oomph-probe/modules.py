@@ -120,14 +120,18 @@ class Modules:
 
     def mark_nodes(self, value, label):
         """Notes when backward comes to these tensors' nodes. The first to name a node is the innermost."""
-        for tensor in tensors_in(self.torch, value):
-            node = tensor.grad_fn
-            if node is None or type(node).__name__.startswith("Compiled"):
-                continue
-            number = get_ident(), node._sequence_nr(), type(node).__name__
-            if number not in self.seen:
-                self.seen.add(number)
-                node.register_prehook(self.noting(label))
+        try:
+            for tensor in tensors_in(self.torch, value):
+                node = tensor.grad_fn
+                if node is None or type(node).__name__.startswith("Compiled"):
+                    continue
+                number = get_ident(), node._sequence_nr(), type(node).__name__
+                if number not in self.seen:
+                    self.seen.add(number)
+                    node.register_prehook(self.noting(label))
+        except Exception:
+            # Then backward's allocations are of no module.
+            pass
 
     def noting(self, label):
         marks = self.marks
