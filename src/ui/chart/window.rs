@@ -27,6 +27,9 @@ const SPANS: [u64; 18] = [
     364 * DAY,
 ];
 
+/// In microseconds.
+const SECOND: u64 = 1_000_000;
+
 pub(super) const MIN: u64 = 60;
 pub(super) const HOUR: u64 = 60 * MIN;
 pub(super) const DAY: u64 = 24 * HOUR;
@@ -160,18 +163,26 @@ impl TimeView {
 
     /// Moves; `columns` is the width of the plot.
     pub(crate) fn apply(&mut self, step: Move, now: Moment, columns: u16) {
-        let at = self.span_number(now);
         let span_us = self.span_us(now);
         match step {
             Move::CursorBack => self.move_cursor(-1, now, columns),
             Move::CursorForward => self.move_cursor(1, now, columns),
-            Move::In => self.zoom = Zoom::Chosen(at.saturating_sub(1)),
+            Move::In => {
+                let shorter = SPANS.iter().rposition(|span| span * SECOND < span_us);
+                self.zoom = Zoom::Chosen(shorter.unwrap_or(0));
+            }
             Move::Out => {
-                // Beyond the session's age there is nothing to see, except the default of a young
-                // one.
-                let age = fitting(now.0 / 1_000_000, u64::MAX);
-                let most = age.max(self.unasked().span_number(now));
-                self.zoom = Zoom::Chosen((at + 1).min(most.max(at)));
+                let unasked = self.unasked().span_us(now);
+                let longer = SPANS.iter().position(|span| span * SECOND > span_us);
+                match longer.filter(|_| span_us <= now.0) {
+                    // Back to all of the run.
+                    Some(longer) if span_us < unasked && SPANS[longer] * SECOND >= unasked => {
+                        self.zoom = Zoom::Unasked;
+                    }
+                    Some(longer) => self.zoom = Zoom::Chosen(longer),
+                    // Beyond the session's age there is nothing to see.
+                    None => {}
+                }
             }
             Move::Back => {
                 let earliest = Moment(span_us).min(now);
@@ -249,15 +260,7 @@ impl TimeView {
             Zoom::Chosen(number) => SPANS[number.min(SPANS.len() - 1)],
             Zoom::Unasked => unasked(self.edge_at(now).since(self.runs.began).as_secs()),
         };
-        seconds * 1_000_000
-    }
-
-    fn span_number(&self, now: Moment) -> usize {
-        match self.zoom {
-            Zoom::Chosen(number) => number.min(SPANS.len() - 1),
-            // The next longer and shorter ones are asked for with it.
-            Zoom::Unasked => fitting(self.span_us(now) / 1_000_000, u64::MAX).saturating_sub(1),
-        }
+        seconds * SECOND
     }
 }
 
@@ -277,14 +280,6 @@ const PANS: u64 = 8;
 fn unasked(seconds: u64) -> u64 {
     let longer = UNASKED.into_iter().find(|span| *span > seconds);
     longer.unwrap_or(UNASKED[UNASKED.len() - 1])
-}
-
-/// The shortest span that is longer than `seconds`, but none longer than `most`.
-fn fitting(seconds: u64, most: u64) -> usize {
-    SPANS
-        .iter()
-        .position(|&span| span > seconds || span >= most)
-        .unwrap_or(SPANS.len() - 1)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

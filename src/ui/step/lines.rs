@@ -163,7 +163,7 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
     };
     pen.rest(&theme.glyphs.spelled(by), Tone::Text);
     let more = held.more.as_ref();
-    let more = more.map(|more| format!(" {}", theme.glyphs.spelled(more)));
+    let more = more.map(|more| format!("  {}", theme.glyphs.spelled(more)));
     if let Some(more) = more.filter(|more| columns(more) <= pen.room()) {
         pen.text(&more, Tone::Dim);
     }

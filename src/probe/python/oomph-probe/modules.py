@@ -16,7 +16,7 @@ from _thread import get_ident
 from . import frames
 
 # Marks of one step; above this the step's modules are not known.
-MOST_MARKS = 200000
+MOST_MARKS = 60000
 # Modules of a model above which naming them takes too long.
 MOST_MODULES = 20000
 # Tensors of one output that are looked at.

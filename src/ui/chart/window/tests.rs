@@ -129,7 +129,8 @@ fn the_cursor_goes_through_the_columns_and_takes_the_stretch_along() {
     assert_eq!(view.cursor(), None);
     // What has not begun has nothing to point at.
     view.point(50, secs(30), 60);
-    assert_eq!(view.cursor(), Some(secs(30)));
+    let pointed = view.cursor().expect("a cursor");
+    assert!(pointed <= secs(30) && pointed > secs(29), "{pointed:?}");
 }
 
 #[test]
