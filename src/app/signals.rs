@@ -92,10 +92,10 @@ impl Signals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHup {
-    /// Nothing: it goes on without a screen.
+    /// Training continues without a screen.
     #[default]
     Keep,
-    /// It is stopped, as every program is that nobody put in front of it.
+    /// The training is stopped.
     Stop,
 }
 

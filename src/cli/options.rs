@@ -2,6 +2,7 @@
 
 use super::Conversion;
 use super::common::Common;
+use super::completion::Shell;
 use super::fit::FitArguments;
 use super::invocation::{ExplainInvocation, HelpTopic, ReplayInvocation};
 use super::records::{DiffArguments, ExportArguments, ReportArguments};
@@ -54,8 +55,10 @@ pub(super) enum Subcommand {
     Explain(ExplainArguments),
     /// Find the largest batch that fits, in at most three short runs of the real program.
     Fit(FitArguments),
-    /// Explain options, keys or oomph.toml: oomph help run, oomph help keys, oomph help toml.
+    /// Explain options, keys, oomph.toml or a subcommand: oomph help run, oomph help keys, ….
     Help(HelpArguments),
+    /// Print a shell's completion: eval "$(oomph completions bash)".
+    Completions(CompletionsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -130,9 +133,21 @@ impl ExplainArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct HelpArguments {
-    /// run, keys, toml, or a subcommand
+    /// run, keys, toml, man, or a subcommand
     #[arg(value_name = "TOPIC")]
     pub(super) topic: Option<HelpTopic>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "bash: add eval \"$(oomph completions bash)\" to ~/.bashrc\n\
+                  zsh:  add source <(oomph completions zsh) to ~/.zshrc, after compinit\n\
+                  fish: oomph completions fish > ~/.config/fish/completions/oomph.fish"
+)]
+pub(super) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(super) shell: Shell,
 }
 
 fn batch_scale(text: &str) -> Conversion<f64> {

@@ -23,12 +23,12 @@ pub struct Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
-    /// Unless slurmstepd, which signals every process of a step, has done so already.
+    /// Once each; not where SLURM signals every process itself.
     #[default]
     Auto,
-    /// In any case.
+    /// Always.
     Always,
-    /// In no case.
+    /// Never.
     Never,
 }
 

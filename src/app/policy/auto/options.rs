@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum Permission {
     /// Mixed precision.
     Amp,
-    /// Activations recomputed in backward.
+    /// Activation checkpointing.
     Recompute,
-    /// Another effective batch.
+    /// Another effective batch size.
     EffectiveBatch,
-    /// Starting again from the beginning what had gone on for long or written a checkpoint.
+    /// Starting over after ten minutes of training, or after a checkpoint was written.
     Restart,
 }
 
