@@ -7,6 +7,7 @@
 mod allocator;
 mod diff;
 mod display;
+mod doctor;
 mod ending;
 mod explain;
 mod export;
@@ -33,6 +34,7 @@ pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
 pub use diff::diff;
+pub use doctor::doctor;
 pub use explain::{Source, explain};
 pub use export::{ExportFormat, ExportOptions, export};
 pub use fit::fit;

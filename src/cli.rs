@@ -14,10 +14,13 @@ mod man;
 mod options;
 mod records;
 mod sessions;
+mod shell;
 mod split;
 
-pub use completion::{COMPLETE_WORD, Shell, complete};
+pub use completion::{COMPLETE_WORD, complete};
 pub use invocation::{ExplainInvocation, Invocation, PlanInvocation, ReplayInvocation};
+
+pub use shell::Shell;
 
 use crate::app::RunOptions;
 use crate::command::{CommandLine, Word};
@@ -100,12 +103,13 @@ pub fn parse(
             Ok(Invocation::Fit(Box::new(options)))
         }
         Some(Subcommand::Explain(explain)) => {
-            let command = match parts.command.is_empty() {
-                true => None,
-                false => Some(command_line(parts.command, cwd)?),
-            };
+            let command = optional_command(parts.command, cwd)?;
             Ok(Invocation::Explain(explain.into_invocation(command)))
         }
+        Some(Subcommand::Doctor(doctor)) => Ok(Invocation::Doctor {
+            command: optional_command(parts.command, cwd)?,
+            json: doctor.json,
+        }),
     }
 }
 
@@ -117,6 +121,13 @@ fn run_options(
     common
         .into_options(command_line(words, cwd)?)
         .map_err(|text| mistake(&text))
+}
+
+fn optional_command(words: Vec<OsString>, cwd: PathBuf) -> Result<Option<CommandLine>, EarlyExit> {
+    match words.is_empty() {
+        true => Ok(None),
+        false => command_line(words, cwd).map(Some),
+    }
 }
 
 /// The command; leading `NAME=VALUE` words are variables, as for `env`.

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     };
     let ending = match invocation {
         Invocation::Help(topic) => return show(&cli::help::page(topic)),
+        Invocation::Doctor { command, json } => app::doctor(command, json, env!("OOMPH_VERSION")),
         Invocation::Completions(shell) => return show(shell.script()),
         Invocation::Fit(options) => app::fit(*options),
         Invocation::Run(options) => {

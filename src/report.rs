@@ -3,6 +3,7 @@
 pub mod anonymous;
 mod changes;
 pub mod comparison;
+pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod markdown;

@@ -72,6 +72,28 @@ fn a_misspelt_subcommand_is_named_unless_it_is_a_program() {
 }
 
 #[test]
+fn a_recording_of_a_later_version_says_so() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("events.jsonl");
+    let replay = |schema: &str| {
+        let line = format!(
+            r#"{{"at":0,"event":"session_started","id":"x","wall":0.0,"monotonic":0,"version":"9.0.0",{schema}"command":{{"argv":["x"],"cwd":"/"}},"probe":false,"nvml":false}}"#
+        );
+        fs::write(&path, line + "\n").expect("a recording");
+        let path = path.to_str().expect("text");
+        text(&run(&home, &["replay", "--headless", path]).stderr)
+    };
+    let said = replay(r#""schema":99,"#);
+    assert!(
+        said.contains("oomph 9.0.0 (schema 99;") && said.contains("update oomph"),
+        "{said}"
+    );
+    assert_eq!(replay(r#""schema":1,"#), "");
+    // The first recordings did not say it.
+    assert_eq!(replay(""), "");
+}
+
+#[test]
 fn a_completion_asks_for_words_and_is_told_where_the_command_begins() {
     let home = TempDir::new().expect("a directory");
     let answer = |words: &[&str]| {

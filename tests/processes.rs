@@ -9,6 +9,7 @@ mod attach;
 mod auto;
 mod command_line;
 mod demo;
+mod doctor;
 mod explain;
 mod faults;
 mod fit;

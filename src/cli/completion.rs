@@ -9,31 +9,12 @@ use super::options::Cli;
 use super::split::{Following, WordReader, WordRole, assignment};
 use crate::app::NamedSessions;
 use crate::command::Word;
-use clap::{Arg, Command, CommandFactory, ValueEnum, ValueHint};
+use clap::{Arg, Command, CommandFactory, ValueHint};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 /// The word that makes this binary answer a completion script.
 pub const COMPLETE_WORD: &str = "__complete";
-
-/// Shells that have a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-impl Shell {
-    /// What the shell is to read.
-    pub fn script(self) -> &'static str {
-        match self {
-            Shell::Bash => include_str!("completion/oomph.bash"),
-            Shell::Zsh => include_str!("completion/oomph.zsh"),
-            Shell::Fish => include_str!("completion/oomph.fish"),
-        }
-    }
-}
 
 /// A word, and a few words on it.
 type ProposedWord = (String, String);
@@ -214,7 +195,11 @@ fn values(
         };
     }
     let names = argument.get_value_names().unwrap_or_default();
-    let takes = |what: &str| names.iter().any(|name| name.split('|').any(|one| one == what));
+    let takes = |what: &str| {
+        names
+            .iter()
+            .any(|name| name.split('|').any(|one| one == what))
+    };
     if takes("ID") {
         let which = match scope.get_name() {
             "attach" | "stop" => NamedSessions::Running,

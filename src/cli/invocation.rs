@@ -1,6 +1,6 @@
 //! What the command line asks for, as plain values.
 
-use super::completion::Shell;
+use super::shell::Shell;
 use crate::app::{ExportOptions, FitOptions, ReportOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::ValueEnum;
@@ -10,6 +10,11 @@ use std::ffi::OsString;
 pub enum Invocation {
     /// Print a page of `oomph help`.
     Help(HelpTopic),
+    /// Check the machine, and the Python of a command.
+    Doctor {
+        command: Option<CommandLine>,
+        json: bool,
+    },
     /// Print a shell's completion script.
     Completions(Shell),
     Run(RunOptions),
@@ -120,5 +125,6 @@ pub enum HelpTopic {
     Plan,
     Explain,
     Fit,
+    Doctor,
     Completions,
 }

@@ -175,7 +175,7 @@ pub(super) fn takes_command(subcommand: &str) -> bool {
 
 fn following_of(subcommand: &str) -> Following {
     match subcommand {
-        "plan" | "fit" => Following::Command,
+        "plan" | "fit" | "doctor" => Following::Command,
         "explain" => Following::OwnThenCommand,
         _ => Following::Own,
     }

@@ -246,6 +246,27 @@ fn replay_and_plan_have_words_of_their_own() {
 }
 
 #[test]
+fn doctor_takes_a_command_or_none() {
+    assert_eq!(
+        parsed(&["doctor", "--json"]),
+        Ok(Invocation::Doctor {
+            command: None,
+            json: true,
+        })
+    );
+    for words in [
+        &["doctor", "--", "A=1", "python", "t.py", "--json"][..],
+        &["doctor", "A=1", "python", "t.py", "--json"],
+    ] {
+        let Ok(Invocation::Doctor { command, json }) = parsed(words) else {
+            panic!("{words:?}")
+        };
+        assert_eq!((command.expect("a command").argv.len(), json), (3, false));
+    }
+    assert!(mistake_of(&["doctor", "--jsn"]).contains("'--json'"));
+}
+
+#[test]
 fn a_theme_is_one_of_those_that_there_are() {
     use crate::app::Scheme;
     assert_eq!(run(&["python"]).theme, None);

@@ -66,7 +66,11 @@ fn what_is_ours_comes_from_the_definition() {
         ("ls -", "nothing", &["--all", "--json", "--help"]),
         ("replay ", "files", &["20261121-1-python", "20261120-9-sh"]),
         ("explain 20261120", "files", &["20261120-9-sh"]),
-        ("plan --recording=20261120", "files", &["--recording=20261120-9-sh"]),
+        (
+            "plan --recording=20261120",
+            "files",
+            &["--recording=20261120-9-sh"],
+        ),
         ("explain a.log ", "nothing", &[]),
         ("explain a.log python ", "nothing", &[]),
         ("help ke", "nothing", &["keys"]),
