@@ -8,6 +8,7 @@ mod allocator;
 mod beside;
 mod diff;
 mod display;
+mod doctor;
 mod ending;
 mod explain;
 mod export;
@@ -16,6 +17,7 @@ mod front;
 mod link;
 mod list;
 mod logs;
+mod names;
 mod plan;
 mod policy;
 mod predict;
@@ -33,11 +35,13 @@ pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
 pub use crate::ui::theme::Scheme;
 pub use diff::diff;
+pub use doctor::doctor;
 pub use explain::{Source, explain};
 pub use export::{ExportFormat, ExportOptions, export};
 pub use fit::fit;
 pub use list::list;
 pub use logs::logs;
+pub use names::{NamedSessions, session_names};
 pub use plan::plan;
 pub use policy::auto::{AutoOptions, Measure, Permission};
 pub use policy::fit::FitOptions;
@@ -50,7 +54,7 @@ pub use stop::stop;
 
 use crate::command::CommandLine;
 use crate::event::Exit;
-use crate::supervise;
+use crate::supervise::{self, Missing};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -134,15 +138,22 @@ const SESSION_VARIABLE: &str = "OOMPH_SESSION";
 /// Our own failure before or beside the command, as `timeout` and `env` number it.
 pub const OWN_FAILURE: i32 = 125;
 
-/// Runs the command of `options` to the end of its last run.
+/// Runs the command of `options` to the end of its last run. `meant` is the subcommand that its first
+/// word looks like.
 ///
 /// # Errors
 /// What kept oomph itself from starting the command; the caller says it and exits with
 /// [`OWN_FAILURE`].
-pub fn run(options: RunOptions) -> anyhow::Result<Ending> {
+pub fn run(options: RunOptions, meant: Option<String>) -> anyhow::Result<Ending> {
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
-        complain(&missing.to_string());
+        complain(&match (&missing, meant) {
+            (Missing::NotFound { name, .. }, Some(subcommand)) => format!(
+                "{}: no such subcommand, nor a program in PATH; did you mean: oomph {subcommand}?",
+                name.display()
+            ),
+            _ => missing.to_string(),
+        });
         return Ok(Ending::Code(missing.status()));
     }
     if let Some(lack) = supervise::lacking() {

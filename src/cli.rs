@@ -5,15 +5,22 @@
 //! them, and clap never sees a word of the command.
 
 mod common;
+mod completion;
 mod fit;
 pub mod help;
 mod invocation;
+#[cfg(test)]
+mod man;
 mod options;
 mod records;
 mod sessions;
+mod shell;
 mod split;
 
+pub use completion::{COMPLETE_WORD, complete};
 pub use invocation::{ExplainInvocation, Invocation, PlanInvocation, ReplayInvocation};
+
+pub use shell::Shell;
 
 use crate::app::RunOptions;
 use crate::command::{CommandLine, Word};
@@ -44,11 +51,12 @@ pub fn parse(
     let mut definition = Cli::command();
     definition.build();
     let parts = split::split(&definition, &words).map_err(|error| mistake(&error.to_string()))?;
+    let subcommand = parts.subcommand.as_deref();
     let ours = std::iter::once(OsString::from("oomph")).chain(parts.ours);
     let matches = definition
         .try_get_matches_from(ours)
-        .map_err(|error| early_exit(&error))?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| early_exit(&error))?;
+        .map_err(|error| early_exit(&error, subcommand))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| early_exit(&error, subcommand))?;
     match cli.subcommand {
         None => Ok(Invocation::Run(run_options(
             cli.common,
@@ -56,6 +64,7 @@ pub fn parse(
             cwd,
         )?)),
         Some(Subcommand::Help(help)) => Ok(Invocation::Help(help.topic.unwrap_or_default())),
+        Some(Subcommand::Completions(arguments)) => Ok(Invocation::Completions(arguments.shell)),
         Some(Subcommand::Replay(replay)) => Ok(Invocation::Replay(replay.into())),
         Some(Subcommand::Ls(ls)) => Ok(Invocation::List {
             json: ls.json,
@@ -94,12 +103,13 @@ pub fn parse(
             Ok(Invocation::Fit(Box::new(options)))
         }
         Some(Subcommand::Explain(explain)) => {
-            let command = match parts.command.is_empty() {
-                true => None,
-                false => Some(command_line(parts.command, cwd)?),
-            };
+            let command = optional_command(parts.command, cwd)?;
             Ok(Invocation::Explain(explain.into_invocation(command)))
         }
+        Some(Subcommand::Doctor(doctor)) => Ok(Invocation::Doctor {
+            command: optional_command(parts.command, cwd)?,
+            json: doctor.json,
+        }),
     }
 }
 
@@ -111,6 +121,13 @@ fn run_options(
     common
         .into_options(command_line(words, cwd)?)
         .map_err(|text| mistake(&text))
+}
+
+fn optional_command(words: Vec<OsString>, cwd: PathBuf) -> Result<Option<CommandLine>, EarlyExit> {
+    match words.is_empty() {
+        true => Ok(None),
+        false => command_line(words, cwd).map(Some),
+    }
 }
 
 /// The command; leading `NAME=VALUE` words are variables, as for `env`.
@@ -134,8 +151,22 @@ fn mistake(text: &str) -> EarlyExit {
     EarlyExit::Mistake(format!("{text} (see `oomph --help`)"))
 }
 
+/// The subcommand that `command`'s first word may be a misspelling of. It is asked for only where
+/// there is no program of that name.
+pub fn meant(command: &CommandLine) -> Option<String> {
+    let typed = command.argv.first()?.to_string_lossy();
+    let definition = Cli::command();
+    let names = definition.get_subcommands().map(|one| one.get_name());
+    names
+        .chain(["run"])
+        .map(|name| (name, strsim::jaro_winkler(name, &typed)))
+        .filter(|(_, likeness)| *likeness > 0.85)
+        .max_by(|(_, one), (_, other)| one.total_cmp(other))
+        .map(|(name, _)| name.to_string())
+}
+
 /// clap's error as one line that says how to fix it.
-fn early_exit(error: &clap::Error) -> EarlyExit {
+fn early_exit(error: &clap::Error, subcommand: Option<&str>) -> EarlyExit {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -147,17 +178,21 @@ fn early_exit(error: &clap::Error) -> EarlyExit {
                 .lines()
                 .map(str::trim)
                 .take_while(|line| !line.starts_with("Usage:"))
-                .filter(|line| !line.is_empty())
+                .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
                 .map(|line| {
                     line.trim_start_matches("error: ")
                         .trim_start_matches("tip: ")
                 })
                 .collect();
             let mut message = message.join("; ").replace(":; ", ": ");
-            if kind == ErrorKind::UnknownArgument {
+            let (help, takes_command) = match subcommand {
+                None => ("oomph --help".into(), true),
+                Some(name) => (format!("oomph {name} --help"), split::takes_command(name)),
+            };
+            if kind == ErrorKind::UnknownArgument && takes_command {
                 message.push_str("; options of the command go after it");
             }
-            mistake(&message)
+            EarlyExit::Mistake(format!("{message} (see `{help}`)"))
         }
     }
 }

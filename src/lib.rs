@@ -12,6 +12,7 @@ pub mod collect;
 pub mod command;
 pub mod config;
 pub mod diagnosis;
+pub mod doctor;
 pub mod epoch;
 pub mod event;
 pub mod forecast;

@@ -18,6 +18,10 @@ fn main() -> ExitCode {
         let words: Vec<_> = words.collect();
         return end(app::deputise(&words));
     }
+    if words.next_if(|word| word == cli::COMPLETE_WORD).is_some() {
+        let words: Vec<_> = words.collect();
+        return show(&cli::complete(&words, app::session_names));
+    }
     // A directory that was deleted has no name: the command stays in it, as it would without us.
     let cwd = std::env::current_dir().unwrap_or_default();
     let invocation = match cli::parse(words, cwd) {
@@ -29,8 +33,13 @@ fn main() -> ExitCode {
     };
     let ending = match invocation {
         Invocation::Help(topic) => return show(&cli::help::page(topic)),
+        Invocation::Doctor { command, json } => app::doctor(command, json, env!("OOMPH_VERSION")),
+        Invocation::Completions(shell) => return show(shell.script()),
         Invocation::Fit(options) => app::fit(*options),
-        Invocation::Run(options) => app::run(options),
+        Invocation::Run(options) => {
+            let meant = cli::meant(&options.command);
+            app::run(options, meant)
+        }
         Invocation::Replay(invocation) => app::replay(
             invocation.session.as_deref(),
             invocation.headless,

@@ -4,6 +4,7 @@ pub mod anonymous;
 mod changes;
 pub mod comparison;
 mod ended;
+pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod markdown;

@@ -11,4 +11,4 @@ mod torch;
 pub use checkpoints::{CheckpointPath, CheckpointSearch, newest_checkpoint};
 pub use config_files::config_text;
 pub use interpreter::{Starter, interpreter};
-pub use torch::torch_version;
+pub use torch::{TorchBuild, torch_build, torch_version};

@@ -7,7 +7,9 @@ mod harness;
 
 mod attach;
 mod auto;
+mod command_line;
 mod demo;
+mod doctor;
 mod explain;
 mod faults;
 mod fit;

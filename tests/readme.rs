@@ -36,6 +36,8 @@ fn its_options_are_those_of_the_command_line() {
     use HelpTopic::*;
     let known: Vec<String> = [
         Overview, Run, Ls, Attach, Stop, Logs, Replay, Report, Diff, Export, Plan, Explain, Fit,
+        Doctor,
+        Completions,
     ]
     .into_iter()
     .flat_map(|topic| options(&page(topic)))

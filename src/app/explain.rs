@@ -86,13 +86,9 @@ pub fn explain(
         false => explain::text(&explanation),
     };
     let mut out = print::out();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // The reader has closed the pipe: it has read enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        Ok(()) | Err(_) => Ok(Ending::Code(0)),
-    }
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")?;
+    Ok(Ending::Code(0))
 }
 
 /// What a source holds.

@@ -10,7 +10,7 @@ use super::{Ending, print};
 use crate::supervise::{RunStage, SessionStatus};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::Write;
 use table::{ThirdColumn, table};
 
 /// One session, as a program reads it.
@@ -87,11 +87,7 @@ pub fn list(json: bool, all: bool) -> anyhow::Result<Ending> {
             terminal_size().map(|size| usize::from(size.cols)),
         )
     };
-    match print::out().write_all(text.as_bytes()) {
-        // The reader has closed the pipe: it has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        done => done?,
-    }
+    print::out().write_all(text.as_bytes())?;
     Ok(Ending::Code(0))
 }
 

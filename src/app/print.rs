@@ -52,8 +52,29 @@ impl<W: Write> Write for Printer<W> {
     }
 }
 
+/// Standard output, for our own words. Who closes it (`| head`) has read enough: the rest is dropped
+/// without a word.
 pub(super) fn out() -> Printer<impl Write> {
-    Printer(io::stdout().lock())
+    Printer(UntilClosed(io::stdout().lock()))
+}
+
+/// Takes everything even after its reader is gone.
+struct UntilClosed<W>(W);
+
+impl<W: Write> Write for UntilClosed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
 }
 
 pub(super) fn err() -> Printer<impl Write> {
@@ -84,6 +105,15 @@ mod tests {
         assert_eq!(written.lines().count(), 2, "{written}");
         assert!(written.ends_with("\nü 漢\n"), "{written}");
         assert_eq!(line("a\nb\r\u{1b}[2J"), "a\\nb\\r\\u001b[2J");
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut out = Printer(UntilClosed(writer));
+        writeln!(out, "unread").unwrap();
+        out.flush().unwrap();
     }
 
     #[test]

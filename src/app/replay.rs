@@ -41,14 +41,7 @@ pub fn replay(
     let file = &recordings::find(name)?;
     match mode::choose(headless, &Surface::of_this_process()) {
         Mode::Headless(_) => {
-            let said = print(file, &mut print::out());
-            // A reader that has seen enough (`| head`) is no failure.
-            if let Err(error) = said
-                && error.downcast_ref::<io::Error>().map(io::Error::kind)
-                    != Some(io::ErrorKind::BrokenPipe)
-            {
-                return Err(error);
-            }
+            print(file, &mut print::out())?;
         }
         Mode::Screen => {
             let runtime = tokio::runtime::Builder::new_current_thread()

@@ -2,7 +2,7 @@
 
 use super::recordings;
 use super::{Ending, print};
-use crate::event::Event;
+use crate::event::{Event, SCHEMA, What};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
 use crate::report::markdown::markdown;
@@ -147,6 +147,16 @@ pub(super) fn each_event(
     for event in session::read(path)? {
         match event {
             Ok(event) => {
+                if let What::SessionStarted(header) = &event.what
+                    && header.schema > SCHEMA
+                {
+                    print::complain(&format!(
+                        "{} was recorded by oomph {} (schema {}; this version knows {SCHEMA}): what is shown may be wrong; update oomph",
+                        path.display(),
+                        header.version,
+                        header.schema
+                    ));
+                }
                 take(event)?;
                 events += 1;
             }

@@ -88,10 +88,10 @@ impl Signals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHup {
-    /// It continues without a screen.
+    /// Training continues without a screen.
     #[default]
     Keep,
-    /// It is stopped, as without oomph.
+    /// The training is stopped.
     Stop,
 }
 

@@ -8,6 +8,11 @@ use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, if it can be found.
 pub(super) fn version_for(command: &CommandLine) -> Option<String> {
+    surroundings::torch_version(&interpreter_of(command)?)
+}
+
+/// The interpreter that `command` would run.
+pub(super) fn interpreter_of(command: &CommandLine) -> Option<PathBuf> {
     let recognised = recognise(command, &LaunchEnvironment::default());
     let at = recognised.anatomy.interpreter?;
     let inherited_path = env::var_os("PATH");
@@ -16,14 +21,13 @@ pub(super) fn version_for(command: &CommandLine) -> Option<String> {
         .map(|word| word.0.as_os_str())
         .or(inherited_path.as_deref());
     let conda_root = conda_root();
-    let interpreter = surroundings::interpreter(Starter {
+    surroundings::interpreter(Starter {
         word: command.argv.get(at)?,
         before: &command.argv[..at],
         cwd: &command.cwd,
         path,
         conda_root: conda_root.as_deref(),
-    })?;
-    surroundings::torch_version(&interpreter)
+    })
 }
 
 /// `CONDA_EXE` is `ROOT/bin/conda`.

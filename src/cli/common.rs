@@ -24,7 +24,7 @@ pub(super) struct Common {
     #[arg(long)]
     pub(super) no_lines: bool,
     /// Save PyTorch's own memory snapshot here when memory runs out (opens in memory_viz)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["no_probe", "no_lines"])]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["no_probe", "no_lines"])]
     pub(super) snapshot: Option<PathBuf>,
     /// Time between two samples: 100ms, 0.5s [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval)]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "oomph fit [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]",
-    after_help = "The program really runs, each time until N optimizer steps were seen, and may write files as it always\n\
-                  does. Its output goes to stderr, the answer to stdout. Exit status: 0 if a value was found, 1 if none fits."
+    after_help = "The program really runs, each time until N optimizer steps were seen, and may write files as it always \
+                  does. Its output goes to stderr, the answer to stdout.\nExit status: 0 if a value was found, 1 if none fits."
 )]
 pub(super) struct FitArguments {
     /// Optimizer steps of each run; up to four times as many while memory still grows

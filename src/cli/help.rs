@@ -10,6 +10,7 @@ use clap::CommandFactory;
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
+const MAN: &str = include_str!("../wheel/oomph.data/data/share/man/man1/oomph.1");
 
 /// The page of a topic.
 pub fn page(topic: HelpTopic) -> String {
@@ -18,6 +19,7 @@ pub fn page(topic: HelpTopic) -> String {
         HelpTopic::Run => return RUN.into(),
         HelpTopic::Keys => return keymap::plain_text(),
         HelpTopic::Toml => return TOML.into(),
+        HelpTopic::Man => return MAN.into(),
         HelpTopic::Ls => "ls",
         HelpTopic::Attach => "attach",
         HelpTopic::Stop => "stop",
@@ -29,6 +31,8 @@ pub fn page(topic: HelpTopic) -> String {
         HelpTopic::Plan => "plan",
         HelpTopic::Explain => "explain",
         HelpTopic::Fit => "fit",
+        HelpTopic::Doctor => "doctor",
+        HelpTopic::Completions => "completions",
     };
     of_clap(Some(name))
 }
@@ -38,6 +42,7 @@ More:
   oomph help run     the options of a run, with examples
   oomph help keys    the keys of the screen
   oomph help toml    what oomph.toml can set
+  oomph help man     the man page: oomph help man | man -l -
 ";
 
 fn of_clap(subcommand: Option<&str>) -> String {

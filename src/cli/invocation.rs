@@ -1,5 +1,6 @@
 //! What the command line asks for, as plain values.
 
+use super::shell::Shell;
 use crate::app::{ExportOptions, FitOptions, ReportOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
 use clap::ValueEnum;
@@ -9,6 +10,13 @@ use std::ffi::OsString;
 pub enum Invocation {
     /// Print a page of `oomph help`.
     Help(HelpTopic),
+    /// Check the machine, and the Python of a command.
+    Doctor {
+        command: Option<CommandLine>,
+        json: bool,
+    },
+    /// Print a shell's completion script.
+    Completions(Shell),
     Run(RunOptions),
     Replay(ReplayInvocation),
     /// Write a report about a session.
@@ -104,6 +112,8 @@ pub enum HelpTopic {
     Keys,
     /// What oomph.toml can set
     Toml,
+    /// The man page, for man -l -
+    Man,
     Ls,
     Attach,
     Stop,
@@ -115,4 +125,6 @@ pub enum HelpTopic {
     Plan,
     Explain,
     Fit,
+    Doctor,
+    Completions,
 }

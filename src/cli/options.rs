@@ -6,6 +6,7 @@ use super::fit::FitArguments;
 use super::invocation::{ExplainInvocation, HelpTopic, ReplayInvocation};
 use super::records::{DiffArguments, ExportArguments, ReportArguments};
 use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments};
+use super::shell::Shell;
 use crate::app::{Scheme, Source};
 use crate::command::CommandLine;
 use clap::{Args, Parser};
@@ -16,7 +17,7 @@ use std::ffi::OsString;
 #[derive(Debug, Parser)]
 #[command(
     name = "oomph",
-    version,
+    version = env!("OOMPH_VERSION"),
     override_usage = "oomph [OPTIONS] [--] [NAME=VALUE...] COMMAND [ARG...]\n       oomph run [OPTIONS] -- [NAME=VALUE...] COMMAND [ARG...]\n       oomph <SUBCOMMAND>",
     after_help = "The first argument that isn't an oomph option starts the command; everything after it is the command's.\n\
                   Exit status: the command's own; 125 oomph's own failure, 126 not executable, 127 not found.",
@@ -54,8 +55,13 @@ pub(super) enum Subcommand {
     Explain(ExplainArguments),
     /// Find the largest batch that fits, in at most three short runs of the real program.
     Fit(FitArguments),
-    /// Explain options, keys or oomph.toml: oomph help run, oomph help keys, oomph help toml.
+    /// Check the driver, the GPUs, the command's Python and torch, and what oomph needs. Runs nothing
+    /// of yours.
+    Doctor(DoctorArguments),
+    /// Explain options, keys, oomph.toml or a subcommand: oomph help run, oomph help keys, ….
     Help(HelpArguments),
+    /// Print a shell's completion: eval "$(oomph completions bash)".
+    Completions(CompletionsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -130,9 +136,33 @@ impl ExplainArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct HelpArguments {
-    /// run, keys, toml, or a subcommand
+    /// run, keys, toml, man, or a subcommand
     #[arg(value_name = "TOPIC")]
     pub(super) topic: Option<HelpTopic>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "oomph doctor [OPTIONS] [-- [NAME=VALUE...] COMMAND [ARG...]]",
+    after_help = "With a command its own Python and environment are checked, without one those of python in PATH.\n\
+                  Exit status: 0 if nothing is broken (there may be warnings), 1 otherwise."
+)]
+pub(super) struct DoctorArguments {
+    /// As JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "bash: add eval \"$(oomph completions bash)\" to ~/.bashrc\n\
+                  zsh:  add source <(oomph completions zsh) to ~/.zshrc, after compinit\n\
+                  fish: oomph completions fish > ~/.config/fish/completions/oomph.fish"
+)]
+pub(super) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(super) shell: Shell,
 }
 
 fn batch_scale(text: &str) -> Conversion<f64> {

@@ -1,7 +1,7 @@
 //! Where our own words end and the command begins.
 
 use crate::command::{EnvChange, Word};
-use clap::Command;
+use clap::{Arg, Command};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,6 +12,8 @@ pub(super) struct SplitWords {
     pub(super) ours: Vec<OsString>,
     /// The command, untouched.
     pub(super) command: Vec<OsString>,
+    /// The subcommand.
+    pub(super) subcommand: Option<String>,
 }
 
 /// Why the words could not be split.
@@ -46,7 +48,7 @@ impl fmt::Display for SplitError {
 
 /// What may follow a subcommand's name besides options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Following {
+pub(super) enum Following {
     /// A command: from the first word that isn't an option, or after `--`.
     Command,
     /// The subcommand's own arguments, then a command if there is a `--`.
@@ -55,85 +57,137 @@ enum Following {
     Own,
 }
 
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WordRole {
+    /// Ours, for clap.
+    Ours,
+    /// `run`: oomph itself, spelled out.
+    SpelledOut,
+    /// The `--` before a command.
+    Dashes,
+    /// The first word of a command.
+    Command,
+}
+
+/// Reads our own words one by one, up to where the command begins.
+#[derive(Debug)]
+pub(super) struct WordReader<'d> {
+    definition: &'d Command,
+    /// What the words belong to: oomph itself, or a subcommand.
+    pub(super) scope: &'d Command,
+    pub(super) following: Following,
+    /// How many arguments of the scope's own were read.
+    pub(super) own: usize,
+    /// The option whose value the next word is, as it was written.
+    pub(super) awaits: Option<(&'d Arg, String)>,
+    spelled_out: bool,
+}
+
+impl<'d> WordReader<'d> {
+    pub(super) fn new(definition: &'d Command) -> WordReader<'d> {
+        WordReader {
+            definition,
+            scope: definition,
+            following: Following::Command,
+            own: 0,
+            awaits: None,
+            spelled_out: false,
+        }
+    }
+
+    /// Whether a subcommand may still come.
+    pub(super) fn is_at_top(&self) -> bool {
+        std::ptr::eq(self.scope, self.definition) && !self.spelled_out
+    }
+
+    pub(super) fn read(&mut self, word: &OsStr) -> Result<WordRole, SplitError> {
+        if self.awaits.take().is_some() {
+            return Ok(WordRole::Ours);
+        }
+        if word == "--" && self.following != Following::Own {
+            return Ok(WordRole::Dashes);
+        }
+        if word.as_bytes().len() > 1 && word.as_bytes().starts_with(b"-") {
+            self.awaits = awaiting(self.scope, word);
+            return Ok(WordRole::Ours);
+        }
+        // `oomph run` is oomph itself, spelled out: options before and after it are equivalent.
+        if self.is_at_top() && word == "run" {
+            self.spelled_out = true;
+            return Ok(WordRole::SpelledOut);
+        }
+        let subcommand = word
+            .to_str()
+            .filter(|_| self.is_at_top())
+            .and_then(|name| self.definition.find_subcommand(name));
+        if let Some(subcommand) = subcommand {
+            self.scope = subcommand;
+            self.following = following_of(subcommand.get_name());
+            return Ok(WordRole::Ours);
+        }
+        match self.following {
+            Following::Command => return Ok(WordRole::Command),
+            Following::OwnThenCommand if self.own == self.scope.get_positionals().count() => {
+                return Err(SplitError::DashesMissing {
+                    subcommand: self.scope.get_name().to_string(),
+                    word: word.to_string_lossy().into_owned(),
+                });
+            }
+            // clap says what is wrong with one too many.
+            Following::OwnThenCommand | Following::Own => self.own += 1,
+        }
+        Ok(WordRole::Ours)
+    }
+}
+
 /// Splits `words` at the first one that is neither an option nor a subcommand of `definition`.
 pub(super) fn split(definition: &Command, words: &[OsString]) -> Result<SplitWords, SplitError> {
     let mut parts = SplitWords::default();
-    let mut scope = definition;
-    let mut following = Following::Command;
-    let mut own = 0;
-    let mut spelled_out = false;
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if word == "--" {
-            parts.command = words[at + 1..].to_vec();
-            return Ok(parts);
-        }
-        let is_option = word.as_bytes().len() > 1 && word.as_bytes().starts_with(b"-");
-        if is_option {
-            parts.ours.push(word.clone());
-            at += 1;
-            if takes_separate_value(scope, word) {
-                let value = words
-                    .get(at)
-                    .ok_or_else(|| SplitError::ValueMissing(word.to_string_lossy().into_owned()))?;
-                parts.ours.push(value.clone());
-                at += 1;
-            }
-            continue;
-        }
-        let at_top = std::ptr::eq(scope, definition) && !spelled_out;
-        // `oomph run` is oomph itself, spelled out: options before and after it are equivalent.
-        if at_top && word == "run" {
-            spelled_out = true;
-            at += 1;
-            continue;
-        }
-        let subcommand = at_top
-            .then(|| {
-                word.to_str()
-                    .and_then(|name| definition.find_subcommand(name))
-            })
-            .flatten();
-        if let Some(subcommand) = subcommand {
-            scope = subcommand;
-            following = following_of(subcommand);
-            if following == Following::Own {
-                parts.ours.extend_from_slice(&words[at..]);
+    let mut reader = WordReader::new(definition);
+    for (at, word) in words.iter().enumerate() {
+        let role = reader.read(word)?;
+        let is_top = std::ptr::eq(reader.scope, definition);
+        parts.subcommand = (!is_top).then(|| reader.scope.get_name().to_string());
+        match role {
+            WordRole::Ours => parts.ours.push(word.clone()),
+            WordRole::SpelledOut => {}
+            WordRole::Dashes => {
+                parts.command = words[at + 1..].to_vec();
                 return Ok(parts);
             }
-        } else if following == Following::Command {
-            parts.command = words[at..].to_vec();
-            return Ok(parts);
-        } else if own == scope.get_positionals().count() {
-            return Err(SplitError::DashesMissing {
-                subcommand: scope.get_name().to_string(),
-                word: word.to_string_lossy().into_owned(),
-            });
-        } else {
-            own += 1;
+            WordRole::Command => {
+                parts.command = words[at..].to_vec();
+                return Ok(parts);
+            }
         }
-        parts.ours.push(word.clone());
-        at += 1;
     }
-    Ok(parts)
+    match reader.awaits {
+        Some((_, option)) => Err(SplitError::ValueMissing(option)),
+        None => Ok(parts),
+    }
 }
 
-fn following_of(subcommand: &Command) -> Following {
-    match subcommand.get_name() {
-        "plan" | "fit" => Following::Command,
+/// Whether a command may follow the subcommand of this name.
+pub(super) fn takes_command(subcommand: &str) -> bool {
+    following_of(subcommand) != Following::Own
+}
+
+fn following_of(subcommand: &str) -> Following {
+    match subcommand {
+        "plan" | "fit" | "doctor" => Following::Command,
         "explain" => Following::OwnThenCommand,
         _ => Following::Own,
     }
 }
 
-fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
-    let Some(text) = word.to_str() else {
-        return false;
-    };
+/// The option that `word` is, if its value is the next word.
+fn awaiting<'d>(scope: &'d Command, word: &OsStr) -> Option<(&'d Arg, String)> {
+    let text = word.to_str()?;
     scope
         .get_arguments()
         .filter(|argument| argument.get_action().takes_values())
-        .any(|argument| {
+        .find(|argument| {
             argument
                 .get_long()
                 .is_some_and(|long| text.strip_prefix("--") == Some(long))
@@ -141,6 +195,7 @@ fn takes_separate_value(scope: &Command, word: &OsStr) -> bool {
                     .get_short()
                     .is_some_and(|short| text == format!("-{short}"))
         })
+        .map(|argument| (argument, text.to_string()))
 }
 
 /// `NAME=VALUE` if NAME could be a variable's, unlike options and paths.

@@ -121,12 +121,35 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["run"], "no command"),
         (&["plan", "--recording", "a", "--", "x"], "--predict"),
         (&["explain", "a.log", "python", "t.py"], "put `--` before"),
-        (&["explain", "--jsn", "a.log"], "--jsn"),
+        (&["explain", "--jsn", "a.log"], "'--json'"),
+        (&["ls", "--jsn"], "'--json' (see `oomph ls --help`)"),
+        (&["stop", "--kil"], "'--kill'"),
+        (&["plan", "--jsn", "--", "x"], "go after it"),
+        (&["replay", "--theme"], "needs a value"),
+        (&["help", "rnu"], "possible values"),
         (&["explain", "a.log", "--", "A=b"], "no command"),
     ] {
         let text = mistake_of(words);
         assert!(text.contains(said), "{words:?}: {text}");
         assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_subcommand_is_recognized() {
+    for (typed, name) in [
+        ("replai", Some("replay")),
+        ("atach", Some("attach")),
+        ("sotp", Some("stop")),
+        ("expalin", Some("explain")),
+        ("complete", Some("completions")),
+        ("python", None),
+        ("train.py", None),
+        ("torchrun", None),
+        ("make", None),
+    ] {
+        let options = run(&[typed, "x"]);
+        assert_eq!(meant(&options.command).as_deref(), name, "{typed}");
     }
 }
 
@@ -220,6 +243,27 @@ fn replay_and_plan_have_words_of_their_own() {
     assert!(plan.json);
     assert_eq!(plan.batch_scale, 0.25);
     assert_eq!(plan.command.argv.len(), 3);
+}
+
+#[test]
+fn doctor_takes_a_command_or_none() {
+    assert_eq!(
+        parsed(&["doctor", "--json"]),
+        Ok(Invocation::Doctor {
+            command: None,
+            json: true,
+        })
+    );
+    for words in [
+        &["doctor", "--", "A=1", "python", "t.py", "--json"][..],
+        &["doctor", "A=1", "python", "t.py", "--json"],
+    ] {
+        let Ok(Invocation::Doctor { command, json }) = parsed(words) else {
+            panic!("{words:?}")
+        };
+        assert_eq!((command.expect("a command").argv.len(), json), (3, false));
+    }
+    assert!(mistake_of(&["doctor", "--jsn"]).contains("'--json'"));
 }
 
 #[test]

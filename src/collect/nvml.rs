@@ -10,6 +10,9 @@ mod poll;
 mod pulse;
 mod reading;
 mod reason;
+mod survey;
+
+pub use survey::{NoSurvey, Survey, SurveyedDevice, survey};
 
 use crate::event::{Clock, Event, NvmlState, What};
 use outbox::Outbox;

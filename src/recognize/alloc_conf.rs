@@ -14,7 +14,8 @@ mod version;
 pub use settings::AllocConf;
 pub use version::TorchVersion;
 
-use keys::{check, check_together};
+use keys::check;
+pub(crate) use keys::{check_together, meaning};
 
 /// Read by every version.
 pub const CUDA: &str = "PYTORCH_CUDA_ALLOC_CONF";
@@ -35,7 +36,7 @@ pub struct Inherited<'a> {
 pub type Assignment = (&'static str, String);
 
 /// The settings in force with these variables, and the variable that they come from.
-fn in_force(
+pub(crate) fn in_force(
     inherited: Inherited<'_>,
     torch: Option<TorchVersion>,
 ) -> Result<(Option<&'static str>, AllocConf), String> {

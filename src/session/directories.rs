@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// `sun_path` has 108 bytes, the last of them a NUL (`unix(7)`).
-const LONGEST_SOCKET_PATH: usize = 107;
+pub(super) const LONGEST_SOCKET_PATH: usize = 107;
 
 /// The maximum length of the program's name in the session's name.
 const PROGRAM_SHOWN: usize = 24;

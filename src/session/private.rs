@@ -36,33 +36,46 @@ pub(super) fn make_new(path: &Path) -> io::Result<()> {
 /// Once it is known to be our directory in a place where nobody else may rename it (our own
 /// directory, or a sticky one), nobody can replace it.
 pub(super) fn make_or_take(path: &Path) -> Result<(), String> {
-    if let Some(parent) = path.parent() {
-        let meta = fs::metadata(parent).map_err(|error| error.to_string())?;
-        let others_may_rename = meta.mode() & WRITE_FOR_OTHERS != 0 && meta.mode() & STICKY == 0;
-        let foreign = meta.uid() != geteuid().as_raw() && meta.uid() != 0;
-        if others_may_rename || foreign {
-            return Err(format!("other users can write to {}", parent.display()));
-        }
+    if let Some(risk) = path.parent().and_then(rename_risk) {
+        return Err(risk);
     }
     match make_new(path) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error.to_string()),
     }
-    let meta = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    refusal(path).map_or(Ok(()), Err)
+}
+
+/// Why a directory in `parent` could be replaced by another user, or that `parent` cannot be looked at.
+pub(super) fn rename_risk(parent: &Path) -> Option<String> {
+    let meta = match fs::metadata(parent) {
+        Ok(meta) => meta,
+        Err(error) => return Some(error.to_string()),
+    };
+    let others_may_rename = meta.mode() & WRITE_FOR_OTHERS != 0 && meta.mode() & STICKY == 0;
+    let foreign = meta.uid() != geteuid().as_raw() && meta.uid() != 0;
+    (others_may_rename || foreign).then(|| format!("other users can write to {}", parent.display()))
+}
+
+/// Why what is at `path` is not a directory of ours alone.
+pub(super) fn refusal(path: &Path) -> Option<String> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) => return Some(error.to_string()),
+    };
     if !meta.is_dir() {
-        return Err("it exists and is not a directory".into());
+        return Some("it exists and is not a directory".into());
     }
     if meta.uid() != geteuid().as_raw() {
-        return Err(format!("it belongs to user {}", meta.uid()));
+        return Some(format!("it belongs to user {}", meta.uid()));
     }
-    if meta.mode() & GROUP_AND_OTHERS != 0 {
-        return Err(format!(
+    (meta.mode() & GROUP_AND_OTHERS != 0).then(|| {
+        format!(
             "other users can enter it (mode {:o}, should be 700)",
             meta.mode() & 0o777
-        ));
-    }
-    Ok(())
+        )
+    })
 }
 
 #[cfg(test)]

@@ -21,10 +21,12 @@ pub struct Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
-    /// Unless slurmstepd, which signals every process of a step, has already done so.
+    /// Once each; not where SLURM signals every process itself.
     #[default]
     Auto,
+    /// Always.
     Always,
+    /// Never.
     Never,
 }
 

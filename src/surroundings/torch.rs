@@ -108,6 +108,37 @@ fn from_version_file(file: &Path) -> Option<String> {
     })
 }
 
+/// What an installed torch says of itself, read from `version.py` in its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TorchBuild {
+    pub version: Option<String>,
+    /// The CUDA that it is built for.
+    pub cuda: Option<String>,
+    /// The ROCm that it is built for.
+    pub rocm: Option<String>,
+}
+
+/// Reads it, whether torch could be imported or not.
+pub fn torch_build(directory: &Path) -> TorchBuild {
+    let text = fs::read_to_string(directory.join("version.py")).unwrap_or_default();
+    // `cuda: Optional[str] = '13.0'`, `hip = None`.
+    let value = |name: &str| {
+        text.lines().find_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            let is_name = rest.starts_with([' ', ':', '=']);
+            let (_, value) = rest.split_once('=').filter(|_| is_name)?;
+            let value = value.trim().trim_matches(['\'', '"']);
+            (value != "None" && !value.is_empty()).then(|| value.to_string())
+        })
+    };
+    TorchBuild {
+        version: value("__version__")
+            .or_else(|| from_metadata(directory.parent().unwrap_or(directory))),
+        cuda: value("cuda"),
+        rocm: value("hip"),
+    }
+}
+
 fn from_metadata(packages: &Path) -> Option<String> {
     fs::read_dir(packages).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().to_str()?.to_string();
@@ -147,6 +178,30 @@ mod tests {
             "from typing import Optional\n__version__ = '2.4.1+cu121'\ndebug = False\n",
         );
         assert_eq!(torch_version(&python).as_deref(), Some("2.4.1+cu121"));
+    }
+
+    #[test]
+    fn a_build_says_what_it_is_for() {
+        let root = tempfile::tempdir().unwrap();
+        let torch = root.path().join("torch");
+        let build = |text: &str| {
+            file(torch.join("version.py"), text);
+            let build = torch_build(&torch);
+            (build.version, build.cuda, build.rocm)
+        };
+        let some = |text: &str| Some(text.to_string());
+        assert_eq!(
+            build(
+                "__all__ = ['cuda']\n__version__ = '2.11.0+cu130'\ndebug = False\n\
+                 cuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n"
+            ),
+            (some("2.11.0+cu130"), some("13.0"), None)
+        );
+        assert_eq!(
+            build("__version__ = '2.8.0+rocm6.3'\ncuda = None\nhip = '6.3.42134'\n"),
+            (some("2.8.0+rocm6.3"), None, some("6.3.42134"))
+        );
+        assert_eq!(build("cuda_home = '/x'\n"), (None, None, None));
     }
 
     #[test]

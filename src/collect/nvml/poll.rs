@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const RECOUNT: Duration = Duration::from_secs(5);
 
 /// More devices than any machine has.
-const MOST_DEVICES: u32 = 256;
+pub(super) const MOST_DEVICES: u32 = 256;
 
 /// `NVML_DEVICE_MIG_ENABLE` of nvml.h.
-const MIG_ENABLED: u32 = 1;
+pub(super) const MIG_ENABLED: u32 = 1;
 
 /// Polls until it is stopped. NVML is tried again after a failure: a driver may be loaded later, or
 /// work again after an update.
@@ -41,7 +41,7 @@ pub(super) fn run(options: &Options, pulse: &Pulse, outbox: &Outbox) {
     }
 }
 
-fn start(options: &Options) -> Result<Nvml, NvmlError> {
+pub(super) fn start(options: &Options) -> Result<Nvml, NvmlError> {
     match &options.library {
         Some(path) => Nvml::builder().lib_path(path.as_os_str()).init(),
         None => Nvml::init(),
@@ -215,7 +215,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
 
 /// The device at `index`, or its MIG instances: a program gets an instance's memory and sees its
 /// UUID.
-fn watched<'nvml>(
+pub(super) fn watched<'nvml>(
     device: Device<'nvml>,
     index: u32,
 ) -> Result<Vec<WatchedDevice<'nvml>>, NvmlError> {

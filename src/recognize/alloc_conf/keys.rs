@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 struct AllocatorKey {
     name: String,
     since: (u32, u32),
+    means: String,
     takes: Takes,
     #[serde(default)]
     least: u64,
@@ -87,8 +88,22 @@ pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Resu
     }
 }
 
+/// What `key:value` does.
+///
+/// # Errors
+/// This version of torch does not take it; the error says what it takes.
+pub(crate) fn meaning(
+    key: &str,
+    value: &str,
+    torch: Option<TorchVersion>,
+) -> Result<&'static str, String> {
+    check(key, value, torch)?;
+    let known = keys().iter().find(|known| known.name == key);
+    Ok(known.map_or("", |known| &known.means))
+}
+
 /// Rejects settings that exclude each other.
-pub(super) fn check_together(conf: &AllocConf) -> Result<(), String> {
+pub(crate) fn check_together(conf: &AllocConf) -> Result<(), String> {
     if conf.value("expandable_segments") != Some("True") {
         return Ok(());
     }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum Permission {
     /// Mixed precision.
     Amp,
-    /// Activations recomputed in backward.
+    /// Activation checkpointing.
     Recompute,
-    /// Another effective batch.
+    /// Another effective batch size.
     EffectiveBatch,
-    /// Restarting from the beginning a run that took long or has written a checkpoint.
+    /// Starting over after ten minutes of training, or after a checkpoint was written.
     Restart,
 }
 

@@ -1,0 +1,58 @@
+//! Whether the probe will reach the program's Python.
+
+use super::{Check, Facts, PlaceFacts, PythonFacts};
+
+const SUBJECT: &str = "probe";
+
+/// What follows where it does not.
+const OTHERWISE: &str =
+    "without the probe there is device memory only, no allocated/reserved curve";
+
+pub(super) fn check(facts: &Facts) -> Option<Check> {
+    let kept_out = |finding: &str, advice: &str| {
+        Some(Check::warning(
+            SUBJECT,
+            format!("it will not be loaded: {finding}"),
+            format!("{advice}; {OTHERWISE}"),
+        ))
+    };
+    if facts.runtime.iter().all(|place| place.problem.is_some()) {
+        return kept_out("there is no directory for its files", "see `sockets` below");
+    }
+    let asked = match &facts.command.python {
+        PythonFacts::OutOfSight(by) => {
+            return kept_out(
+                &format!("{by}, which does not pass the environment or the files on"),
+                "put oomph inside, in front of python",
+            );
+        }
+        // Said of the interpreter already.
+        PythonFacts::NotFound(_) | PythonFacts::Found { asked: Err(_), .. } => return None,
+        PythonFacts::Found {
+            asked: Ok(asked), ..
+        } => asked,
+    };
+    if asked.version < (3, 8, 0) {
+        return kept_out("this Python is older than 3.8", "use a later one");
+    }
+    if !asked.reads_pythonpath {
+        return kept_out(
+            "this Python ignores PYTHONPATH (-I, -E, or frozen)",
+            "start it without those options",
+        );
+    }
+    if !asked.imports_site {
+        return kept_out(
+            "this Python does not import site (-S)",
+            "start it without -S",
+        );
+    }
+    let place = facts.runtime.iter().find(|place| place.problem.is_none());
+    let place = place.map_or(String::new(), |PlaceFacts { path, .. }| {
+        format!(" from {}", path.display())
+    });
+    Some(Check::ok(
+        SUBJECT,
+        format!("will be loaded{place}: this Python reads PYTHONPATH and imports site"),
+    ))
+}
