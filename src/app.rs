@@ -54,7 +54,7 @@ pub use stop::stop;
 
 use crate::command::CommandLine;
 use crate::event::Exit;
-use crate::supervise::{self, Missing};
+use crate::supervise;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -147,8 +147,8 @@ pub const OWN_FAILURE: i32 = 125;
 pub fn run(options: RunOptions, meant: Option<String>) -> anyhow::Result<Ending> {
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
-        complain(&match (&missing, meant) {
-            (Missing::NotFound { name, .. }, Some(subcommand)) => format!(
+        complain(&match (missing.unknown_name(), meant) {
+            (Some(name), Some(subcommand)) => format!(
                 "{}: no such subcommand, nor a program in PATH; did you mean: oomph {subcommand}?",
                 name.display()
             ),

@@ -3,8 +3,8 @@
 pub mod anonymous;
 mod changes;
 pub mod comparison;
-mod ended;
 pub mod doctor;
+mod ended;
 pub mod explain;
 pub mod export;
 pub mod markdown;

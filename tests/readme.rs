@@ -35,7 +35,19 @@ fn options(text: &str) -> Vec<String> {
 fn its_options_are_those_of_the_command_line() {
     use HelpTopic::*;
     let known: Vec<String> = [
-        Overview, Run, Ls, Attach, Stop, Logs, Replay, Report, Diff, Export, Plan, Explain, Fit,
+        Overview,
+        Run,
+        Ls,
+        Attach,
+        Stop,
+        Logs,
+        Replay,
+        Report,
+        Diff,
+        Export,
+        Plan,
+        Explain,
+        Fit,
         Doctor,
         Completions,
     ]

@@ -36,6 +36,11 @@ pub(super) enum MissingReason {
 }
 
 impl Missing {
+    /// The name, if no directory of `PATH` has such a program.
+    pub fn unknown_name(&self) -> Option<&Path> {
+        matches!(self.reason, MissingReason::NotFound { .. }).then_some(self.path.as_path())
+    }
+
     pub(super) fn of(path: &Path, reason: MissingReason) -> Missing {
         Missing {
             path: path.to_path_buf(),

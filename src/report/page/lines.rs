@@ -15,7 +15,7 @@ const LISTED: usize = 12;
 const LEAST: f64 = 0.002;
 
 /// What a line held, for the page.
-struct Held {
+struct HoldingBar {
     /// The program's line.
     place: String,
     /// The library's line below it.
@@ -31,7 +31,7 @@ pub(super) fn of_oom(page: &mut String, oom: &Explained) {
     let lines = oom.incident.record.as_ref().map(|record| &record.lines);
     match lines.filter(|lines| !lines.is_empty()) {
         Some(lines) => {
-            let held: Vec<Held> = lines.iter().map(Held::of_record).collect();
+            let held: Vec<HoldingBar> = lines.iter().map(HoldingBar::of_record).collect();
             draw(page, "Lines that held the memory", &held);
         }
         None => {
@@ -44,19 +44,19 @@ pub(super) fn of_oom(page: &mut String, oom: &Explained) {
 }
 
 pub(super) fn of_holdings(page: &mut String, title: &str, holdings: &[Holding]) {
-    let held: Vec<Held> = holdings.iter().map(Held::of_step).collect();
+    let held: Vec<HoldingBar> = holdings.iter().map(HoldingBar::of_step).collect();
     draw(page, title, &held);
 }
 
-impl Held {
-    fn of_record(line: &LineUsage) -> Held {
+impl HoldingBar {
+    fn of_record(line: &LineUsage) -> HoldingBar {
         let (what, class) = match line.kind {
             Some(MemoryKind::Parameters) => (Some("parameters"), "parameters"),
             Some(MemoryKind::Gradients) => (Some("gradients"), "gradients"),
             Some(MemoryKind::OptimizerState) => (Some("optimizer state"), "optimizer"),
             Some(MemoryKind::Unknown) | None => (None, "activations"),
         };
-        Held {
+        HoldingBar {
             place: line.line.path_to(None, ""),
             inside: line.inside.as_ref().map(|inside| inside.path_to(None, "")),
             what,
@@ -66,8 +66,8 @@ impl Held {
         }
     }
 
-    fn of_step(holding: &Holding) -> Held {
-        Held {
+    fn of_step(holding: &Holding) -> HoldingBar {
+        HoldingBar {
             place: match &holding.line {
                 Some(line) => line.path_to(None, ""),
                 None => "unknown line".into(),
@@ -100,7 +100,7 @@ pub(super) fn class_of(category: Category) -> &'static str {
     }
 }
 
-fn draw(page: &mut String, title: &str, held: &[Held]) {
+fn draw(page: &mut String, title: &str, held: &[HoldingBar]) {
     if held.is_empty() {
         return;
     }
@@ -139,7 +139,7 @@ fn draw(page: &mut String, title: &str, held: &[Held]) {
     page.push_str("</table>\n");
 }
 
-fn treemap(page: &mut String, held: &[Held]) {
+fn treemap(page: &mut String, held: &[HoldingBar]) {
     let sizes: Vec<f64> = held.iter().map(|line| line.bytes.0 as f64).collect();
     let tiles = squarify(&sizes);
     page.push_str("<div class=\"treemap\" aria-hidden=\"true\">\n");
