@@ -30,7 +30,7 @@ fn of(place: &BaseDir, sockets: bool) -> Examined {
     let path = place.oomph();
     let free = existing(&path)
         .and_then(|there| statvfs(there).ok())
-        .map(|about| Bytes(about.blocks_available() as u64 * about.fragment_size() as u64));
+        .map(|about| Bytes(about.blocks_available() * about.fragment_size()));
     Examined {
         problem: problem(place, &path, sockets),
         path,
