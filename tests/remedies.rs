@@ -101,6 +101,11 @@ run_out()
     terminal.press("b");
     let dialog = terminal.wait_for("rejected the change", PATIENCE);
     assert!(dialog.contains("undo the change"), "{dialog}");
+    // What was rejected is not offered again, and says why in the details.
+    terminal.press("d");
+    terminal.wait_for("undone", PATIENCE);
+    terminal.press("d");
+    terminal.wait_for("undo the change", PATIENCE);
     terminal.press("u");
     // The third run is the first again, and ends as it did.
     terminal.wait_for("run 3", PATIENCE);
