@@ -10,16 +10,33 @@ mod trials;
 use crate::harness::{Key, PATIENCE, Terminal};
 use oomph::event::Exit;
 use oomph::ui::keymap::{self, InputMode};
+use std::sync::Mutex;
+
+/// Sessions at once: each mostly waits for its screen.
+const AT_ONCE: usize = 4;
 
 /// Presses every key of a mode, each in a session of its own.
 fn press_all(mode: InputMode) {
-    let bindings: Vec<_> = keymap::bindings(mode).collect();
-    assert!(!bindings.is_empty());
-    for binding in bindings {
-        for key in binding.keys {
-            trials::of(mode, binding.action).run(*key, binding.help);
+    let presses: Vec<_> = keymap::bindings(mode)
+        .flat_map(|binding| binding.keys.iter().map(move |key| (binding, *key)))
+        .collect();
+    assert!(!presses.is_empty());
+    let waiting = Mutex::new(presses.into_iter());
+    let next = || {
+        waiting
+            .lock()
+            .expect("no session fails while it holds it")
+            .next()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((binding, key)) = next() {
+                    trials::of(mode, binding.action).run(key, binding.help);
+                }
+            });
         }
-    }
+    });
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clap::CommandFactory;
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
-const MAN: &str = include_str!("../wheel/oomph.data/data/share/man/man1/oomph.1");
+const MAN: &str = include_str!("help/oomph.1");
 
 /// The page of a topic.
 pub fn page(topic: HelpTopic) -> String {

@@ -1,4 +1,4 @@
-//! Writes the man page, `oomph.1` of the wheel, from the definition of the command line. The page is part of
+//! Writes the man page, `help/oomph.1`, from the definition of the command line. The page is part of
 //! the sources so that installing oomph needs no tool for it; the test here holds it to the options.
 
 use super::options::Cli;
@@ -176,10 +176,7 @@ fn without_preamble(part: &Roff) -> String {
 
 #[test]
 fn the_man_page_is_that_of_the_command_line() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/src/wheel/oomph.data/data/share/man/man1/oomph.1"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/help/oomph.1");
     let page = page();
     if std::env::var_os("OOMPH_UPDATE_MAN").is_some() {
         std::fs::write(path, &page).expect("the man page");

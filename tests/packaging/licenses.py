@@ -1,6 +1,6 @@
-"""The licenses of everything that is linked into the binary: allowed ones only, their texts in the wheel.
+"""The licenses of everything that is linked into the binary: allowed ones only, their texts in one file.
 
-    python3 tests/packaging/licenses.py            # compares src/wheel/THIRD-PARTY.txt with Cargo.lock
+    python3 tests/packaging/licenses.py            # compares src/THIRD-PARTY.txt with Cargo.lock
     python3 tests/packaging/licenses.py --write    # writes it anew
 
 Reads `cargo metadata` and the crates' own files; needs no network once cargo has fetched the crates.
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "src/wheel/THIRD-PARTY.txt"
+PAGE = ROOT / "src/THIRD-PARTY.txt"
 # What may be linked into a program under the MIT license without more than naming it.
 ALLOWED = {"MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib",
            "Unlicense", "Unicode-3.0", "0BSD", "CC0-1.0", "BSL-1.0", "MIT-0"}
