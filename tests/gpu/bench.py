@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What oomph costs a real training on a real GPU.
 
-    python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...]
+    python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...] [--rounds N]
 
 GPU-bound: whole processes in turn, bare and under oomph. Inside: each part of the probe in shuffled
 blocks of one process. Beside: whole processes that wait for the processor, in turn, bare, under oomph and,
@@ -28,6 +28,8 @@ PROGRAMS = HERE / "programs"
 PAIRS = 6
 # Of each way, after one that does not count.
 ROUNDS = 6
+# Seconds that one process trains after it has settled, and that it may take in all.
+TRAINS, AT_MOST = 6, 120
 
 
 def output_of(command):
@@ -72,32 +74,37 @@ def inside(oomph):
     return "; ".join(said) + " (on ≤ 1.005)"
 
 
-def beside(oomph, kind):
+def beside(oomph, kind, rounds_asked):
     """A training that waits for the processor, bare, under oomph and under TraceML, in turn."""
     program = str(PROGRAMS / "launch_bound.py")
     with tempfile.TemporaryDirectory() as scratch:
         out = f"{scratch}/out.json"
         ways = {
-            "bare": ["python3", program, kind, out],
-            "oomph": [oomph, "--headless", "--no-record", "python3", program, kind, out],
+            "bare": ["python3", program, kind, out, str(TRAINS)],
+            "oomph": [oomph, "--headless", "--no-record", "python3", program, kind, out, str(TRAINS)],
         }
         if shutil.which("traceml"):
             # Ports of its own, so that two benches may run at once.
             port = 20000 + os.getpid() % 20000
             ways["traceml"] = ["traceml", "run", "--logs-dir", scratch, "--aggregator-port", str(port),
-                               "--master-port", str(port + 1), program, "--args", kind, out]
+                               "--master-port", str(port + 1), "--finalize-timeout-sec", "2", program, "--args", kind, out, str(TRAINS)]
         rounds = []
-        for turn in range(ROUNDS + 1):
+        for turn in range(rounds_asked + 1):
             order = list(ways)
             random.Random(turn).shuffle(order)
             measured = {}
             for way in order:
-                done = subprocess.run(ways[way], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=scratch)
+                try:
+                    done = subprocess.run(ways[way], capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=scratch,
+                                          timeout=AT_MOST)
+                except subprocess.TimeoutExpired as cut:
+                    raise SystemExit(f"{ways[way]}: not within {AT_MOST} s\n{(cut.stderr or b'')[-1600:]}")
                 if done.returncode or not os.path.exists(out):
                     raise SystemExit(f"{ways[way]}: exit {done.returncode}\n{done.stdout[-800:]}\n{done.stderr[-1600:]}")
                 measured[way] = json.loads(pathlib.Path(out).read_text())
                 os.unlink(out)
             rounds.append(measured)
+            print(f"beside {kind}, round {turn}: {measured}", flush=True)
     rounds = rounds[1:]  # the first process of a machine pays for a cold disk
     said = [f"bare {statistics.median(each['bare']['mean'] for each in rounds):.3f} ms"]
     for way in list(ways)[1:]:
@@ -105,7 +112,7 @@ def beside(oomph, kind):
             ratios = [each[way][part] / each["bare"][part] for each in rounds]
             low, high = interval(ratios)
             said.append(f"{way} {part} {statistics.median(ratios):.4f} ({low:.4f}–{high:.4f})")
-    return f"{'; '.join(said)}, n={ROUNDS}"
+    return f"{'; '.join(said)}, n={len(rounds)}"
 
 
 def interval(ratios):
@@ -115,12 +122,12 @@ def interval(ratios):
     return medians[50], medians[-51]
 
 
-def beside_launches(oomph):
-    return beside(oomph, "launches")
+def beside_launches(oomph, rounds):
+    return beside(oomph, "launches", rounds)
 
 
-def beside_autocast(oomph):
-    return beside(oomph, "autocast")
+def beside_autocast(oomph, rounds):
+    return beside(oomph, "autocast", rounds)
 
 
 def ticks(pid):
@@ -186,11 +193,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--oomph", required=True)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of processes beside each other")
     args = parser.parse_args()
     oomph = str(pathlib.Path(args.oomph).resolve())
     for function in (gpu_bound, inside, beside_launches, beside_autocast, watching):
         if not args.only or any(word in function.__name__ for word in args.only):
-            print(f"{function.__name__}: {function(oomph)}", flush=True)
+            more = (args.rounds,) if function in (beside_launches, beside_autocast) else ()
+            print(f"{function.__name__}: {function(oomph, *more)}", flush=True)
 
 
 if __name__ == "__main__":

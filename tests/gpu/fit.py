@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds `oomph fit` against the true largest batch, and beside accelerate's and Lightning's finders.
 
-    python3 tests/gpu/fit.py --oomph target/release/oomph [--results FILE] [--report]
+    python3 tests/gpu/fit.py --oomph target/release/oomph [--results FILE] [--only NAME ...] [--report]
 
 Under a cap (GiB that PyTorch may reserve), so that a limit is reached in seconds. Results are appended case by case;
 what was not measured stays blank.
@@ -28,10 +28,18 @@ CASES = [
     ("U-Net", 16, 8, 16, ["--model", "unet"]),
     ("BERT random lengths", 16, 8, 16, ["--model", "bert"]),
     ("LoRA bf16", 16, 8, 24, ["--model", "lora", "--precision", "bf16"]),
+    ("T5", 16, 8, 16, ["--model", "t5"]),
+    ("Swin bf16", 16, 8, 12, ["--model", "swin", "--precision", "bf16"]),
+    ("ConvNeXt", 16, 8, 12, ["--model", "convnext"]),
+    ("wide decoder bf16", 8, 4, 24, ["--model", "wide", "--precision", "bf16"]),
+    ("CLIP", 16, 8, 12, ["--model", "clip"]),
+    ("diffusion bf16", 16, 8, 12, ["--model", "diffusion", "--precision", "bf16"]),
 ]
+# GiB of cards that are not there, and what one needs beyond PyTorch's reserve (the context; `measured.rs`).
+ROOMS = (24, 40)
+OUTSIDE = 0.625
 
-
-ORDER = (("truth", "oomph"), ("accelerate", "lightning"))
+ORDER = (("truth", "oomph"), ("rooms",), ("accelerate", "lightning"))
 
 
 def last_json(command, seconds=300):
@@ -65,11 +73,22 @@ def fit(oomph, program, start, keep):
             "lasts": proof.returncode == 0}
 
 
+def rooms(oomph, arguments, start, low, steps):
+    """What one run on the whole card says of others, and what is true under caps that leave PyTorch as much."""
+    program = ["python3", PROGRAM, *arguments]
+    asked = ",".join("%gGiB" % room for room in ROOMS)
+    said = last_json([oomph, "fit", "--json", "--yes", "--margin", 0, "--room", asked, "--", *program,
+                      "--steps", 40, "--batch-size", start])
+    true = [largest(program + ["--steps", steps, "--cap", room - OUTSIDE], low)["batch"] for room in ROOMS]
+    return {"said": said, "true": true}
+
+
 def attempts(oomph, start, low, cap, arguments, keep):
     """What is measured of a case: a name and how."""
     program = ["python3", PROGRAM, *arguments, "--cap", cap]
     # Where lengths vary, what a few steps need is not yet what all need.
     steps = 40 if "bert" in arguments else 6
+    yield "rooms", lambda: rooms(oomph, arguments, start, low, steps)
     yield "truth", lambda: largest(program + ["--steps", steps], low)
     yield "oomph", lambda: fit(oomph, program, start, keep)
     for finder in ("accelerate", "lightning"):
@@ -82,6 +101,7 @@ def main():
     parser.add_argument("--oomph", default="target/release/oomph")
     parser.add_argument("--results", default=str(HERE / "fit.jsonl"))
     parser.add_argument("--part", help="as in 2/3: the second of three that run side by side")
+    parser.add_argument("--only", nargs="*", default=[], choices=[part for parts in ORDER for part in parts])
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
     results = Results(args.results)
@@ -89,7 +109,7 @@ def main():
     # Of each case what oomph is held to first: a run that is cut short has seen that of all.
     for asked, (name, start, low, cap, arguments) in ((who, case) for who in ORDER for case in cases):
         for who, attempt in attempts(args.oomph, start, low, cap, arguments, lambda recording: results.keep(recording, name)):
-            if who not in asked or results.has(case=name, who=who):
+            if who not in asked or args.only and who not in args.only or results.has(case=name, who=who):
                 continue
             try:
                 results.add(case=name, who=who, **attempt())
@@ -106,6 +126,8 @@ def main():
             note = "" if line is None or line.get("lasts", True) else ", does not last"
             cells.append("" if line is None else "%s in %s (%s%s)" % (line["batch"], line["runs"], shown(share, "%.0f %%"), note))
         print("%-22s %7s | %-22s | %-16s | %-16s" % (name, true or "", *cells))
+        if "rooms" in of:
+            print("    rooms of %s GiB: %s, true %s" % (ROOMS, json.dumps(of["rooms"]["said"]), of["rooms"]["true"]))
 
 
 if __name__ == "__main__":

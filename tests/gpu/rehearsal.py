@@ -23,6 +23,7 @@ from results import Results, quantile  # noqa: E402
 GIB = 1 << 30
 MODELS = (
     "decoder", "wide", "bert", "moe", "lora", "vit", "resnet", "unet", "lstm", "diffusion", "swin", "convnext", "t5", "clip",
+    "detector",
 )
 TIMES = (1.2, 2, 6)
 

@@ -230,6 +230,23 @@ class Clip(nn.Module):
         return self.inner(input_ids=tokens, pixel_values=images, return_loss=True).loss
 
 
+class Detector(nn.Module):
+    """A one-stage detector of torchvision's parts, untrained: images in one tensor, dense targets."""
+
+    def __init__(self):
+        super().__init__()
+        from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+        from torchvision.models.detection.retinanet import RetinaNetHead
+
+        self.body = resnet_fpn_backbone(backbone_name="resnet50", weights=None, trainable_layers=5)
+        self.head = RetinaNetHead(256, 9, 20)
+
+    def forward(self, images):
+        found = self.head(list(self.body(images).values()))
+        classes = F.binary_cross_entropy_with_logits(found["cls_logits"], torch.zeros_like(found["cls_logits"]))
+        return classes + found["bbox_regression"].abs().mean()
+
+
 MODELS = {
     "decoder": lambda args: Tokens(True, recompute=args.recompute),
     "wide": lambda args: Tokens(True, layers=6, width=1536, recompute=args.recompute),
@@ -245,8 +262,9 @@ MODELS = {
     "convnext": lambda args: Classifier("convnext_tiny"),
     "t5": lambda args: T5(),
     "clip": lambda args: Clip(),
+    "detector": lambda args: Detector(),
 }
-IMAGES = ("vit", "resnet", "unet", "diffusion", "swin", "convnext")
+IMAGES = ("vit", "resnet", "unet", "diffusion", "swin", "convnext", "detector")
 
 
 def batch(args, size, step):
