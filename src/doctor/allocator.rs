@@ -1,7 +1,9 @@
 //! The allocator's settings: which of its variables this torch reads, and what each setting means.
 
 use super::{Check, Facts, PythonFacts};
-use crate::recognize::alloc_conf::{self, AllocConf, CUDA, GENERAL, HIP, Inherited, TorchVersion};
+use crate::recognize::alloc_conf::{
+    self, AllocConf, CUDA, Conflict, GENERAL, HIP, Inherited, TorchVersion,
+};
 
 const SUBJECT: &str = "allocator";
 
@@ -62,7 +64,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     }
     for (key, value) in conf.settings() {
         checks.push(match alloc_conf::meaning(key, value, torch) {
-            Ok(meaning) if key == "backend" && value == "cudaMallocAsync" => Check::warning(
+            Ok(meaning) if key == "backend" && value != "native" => Check::warning(
                 SUBJECT,
                 format!("{key}:{value}: {meaning}"),
                 "it has no statistics that oomph could show: device memory only. Remove it to see the curve",
@@ -75,8 +77,11 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
             ),
         });
     }
-    if let Err(reason) = alloc_conf::check_together(&conf) {
-        checks.push(Check::error(SUBJECT, reason, "remove one of them"));
-    }
+    checks.extend(
+        alloc_conf::conflict(&conf, torch).map(|conflict| match conflict {
+            Conflict::Fails(words) => Check::error(SUBJECT, words, "remove one of them"),
+            Conflict::Hinders(words) => Check::warning(SUBJECT, words, "remove one of them"),
+        }),
+    );
     checks
 }

@@ -1,10 +1,9 @@
 //! Settings of PyTorch's allocator as text: parsed, merged, checked against torch's version.
 //!
 //! A bad key or value ends a training seconds after its start, at the first use of the device. So
-//! nothing is written that this version may reject, and the user's own settings are kept. Names,
-//! keys and their versions were read in PyTorch's wheels 2.9.1 to 2.15.0; a key from before 2.9
-//! whose first version is uncertain is listed with a later one.
+//! nothing is written that this version may reject, and the user's own settings are kept.
 
+mod conflict;
 mod keys;
 mod settings;
 #[cfg(test)]
@@ -14,8 +13,11 @@ mod version;
 pub use settings::AllocConf;
 pub use version::TorchVersion;
 
+pub(crate) use conflict::{Conflict, conflict};
+pub(crate) use keys::meaning;
+
+use conflict::check_together;
 use keys::check;
-pub(crate) use keys::{check_together, meaning};
 
 /// Read by every version.
 pub const CUDA: &str = "PYTORCH_CUDA_ALLOC_CONF";
@@ -128,11 +130,11 @@ pub fn merge_user(
     for (key, value) in given.settings() {
         check(key, value, torch)?;
     }
-    check_together(&given)?;
+    check_together(&given, torch)?;
     let (source, mut merged) = in_force(inherited, torch)?;
     for (key, value) in given.settings() {
         merged.set(key, value);
     }
-    check_together(&merged)?;
+    check_together(&merged, torch)?;
     Ok(assignments(&merged, source, inherited, torch))
 }

@@ -1,6 +1,6 @@
 //! Which settings the allocator takes, since which version of torch, and with which values.
 
-use super::{AllocConf, TorchVersion};
+use super::TorchVersion;
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -14,8 +14,29 @@ struct AllocatorKey {
     takes: Takes,
     #[serde(default)]
     least: u64,
+    later: Option<Later>,
+    #[serde(default)]
+    most: u64,
     #[serde(default)]
     one_of: Vec<String>,
+    #[serde(default)]
+    rocm: Vec<String>,
+}
+
+/// A bound that newer versions have eased.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Later {
+    since: (u32, u32),
+    least: u64,
+}
+
+impl AllocatorKey {
+    fn least(&self, torch: Option<TorchVersion>) -> u64 {
+        let is_later = |later: &&Later| torch.is_some_and(|torch| torch.is_at_least(later.since));
+        let later = self.later.as_ref().filter(is_later);
+        later.map_or(self.least, |later| later.least)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -23,6 +44,8 @@ struct AllocatorKey {
 enum Takes {
     Bool,
     Count,
+    PowerOfTwo,
+    Divisions,
     OpenFraction,
     Fraction,
     OneOf,
@@ -65,9 +88,20 @@ pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Resu
     let (fits, takes) = match known.takes {
         Takes::Anything => return Ok(()),
         Takes::Bool => (matches!(value, "True" | "False"), "True or False".into()),
-        Takes::Count => (
-            value.parse::<u64>().is_ok_and(|n| n >= known.least),
-            format!("a whole number of at least {}", known.least),
+        Takes::Count => {
+            let least = known.least(torch);
+            (
+                value.parse::<u64>().is_ok_and(|n| n >= least),
+                format!("a whole number of at least {least}"),
+            )
+        }
+        Takes::PowerOfTwo => (
+            is_power_of_two(value).is_some_and(|n| n <= known.most),
+            format!("a power of two up to {}", known.most),
+        ),
+        Takes::Divisions => (
+            are_divisions(value),
+            "a power of two, 0, or a list like [256:1,512:2,>:8]".into(),
         ),
         Takes::OpenFraction | Takes::Fraction => {
             let ends = matches!(known.takes, Takes::Fraction);
@@ -77,14 +111,36 @@ pub(super) fn check(key: &str, value: &str, torch: Option<TorchVersion>) -> Resu
                 "a fraction between 0 and 1".into(),
             )
         }
-        Takes::OneOf => (
-            known.one_of.iter().any(|one| one == value),
-            known.one_of.join(" or "),
-        ),
+        Takes::OneOf => {
+            let rocm = torch.is_none_or(|torch| torch.rocm);
+            let extra: &[String] = if rocm { &known.rocm } else { &[] };
+            let mut allowed = known.one_of.iter().chain(extra);
+            (allowed.any(|one| one == value), known.one_of.join(" or "))
+        }
     };
     match fits {
         true => Ok(()),
         false => Err(format!("{key} takes {takes}, not `{value}`")),
+    }
+}
+
+fn is_power_of_two(value: &str) -> Option<u64> {
+    value.parse::<u64>().ok().filter(|n| n.is_power_of_two())
+}
+
+/// `4`, `0`, or `[256:1,512:2,>:8]`: sizes are powers of two as well.
+fn are_divisions(value: &str) -> bool {
+    let is_division = |text: &str| text == "0" || is_power_of_two(text).is_some();
+    let is_size = |text: &str| text == ">" || is_power_of_two(text).is_some();
+    let list = value
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match list {
+        None => is_division(value),
+        Some(list) => list.split(',').all(|piece| {
+            let pair = piece.split_once(':');
+            pair.is_some_and(|(size, n)| is_size(size.trim()) && is_division(n.trim()))
+        }),
     }
 }
 
@@ -99,25 +155,11 @@ pub(crate) fn meaning(
 ) -> Result<&'static str, String> {
     check(key, value, torch)?;
     let known = keys().iter().find(|known| known.name == key);
-    Ok(known.map_or("", |known| &known.means))
-}
-
-/// Rejects settings that exclude each other.
-pub(crate) fn check_together(conf: &AllocConf) -> Result<(), String> {
-    if conf.value("expandable_segments") != Some("True") {
-        return Ok(());
-    }
-    if let Some(value) = conf.value("max_split_size_mb") {
-        // PyTorch would call cudaFree on a mapped block.
-        return Err(format!(
-            "expandable_segments cannot be combined with max_split_size_mb:{value}, which is set: remove that first"
-        ));
-    }
-    if conf.value("backend") == Some("cudaMallocAsync") {
-        return Err(
-            "expandable_segments cannot be combined with backend:cudaMallocAsync, which is set"
-                .into(),
-        );
-    }
-    Ok(())
+    Ok(match known {
+        Some(known) if matches!(known.takes, Takes::Bool) && value == "False" => {
+            "off, as it is by default"
+        }
+        Some(known) => &known.means,
+        None => "",
+    })
 }
