@@ -18,6 +18,7 @@ mod link;
 mod list;
 mod logs;
 mod names;
+mod news;
 mod plan;
 mod policy;
 mod predict;
@@ -33,6 +34,7 @@ mod torch;
 
 pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
+pub use crate::ui::terminal::Alert;
 pub use crate::ui::theme::Scheme;
 pub use diff::diff;
 pub use doctor::doctor;
@@ -86,6 +88,8 @@ pub struct RunOptions {
     pub alloc_conf: Option<String>,
     /// What to do at an OOM; `None` where the mode decides.
     pub on_oom: Option<OnOom>,
+    /// How the terminal tells of an OOM; `None` where `oomph.toml` decides.
+    pub alert: Option<Alert>,
     /// The last screen stays until a person quits.
     pub hold: bool,
     /// What relaunching unasked may do.

@@ -2,10 +2,15 @@
 //!
 //! ```toml
 //! theme = "dark"            # default, dark, light, contrast
+//! alert = "bell"            # bell, osc9, osc777: how the terminal tells; in the user's file alone
+//! notify = "my-script"      # a command that is run for news; in the user's file alone
 //!
 //! [[program]]               # entries like those of src/recognize/programs.toml, tried before them
 //! name = "our trainer"
 //! ```
+//!
+//! A project's file comes with somebody's repository: it may add arguments to commands, which are
+//! shown before they run, but never name a program to be run unasked.
 //!
 //! The settings are only read here; what a theme or a program's entry means is known where it is
 //! used. An unusable file never keeps a training from starting: a one-line message says where the
@@ -14,7 +19,7 @@
 mod file;
 mod place;
 
-pub use place::files;
+pub use place::{SettingsFile, Whose, files};
 
 use std::path::{Path, PathBuf};
 
@@ -26,6 +31,10 @@ pub const FILE: &str = "oomph.toml";
 pub struct UserSettings {
     /// As written; it may not exist.
     pub theme: Option<UserSetting>,
+    /// How the terminal tells of an OOM, as written; only from the user's own file.
+    pub alert: Option<UserSetting>,
+    /// The shell command that is run for news; only from the user's own file.
+    pub notify: Option<UserSetting>,
     /// Files with program entries, by precedence.
     pub programs: Vec<Programs>,
     /// What was wrong with the files and how to fix it, one line each.
@@ -62,10 +71,10 @@ pub fn read(cwd: &Path) -> UserSettings {
 }
 
 /// Reads these files; for each setting the first file that has it counts.
-pub fn of_files(files: &[PathBuf]) -> UserSettings {
+pub fn of_files(files: &[SettingsFile]) -> UserSettings {
     let mut settings = UserSettings::default();
-    for path in files {
-        file::read(path, nix::unistd::geteuid().as_raw(), &mut settings);
+    for file in files {
+        file::read(file, nix::unistd::geteuid().as_raw(), &mut settings);
     }
     settings
 }

@@ -2,7 +2,7 @@
 
 use oomph::app::{self, Ending, OWN_FAILURE};
 use oomph::cli::{self, EarlyExit, Invocation};
-use oomph::supervise::{self, HEADLESS_WORD, KEEPER_WORD};
+use oomph::supervise::{self, ERRAND_WORD, HEADLESS_WORD, KEEPER_WORD};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -10,6 +10,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
     if words.peek().is_some_and(|word| word == KEEPER_WORD) {
         supervise::keeper::main();
+    }
+    if words.next_if(|word| word == ERRAND_WORD).is_some() {
+        let words: Vec<_> = words.collect();
+        return supervise::errand(&words);
     }
     supervise::inherited();
     supervise::ignore_own_limits();

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod export;
 pub mod markdown;
 pub mod metrics;
+pub mod news;
 pub mod page;
 pub mod story;
 mod text;

@@ -28,6 +28,7 @@
 mod aftermath;
 mod bare;
 mod call;
+mod errand;
 mod exit;
 mod front;
 mod inherited;
@@ -46,6 +47,7 @@ mod wire;
 pub use aftermath::clear_up;
 pub use bare::{become_command, lacking};
 pub use call::{KeeperAnswers, look, pass_on};
+pub use errand::{ERRAND_WORD, Errands, errand};
 pub use exit::exit_like;
 pub use front::{Keeper, Reports};
 pub use inherited::{InheritedSignals, ignore_own_limits, inherited, reap_strangers};

@@ -16,6 +16,7 @@ mod fit;
 mod gate;
 mod headless;
 mod main_job;
+mod news;
 mod nvml;
 mod probe;
 mod remedies;

@@ -308,6 +308,18 @@ impl Display {
         self.last_words.push(words.into());
     }
 
+    /// Rings the bell, or shows a notification; a terminal that is stuck is not waited for.
+    pub(super) fn alert(&mut self, bytes: &[u8], is_running: bool) {
+        match &mut self.screen {
+            // A terminal that is gone is noticed by the next frame.
+            Some(screen) => drop(screen.alert(bytes)),
+            // The program writes to this terminal itself: nothing may come into the middle of its
+            // sequences.
+            None if is_running || self.parked.is_some() => {}
+            None => print::alert(bytes),
+        }
+    }
+
     pub(super) fn is_at_line_start(&self) -> bool {
         self.last_byte == b'\n'
     }

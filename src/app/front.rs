@@ -15,6 +15,7 @@ mod relaunch;
 mod run;
 mod setup;
 mod start;
+mod tell;
 mod terminal;
 mod timers;
 
@@ -25,6 +26,7 @@ use super::display::Display;
 use super::display::keyboard::Typed;
 use super::display::screen::Due;
 use super::link::{Departure, Link, SessionPhase};
+use super::news::Messenger;
 use super::policy::{OnStep, Policy};
 use super::session::Session;
 use super::signals::Signals;
@@ -49,6 +51,7 @@ struct Front {
     display: Display,
     link: Link,
     policy: Box<dyn Policy>,
+    messenger: Messenger,
     /// The sender for probes and NVML. Held so that the channel stays open in a session without either.
     events: mpsc::Sender<Event>,
     /// When the session's socket was last seen, and whether there is no place for another.
@@ -182,6 +185,16 @@ impl Front {
     /// this process is to exit.
     fn leave(mut self, ending: Ending) -> Ending {
         let tail = self.display.leave();
+        // After a screen a shell has the terminal back, and what tells of the end is nobody's to wait for.
+        let is_watched = tail.is_some() && !self.link.keeper_lost;
+        let ending = self.say_last_words(ending, tail);
+        if !is_watched {
+            self.messenger.finish();
+        }
+        ending
+    }
+
+    fn say_last_words(&mut self, ending: Ending, tail: Option<Vec<u8>>) -> Ending {
         let recording = self.session.recording().map(Path::to_path_buf);
         self.session.finish_recording();
         self.session.finish_remedies();

@@ -81,6 +81,11 @@ pub(super) trait Policy {
         None
     }
 
+    /// Whether its runs run out of memory on purpose.
+    fn expects_ooms(&self) -> bool {
+        false
+    }
+
     /// Prints the session's result in place of the last lines; returns how it ends.
     fn conclude(&self, _ending: Ending) -> Option<Ending> {
         None

@@ -3,7 +3,8 @@
 //! are passed on elsewhere, unchanged.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Controls, including C1, and marks that change the direction of text.
 fn is_active(c: char) -> bool {
@@ -79,6 +80,18 @@ impl<W: Write> Write for UntilClosed<W> {
 
 pub(super) fn err() -> Printer<impl Write> {
     Printer(io::stderr().lock())
+}
+
+/// Passes an alert to the terminal on standard error, if there is one that takes it at once.
+pub(super) fn alert(bytes: &[u8]) {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut stderr = io::stderr().lock();
+    let mut fds = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+    let is_ready = poll(&mut fds, PollTimeout::ZERO)
+        .is_ok_and(|_| fds[0].revents() == Some(PollFlags::POLLOUT));
+    if is_ready && stderr.is_terminal() {
+        let _ = stderr.write_all(bytes);
+    }
 }
 
 /// Prints a line on standard error, marked as oomph's; errors are ignored.

@@ -21,7 +21,7 @@ pub(super) use summary::{Activity, Summary};
 
 use super::torch;
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Finding, LiveWarnings};
+use crate::diagnosis::{self, Cause, Finding, LiveWarnings};
 use crate::event::{Clock, Event, Level, Note, NvmlState, What};
 use crate::forecast::Hint;
 use crate::remedy::{Leftover, Plan, Remedy, RemedyId};
@@ -49,6 +49,8 @@ pub(super) struct Session {
     pub handover: HandoverState,
     /// Warnings before a run fails.
     watch: LiveWarnings,
+    /// A leak that was warned of since the last look.
+    leak: Option<Finding>,
     recorder: Recorder,
     metrics: Option<MetricsFile>,
     inputs: SessionInputs,
@@ -74,6 +76,7 @@ impl Session {
             remedies: Remedies::default(),
             handover,
             watch: LiveWarnings::default(),
+            leak: None,
             recorder,
             metrics: metrics.and_then(|path| MetricsFile::start(&path)),
             inputs,
@@ -137,14 +140,22 @@ impl Session {
         while let Some(note) = self.recorder.note() {
             self.record(What::Note(note));
         }
-        for note in self.watch.look(&self.state) {
-            self.record(What::Note(note));
+        for finding in self.watch.look(&self.state) {
+            self.note(Level::Warning, finding.headline.clone());
+            if finding.cause == Cause::Leak {
+                self.leak = Some(finding);
+            }
         }
         let now = self.clock.now();
         if let Some(problem) = (self.metrics.as_mut()).and_then(|file| file.look(&self.state, now))
         {
             self.note(Level::Warning, problem);
         }
+    }
+
+    /// A leak that was warned of since the last call.
+    pub(super) fn take_leak(&mut self) -> Option<Finding> {
+        self.leak.take()
     }
 
     /// Whether an event was applied since the last call.

@@ -2,7 +2,8 @@
 
 use super::Conversion;
 use crate::app::{
-    AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions, Scheme,
+    Alert, AutoOptions, Forwarding, Measure, OnHup, OnOom, Permission, Recording, RunOptions,
+    Scheme,
 };
 use crate::command::CommandLine;
 use clap::Args;
@@ -60,6 +61,9 @@ pub(super) struct Common {
     /// Pass signals on to the command [default: auto]
     #[arg(long, value_name = "auto|always|never")]
     pub(super) forward: Option<Forwarding>,
+    /// How the terminal tells of an OOM, a leak, or an end after a minute [default: that of oomph.toml]
+    #[arg(long, value_name = "bell|osc9|osc777")]
+    pub(super) alert: Option<Alert>,
     /// Keep the last screen when the session ends, until you quit
     #[arg(long, conflicts_with = "headless")]
     pub(super) hold: bool,
@@ -116,6 +120,7 @@ impl Common {
             metrics: self.metrics,
             alloc_conf: self.alloc_conf,
             on_oom: self.on_oom,
+            alert: self.alert,
             hold: self.hold,
             auto,
             forward: self.forward.unwrap_or_default(),

@@ -84,9 +84,16 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(crate::config::FILE);
         std::fs::write(&path, &example).expect("the example");
-        let settings = crate::config::of_files(&[path]);
+        let own = crate::config::SettingsFile {
+            path,
+            whose: crate::config::Whose::User,
+        };
+        let settings = crate::config::of_files(&[own]);
         assert_eq!(settings.problems, [] as [String; 0]);
         assert_eq!(settings.theme.expect("a theme").value, "light");
+        assert_eq!(settings.alert.expect("an alert").value, "bell");
+        let notify = settings.notify.expect("a command").value;
+        assert!(notify.ends_with("me@example.org"), "{notify}");
         assert_eq!(settings.programs.len(), 1);
     }
 

@@ -59,7 +59,7 @@ const ENVIRONMENT: [(&str, &str); 4] = [
 const FILES: [(&str, &str); 3] = [
     (
         "oomph.toml",
-        "Defaults and programs of yours, in the project or in ~/.config/oomph: see `oomph help toml`.",
+        "Defaults, being told, and programs of yours, in the project or in ~/.config/oomph: see `oomph help toml`.",
     ),
     (
         "$XDG_STATE_HOME/oomph/sessions/ID/events.jsonl",

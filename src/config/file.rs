@@ -1,6 +1,6 @@
 //! Reads and checks one `oomph.toml`. It knows the keys, not their meaning.
 
-use super::{Programs, UserSetting, UserSettings};
+use super::{Programs, SettingsFile, UserSetting, UserSettings, Whose};
 use nix::libc;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -22,18 +22,20 @@ const ROOT: u32 = 0;
 #[serde(deny_unknown_fields)]
 struct Content {
     theme: Option<Spanned<String>>,
+    alert: Option<Spanned<String>>,
+    notify: Option<Spanned<String>>,
     #[serde(default)]
     program: Vec<IgnoredAny>,
 }
 
-/// Adds the settings of the file at `path` to those of the files before it.
-pub(super) fn read(path: &Path, owner: u32, settings: &mut UserSettings) {
-    match text_of(path, owner) {
-        Ok(text) => take(path, text, settings),
+/// Adds the settings of a file to those of the files before it.
+pub(super) fn read(file: &SettingsFile, owner: u32, settings: &mut UserSettings) {
+    match text_of(&file.path, owner) {
+        Ok(text) => take(file, text, settings),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => settings
             .problems
-            .push(format!("{}: {error}; ignoring it", path.display())),
+            .push(format!("{}: {error}; ignoring it", file.path.display())),
     }
 }
 
@@ -77,7 +79,8 @@ fn distrust(is_directory: bool, uid: u32, mode: u32, owner: u32) -> Option<Strin
     others_write.then(|| format!("{what} is world-writable; chmod o-w"))
 }
 
-fn take(path: &Path, text: String, settings: &mut UserSettings) {
+fn take(file: &SettingsFile, text: String, settings: &mut UserSettings) {
+    let path = file.path.as_path();
     let content: Content = match toml::from_str(&text) {
         Ok(content) => content,
         Err(error) => {
@@ -90,12 +93,27 @@ fn take(path: &Path, text: String, settings: &mut UserSettings) {
             return;
         }
     };
-    if let Some(theme) = content.theme {
-        settings.theme.get_or_insert_with(|| UserSetting {
-            line: line_of(&text, theme.span().start),
-            value: theme.into_inner(),
-            path: path.to_path_buf(),
-        });
+    let setting = |value: Spanned<String>| UserSetting {
+        line: line_of(&text, value.span().start),
+        value: value.into_inner(),
+        path: path.to_path_buf(),
+    };
+    if let Some(theme) = content.theme.map(setting) {
+        settings.theme.get_or_insert(theme);
+    }
+    let of_user_alone = [
+        ("alert", content.alert, &mut settings.alert),
+        ("notify", content.notify, &mut settings.notify),
+    ];
+    for (name, value, place) in of_user_alone {
+        match (value.map(setting), file.whose) {
+            (Some(value), Whose::User) => *place = Some(value),
+            (Some(value), Whose::Project) => settings.problems.push(format!(
+                "{}: {name} counts only in your own ~/.config/oomph/oomph.toml; ignoring it here",
+                value.place()
+            )),
+            (None, Whose::Project | Whose::User) => {}
+        }
     }
     if !content.program.is_empty() {
         settings.programs.push(Programs {
@@ -116,6 +134,39 @@ mod tests {
     use super::*;
     use crate::config::of_files;
     use std::fs;
+    use std::path::PathBuf;
+
+    fn of_project(path: &Path) -> SettingsFile {
+        SettingsFile {
+            path: path.to_path_buf(),
+            whose: Whose::Project,
+        }
+    }
+
+    /// Whoever clones a repository must not run what its author likes.
+    #[test]
+    fn a_project_never_names_a_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("oomph.toml");
+        let text = "theme = 'dark'\nnotify = 'rm -rf ~'\nalert = 'bell'\n";
+        fs::write(&path, text).unwrap();
+        let settings = of_files(&[of_project(&path)]);
+        assert_eq!((settings.notify, settings.alert), (None, None));
+        assert_eq!(settings.theme.unwrap().value, "dark", "the rest counts");
+        let [alert, notify] = &settings.problems[..] else {
+            panic!("{:?}", settings.problems);
+        };
+        assert!(alert.contains(":3: alert counts only"), "{alert}");
+        assert!(notify.contains(":2: notify counts only"), "{notify}");
+        let own = SettingsFile {
+            path: path.clone(),
+            whose: Whose::User,
+        };
+        let settings = of_files(&[own]);
+        assert_eq!(settings.problems, [""; 0]);
+        assert_eq!(settings.notify.unwrap().value, "rm -rf ~");
+        assert_eq!(settings.alert.unwrap().line, 3);
+    }
 
     #[test]
     fn the_first_file_that_says_something_counts() {
@@ -124,14 +175,17 @@ mod tests {
         fs::write(&project, "[[program]]\nname = 'ours'\n").unwrap();
         fs::write(&user, "\ntheme = 'dark'\n[[program]]\nname = 'mine'\n").unwrap();
         let missing = dir.path().join("missing.toml");
-        let settings = of_files(&[missing, project.clone(), user.clone()]);
+        let in_order = |paths: &[&PathBuf]| -> Vec<SettingsFile> {
+            paths.iter().map(|path| of_project(path)).collect()
+        };
+        let settings = of_files(&in_order(&[&missing, &project, &user]));
         assert_eq!(settings.problems, [""; 0]);
         let theme = settings.theme.unwrap();
         assert_eq!((theme.value.as_str(), theme.line), ("dark", 2));
         let paths: Vec<_> = settings.programs.iter().map(|p| &p.path).collect();
         assert_eq!(paths, [&project, &user]);
         fs::write(&project, "theme = 'light'").unwrap();
-        let theme = of_files(&[project, user]).theme.unwrap();
+        let theme = of_files(&in_order(&[&project, &user])).theme.unwrap();
         assert_eq!(theme.value, "light");
     }
 
@@ -142,14 +196,14 @@ mod tests {
         for (text, said) in [
             (
                 "\n\nthem = 'dark'",
-                ":3: unknown field `them`, expected `theme`",
+                ":3: unknown field `them`, expected one of `theme`",
             ),
             ("theme = 3", ":1: invalid type"),
             ("theme = 'dark", ":1: "),
             ("[[program]\n", ":1: "),
         ] {
             fs::write(&path, text).unwrap();
-            let settings = of_files(std::slice::from_ref(&path));
+            let settings = of_files(&[of_project(&path)]);
             let [problem] = &settings.problems[..] else {
                 panic!("{text:?}: {:?}", settings.problems);
             };
@@ -167,12 +221,12 @@ mod tests {
         fs::write(&path, "theme = 'dark'").unwrap();
         let mut settings = UserSettings::default();
         let me = nix::unistd::geteuid().as_raw();
-        read(&path, me + 1, &mut settings);
+        read(&of_project(&path), me + 1, &mut settings);
         assert_eq!(settings.theme, None);
         assert!(settings.problems[0].contains(&format!("belongs to user {me}")));
         let all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         fs::set_permissions(&path, all).unwrap();
-        let settings = of_files(&[path]);
+        let settings = of_files(&[of_project(&path)]);
         assert_eq!(settings.theme, None);
         assert!(settings.problems[0].contains("world-writable"));
     }
@@ -214,7 +268,7 @@ mod tests {
         let link = other.path().join("oomph.toml");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         for path in [path, link] {
-            let settings = of_files(&[path]);
+            let settings = of_files(&[of_project(&path)]);
             assert_eq!(settings.theme, None);
             assert!(settings.problems[0].contains("its directory is world-writable"));
         }
@@ -225,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("oomph.toml");
         fs::create_dir(&path).unwrap();
-        let problems = |path: &Path| of_files(&[path.to_path_buf()]).problems;
+        let problems = |path: &Path| of_files(&[of_project(path)]).problems;
         assert_eq!(problems(&path).len(), 1);
         fs::remove_dir(&path).unwrap();
         fs::write(&path, b"theme = '\xff'").unwrap();

@@ -6,7 +6,6 @@ use super::finding::sentence;
 use super::leak_forecast::leak_forecast;
 use super::thrashing::{self, thrash};
 use super::{Cause, Certainty, Finding, device_fault, leak};
-use crate::event::{Level, Note};
 use crate::state::{RankState, RunOutcome, State};
 use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
@@ -86,8 +85,8 @@ struct GivenWarning {
 }
 
 impl LiveWarnings {
-    /// New notes since the last look. A leak is reported again once its end can be predicted.
-    pub fn look(&mut self, state: &State) -> Vec<Note> {
+    /// New findings since the last look. A leak is reported again once its end can be predicted.
+    pub fn look(&mut self, state: &State) -> Vec<Finding> {
         let Some(run) = state.run() else {
             return Vec::new();
         };
@@ -107,10 +106,7 @@ impl LiveWarnings {
                 Some(said) => said.is_forecast = true,
                 None => self.said.push(GivenWarning { who, is_forecast }),
             }
-            due.push(Note {
-                level: Level::Warning,
-                text: finding.headline,
-            });
+            due.push(finding);
         }
         due
     }

@@ -4,9 +4,11 @@
 //! is gone; none panics. A frame is one write, in a synchronized update, so that no half of one is
 //! seen. No query is ever sent: a terminal that does not answer would cost seconds.
 
+mod alert;
 mod modes;
 mod size;
 
+pub use alert::Alert;
 pub use modes::{ENTER, RESET, leave_from_anywhere};
 pub use size::size_of;
 
@@ -153,7 +155,7 @@ impl UserTerminal {
         self.tty.write_all(&sequence)
     }
 
-    /// Writes on the primary screen, after [`UserTerminal::leave`].
+    /// Writes on the primary screen, after [`UserTerminal::leave`]; or an [`Alert`], which draws nothing.
     ///
     /// # Errors
     /// If the terminal is gone.

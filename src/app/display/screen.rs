@@ -116,6 +116,14 @@ impl Screen {
         }
     }
 
+    /// Writes an alert, unless the terminal is stuck.
+    pub(crate) fn alert(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.terminal.is_writable() {
+            true => self.terminal.print(bytes),
+            false => Ok(()),
+        }
+    }
+
     /// Adapts to the terminal's size and the panes'. Returns the new size of the program's terminal, if it
     /// has changed.
     pub(crate) fn fit(&mut self, scene: &Scene) -> io::Result<Option<Size>> {

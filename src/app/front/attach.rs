@@ -9,6 +9,7 @@ use crate::app::display::mode::{self, Mode, Reason, Surface};
 use crate::app::display::screen::Due;
 use crate::app::display::theme;
 use crate::app::link::{Link, ProbeSetup, Role, SessionPhase};
+use crate::app::news::Messenger;
 use crate::app::policy;
 use crate::app::session::{HandoverState, Session, SessionInputs};
 use crate::app::signals::Signals;
@@ -141,6 +142,8 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     let settings = config::read(&handover.command.cwd);
     let (inputs, problems) = SessionInputs::again(handover.surroundings.clone(), &settings);
     notes.extend(problems);
+    let (messenger, problem) = Messenger::new(handover.alert, &settings, handover.scaled);
+    notes.extend(problem);
     let role = match place.arrival {
         Arrival::Attached { .. } => Role::Attached,
         Arrival::Headless(_) => Role::Headless,
@@ -152,6 +155,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         link: Link::new(role, place.keeper, environment, &handover),
         policy: policy::chosen(handover.on_oom, has_person, &handover.auto),
         session: Session::new(clock, recorder, inputs, handover),
+        messenger,
         events: events_in,
         looked: clock.now(),
         socket_seen: false,

@@ -41,7 +41,10 @@ impl Front {
                 self.stop_requested(Signal::SIGKILL, true);
                 self.link.order(KeeperOrder::Kill);
             }
-            Effect::Quit { stop_training } => self.quit(stop_training),
+            Effect::Quit { stop_training } => {
+                self.ended_by_hand();
+                self.quit(stop_training);
+            }
             Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             Effect::Input(bytes) => self.link.order(KeeperOrder::Input(bytes)),
             Effect::Suspend => self.suspend(),
@@ -91,6 +94,9 @@ impl Front {
     }
 
     fn stop_requested(&mut self, signal: Signal, from_keyboard: bool) {
+        if from_keyboard {
+            self.ended_by_hand();
+        }
         self.session.record(What::StopRequested(StopRequested {
             signal: signal as i32,
             from_keyboard,
@@ -116,7 +122,13 @@ impl Front {
             SignalAction::Forward if self.link.role == Role::Attached && ends(signal) => {
                 self.detach();
             }
-            SignalAction::Forward => self.forward(signal),
+            SignalAction::Forward => {
+                // The kernel sends it for Ctrl-C.
+                if received.sender.is_none() && signal == Signal::SIGINT {
+                    self.ended_by_hand();
+                }
+                self.forward(signal);
+            }
         }
     }
 
@@ -161,6 +173,7 @@ impl Front {
             false => Signal::SIGTERM,
         };
         self.stop_requested(signal, false);
+        self.ended_by_hand();
         self.link.stop_asked = true;
         self.display.wait_for("stopping (oomph stop)");
         self.link.end_with_run();

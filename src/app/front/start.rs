@@ -10,6 +10,7 @@ use crate::app::display::mode::{self, Mode, Surface};
 use crate::app::display::screen::{first_child_size, terminal_size};
 use crate::app::display::theme;
 use crate::app::link::{Link, ProbeSetup, Role};
+use crate::app::news::{Messenger, ToldNews};
 use crate::app::policy::{self, Policy};
 use crate::app::session::{HandoverState, Session, SessionInputs};
 use crate::app::signals::{SignalRules, Signals};
@@ -95,6 +96,8 @@ pub(super) fn start(
     notes.extend(problems);
     let (theme, problem) = theme::chosen(options.theme, &settings);
     notes.extend(problem);
+    let (messenger, problem) = Messenger::new(options.alert, &settings, options.scaled);
+    notes.extend(problem);
     let header = SessionStarted {
         id: directories.id.clone(),
         wall: Zoned::now().timestamp().as_microsecond() as f64 / 1e6,
@@ -131,6 +134,8 @@ pub(super) fn start(
         scaled: options.scaled,
         command: command.clone(),
         chosen: Default::default(),
+        alert: options.alert,
+        told: ToldNews::default(),
         baselines: BTreeMap::new(),
         log: log.as_deref().map(Word::from),
         metrics: (options.metrics.as_deref())
@@ -145,6 +150,7 @@ pub(super) fn start(
         link: Link::new(Role::First, keeper, environment, &handover),
         session: Session::new(clock, recorder, inputs, handover),
         policy,
+        messenger,
         events: events_in,
         looked: clock.now(),
         socket_seen: false,

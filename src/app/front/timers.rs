@@ -83,6 +83,7 @@ impl Front {
         if self.display.takes_leave(now) {
             self.quit(false);
         }
+        self.tell_news();
         let trainer = self.session.state.run().map(|run| run.pid);
         self.display.look_for_prompt(now, trainer);
         let is_stopping = self.display.waiting.is_some();

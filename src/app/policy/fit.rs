@@ -252,6 +252,10 @@ impl Policy for Fit {
         Some("fit")
     }
 
+    fn expects_ooms(&self) -> bool {
+        true
+    }
+
     fn conclude(&self, ending: Ending) -> Option<Ending> {
         let status = answer::say(self);
         Some(match self.given_up {

@@ -33,6 +33,10 @@ impl Policy for Hold {
         self.0.name()
     }
 
+    fn expects_ooms(&self) -> bool {
+        self.0.expects_ooms()
+    }
+
     fn conclude(&self, ending: Ending) -> Option<Ending> {
         self.0.conclude(ending)
     }

@@ -2,8 +2,9 @@
 //! policy. The keeper holds it in memory and never writes it to disk.
 
 use super::inputs::StartEnvironment;
+use crate::app::news::ToldNews;
 use crate::app::signals::SignalRules;
-use crate::app::{AutoOptions, OnOom};
+use crate::app::{Alert, AutoOptions, OnOom};
 use crate::command::{CommandLine, Word};
 use crate::event::SessionStarted;
 use crate::session::Directories;
@@ -51,6 +52,12 @@ pub(in crate::app) struct HandoverState {
     /// Where metrics are written, if anywhere; absolute.
     #[serde(default)]
     pub metrics: Option<Word>,
+    /// How the terminal tells of news, by the option.
+    #[serde(default)]
+    pub alert: Option<Alert>,
+    /// What was told to somebody elsewhere.
+    #[serde(default)]
+    pub told: ToldNews,
     /// Use of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }

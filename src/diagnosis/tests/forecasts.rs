@@ -172,7 +172,7 @@ fn a_forecast_is_said_in_words_once() {
     let mut scene = StagedSession::training();
     scene.sampled(1.5, 1.0, 1.5);
     let mut watch = LiveWarnings::default();
-    let mut notes = Vec::new();
+    let mut found = Vec::new();
     for n in 1..=60 {
         let baseline = gib(3.0 + 0.12 * n as f64);
         let at = 2.0 + n as f64;
@@ -182,15 +182,15 @@ fn a_forecast_is_said_in_words_once() {
         scene.add(at + 0.1, What::Sample(held));
         let used = baseline + gib(8.7);
         scene.add(at + 0.2, What::Device(reading(&[(100, used)])));
-        notes.extend(watch.look(&scene.state));
+        found.extend(watch.look(&scene.state));
     }
     let coming = leak_forecast(&scene.state).expect("a forecast");
     assert!(coming.soonest <= coming.in_steps && coming.in_steps <= coming.latest);
     // 23.60 GiB, 0.5 of it outside of PyTorch, 8.0 on top of the baseline: the baseline may reach
     // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
-    assert!(notes.len() <= 2, "{notes:#?}");
-    let last = &notes.last().expect("a note").text;
+    assert!(found.len() <= 2, "{found:#?}");
+    let last = &found.last().expect("a finding").headline;
     assert!(last.contains("per step; out of memory in about"), "{last}");
     let words = coming.words();
     let range = format!("({}–{})", coming.soonest, coming.latest);
