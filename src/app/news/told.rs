@@ -97,15 +97,15 @@ mod tests {
     use WhatFollows::{Ends, Relaunches, Runs, Waits};
 
     #[derive(Default)]
-    struct Watched {
+    struct ToldSession {
         told: ToldNews,
         scene: StagedSession,
         expects_ooms: bool,
     }
 
-    impl Watched {
-        fn new() -> Watched {
-            let mut watched = Watched::default();
+    impl ToldSession {
+        fn new() -> ToldSession {
+            let mut watched = ToldSession::default();
             watched.add(0.0, started(1, 100, "python train.py"));
             watched
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_oom_is_told_once_a_run_and_its_end_is_not_told_again() {
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.oom(100.0);
         assert_eq!(it.due(Some(Runs), false), None, "it may be caught");
         it.exit(101.0, 1, 1);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn one_that_hangs_in_an_oom_is_told_before_it_ends() {
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.oom(5.0);
         it.add(16.0, What::Unknown);
         assert_eq!(it.due(Some(Runs), false), Some(Oom));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn one_that_was_survived_is_not_told() {
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.add(1.0, hello(1, 100, None));
         let oom = record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0));
         it.add(5.0, What::Oom(oom));
@@ -176,15 +176,15 @@ mod tests {
 
     #[test]
     fn an_end_is_told_after_a_minute_unless_the_user_ended_it() {
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.exit(59.0, 1, 0);
         assert_eq!(it.due(Some(Ends), false), None);
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.exit(61.0, 1, 3);
         assert_eq!(it.due(Some(Relaunches), false), None);
         assert_eq!(it.due(Some(Waits), false), Some(End));
         assert_eq!(it.due(Some(Ends), false), None, "--hold, then q");
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         let stop = StopRequested {
             signal: 2,
             from_keyboard: true,
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn a_leak_is_told_once_and_nothing_of_a_search_but_its_end() {
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         assert_eq!(it.due(Some(Runs), true), Some(Leak));
         assert_eq!(it.due(Some(Runs), true), None);
-        let mut it = Watched::new();
+        let mut it = ToldSession::new();
         it.expects_ooms = true;
         it.oom(100.0);
         assert_eq!(it.due(Some(Runs), true), None);
