@@ -82,6 +82,8 @@ pub struct RunOptions {
     pub interval: Duration,
     /// Where the recording goes.
     pub recording: Recording,
+    /// A directory that all nodes of the job share, for what ranks of other nodes report.
+    pub spool: Option<PathBuf>,
     /// Where metrics are written for Prometheus, if anywhere.
     pub metrics: Option<PathBuf>,
     /// Allocator settings for the first launch, as typed.

@@ -47,6 +47,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/modules.py",
     "oomph-probe/observer.py",
     "oomph-probe/optimizers.py",
+    "oomph-probe/pace.py",
     "oomph-probe/patches.py",
     "oomph-probe/precision.py",
     "oomph-probe/process.py",
@@ -57,8 +58,10 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/rehearsal.py",
     "oomph-probe/rehearsals.py",
     "oomph-probe/roots.py",
+    "oomph-probe/rotation.py",
     "oomph-probe/sampler.py",
     "oomph-probe/snapshot.py",
+    "oomph-probe/spool.py",
     "oomph-probe/stack_policy.py",
     "oomph-probe/step_trace.py",
     "oomph-probe/steps.py",
@@ -69,6 +72,22 @@ const FILES: &[(&str, &str)] = embedded![
 
 /// Names the directory for PyTorch's own snapshots; without it none is saved.
 pub const SNAPSHOT_VARIABLE: &str = "OOMPH_PROBE_SNAPSHOT";
+
+/// The probe's directory in a spool, where processes of other nodes find it.
+const IN_SPOOL: &str = "probe";
+
+/// Places that exist under the same name on other nodes, where only the system makes them: no other
+/// user can leave modules there for our processes.
+const MADE_BY_THE_SYSTEM: &str = "/run/user/";
+
+/// The ways by which a probe reaches the front.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeWays<'a> {
+    /// For processes of this machine.
+    pub socket: &'a Path,
+    /// The directory for those of other nodes, with this machine's boot ID.
+    pub spool: Option<(&'a Path, &'a str)>,
+}
 
 /// What the probe of a run does.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +125,14 @@ impl RehearsedStep {
 #[derive(Debug, Clone)]
 pub struct Installed {
     directory: PathBuf,
+}
+
+/// The same for the processes of other nodes, which see the session's `spool`.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_in_spool(spool: &Path) -> io::Result<()> {
+    install(&spool.join(IN_SPOOL)).map(drop)
 }
 
 /// Writes the probe into `directory`, creating it if needed: directories 0700, files 0600. The path
@@ -147,16 +174,27 @@ impl Installed {
         &self.directory
     }
 
-    /// The variables by which the command's processes find the probe, and the probe finds `socket`.
+    /// The variables by which the command's processes find the probe, and the probe finds the front.
     /// `inherited` is the PYTHONPATH that the command would have without us.
     pub fn environment(
         &self,
-        socket: &Path,
+        ways: ProbeWays<'_>,
         run: RunNumber,
         options: ProbeOptions,
         inherited: Option<&OsStr>,
     ) -> Vec<EnvChange> {
-        let mut python_path = OsString::from(&self.directory);
+        let mut python_path = OsString::new();
+        let shared = ways.spool.map(|(spool, _)| spool.join(IN_SPOOL));
+        // On another node our directory's name is free for anybody to take, below /tmp.
+        if shared.is_none() || self.directory.starts_with(MADE_BY_THE_SYSTEM) {
+            python_path.push(&self.directory);
+        }
+        if let Some(shared) = shared {
+            if !python_path.is_empty() {
+                python_path.push(":");
+            }
+            python_path.push(shared);
+        }
         // An empty PYTHONPATH counts as unset, but an empty entry in one is the working directory.
         if let Some(inherited) = inherited.filter(|path| !path.is_empty()) {
             python_path.push(":");
@@ -165,7 +203,7 @@ impl Installed {
         let switch = |is_on| Word::from(if is_on { "1" } else { "0" });
         [
             ("PYTHONPATH", Word::from(python_path)),
-            ("OOMPH_PROBE_SOCKET", Word::from(socket)),
+            ("OOMPH_PROBE_SOCKET", Word::from(ways.socket)),
             ("OOMPH_PROBE_RUN", Word::from(run.to_string())),
             (
                 "OOMPH_PROBE_INTERVAL_MS",
@@ -175,6 +213,12 @@ impl Installed {
             ("OOMPH_PROBE_REHEARSE", Word::from(options.rehearses.word())),
         ]
         .into_iter()
+        .chain(ways.spool.into_iter().flat_map(|(spool, boot)| {
+            [
+                ("OOMPH_PROBE_SPOOL", Word::from(spool)),
+                ("OOMPH_PROBE_BOOT", Word::from(boot)),
+            ]
+        }))
         .map(|(name, value)| EnvChange {
             name: Word::from(name),
             value: Some(value),
@@ -262,7 +306,10 @@ mod tests {
             (Some("/a:/b"), format!("{ours}:/a:/b")),
         ] {
             let changes = installed.environment(
-                Path::new("/run/s"),
+                ProbeWays {
+                    socket: Path::new("/run/s"),
+                    spool: None,
+                },
                 RunNumber(3),
                 ProbeOptions {
                     interval: Duration::from_millis(250),
@@ -277,6 +324,30 @@ mod tests {
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_INTERVAL_MS"), *"250");
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_LINES"), *"0");
             assert_eq!(*value_of(&changes, "OOMPH_PROBE_REHEARSE"), *"1");
+        }
+    }
+
+    #[test]
+    fn other_nodes_look_only_where_nobody_else_can_leave_a_module() {
+        let options = ProbeOptions {
+            interval: Duration::from_millis(100),
+            lines: true,
+            rehearses: RehearsedStep::No,
+        };
+        let ways = ProbeWays {
+            socket: Path::new("/tmp/oomph-7/s/probe.sock"),
+            spool: Some((Path::new("/home/ada/spool"), "b00t")),
+        };
+        for (directory, expected) in [
+            ("/tmp/oomph-7/s", "/home/ada/spool/probe:/a"),
+            ("/run/user/7/s", "/run/user/7/s:/home/ada/spool/probe:/a"),
+        ] {
+            let installed = Installed::found(Path::new(directory));
+            let inherited = Some(OsStr::new("/a"));
+            let changes = installed.environment(ways, RunNumber(1), options, inherited);
+            assert_eq!(*value_of(&changes, "PYTHONPATH"), *expected);
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_SPOOL"), *"/home/ada/spool");
+            assert_eq!(*value_of(&changes, "OOMPH_PROBE_BOOT"), *"b00t");
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod file;
 mod job;
 pub(crate) mod launcher;
 pub(crate) mod program;
+mod reach;
 mod reading;
 pub(crate) mod recognition;
 pub(crate) mod spellings;
@@ -28,5 +29,6 @@ pub use environment::{Checkpoint, ConfigFile, LaunchEnvironment, environment_rea
 pub use file::{NamedFile, named_files};
 pub use launcher::{Anatomy, Launcher, Passage, ProgramKind};
 pub use program::{Catalogue, ProgramEntry, Scope};
+pub use reach::{Reach, reach};
 pub use reading::Reading;
 pub use recognition::{Recognised, recognise};

@@ -24,6 +24,7 @@ mod recent;
 mod recorder;
 mod recording_file;
 mod replaced_file;
+mod spool_directory;
 mod tame;
 
 pub use alive::{FoundSession, Life, PidScope, SessionFile, clear_dead, find};
@@ -37,6 +38,7 @@ pub use outline::outline;
 pub use read::{Events, ReadError, read};
 pub use recorder::{Recorder, RecorderOptions};
 pub use replaced_file::ReplacedFile;
+pub use spool_directory::{SpoolPlace, clear_dead_spools, make_spool, shared_file_system};
 
 /// The recording's file name in a session's directory.
 pub const RECORDING: &str = "events.jsonl";

@@ -170,16 +170,50 @@ pub fn clock_face(duration: Duration) -> String {
     }
 }
 
-/// A PID in our own PID namespace.
+/// A PID in our own PID namespace, or that of a process on another node, which has the node's number
+/// in the bits above [`PID_BITS`]: no process here has such a PID, so that nothing that asks the
+/// kernel about it finds a stranger.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Pid(pub i32);
 
+/// Linux has at most 2^22 processes (`PID_MAX_LIMIT`).
+const PID_BITS: u32 = 22;
+
+impl Pid {
+    /// The largest number of another node.
+    pub const MOST_NODES: u32 = (1 << (31 - PID_BITS)) - 1;
+
+    /// A process of another node, which are numbered from 1; `None` for numbers out of range.
+    pub fn elsewhere(node: u32, pid: i32) -> Option<Pid> {
+        let fits = (1..=Pid::MOST_NODES).contains(&node) && (1..1 << PID_BITS).contains(&pid);
+        fits.then_some(Pid((node as i32) << PID_BITS | pid))
+    }
+
+    /// The number of its node; 0 for this one.
+    pub fn node(self) -> u32 {
+        self.0.max(0) as u32 >> PID_BITS
+    }
+
+    /// Whether it is a process of this node, which signals can reach.
+    pub fn is_here(self) -> bool {
+        self.node() == 0
+    }
+
+    /// Its number on its own node.
+    pub fn there(self) -> i32 {
+        match self.is_here() {
+            true => self.0,
+            false => self.0 & ((1 << PID_BITS) - 1),
+        }
+    }
+}
+
 impl fmt::Display for Pid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.there().fmt(f)
     }
 }
 
@@ -297,6 +331,21 @@ mod tests {
         assert_eq!(clock_face(Duration::from_secs(872)), "14:32");
         assert_eq!(clock_face(Duration::from_secs(4_000)), "1:06:40");
         assert_eq!(clock_face(Duration::from_secs(187_800)), "2d 04:10:00");
+    }
+
+    #[test]
+    fn processes_of_other_nodes_are_nobodys_here() {
+        let pid = Pid::elsewhere(511, 4_194_303).unwrap();
+        assert_eq!(
+            (pid.node(), pid.there(), pid.is_here()),
+            (511, 4_194_303, false)
+        );
+        assert_eq!(pid.to_string(), "4194303");
+        assert_ne!(Pid::elsewhere(1, 7), Pid::elsewhere(2, 7));
+        assert!(Pid(4_194_303).is_here() && Pid(-1).is_here());
+        for (node, pid) in [(0, 7), (512, 7), (1, 0), (1, -1), (1, 1 << 22)] {
+            assert_eq!(Pid::elsewhere(node, pid), None);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod gate;
 mod headless;
 mod main_job;
 mod news;
+mod nodes;
 mod nvml;
 mod probe;
 mod remedies;

@@ -14,6 +14,7 @@ mod receive;
 mod relaunch;
 mod run;
 mod setup;
+mod spool;
 mod start;
 mod tell;
 mod terminal;
@@ -31,6 +32,7 @@ use super::policy::{OnStep, Policy};
 use super::session::Session;
 use super::signals::Signals;
 use super::{Ending, ending};
+use crate::collect::spool::SpoolWatch;
 use crate::event::{Clock, Event, Level, NvmlState, What};
 use crate::supervise::{KeeperOrder, KeeperReport, Reports};
 use crate::units::Moment;
@@ -52,6 +54,8 @@ struct Front {
     link: Link,
     policy: Box<dyn Policy>,
     messenger: Messenger,
+    /// What follows the ranks of other nodes.
+    spool: Option<SpoolWatch>,
     /// The sender for probes and NVML. Held so that the channel stays open in a session without either.
     events: mpsc::Sender<Event>,
     /// When the session's socket was last seen, and whether there is no place for another.

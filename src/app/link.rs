@@ -31,6 +31,9 @@ use std::time::Duration;
 const LAST_WORDS: Duration = Duration::from_millis(40);
 /// The same for probes of dead processes: on a busy machine we get to read them late.
 const LAST_WORDS_OF_THE_DEAD: Duration = Duration::from_secs(2);
+/// The same for probes of other nodes, whose files we read late: a network file system shows a change
+/// after seconds.
+const LAST_WORDS_FROM_AFAR: Duration = Duration::from_secs(4);
 /// How often changed figures are published; a change of activity is published at once.
 const FIGURES: Duration = Duration::from_secs(2);
 
@@ -187,7 +190,9 @@ impl Link {
             return None;
         };
         // The kernel has closed a dead process's connection: we only have to get to read it.
-        let patience = match self.speaking.iter().any(|pid| has_ended(*pid)) {
+        let speaking = || self.speaking.iter();
+        let patience = match speaking().any(|pid| has_ended(*pid)) {
+            _ if speaking().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
             true => LAST_WORDS_OF_THE_DEAD,
             false => LAST_WORDS,
         };

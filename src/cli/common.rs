@@ -36,6 +36,10 @@ pub(super) struct Common {
     /// Record nothing
     #[arg(long)]
     pub(super) no_record: bool,
+    /// A directory that all nodes share, for what ranks of other nodes report [default: the session's, if it is
+    /// on NFS, Lustre or the like]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(super) spool: Option<PathBuf>,
     /// Write metrics to this file every 5 s, as Prometheus' text (for node_exporter: NAME.prom)
     #[arg(long, value_name = "FILE")]
     pub(super) metrics: Option<PathBuf>,
@@ -117,6 +121,10 @@ impl Common {
                     return Err("--record and --no-record contradict each other; give one".into());
                 }
             },
+            spool: self.spool.or_else(|| {
+                let inherited = std::env::var_os("OOMPH_SPOOL").map(PathBuf::from);
+                inherited.filter(|path| !path.as_os_str().is_empty())
+            }),
             metrics: self.metrics,
             alloc_conf: self.alloc_conf,
             on_oom: self.on_oom,

@@ -5,7 +5,6 @@
 //! and counted. None of this affects other connections or the training.
 
 mod connection;
-mod line;
 
 use crate::event::{Clock, Event, Level, Note, What};
 use nix::unistd::Uid;

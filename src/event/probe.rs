@@ -12,15 +12,21 @@ pub struct Hello {
     pub pid: Pid,
     /// From the environment that oomph gave the command.
     pub run: RunNumber,
-    /// `RANK`, if set by a launcher.
+    /// `RANK`, or as srun or MPI number it.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// `LOCAL_RANK`, if set by a launcher.
+    /// Its number on its node.
     #[serde(default)]
     pub local_rank: Option<Rank>,
-    /// `WORLD_SIZE`, if set by a launcher.
+    /// How many ranks there are, as the launcher says.
     #[serde(default)]
     pub world_size: Option<u32>,
+    /// The node that it runs on, by SLURM's name or the kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The step of srun that it belongs to, `123.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_step: Option<String>,
     /// Python's version, `3.12.3`.
     pub python: String,
     /// torch's version, `2.11.0+cu130`.

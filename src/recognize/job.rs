@@ -17,7 +17,12 @@ pub(crate) fn part_of_a_job(
     anatomy: &Anatomy,
     launch: &LaunchEnvironment<'_>,
 ) -> Option<String> {
-    if let Some(part) = anatomy.launchers.iter().find_map(|l| l.part_of.clone()) {
+    // What starts the launchers of all machines is the whole job: `srun torchrun --nnodes 2`.
+    let outermost = anatomy
+        .launchers
+        .iter()
+        .find(|l| l.reaches_nodes || l.part_of.is_some());
+    if let Some(part) = outermost.and_then(|l| l.part_of.clone()) {
         return Some(part);
     }
     let value_of = |name: &str| {

@@ -27,6 +27,9 @@ pub struct Launcher {
     /// Why this command is one of several parts of a job, if it is.
     #[serde(skip)]
     pub part_of: Option<String>,
+    /// Whether it starts processes on the other machines of a job itself.
+    #[serde(skip)]
+    pub reaches_nodes: bool,
     #[serde(skip)]
     pub environment: Passage,
 }
@@ -278,6 +281,7 @@ impl CommandReader<'_> {
             options,
             processes,
             part_of,
+            reaches_nodes: grammar.cluster,
             environment: match grammar.env.as_deref() {
                 None => Passage::Inherited,
                 Some("none") => Passage::Cut,

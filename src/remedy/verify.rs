@@ -27,6 +27,8 @@ mod tests {
             rank: None,
             local_rank: None,
             world_size: None,
+            node: None,
+            slurm_step: None,
             python: "3.12.3".into(),
             torch: "2.11.0".into(),
             devices: vec![ProbeDevice {

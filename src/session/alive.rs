@@ -43,6 +43,11 @@ pub struct PidScope {
 }
 
 impl PidScope {
+    /// The boot of the machine.
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// The one of this process.
     pub fn here() -> PidScope {
         let kernel_value = |name| {

@@ -9,6 +9,8 @@ use crate::units::{Bytes, Moment, Pid, Uuid};
 pub struct DeviceState {
     pub uuid: Uuid,
     pub name: String,
+    /// The other node that it is on.
+    pub node: Option<String>,
     /// NVML's index, or CUDA's ordinal if NVML does not list the device.
     pub index: u32,
     /// The memory for processes: NVML's total less the driver's, or CUDA's total without NVML.
@@ -44,7 +46,9 @@ impl DeviceState {
         let (_, reading) = self.reading.as_ref()?;
         match (&reading.lost, &state.nvml) {
             (Some(lost), _) => Some(lost.clone()),
-            (None, Some(NvmlState::Unavailable { reason })) => Some(reason.clone()),
+            (None, Some(NvmlState::Unavailable { reason })) if self.node.is_none() => {
+                Some(reason.clone())
+            }
             (None, _) => None,
         }
     }

@@ -123,8 +123,8 @@ pub struct StepTrack {
     /// Steps per second, by the median of the latest gaps: an evaluation between two steps does not
     /// count.
     pub rate: Option<f64>,
-    /// Ends of the latest steps; bounded.
-    pub recent: Vec<Moment>,
+    /// Ends of the latest steps that were told, with their numbers; bounded.
+    pub recent: Vec<(Moment, u64)>,
     /// Allocated after each of the latest steps; bounded, oldest first.
     pub baselines: Vec<(u64, Bytes)>,
     /// The largest `allocated` up to the end of the latest step, without an OOM in the step after

@@ -164,6 +164,8 @@ impl Story {
             rank: many.then_some(Rank(rank)),
             local_rank: many.then_some(Rank(rank)),
             world_size: many.then_some(world),
+            node: None,
+            slurm_step: None,
             python: "3.12.3".into(),
             torch: "2.11.0+cu130".into(),
             devices: vec![ProbeDevice {

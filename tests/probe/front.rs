@@ -2,7 +2,7 @@
 
 use oomph::collect::probe_socket;
 use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, StepTrace, Structure, What};
-use oomph::probe::{Installed, ProbeOptions, RehearsedStep, install};
+use oomph::probe::{Installed, ProbeOptions, ProbeWays, RehearsedStep, install};
 use oomph::units::RunNumber;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,15 @@ impl Place {
             rehearses: RehearsedStep::OutOfMemory,
         };
         self.installed
-            .environment(&self.socket(), RUN, options, Some(inherited))
+            .environment(
+                ProbeWays {
+                    socket: &self.socket(),
+                    spool: None,
+                },
+                RUN,
+                options,
+                Some(inherited),
+            )
             .into_iter()
             .map(|change| (change.name.0, change.value.unwrap().0))
             .collect()

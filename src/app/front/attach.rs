@@ -2,7 +2,7 @@
 
 use super::run::run;
 use super::setup::SessionGuard;
-use super::{EVENTS, Front, Sources, setup};
+use super::{EVENTS, Front, Sources, setup, spool};
 use crate::app::Ending;
 use crate::app::display::Display;
 use crate::app::display::mode::{self, Mode, Reason, Surface};
@@ -24,7 +24,7 @@ use crate::supervise::{
 };
 use crate::units::{Moment, Pid};
 use anyhow::{Context, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -149,11 +149,13 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         Arrival::Headless(_) => Role::Headless,
     };
     let environment = ProbeSetup::found(&handover);
+    let shared = handover.spool.as_ref().map(|word| PathBuf::from(&word.0));
     let has_person = place.mode == Mode::Screen || handover.began_on_screen;
     let mut front = Front {
         display: Display::new(place.mode, theme::chosen(None, &settings).0),
         link: Link::new(role, place.keeper, environment, &handover),
         policy: policy::chosen(handover.on_oom, has_person, &handover.auto),
+        spool: spool::watch(&handover, clock, &events_in),
         session: Session::new(clock, recorder, inputs, handover),
         messenger,
         events: events_in,
@@ -191,6 +193,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     };
     let guard = SessionGuard {
         _nvml: nvml,
+        spool: shared,
         directories,
         released: false,
     };

@@ -1,6 +1,7 @@
 //! Sets up NVML's thread, the recording, the output log and the probe's socket. The session continues
 //! without those that fail.
 
+use super::spool;
 use crate::app::Recording;
 use crate::collect::{nvml, probe_socket};
 use crate::event::{Clock, Event};
@@ -13,6 +14,8 @@ use tokio::sync::mpsc;
 
 pub(super) struct SessionGuard {
     pub _nvml: Option<nvml::NvmlWatch>,
+    /// The directory for ranks of other nodes.
+    pub spool: Option<PathBuf>,
     pub directories: Directories,
     /// A session that continues without us still needs its directory.
     pub released: bool,
@@ -23,6 +26,9 @@ impl Drop for SessionGuard {
         if !self.released {
             // If it fails, the system clears that directory later.
             let _ = self.directories.remove_runtime();
+            if let Some(spool) = self.spool.take() {
+                spool::remove(spool);
+            }
         }
     }
 }

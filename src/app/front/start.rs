@@ -3,7 +3,7 @@
 //! started.
 
 use super::setup::SessionGuard;
-use super::{EVENTS, Front, Sources, setup};
+use super::{EVENTS, Front, Sources, setup, spool};
 use crate::app::allocator::InheritedSettings;
 use crate::app::display::Display;
 use crate::app::display::mode::{self, Mode, Surface};
@@ -56,8 +56,11 @@ pub(super) fn start(
         .then(|| setup::listen(&directories, clock, events_in.clone(), &mut notes))
         .flatten();
     let place = directories.runtime.as_deref().zip(socket.as_deref());
-    let (environment, problem) = ProbeSetup::prepare(&options, &directories.id, place);
+    let spool = spool::make(&options, &directories, &mut notes);
+    let (environment, problem) =
+        ProbeSetup::prepare(&options, &directories.id, place, spool.as_deref());
     notes.extend(problem);
+    let spool = spool::kept(&environment, spool);
 
     let log = setup::output_log(&recording, &directories);
     let (keeper, reports) = Keeper::start(&Setup {
@@ -115,6 +118,7 @@ pub(super) fn start(
             .and_then(|path| std::path::absolute(path).ok())
             .map(|path| Word::from(path.as_path())),
         probe: environment.has_probe(),
+        spool: spool.as_deref().map(Word::from),
         lines: options.lines,
         snapshot: environment.snapshot().map(Word::from),
         interval: options.interval,
@@ -148,6 +152,7 @@ pub(super) fn start(
     let mut front = Front {
         display: Display::new(mode, theme),
         link: Link::new(Role::First, keeper, environment, &handover),
+        spool: spool::watch(&handover, clock, &events_in),
         session: Session::new(clock, recorder, inputs, handover),
         policy,
         messenger,
@@ -180,6 +185,7 @@ pub(super) fn start(
     };
     let guard = SessionGuard {
         _nvml: nvml,
+        spool,
         directories,
         released: false,
     };

@@ -79,6 +79,17 @@ impl Front {
         self.pass_gate(now);
         self.unpark();
         self.stay_reachable(now);
+        if let Some(spool) = &self.spool {
+            spool.hurry(match self.link.phase() {
+                SessionPhase::Settling { .. }
+                | SessionPhase::Sweeping { .. }
+                | SessionPhase::Gating { .. } => true,
+                SessionPhase::Starting
+                | SessionPhase::Running { .. }
+                | SessionPhase::Asking { .. }
+                | SessionPhase::Leaving(_) => false,
+            });
+        }
         self.end_what_nobody_sees();
         if self.display.takes_leave(now) {
             self.quit(false);

@@ -4,9 +4,10 @@
 use crate::app::session::HandoverState;
 use crate::app::{RunOptions, SESSION_VARIABLE};
 use crate::command::{CommandLine, EnvChange, Word};
-use crate::probe::{self, Installed, ProbeOptions, RehearsedStep};
+use crate::probe::{self, Installed, ProbeOptions, ProbeWays, RehearsedStep};
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::recognition::recognise;
+use crate::session::PidScope;
 use crate::units::RunNumber;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,10 @@ use std::path::{Path, PathBuf};
 /// The probe's part of a launch; in all runs of a session the same except for the run's number.
 pub(crate) struct ProbeSetup {
     probe: Option<ProbeInPlace>,
+    /// The directory for ranks of other nodes.
+    spool: Option<PathBuf>,
+    /// This machine's boot ID, by which they know that they are elsewhere.
+    boot: String,
     session: String,
     lines: bool,
     snapshot: Option<PathBuf>,
@@ -34,6 +39,7 @@ impl ProbeSetup {
         options: &RunOptions,
         session: &str,
         place: Option<(&Path, &Path)>,
+        spool: Option<&Path>,
     ) -> (ProbeSetup, Option<String>) {
         let mut problem = None;
         let probe = place.and_then(|(directory, socket)| match probe::install(directory) {
@@ -51,6 +57,8 @@ impl ProbeSetup {
         });
         let surround = ProbeSetup {
             probe,
+            spool: spool.map(Path::to_path_buf),
+            boot: PidScope::here().boot().to_string(),
             session: session.to_string(),
             lines: options.lines,
             // The program may change its directory.
@@ -78,6 +86,8 @@ impl ProbeSetup {
                     installed: Installed::found(directory),
                     socket,
                 }),
+            spool: memory.spool.as_ref().map(|word| PathBuf::from(&word.0)),
+            boot: PidScope::here().boot().to_string(),
             session: memory.header.id.clone(),
             lines: memory.lines,
             snapshot: memory.snapshot.as_ref().map(|word| PathBuf::from(&word.0)),
@@ -110,7 +120,10 @@ impl ProbeSetup {
                 .map(|word| word.0.clone())
                 .or_else(|| self.python_path.clone());
             let changes = probe.installed.environment(
-                &probe.socket,
+                ProbeWays {
+                    socket: &probe.socket,
+                    spool: (self.spool.as_deref()).map(|spool| (spool, self.boot.as_str())),
+                },
                 run,
                 ProbeOptions {
                     interval: self.interval,

@@ -22,6 +22,9 @@ pub(in crate::app) struct HandoverState {
     /// The recording, if there is one.
     pub recording: Option<Word>,
     pub probe: bool,
+    /// The directory for ranks of other nodes, if there is one.
+    #[serde(default)]
+    pub spool: Option<Word>,
     /// Whether the probe records source lines.
     pub lines: bool,
     /// Where to write PyTorch's own snapshot at an OOM.

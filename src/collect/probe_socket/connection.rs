@@ -1,6 +1,6 @@
 //! One probe's connection, from its hello to its end.
 
-use super::line;
+use crate::collect::line;
 use crate::event::{Clock, Dropped, Event, ProbeGone, What};
 use crate::units::Pid;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Connection {
     }
 
     async fn take(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
-        let Some(event) = line::read(bytes, self.peer, self.clock) else {
+        let Some(event) = line::read(bytes, self.peer, |ns| self.clock.at_monotonic_ns(ns)) else {
             return Err(ConnectionEnd::Malformed("sent a line that is not an event"));
         };
         match (&event.what, self.greeted) {

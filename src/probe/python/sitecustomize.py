@@ -10,8 +10,13 @@ import sys
 def _start():
     here = os.path.dirname(os.path.abspath(__file__))
     # The program gets the sys.path that it would have without oomph; children inherit PYTHONPATH.
-    sys.path[:] = [entry for entry in sys.path if entry != here]
-    ours = sys.modules.pop(__name__, None)
+    ours = (here,)
+    spool = os.environ.get("OOMPH_PROBE_SPOOL")
+    if spool:
+        # There are two copies: one for this node, and one that other nodes see.
+        ours = (here, os.path.join(spool, "probe"), os.path.dirname(os.environ.get("OOMPH_PROBE_SOCKET", here)))
+    sys.path[:] = [entry for entry in sys.path if entry not in ours]
+    module = sys.modules.pop(__name__, None)
     wanted = sys.version_info >= (3, 8) and os.environ.get("OOMPH_PROBE_SOCKET")
     if wanted and "_oomph_hook" not in sys.modules:
         try:
@@ -41,7 +46,7 @@ def _start():
             ending.like_pythons(error, os.path.abspath(__file__), place)
         raise
     # The import that runs this file looks the module up again when it is done.
-    sys.modules.setdefault(__name__, ours)
+    sys.modules.setdefault(__name__, module)
 
 
 _start()

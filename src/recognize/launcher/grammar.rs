@@ -52,6 +52,8 @@ pub(super) struct Grammar {
     #[serde(default)]
     pub(super) node: Vec<String>,
     #[serde(default)]
+    pub(super) cluster: bool,
+    #[serde(default)]
     pub(super) env: Option<String>,
 }
 

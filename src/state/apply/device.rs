@@ -11,7 +11,11 @@ impl State {
         match nvml {
             NvmlState::Live { .. } => {}
             NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => {
-                for device in &mut self.devices {
+                for device in self
+                    .devices
+                    .iter_mut()
+                    .filter(|device| device.node.is_none())
+                {
                     device.used.gap(at);
                 }
             }

@@ -4,11 +4,14 @@ use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Structure};
 use crate::state::{DeviceState, RankState, Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
-/// Processes kept of a run: more than a host has ranks, for launchers that restart them.
+/// Processes kept of a run: more than a host has ranks, for launchers that restart them; of a job with
+/// more ranks twice its number, up to a bound.
 const RANKS: usize = 256;
+const RANKS_OF_A_JOB: usize = 1_024;
 
-/// Devices kept: more than a host has, since a hello may list anything.
+/// Devices kept: more than a host has, since a hello may list anything; more of other nodes.
 const DEVICES: usize = 256;
+const DEVICES_OF_A_JOB: usize = 1_024;
 
 impl State {
     pub(super) fn hello(&mut self, at: Moment, hello: &Hello) {
@@ -18,13 +21,17 @@ impl State {
             // Of a run that never started: its environment is from an earlier session.
             return;
         }
+        let (most_ranks, most_devices) = bounds(hello);
         for device in &hello.devices {
             let uuid = self.uuid_of(device);
-            if self.devices.len() >= DEVICES && self.device(&uuid).is_none() {
+            if self.devices.len() >= most_devices && self.device(&uuid).is_none() {
                 continue;
             }
             let known = self.device_or_new(&uuid, &device.name, device.ordinal);
             known.capacity = known.capacity.or(Some(device.total));
+            if !hello.pid.is_here() {
+                known.node = hello.node.clone();
+            }
         }
         let run = self.run_or_new(at, hello.run);
         match run.rank_mut(hello.pid) {
@@ -34,7 +41,7 @@ impl State {
                 rank.disconnected = None;
             }
             None => {
-                if run.ranks.len() >= RANKS
+                if run.ranks.len() >= most_ranks
                     && let Some(oldest) = run
                         .ranks
                         .iter()
@@ -42,7 +49,7 @@ impl State {
                 {
                     run.ranks.remove(oldest);
                 }
-                if run.ranks.len() < RANKS {
+                if run.ranks.len() < most_ranks {
                     run.ranks.push(RankState::of(hello.clone(), at));
                 }
             }
@@ -135,6 +142,19 @@ impl State {
             (None, _) | (Some(_), Some(_)) => Uuid::new(&format!("cuda:{}", device.ordinal)),
         }
     }
+}
+
+/// The ranks and devices that are kept.
+fn bounds(hello: &Hello) -> (usize, usize) {
+    let world = hello.world_size.map_or(0, |world| world as usize);
+    let devices = match hello.pid.is_here() {
+        true => DEVICES,
+        false => DEVICES_OF_A_JOB,
+    };
+    (
+        world.saturating_mul(2).clamp(RANKS, RANKS_OF_A_JOB),
+        devices,
+    )
 }
 
 impl RankState {

@@ -81,11 +81,15 @@ impl StepTrack {
         }
         self.first.get_or_insert(at);
         self.last = Some((at, step.clone()));
-        push_bounded(&mut self.recent, at, RECENT);
+        push_bounded(&mut self.recent, (at, step.count), RECENT);
         let mut gaps: Vec<f64> = self
             .recent
             .windows(2)
-            .map(|pair| pair[1].since(pair[0]).as_secs_f64())
+            .map(|pair| {
+                let ((before, first), (after, last)) = (pair[0], pair[1]);
+                // Not every step is told: of short ones, and of those on other nodes, some.
+                after.since(before).as_secs_f64() / last.saturating_sub(first).max(1) as f64
+            })
             .collect();
         gaps.sort_by(f64::total_cmp);
         self.rate = gaps

@@ -24,6 +24,9 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     dump           PyTorch's own snapshot, saved at an OOM
     ending         the end of a program whose sitecustomize exits
     wire           one JSON object per line over the UI's Unix socket
+    spool          on another node: the same lines in a file that the UI follows
+    pace           how much may be written there
+    rotation       what is kept of a file that has become too large
 
 After an OOM in the first steps, to know what another batch or a remedy would need:
 

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from . import allocator
+from . import allocator, spool
 
 
 def compose(process):
@@ -16,10 +16,11 @@ def compose(process):
         "torch": str(torch.__version__),
         "devices": process.allocator.devices(),
     }
-    for field, name in (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world_size", "WORLD_SIZE")):
-        value = number(name)
-        if value is not None:
-            line[field] = value
+    line.update(ranks())
+    line["node"] = spool.node()
+    step = slurm_step()
+    if step is not None:
+        line["slurm_step"] = step
     if process.backend is not None:
         line["backend"] = process.backend
     if process.resting is not None:
@@ -27,6 +28,35 @@ def compose(process):
     else:
         line.update(allocator.settings(torch))
     return line
+
+
+# Who numbers the ranks: torch's launchers, else SLURM's srun, Open MPI or another MPI.
+NUMBERINGS = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+)
+
+
+def ranks():
+    """The rank, its number on this node, and how many there are, as far as they are known."""
+    fields = ("rank", "local_rank", "world_size")
+    for names in NUMBERINGS:
+        values = [number(name) for name in names]
+        # A single task is not numbered: what starts others in it may number those.
+        if values[0] is not None and (names[0] == "RANK" or (values[2] or 0) > 1):
+            return {field: value for field, value in zip(fields, values) if value is not None}
+    return {}
+
+
+def slurm_step():
+    """The step of srun that this process belongs to, as `squeue -s` prints it."""
+    job, step = number("SLURM_JOB_ID"), number("SLURM_STEP_ID")
+    # The last numbers are the batch script's and other steps without tasks.
+    if job is None or step is None or step >= 0xFFFFFFF0:
+        return None
+    return "%d.%d" % (job, step)
 
 
 def number(name):

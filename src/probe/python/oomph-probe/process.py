@@ -18,6 +18,7 @@ from . import (
     rehearsals,
     roots,
     sampler,
+    spool,
     steps,
     structure,
     tracing,
@@ -94,7 +95,7 @@ class Process:
         self.owners = frames.Owners(self.torch)
         self.growth = growth.Growth(self, self.owners)
         self.tracing = tracing.Tracing(self)
-        self.wire = wire.Wire(self.socket, lambda: hello.compose(self))
+        self.wire = self.make_wire()
         self.sampler = sampler.Sampler(self, self.interval)
         self.live = True
         os.register_at_fork(after_in_child=self.disarm)
@@ -106,6 +107,11 @@ class Process:
                 except Exception as error:
                     self.note("the probe continues without %s: %s" % (attach.__name__, error))
         self.sampler.start()
+
+    def make_wire(self):
+        """The way to the UI: its socket, or on another node a file."""
+        compose = lambda: hello.compose(self)
+        return spool.of(self, compose) or wire.Wire(self.socket, compose)
 
     def register_finish(self):
         atexit.register(self.finish)

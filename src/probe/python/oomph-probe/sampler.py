@@ -2,7 +2,7 @@
 queues, and only tries to connect now and then.
 """
 import time
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 
 # An unchanged reading is still sent this often (seconds), to show that the process is alive.
 KEEP_ALIVE = 1.0
@@ -40,10 +40,19 @@ class Sampler:
     def stop(self, timeout):
         """Makes the thread send the rest and exit; waits at most `timeout` seconds."""
         self.stopping = True
-        self.wake.release()
+        self.hurry()
         self.ended.acquire(True, timeout)
 
+    def hurry(self):
+        """Wakes the thread."""
+        try:
+            self.wake.release()
+        except RuntimeError:
+            # It was woken and has not run yet.
+            pass
+
     def run(self):
+        self.process.wire.writer = get_ident()
         try:
             # is_initialized() turns True only after the initialisation that started this thread.
             pause = 0.002
@@ -56,6 +65,7 @@ class Sampler:
             # The final reading; for a short program also the only one.
             if self.process.torch.cuda.is_initialized():
                 self.tick()
+            self.process.wire.end()
         except BaseException:
             pass
         finally:
@@ -63,7 +73,7 @@ class Sampler:
 
     def pause_now(self):
         if self.process.wire.is_connected():
-            return self.interval
+            return self.process.wire.pause(self.interval)
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds):
@@ -143,3 +153,13 @@ class Sampler:
         if due or line != last_line:
             wire.put(line)
             self.last[device] = (now, line)
+            if wire.reads_devices:
+                self.gather_device_memory(wire, device)
+
+    def gather_device_memory(self, wire, device):
+        """The whole device, of which NVML on the UI's node sees nothing."""
+        try:
+            free, total = self.process.torch.cuda.mem_get_info(device)
+        except Exception:
+            return
+        wire.put({"event": "device_memory", "device": device, "free": free, "total": total})

@@ -18,6 +18,9 @@ MAX_KEPT = 12
 class Wire:
     """A connection, opened when there is something to send and reopened when it was lost."""
 
+    # NVML reads the devices of this machine.
+    reads_devices = False
+
     def __init__(self, path, greeting):
         self.path = path
         self.greeting = greeting
@@ -30,6 +33,8 @@ class Wire:
         self.connections = 0
         # The UI's buffer was full at the last attempt: do not wait for it again.
         self.stalled = False
+        # The sampler's thread; here every thread sends.
+        self.writer = None
 
     def put(self, line, ns=None, keep=False):
         """Queues a line. With `keep` it survives a lost connection."""
@@ -46,6 +51,13 @@ class Wire:
 
     def is_connected(self):
         return self.socket is not None
+
+    def pause(self, interval):
+        """Seconds between two readings."""
+        return interval
+
+    def end(self):
+        """The kernel closes the connection when the process has ended."""
 
     def flush(self, timeout):
         """Sends what is queued, connecting first; False if it did not finish within `timeout` seconds."""

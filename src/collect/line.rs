@@ -1,7 +1,7 @@
 //! Parses a line of the probe into an event, accepting only kinds that a probe may send. No I/O.
 
-use crate::event::{Clock, Event, What};
-use crate::units::Pid;
+use crate::event::{Event, What};
+use crate::units::{Moment, Pid};
 use serde::Deserialize;
 
 /// A line as received: `{"ns": …, "event": "sample", …}`.
@@ -13,10 +13,15 @@ struct ProbeLine {
     what: What,
 }
 
-/// Parses a line (without its end). `peer` is the process as reported by the kernel and overrides
-/// the line's own PID; `None` if the kernel has no PID for it here. Returns `None` for anything but
-/// a probe's events: a start or an exit would be a forgery here.
-pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Event> {
+/// Parses a line (without its end). `peer` is the process as reported by the kernel, or as this
+/// session numbers one of another node, and overrides the line's own PID; `None` if the kernel has no
+/// PID for it here. `stamp` turns the process's monotonic nanoseconds into a moment. Returns `None`
+/// for anything but a probe's events: a start or an exit would be a forgery here.
+pub(super) fn read(
+    bytes: &[u8],
+    peer: Option<Pid>,
+    stamp: impl Fn(u64) -> Moment,
+) -> Option<Event> {
     let ProbeLine { ns, mut what } = serde_json::from_slice(bytes).ok()?;
     match &mut what {
         What::Hello(hello) => set(&mut hello.pid, peer),
@@ -48,7 +53,7 @@ pub(super) fn read(bytes: &[u8], peer: Option<Pid>, clock: Clock) -> Option<Even
         | What::Unknown => return None,
     }
     Some(Event {
-        at: clock.at_monotonic_ns(ns),
+        at: stamp(ns),
         what,
     })
 }
@@ -62,18 +67,18 @@ fn set(pid: &mut Pid, peer: Option<Pid>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Sample;
-    use crate::units::{Bytes, Moment};
+    use crate::event::{Clock, Sample};
+    use crate::units::Bytes;
 
     const SAMPLE: &str = r#"{"ns":9000,"event":"sample","pid":7,"device":1,"allocated":1024,"reserved":4096,"allocated_peak":2048,"reserved_peak":4096,"a_field_of_later":[1]}"#;
 
-    fn clock() -> Clock {
-        Clock::with_origin(4)
+    fn clock(ns: u64) -> Moment {
+        Clock::with_origin(4).at_monotonic_ns(ns)
     }
 
     #[test]
     fn figures_that_a_torch_does_not_say_are_none() {
-        let event = read(SAMPLE.as_bytes(), None, clock()).unwrap();
+        let event = read(SAMPLE.as_bytes(), None, clock).unwrap();
         assert_eq!(event.at, Moment(5));
         assert_eq!(
             event.what,
@@ -91,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_kernels_word_for_the_process_counts() {
-        let event = read(SAMPLE.as_bytes(), Some(Pid(42)), clock()).unwrap();
+        let event = read(SAMPLE.as_bytes(), Some(Pid(42)), clock).unwrap();
         let What::Sample(sample) = event.what else {
             panic!("{event:?}")
         };
@@ -100,7 +105,7 @@ mod tests {
             r#"{{"ns":1,"event":"oom","pid":7,"device":0,"requested":1,"total":2,"free":3,"sample":{},"structure":{{"pid":7,"device":0,"parameters":1,"gradients":2,"optimizer_state":3}}}}"#,
             SAMPLE.replace(r#""ns":9000,"event":"sample","#, "")
         );
-        let event = read(oom.as_bytes(), Some(Pid(42)), clock()).unwrap();
+        let event = read(oom.as_bytes(), Some(Pid(42)), clock).unwrap();
         let What::Oom(record) = event.what else {
             panic!("{event:?}")
         };
@@ -125,8 +130,8 @@ mod tests {
             r#"{"ns":1,"event":"exited","run":1,"exit":{"code":0}}"#,
             r#"{"ns":1,"event":"stop_requested","signal":15,"from_keyboard":true}"#,
         ] {
-            assert_eq!(read(line.as_bytes(), None, clock()), None, "{line}");
+            assert_eq!(read(line.as_bytes(), None, clock), None, "{line}");
         }
-        assert_eq!(read(b"\xff\xfe\x00", None, clock()), None);
+        assert_eq!(read(b"\xff\xfe\x00", None, clock), None);
     }
 }

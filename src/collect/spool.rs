@@ -1,0 +1,198 @@
+//! Ranks of other nodes: their files in the session's spool directory are followed, as `tail` would.
+//!
+//! The directory lies on a file system that the cluster shares. A file there has one writer and whole
+//! lines; a torn one is awaited. Only what nobody else could have written is believed: owner and type
+//! are checked at every read. All of it happens on a thread of its own, because a mount may hang.
+
+mod clocks;
+mod directory;
+mod follower;
+mod nodes;
+mod places;
+
+use crate::event::{Clock, Event, Level, Note, What};
+use clocks::NodeClocks;
+use directory::{OpenSpool, SpoolFile};
+use follower::Follower;
+use nodes::Nodes;
+use places::Places;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+
+/// Between two looks, and while the end of a run is awaited.
+const LOOK: Duration = Duration::from_secs(1);
+const HURRIED_LOOK: Duration = Duration::from_millis(100);
+
+/// How often the marker is touched: it tells the file server's time, and that the session lives.
+const TOUCH: Duration = Duration::from_secs(5);
+
+/// What is followed.
+#[derive(Debug, Clone)]
+pub struct SpoolOptions {
+    pub directory: PathBuf,
+    /// Where this front notes how far it has read, for the next one; on this machine.
+    pub places: Option<PathBuf>,
+    /// Whether the session is ours: then its marker is touched.
+    pub is_ours: bool,
+}
+
+/// The thread that follows the files; nobody waits for its end.
+#[derive(Debug, Clone, Default)]
+pub struct SpoolWatch {
+    hurried: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+}
+
+impl SpoolWatch {
+    /// Looks more often, or as often as usual again.
+    pub fn hurry(&self, hurried: bool) {
+        self.hurried.store(hurried, Ordering::Relaxed);
+    }
+
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Follows the directory until [`SpoolWatch::end`], or until nobody receives events.
+pub fn watch(options: SpoolOptions, clock: Clock, sender: Sender<Event>) -> SpoolWatch {
+    let watch = SpoolWatch::default();
+    let mine = watch.clone();
+    let thread = std::thread::Builder::new().name("spool".into());
+    // Without a thread other nodes are not seen, which the screen says.
+    let _ = thread.spawn(move || {
+        let mut reader = SpoolReader::new(options, clock);
+        while !mine.ended.load(Ordering::Relaxed) {
+            let sent = reader.look(&mut |event| sender.blocking_send(event).is_ok());
+            if !sent {
+                return;
+            }
+            let until = Instant::now() + LOOK;
+            while Instant::now() < until && !mine.ended.load(Ordering::Relaxed) {
+                std::thread::sleep(HURRIED_LOOK);
+                if mine.hurried.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        }
+    });
+    watch
+}
+
+struct SpoolReader {
+    options: SpoolOptions,
+    clock: Clock,
+    clocks: NodeClocks,
+    nodes: Nodes,
+    followers: BTreeMap<String, Follower>,
+    /// Files that are not believed, so that each is told once.
+    refused: BTreeSet<String>,
+    touched: Option<Instant>,
+    /// Why the directory cannot be read at the moment.
+    away: Option<String>,
+}
+
+impl SpoolReader {
+    fn new(options: SpoolOptions, clock: Clock) -> SpoolReader {
+        let known = options.places.as_deref().and_then(Places::read);
+        let (nodes, followers) = known.map(Places::into_parts).unwrap_or_default();
+        SpoolReader {
+            options,
+            clock,
+            clocks: NodeClocks::default(),
+            nodes,
+            followers,
+            refused: BTreeSet::new(),
+            touched: None,
+            away: None,
+        }
+    }
+
+    /// Reads what is new; `false` if nobody wants it.
+    fn look(&mut self, send: &mut dyn FnMut(Event) -> bool) -> bool {
+        let spool = match OpenSpool::open(&self.options.directory) {
+            Ok(spool) => spool,
+            Err(why) => return self.went_away(why.to_string(), send),
+        };
+        if self.away.take().is_some()
+            && !send(self.note(Level::Info, "the spool directory is there again"))
+        {
+            return false;
+        }
+        if self.touched.is_none_or(|at| at.elapsed() >= TOUCH) {
+            self.touched = Some(Instant::now());
+            let session = self.clock.now();
+            let server = match self.options.is_ours {
+                true => spool.touch(),
+                false => None,
+            };
+            self.clocks.read_server(session, server);
+        }
+        let mut moved = false;
+        for name in spool.names() {
+            let Some(file) = SpoolFile::of(&name) else {
+                continue;
+            };
+            match spool.read(&name, self.position(&file)) {
+                Ok(None) => {}
+                Ok(Some(news)) => {
+                    moved = true;
+                    let follower = self.followers.entry(file.stem.to_string()).or_default();
+                    let events =
+                        follower.take(&file, &news, &mut self.nodes, &mut self.clocks, self.clock);
+                    for event in events {
+                        if !send(event) {
+                            return false;
+                        }
+                    }
+                }
+                Err(why) => {
+                    if self.refused.insert(name.clone()) {
+                        let words = format!("{name} in the spool directory is not read: {why}");
+                        if !send(self.note(Level::Warning, &words)) {
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+        if let (true, Some(path)) = (moved, &self.options.places) {
+            Places::of(&self.nodes, &self.followers).write(path);
+        }
+        true
+    }
+
+    fn position(&self, file: &SpoolFile<'_>) -> u64 {
+        let follower = self.followers.get(file.stem);
+        follower.map_or(0, |follower| follower.position(file.generation))
+    }
+
+    fn went_away(&mut self, why: String, send: &mut dyn FnMut(Event) -> bool) -> bool {
+        if self.away.is_some() {
+            return true;
+        }
+        let words = format!(
+            "the spool directory {} cannot be read ({why}): ranks of other nodes are not seen until it can",
+            self.options.directory.display()
+        );
+        self.away = Some(why);
+        send(self.note(Level::Warning, &words))
+    }
+
+    fn note(&self, level: Level, text: &str) -> Event {
+        Event {
+            at: self.clock.now(),
+            what: What::Note(Note {
+                level,
+                text: text.to_string(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
