@@ -34,7 +34,7 @@ impl SpoolFile<'_> {
 }
 
 /// What a file had that was not read yet.
-pub(super) struct News {
+pub(super) struct SpoolBytes {
     pub(super) bytes: Vec<u8>,
     /// Where they begin.
     pub(super) from: u64,
@@ -81,7 +81,7 @@ impl OpenSpool {
     }
 
     /// What the file has from `position` on; `None` if nothing.
-    pub(super) fn read(&self, name: &str, position: u64) -> io::Result<Option<News>> {
+    pub(super) fn read(&self, name: &str, position: u64) -> io::Result<Option<SpoolBytes>> {
         let file = match self.file(name, false) {
             // A rotated file is gone between the listing and here.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -98,7 +98,7 @@ impl OpenSpool {
         // Written in between: its time is not that of the last byte.
         let after = file.metadata()?;
         let is_all = after.len() == position + got as u64;
-        Ok(Some(News {
+        Ok(Some(SpoolBytes {
             bytes,
             from: position,
             written: is_all.then(|| micros(&after)),

@@ -1,7 +1,7 @@
 //! One process on another node: its lines, in order and each once, as events of this session.
 
 use super::clocks::NodeClocks;
-use super::directory::{News, SpoolFile};
+use super::directory::{SpoolBytes, SpoolFile};
 use super::nodes::Nodes;
 use crate::collect::line;
 use crate::event::{Clock, DeviceReading, Dropped, Event, Hello, ProbeGone, What};
@@ -59,7 +59,7 @@ impl Follower {
     pub(super) fn take(
         &mut self,
         file: &SpoolFile<'_>,
-        news: &News,
+        news: &SpoolBytes,
         nodes: &mut Nodes,
         clocks: &mut NodeClocks,
         clock: Clock,
