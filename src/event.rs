@@ -13,6 +13,7 @@ mod exit;
 mod patch;
 mod probe;
 mod rehearsal;
+mod retainers;
 mod step_trace;
 
 pub use clock::Clock;
@@ -25,6 +26,7 @@ pub use probe::{
 };
 
 pub use rehearsal::{InputSizes, OptimizerMemory, Rehearsal, RehearsedVariant};
+pub use retainers::{Retainer, RetainerKind, Retainers};
 pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
 
 use crate::command::CommandLine;
@@ -71,6 +73,8 @@ pub enum What {
     Rehearsal(Box<Rehearsal>),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
+    /// A process's objects were searched for who keeps memory alive.
+    Retainers(Box<Retainers>),
     /// A patch inside a process was applied or declined.
     Patch(Patched),
     /// A probe's connection ended.

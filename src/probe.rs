@@ -39,6 +39,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/fakes.py",
     "oomph-probe/flops.py",
     "oomph-probe/frames.py",
+    "oomph-probe/graphs.py",
     "oomph-probe/growth.py",
     "oomph-probe/hello.py",
     "oomph-probe/hook.py",
@@ -57,6 +58,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/recording.py",
     "oomph-probe/rehearsal.py",
     "oomph-probe/rehearsals.py",
+    "oomph-probe/retainers.py",
     "oomph-probe/roots.py",
     "oomph-probe/rotation.py",
     "oomph-probe/sampler.py",
@@ -67,6 +69,8 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/steps.py",
     "oomph-probe/structure.py",
     "oomph-probe/tracing.py",
+    "oomph-probe/usage.py",
+    "oomph-probe/variables.py",
     "oomph-probe/wire.py",
 ];
 

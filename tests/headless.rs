@@ -418,3 +418,34 @@ fn a_file_size_limit_is_the_commands_own() {
     let done = limited("exec head -c 100000 /dev/zero > large");
     assert_eq!(done.status.signal(), Some(nix::libc::SIGXFSZ));
 }
+
+/// The answer to a leak: not who allocated it, but the name of what keeps it.
+#[test]
+fn what_a_demo_keeps_is_named_with_its_line() {
+    for (scenario, line, name) in [
+        ("leak", "self.history.append(states)", "Leak.history"),
+        ("eval", "losses.append(loss)", "losses"),
+    ] {
+        let done = run(&[
+            "--no-nvml",
+            "python3",
+            DEMO,
+            "--simulated",
+            "--card",
+            "8",
+            "--scenario",
+            scenario,
+        ]);
+        let said = text(&done.stderr);
+        let files = ["train.py", "training/scenarios.py"];
+        let place = files.iter().find_map(|file| {
+            let path = Path::new(DEMO).with_file_name(file);
+            let text = fs::read_to_string(&path).expect("the demo");
+            let at = text.lines().position(|each| each.trim() == line)? + 1;
+            Some(format!("{}:{at}", path.file_name()?.display()))
+        });
+        let place = place.expect("the line is there");
+        let wanted = format!("{place} {name}: list of ");
+        assert!(said.contains(&wanted), "{wanted} in {said}");
+    }
+}

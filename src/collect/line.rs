@@ -38,6 +38,7 @@ pub(super) fn read(
         What::Patchable(patchable) => set(&mut patchable.pid, peer),
         What::Rehearsal(rehearsal) => set(&mut rehearsal.pid, peer),
         What::StepTrace(trace) => set(&mut trace.pid, peer),
+        What::Retainers(found) => set(&mut found.pid, peer),
         What::Patch(patched) => set(&mut patched.pid, peer),
         What::Note(_) | What::Dropped(_) => {}
         What::SessionStarted(_)

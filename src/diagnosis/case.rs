@@ -4,7 +4,7 @@
 use super::neighbours::{Neighbours, Other};
 use super::sum::Sum;
 use super::{Cause, Certainty, Finding};
-use crate::event::{OomRecord, Phase, Structure};
+use crate::event::{OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{Rehearsed, WholeStep};
 use crate::measured::{FIXED_LEAST_WASTE, USUAL_CACHE};
 use crate::oom::OomKind;
@@ -95,6 +95,11 @@ impl<'a> Case<'a> {
     /// The observer's record, if there was a probe.
     pub(super) fn record(&self) -> Option<&'a OomRecord> {
         self.oom.record.as_ref()
+    }
+
+    /// What in the program keeps most of the memory alive, if that was searched.
+    pub(super) fn retainer(&self) -> Option<&'a Retainer> {
+        self.rank?.retainers.as_ref()?.main()
     }
 
     /// Allocated plus requested.

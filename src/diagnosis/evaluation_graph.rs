@@ -26,6 +26,7 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
     Some(
         case.finding(Cause::EvaluationGraph, Certainty::Likely, headline)
             .says("The model is in eval mode, but gradients are enabled, so every output that is kept also keeps its activations.")
+            .kept_by(case.retainer())
             .advises(&[
                 "with torch.inference_mode(): around the evaluation",
                 ".item() or .detach() on what you keep from each batch",

@@ -1,7 +1,7 @@
 //! The result of a rule: a cause, its certainty, the evidence, advice.
 
 use super::Cause;
-use crate::event::SourceLine;
+use crate::event::{Retainer, SourceLine};
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
 
@@ -36,6 +36,9 @@ pub struct Finding {
     /// The program's line that the first advice is about: "train.py:88".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// What in the program keeps the memory alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retainer: Option<Retainer>,
     pub device: Option<Uuid>,
     pub rank: Option<Rank>,
     /// The process to blame, for [`Cause::OtherProcess`].
@@ -62,6 +65,7 @@ impl Finding {
             evidence: Vec::new(),
             advice: Vec::new(),
             place: None,
+            retainer: None,
             device: None,
             rank: None,
             other_process: None,
@@ -96,6 +100,22 @@ impl Finding {
     ) -> Finding {
         self.evidence.extend(numbers.into_iter().map(Evidence::of));
         self
+    }
+
+    /// Says who keeps the memory alive, if that is known.
+    pub(super) fn kept_by(self, retainer: Option<&Retainer>) -> Finding {
+        let Some(retainer) = retainer else {
+            return self;
+        };
+        let finding = self.says(format!(
+            "{} keeps {} alive.",
+            retainer.words(),
+            retainer.bytes
+        ));
+        Finding {
+            retainer: Some(retainer.clone()),
+            ..finding
+        }
     }
 
     pub(super) fn at(mut self, line: Option<&SourceLine>) -> Finding {

@@ -30,15 +30,23 @@ pub(super) fn examine(case: &Case) -> Option<Finding> {
             steps.count
         ),
     );
+    let kept_by = case.retainer();
+    // With its name there is nothing to look for.
+    let advice = match kept_by {
+        Some(_) => &ADVICE[..1],
+        None => &ADVICE,
+    };
+    let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
         finding
+            .kept_by(kept_by)
             .says(grown(&climb))
             .says("A smaller batch leaks less per step and so only delays the OOM.")
             .says_if(growing_line(case))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
-            .advises(&ADVICE)
-            .at(growing(case).map(|most| &most.line)),
+            .advises(advice)
+            .at(line.or(growing(case).map(|most| &most.line))),
     )
 }
 

@@ -2,6 +2,7 @@
 
 mod climbs;
 mod forecasts;
+mod leaks;
 mod messages;
 mod rehearsals;
 mod trainings;

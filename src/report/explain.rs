@@ -15,6 +15,7 @@ pub use text::text;
 use crate::anatomy::StepAnatomy;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
+use crate::event::Retainers;
 use crate::oom::{OomKind, OomOutcome};
 use crate::remedy::RemedyInputs;
 use crate::state::{OomIncident, Run};
@@ -45,6 +46,8 @@ pub struct Explained {
     pub findings: Vec<Finding>,
     /// What the step is made of that ran out of memory, or else the latest one that was traced.
     pub step: Option<StepAnatomy>,
+    /// Who keeps the memory alive, if that was searched.
+    pub retainers: Option<Retainers>,
 }
 
 impl Explained {
@@ -60,6 +63,7 @@ impl Explained {
             run: None,
             findings,
             step: None,
+            retainers: None,
         }
     }
 
@@ -83,6 +87,7 @@ impl Explained {
             run: Some((run.number, run.command.shown())),
             findings,
             step: rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces)),
+            retainers: rank.and_then(|rank| rank.retainers.clone()),
         }
     }
 

@@ -10,6 +10,7 @@ mod compared;
 mod environment;
 mod escape;
 mod grid;
+mod kept_alive;
 mod lines;
 mod memory_bar;
 mod runs;

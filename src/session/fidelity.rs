@@ -47,6 +47,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Patchable(_)
         | What::Rehearsal(_)
         | What::StepTrace(_)
+        | What::Retainers(_)
         | What::Patch(_)
         | What::ProbeGone(_)
         | What::Epoch(_)

@@ -42,6 +42,7 @@ impl State {
             What::Patchable(found) => self.patchable_found(found),
             What::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
             What::StepTrace(trace) => self.step_traced(trace),
+            What::Retainers(found) => self.retainers_found(found),
             What::Patch(patched) => self.patched(at, patched),
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),

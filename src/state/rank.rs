@@ -1,7 +1,9 @@
 //! A process of the training, as its probe reports it.
 
 use super::{Resolution, Series, StepMarks, StepTraces};
-use crate::event::{Hello, Patchable, Patched, ProbeDevice, Rehearsal, Sample, Step, Structure};
+use crate::event::{
+    Hello, Patchable, Patched, ProbeDevice, Rehearsal, Retainers, Sample, Step, Structure,
+};
 use crate::units::{Bytes, Moment, Uuid};
 
 /// Buckets that show the shape of a series.
@@ -44,6 +46,8 @@ pub struct RankState {
     pub rehearsal: Option<Rehearsal>,
     /// Steps that were traced.
     pub traces: StepTraces,
+    /// Who keeps its memory alive, as it was last searched.
+    pub retainers: Option<Retainers>,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
     /// When its probe disconnected.
@@ -74,7 +78,7 @@ impl RankState {
         self.allocated.thin(SHAPE);
         self.retries = self.retries.last().copied().into_iter().collect();
         (self.patchable, self.rehearsal) = (None, None);
-        self.traces = StepTraces::default();
+        (self.traces, self.retainers) = (StepTraces::default(), None);
         let steps = &mut self.steps;
         steps.recent = Vec::new();
         steps.marks = StepMarks::default();

@@ -430,6 +430,7 @@ impl Story {
                 evidence("capacity", CAPACITY),
             ],
             place: None,
+            retainer: None,
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
             rank: None,

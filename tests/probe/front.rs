@@ -1,7 +1,9 @@
 //! A front for the tests: the real installation, the real socket, and the events that came.
 
 use oomph::collect::probe_socket;
-use oomph::event::{Clock, Event, Hello, OomRecord, Sample, Step, StepTrace, Structure, What};
+use oomph::event::{
+    Clock, Event, Hello, OomRecord, Retainers, Sample, Step, StepTrace, Structure, What,
+};
 use oomph::probe::{Installed, ProbeOptions, ProbeWays, RehearsedStep, install};
 use oomph::units::RunNumber;
 use std::ffi::{OsStr, OsString};
@@ -185,6 +187,13 @@ impl Front {
     pub fn step_traces(&self) -> Vec<&StepTrace> {
         self.all(|what| match what {
             What::StepTrace(trace) => Some(&**trace),
+            _ => None,
+        })
+    }
+
+    pub fn retainers(&self) -> Vec<&Retainers> {
+        self.all(|what| match what {
+            What::Retainers(found) => Some(&**found),
             _ => None,
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::probe::front::{Front, Place};
 use crate::probe::program::Program;
-use oomph::event::MemoryKind;
+use oomph::event::{MemoryKind, RetainerKind};
 use oomph::units::Bytes;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,6 +59,33 @@ fn a_leak_has_its_line() {
     ] {
         assert!(kinds.contains(&expected), "{expected:?} in {kinds:?}");
     }
+}
+
+#[test]
+fn a_leak_has_the_name_of_who_keeps_it() {
+    let place = Place::new();
+    let mut front = Front::listen(&place);
+    let program = Program::script(&place, "train.py", LEAKING);
+    program.run(&place).expect("done");
+    front.wait_for_end_of(1);
+    front.expect_nothing_lost();
+    let oom = front.ooms()[0];
+    let found = front.retainers();
+    let [found] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!((found.device, found.step), (0, oom.step));
+    assert_eq!(found.left, None);
+    let kept = found.main().expect("a name");
+    assert_eq!(kept.kind, RetainerKind::Global);
+    // One more than there were steps: memory ran out after it was kept, or before.
+    let length = kept.length.expect("a list");
+    assert!((oom.step..=oom.step + 1).contains(&length), "{kept:?}");
+    assert_eq!(kept.words(), format!("train.py:10 kept: list of {length}"));
+    assert_eq!(kept.bytes, Bytes::mib(8 * length));
+    // Parameters, gradients and state are none of it.
+    let others = found.looked_for - kept.bytes;
+    assert!(others <= Bytes::mib(100), "{found:#?}");
 }
 
 #[test]

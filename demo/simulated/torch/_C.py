@@ -1,5 +1,10 @@
 """The few functions of torch's C extension that tools call directly."""
+import types
+
+from .autograd.saved import SavedTensor
 from .cuda import _runtime
+
+_autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
 
 
 def _cuda_memoryStats(device):

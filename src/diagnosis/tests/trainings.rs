@@ -1,5 +1,6 @@
 //! Trainings with a probe, and the first finding of each.
 
+use super::leaks::{leaking, leaking_by_name};
 use crate::diagnosis::*;
 use crate::event::*;
 use crate::oom::{self, OomKind, OomReport};
@@ -43,33 +44,6 @@ fn fragmented() -> OomRecord {
         largest_free: Some(Bytes::mib(1_900)),
         ..record(100, gib(17.0), gib(22.6), gib(2.5), gib(0.3))
     }
-}
-
-fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
-    let mut scene = StagedSession::training();
-    scene.sampled(2.0, 1.0, 1.5);
-    for n in 1..=steps {
-        // A scatter of some MiB, as left by varying lengths.
-        let scatter = Bytes::mib((n * 7) % 5);
-        let baseline = gib(3.0) + per_step.scale(n as f64) + scatter;
-        scene.add(2.0 + n as f64, step(100, n, baseline, baseline + gib(8.0)));
-    }
-    let baseline = gib(3.0) + per_step.scale(steps as f64);
-    scene.add(
-        2_000.0,
-        What::Oom(OomRecord {
-            phase: Phase::Forward,
-            step: steps,
-            ..record(
-                100,
-                baseline + gib(8.0),
-                baseline + gib(8.2),
-                gib(0.5),
-                gib(0.1),
-            )
-        }),
-    );
-    scene
 }
 
 /// Similar steps, then one that needs more.
@@ -400,6 +374,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
         ),
         ("a lost card", lost(), DeviceFault, Certain),
         ("a leak", leaking(Bytes::mib(120), 105), Leak, Likely),
+        ("a leak by name", leaking_by_name(), Leak, Likely),
         ("cuBLAS, no figures", by_sample, Capacity, Likely),
     ]
 }

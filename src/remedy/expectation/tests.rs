@@ -67,6 +67,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         patchable: None,
         rehearsal: None,
         traces: Default::default(),
+        retainers: None,
         patches: Vec::new(),
         disconnected: None,
     };
@@ -137,6 +138,7 @@ fn finding(cause: Cause) -> Finding {
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,
+        retainer: None,
         advice: Vec::new(),
         device: None,
         rank: None,

@@ -2,7 +2,7 @@
 
 use super::{Explained, Explanation, decisive};
 use crate::diagnosis::Finding;
-use crate::event::{GrowingLine, LineUsage, Phase, Structure};
+use crate::event::{GrowingLine, LineUsage, Phase, Retainer, Structure};
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy;
 use crate::units::{Bytes, Rank, RunNumber};
@@ -38,6 +38,7 @@ struct Oom<'a> {
     made_of: Option<&'a Structure>,
     held_by: Option<&'a [LineUsage]>,
     growing: Option<&'a [GrowingLine]>,
+    kept_by: Option<&'a [Retainer]>,
 }
 
 /// A finding and the index in `ooms` of the one it explains.
@@ -105,5 +106,6 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
         made_of: record.and_then(|record| record.structure.as_deref()),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),
+        kept_by: (oom.retainers.as_ref()).map(|found| found.retainers.as_slice()),
     }
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::event::{
-    GrowingLine, LineUsage, MemoryKind, OomRecord, Phase, Sample, SourceLine, Structure,
+    GrowingLine, LineUsage, MemoryKind, OomRecord, Phase, Retainer, RetainerKind, Sample,
+    SourceLine, Structure,
 };
 use crate::oom::{OomReport, OtherProcess};
 use crate::units::{Bytes, Moment, Pid};
@@ -221,7 +222,23 @@ fn what_held_the_memory_is_named_line_by_line() {
             optimizer_state: Bytes::gib(4),
         })),
     });
-    let made = [Explained::of_log(incident, Vec::new())];
+    let mut explained = Explained::of_log(incident, Vec::new());
+    explained.retainers = Some(Retainers {
+        retainers: vec![Retainer {
+            name: "outputs".into(),
+            kind: RetainerKind::Local,
+            class: "list".into(),
+            length: Some(4),
+            line: Some(at("/w/fit.py", 52, "fit")),
+            bytes: Bytes::gib(3),
+            graph: Bytes::gib(2),
+            above: vec!["Loop object".into(), "loop of __main__".into()],
+            ..Retainer::default()
+        }],
+        left: Some("9 objects: there was no time to look at all".into()),
+        ..Retainers::default()
+    });
+    let made = [explained];
     let said = text(&explanation(&made));
     for line in [
         "Out of memory in train.log: line 8, device 3: PyTorch's CUDA allocator; the program ended with it.",
@@ -232,6 +249,8 @@ fn what_held_the_memory_is_named_line_by_line() {
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
         "Growing allocations (steps 4 to 8):",
         "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step, 96 MiB by then",
+        "  fit.py:52 outputs: list of 4: 3.00 GiB, 2.00 GiB of it in autograd graphs ← Loop object ← loop of __main__",
+        "  not all was searched: 9 objects: there was no time to look at all",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }
@@ -241,6 +260,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     assert_eq!(oom["held_by"][0]["line"]["line"], 31);
     assert_eq!(oom["held_by"][1]["kind"], "parameters");
     assert_eq!(oom["growing"][0]["per_step"], 12u64 << 20);
+    assert_eq!(oom["kept_by"][0]["name"], "outputs");
 }
 
 #[test]

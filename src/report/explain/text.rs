@@ -35,6 +35,7 @@ pub fn text(explanation: &Explanation) -> String {
         cause(&mut out, finding, &mut shown);
     }
     holders(&mut out, oom);
+    kept_alive(&mut out, oom);
     for line in oom.step.iter().flat_map(step::lines) {
         out.line(line);
     }
@@ -189,6 +190,31 @@ fn growing(out: &mut Lines, lines: &[GrowingLine]) {
             "  {place}: +{} per step, {} by then",
             growing.per_step, growing.bytes
         ));
+    }
+}
+
+/// Who keeps it alive, by name.
+fn kept_alive(out: &mut Lines, oom: &Explained) {
+    let Some(found) = &oom.retainers else {
+        return;
+    };
+    if found.retainers.is_empty() {
+        return;
+    }
+    out.line("\nKept alive by (parameters, gradients and optimizer state left out):");
+    for retainer in &found.retainers {
+        let levels = match retainer.above.is_empty() {
+            true => String::new(),
+            false => format!(" ← {}", retainer.levels("←")),
+        };
+        out.line(format!(
+            "  {}: {}{levels}",
+            retainer.words(),
+            retainer.kept()
+        ));
+    }
+    if let Some(why) = &found.left {
+        out.line(format!("  not all was searched: {why}"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! One OOM: its cause, what it rests on, what filled the device, and which lines held the memory.
 
 use super::escape::text;
-use super::{lines, memory_bar};
+use super::{kept_alive, lines, memory_bar};
 use crate::oom::OomOutcome;
 use crate::report::explain::Explained;
 use crate::report::story::{SessionStory, place_of};
@@ -70,5 +70,8 @@ pub(super) fn section(page: &mut String, story: &SessionStory, oom: &Explained, 
         memory_bar::draw(page, &parts);
     }
     lines::of_oom(page, oom);
+    if let Some(found) = &oom.retainers {
+        kept_alive::section(page, found);
+    }
     page.push_str("</section>\n");
 }

@@ -1,6 +1,7 @@
-//! What can be patched in a process, and what became of the patches.
+//! What the probe found in a process: what can be patched and what became of it, its traced steps, who
+//! keeps its memory alive.
 
-use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal, StepTrace};
+use crate::event::{Level, PatchOutcome, Patchable, Patched, Rehearsal, Retainers, StepTrace};
 use crate::state::State;
 use crate::units::Moment;
 
@@ -30,6 +31,13 @@ impl State {
     pub(super) fn step_traced(&mut self, trace: &StepTrace) {
         if let Some(rank) = self.rank_mut(trace.pid) {
             rank.traces.keep(trace);
+        }
+    }
+
+    /// Keeps the latest search for who keeps its memory alive.
+    pub(super) fn retainers_found(&mut self, found: &Retainers) {
+        if let Some(rank) = self.rank_mut(found.pid) {
+            rank.retainers = Some(found.clone());
         }
     }
 

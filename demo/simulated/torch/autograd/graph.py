@@ -8,6 +8,7 @@ import itertools
 
 from ..cuda import _runtime
 from . import grad_mode
+from .saved import SavedTensor
 
 _sequence = itertools.count(1)
 
@@ -26,6 +27,17 @@ class Node:
         self.saved = saved
         self.outputs = outputs
         self.leaf = None
+
+    @property
+    def next_functions(self):
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+
+    @property
+    def _raw_saved_tensors(self):
+        return tuple(SavedTensor(storage) for storage in self.saved or ())
+
+    def _sequence_nr(self):
+        return self.sequence
 
     def release(self):
         """Drops what backward needed; a rule may refer to tensors, too."""

@@ -21,6 +21,10 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     frames         Python stacks: the program's own lines, and the phase of the step
     growth         lines whose live memory grows from step to step
     progress       how far the forward had got at an OOM
+    retainers      who keeps memory alive: variables and attributes of the program, at an OOM
+    variables      the names by which the program knows its objects
+    usage          the line of a function at which something grows
+    graphs         what a tensor keeps alive through its autograd graph
     dump           PyTorch's own snapshot, saved at an OOM
     ending         the end of a program whose sitecustomize exits
     wire           one JSON object per line over the UI's Unix socket

@@ -160,11 +160,14 @@ def local_self(frame):
 
 def read_locals(frame, read):
     """Returns `read(locals)` of a frame. Before 3.13, reading `f_locals` leaves a dict in the frame that
-    keeps every local alive as long as the frame runs, so it is emptied at once."""
+    keeps every local alive as long as the frame runs, so it is emptied at once, unless somebody else has it:
+    who calls `locals()` gets the same dict."""
     values = frame.f_locals
     found = read(values)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & 1:  # CO_OPTIMIZED: a copy
-        values.clear()
+        # The frame's, this function's, and the argument of the call.
+        if sys.getrefcount(values) <= 3:
+            values.clear()
     return found
 
 

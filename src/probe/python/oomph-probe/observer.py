@@ -35,7 +35,7 @@ class Observer:
     def observe(self, device, requested, total, free):
         """`total` is the device's capacity, or the cap where one is set; `free` is the whole device's."""
         # Each part by itself, the record first because it matters most.
-        for send in (self.send_record, self.trace, self.send_census, self.send_dump):
+        for send in (self.send_record, self.trace, self.send_retainers, self.send_census, self.send_dump):
             try:
                 if self.process.live:
                     send(device, requested, total, free)
@@ -158,6 +158,13 @@ class Observer:
         growing = self.process.growth.lines(device)
         if growing:
             record["growing"] = growing
+
+    def send_retainers(self, device, *_):
+        """Sends who keeps the memory alive."""
+        process = self.process
+        if self.segments and process.retainers.is_due(time.monotonic()):
+            process.wire.put(process.retainers.take(device, self.segments), keep=True)
+            process.wire.flush(SEND)
 
     def send_census(self, device, *_):
         """Sends what could be patched in this process at runtime."""

@@ -16,6 +16,7 @@ from . import (
     patches,
     recording,
     rehearsals,
+    retainers,
     roots,
     sampler,
     spool,
@@ -90,6 +91,7 @@ class Process:
         self.allocator = allocator.Allocator(self.torch, self.backend)
         self.structure = structure.Structure(self.torch, self.pid)
         self.census = census.Census(self)
+        self.retainers = retainers.Retainers(self)
         self.steps = steps.Steps(self)
         self.rehearsals = rehearsals.Rehearsals(self)
         self.owners = frames.Owners(self.torch)

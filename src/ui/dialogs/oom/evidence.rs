@@ -1,12 +1,14 @@
 //! The diagnosis as lines: brief, or with all its evidence.
 
 use super::Page;
-use crate::event::LineUsage;
+use crate::event::{LineUsage, Retainer};
 use crate::state::OomIncident;
 use crate::ui::figures::count;
 use crate::ui::paragraph::{self, StyledLine};
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
+use crate::units::Bytes;
 
 /// Columns of a number's name.
 const NAME: u16 = 26;
@@ -14,11 +16,13 @@ const NAME: u16 = 26;
 /// From this width on a line's memory is told in a sentence.
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
-/// The cause in one sentence, and the line with the most memory.
+/// The cause in one sentence, and who keeps the memory alive, or else the line with the most memory.
 pub(super) fn brief(page: Page) -> Vec<StyledLine> {
     let mut lines = headline(page);
-    let holding = record_lines(page.scene);
-    if let Some(most) = holding.first() {
+    let named = page.scene.findings.first();
+    if let Some(retainer) = named.and_then(|finding| finding.retainer.as_ref()) {
+        lines.push(kept_alive(page, retainer));
+    } else if let Some(most) = record_lines(page.scene).first() {
         lines.push(held(page, most));
     }
     lines
@@ -61,6 +65,17 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         let of = categories.iter();
         lines.extend(of.map(|(category, bytes)| number(category.title(), &bytes.to_string())));
     }
+    let kept = retainers(scene);
+    if !kept.is_empty() {
+        lines.push(StyledLine::of(
+            "kept alive by (parameters, gradients and optimizer state left out)",
+            Tone::Strong,
+        ));
+        for retainer in kept {
+            lines.push(kept_alive(page, retainer));
+            lines.extend(levels(page, retainer));
+        }
+    }
     let holding = record_lines(scene);
     if !holding.is_empty() {
         lines.push(StyledLine::of(
@@ -92,6 +107,41 @@ fn record_lines<'a>(scene: &Scene<'a>) -> &'a [LineUsage] {
     incident(scene)
         .and_then(|oom| oom.record.as_ref())
         .map_or(&[], |record| &record.lines)
+}
+
+fn retainers<'a>(scene: &Scene<'a>) -> &'a [Retainer] {
+    let run = scene.state.run();
+    let rank = run.and_then(|run| run.rank_of(incident(scene)?));
+    let found = rank.and_then(|rank| rank.retainers.as_ref());
+    found.map_or(&[], |found| &found.retainers)
+}
+
+/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`.
+fn kept_alive(page: Page, retainer: &Retainer) -> StyledLine {
+    let mut line = StyledLine::default();
+    let keeps = format!("  keeps {} alive", retainer.bytes);
+    let words = page.theme.glyphs.spelled(&retainer.words());
+    let room = page.width.saturating_sub(columns(&keeps));
+    line.column(&words, room.min(columns(&words)), Tone::Accent)
+        .push(keeps, Tone::Text);
+    line
+}
+
+/// What refers to it, and how much of it graphs keep.
+fn levels(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
+    let arrow = page.theme.glyphs.arrow_keys[2];
+    let mut parts = Vec::new();
+    if retainer.graph > Bytes::ZERO {
+        parts.push(format!("{} of it in autograd graphs", retainer.graph));
+    }
+    if !retainer.above.is_empty() {
+        parts.push(format!("{arrow} {}", retainer.levels(arrow)));
+    }
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let words = page.theme.glyphs.spelled(&parts.join("  "));
+    paragraph::labelled("  ", &[(words, Tone::Dim)], page.width)
 }
 
 fn headline(page: Page) -> Vec<StyledLine> {

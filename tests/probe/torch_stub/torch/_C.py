@@ -54,7 +54,7 @@ class Tensor:
     """Bytes on a device (or on the host, which costs nothing here)."""
 
     def __init__(self, size, device=0, is_cuda=True):
-        self.size, self.is_cuda, self.grad = size, is_cuda, None
+        self.size, self.is_cuda, self.grad, self.grad_fn = size, is_cuda, None, None
         self.device = type("device", (), {"index": device if is_cuda else None})
         if is_cuda:
             allocate(self, size, device, sys._getframe(1))

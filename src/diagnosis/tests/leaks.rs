@@ -1,0 +1,74 @@
+//! Trainings whose memory grows with every step.
+
+use crate::diagnosis::*;
+use crate::event::*;
+use crate::state::staged::*;
+use crate::units::{Bytes, Pid};
+
+pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
+    let mut scene = StagedSession::training();
+    scene.sampled(2.0, 1.0, 1.5);
+    for n in 1..=steps {
+        // A scatter of some MiB, as left by varying lengths.
+        let scatter = Bytes::mib((n * 7) % 5);
+        let baseline = gib(3.0) + per_step.scale(n as f64) + scatter;
+        scene.add(2.0 + n as f64, step(100, n, baseline, baseline + gib(8.0)));
+    }
+    let baseline = gib(3.0) + per_step.scale(steps as f64);
+    scene.add(
+        2_000.0,
+        What::Oom(OomRecord {
+            phase: Phase::Forward,
+            step: steps,
+            ..record(
+                100,
+                baseline + gib(8.0),
+                baseline + gib(8.2),
+                gib(0.5),
+                gib(0.1),
+            )
+        }),
+    );
+    scene
+}
+
+/// The same, with a search for who keeps it.
+pub(super) fn leaking_by_name() -> StagedSession {
+    let mut scene = leaking(Bytes::mib(120), 105);
+    scene.add(
+        2_000.1,
+        What::Retainers(Box::new(Retainers {
+            pid: Pid(100),
+            step: 105,
+            retainers: vec![Retainer {
+                name: "history".into(),
+                kind: RetainerKind::Attribute,
+                of: "Meter".into(),
+                class: "list".into(),
+                length: Some(105),
+                line: Some(SourceLine {
+                    file: "/home/ada/meter.py".into(),
+                    line: 41,
+                    function: "add".into(),
+                }),
+                bytes: Bytes::mib(120 * 105),
+                ..Retainer::default()
+            }],
+            looked_for: Bytes::gib(20),
+            ..Retainers::default()
+        })),
+    );
+    scene
+}
+
+#[test]
+fn a_leak_is_changed_where_it_is_kept() {
+    let scene = leaking_by_name();
+    let finding = &diagnose(&scene.state)[0];
+    assert_eq!(finding.place.as_deref(), Some("meter.py:41"));
+    let kept = finding.retainer.as_ref().map(Retainer::words);
+    assert_eq!(
+        kept.as_deref(),
+        Some("meter.py:41 Meter.history: list of 105")
+    );
+}

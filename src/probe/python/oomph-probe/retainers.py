@@ -1,0 +1,377 @@
+"""Who keeps GPU memory alive: from a few of the largest tensors that no optimizer knows of, the references are
+followed upwards until something has a name in the program, and from there is summed what it keeps. For a leak
+this is the answer; the line that allocated the memory is not.
+
+Never done by itself while the training goes well: at an out-of-memory, or when somebody asks for it. It walks over
+all objects that Python's garbage collector knows, a few times, with the GIL held: the training waits meanwhile, and
+a clock bounds it. It calls nothing of the program's and leaves nothing behind (variables.py, graphs.py).
+"""
+import gc
+import heapq
+import itertools
+import operator
+import sys
+import time
+import types
+import weakref
+
+from . import frames, graphs, variables
+
+# Seconds between two, for programs that catch one out-of-memory after another.
+EVERY = 60.0
+# In seconds, and objects of the heap beyond which even one walk over it takes longer.
+PATIENCE = 1.0
+MOST_OBJECTS = 5000000
+# Names that are told, and how many tensors are tried for them.
+MOST_NAMES, MOST_TRIES = 6, 10
+# Walks over the heap for one of them, and levels that are shown.
+MOST_WALKS, MOST_LEVELS = 12, 5
+# Objects below a name that are looked at.
+MOST_BELOW = 200000
+# What is smaller, by its share of what is looked for, isn't told.
+NOTABLE = 0.01
+# A container that has this share of a larger one's memory is the one that grows.
+NEARLY_ALL = 0.9
+# Nothing of these is kept by the program on purpose, or everything is.
+NEVER_BELOW = (types.ModuleType, type, types.CodeType, types.FrameType, types.FunctionType)
+
+
+class Link:
+    """An object on the way up. The only kind of ours that refers to the program's objects meanwhile, so that it
+    can be told from the program's own references."""
+
+    __slots__ = ("thing", "below", "height")
+
+    def __init__(self, thing, below):
+        self.thing = thing
+        self.below = below
+        self.height = 0 if below is None else below.height + 1
+
+
+class Tensors:
+    """A tensor, by a weak reference, with the blocks that it keeps."""
+
+    __slots__ = ("reference", "addresses")
+
+    def __init__(self, tensor, addresses):
+        self.reference = weakref.ref(tensor)
+        self.addresses = addresses
+
+
+class Retainer:
+    """Something with a name: the blocks that it keeps, those of them that tensors in it have themselves, and its
+    words on the wire."""
+
+    __slots__ = ("kept", "direct", "words")
+
+    def __init__(self, kept, direct, words):
+        self.kept = kept
+        self.direct = direct
+        self.words = words
+
+
+class Search:
+    """One search. `blocks` are the bytes at each address that are to be explained, `is_there` says of a tensor
+    whether it is on the device."""
+
+    def __init__(self, torch, blocks, owners, until, is_there):
+        self.torch = torch
+        self.blocks = blocks
+        self.until = until
+        self.is_there = is_there
+        self.variables = variables.Variables(owners)
+        self.graphs = graphs.Graphs(torch, blocks, until)
+        self.objects = 0
+        self.walk = 0.0
+        # The blocks of tensors that were tried, and of these the ones that something with a name keeps.
+        self.tried = set()
+        self.explained = set()
+
+    def run(self):
+        """The names, the largest first, and whether there was time for all of them."""
+        pool = self.pool()
+        if pool is None:
+            return [], False
+        self.variables.collect()
+        found = []
+        for _ in range(MOST_TRIES):
+            if len(found) >= MOST_NAMES or not self.has_time():
+                break
+            largest = self.largest(pool)
+            if largest is None:
+                break
+            tensor = largest.reference()
+            # If nobody in Python keeps it, it is not tried again.
+            self.tried |= largest.addresses
+            retainer = self.explain(tensor) if tensor is not None else None
+            if retainer is not None:
+                self.tried |= retainer.kept
+                found.append(retainer)
+        return self.rows(found), self.has_time()
+
+    def rows(self, found):
+        """As rows of the wire: what two of them keep is counted for the larger."""
+        rows = []
+        for each in sorted(found, key=lambda each: -self.size(each.kept)):
+            kept = each.kept - self.explained
+            if self.is_notable(kept):
+                self.explained |= kept
+                graph = self.size(kept - each.direct)
+                rows.append(dict(each.words, bytes=self.size(kept), graph=graph))
+        return rows
+
+    def has_time(self):
+        """Whether another walk over the heap would end in time."""
+        return time.monotonic() + self.walk <= self.until
+
+    def pool(self):
+        """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
+        None where there are too many objects."""
+        is_tensor, found = {}, []
+        objects = gc.get_objects()
+        self.objects = len(objects)
+        if self.objects > MOST_OBJECTS:
+            return None
+        for count, each in enumerate(objects):
+            kind = type(each)
+            known = is_tensor.get(kind)
+            if known is None:
+                known = is_tensor[kind] = issubclass(kind, self.torch.Tensor)
+            if known and self.is_there(each):
+                address = self.graphs.address_of(each)
+                if address in self.blocks:
+                    self.graphs.made_by(each, address)
+                    found.append((sequence(each), address, weakref.ref(each)))
+            if count % 10000 == 0 and time.monotonic() > self.until:
+                return None
+        del objects, each
+        # The last of a step reaches the others: what they keep is its.
+        found.sort(key=lambda entry: -entry[0])
+        pool, seen = [], set()
+        for _, address, reference in found:
+            tensor = reference()
+            if tensor is not None:
+                pool.append(Tensors(tensor, self.graphs.behind(tensor, seen) | {address}))
+        return pool
+
+    def largest(self, pool):
+        """The one that keeps the most of what hasn't been tried; None where all that is left is little."""
+        best, most, left = None, 0, set()
+        for each in pool:
+            each.addresses -= self.tried
+            left |= each.addresses
+            size = self.size(each.addresses)
+            if size > most:
+                best, most = each, size
+        return best if self.is_notable(left) else None
+
+    def is_notable(self, addresses):
+        return self.size(addresses) >= NOTABLE * self.size(self.blocks)
+
+    def size(self, addresses):
+        return sum(self.blocks[address] for address in addresses)
+
+    def explain(self, tensor):
+        """Who keeps a tensor; None where nobody in Python does."""
+        things, end = self.climb(tensor)
+        at, kept, direct = self.holder(things)
+        named = self.name(things, at, end)
+        return None if named is None else Retainer(kept, direct, words(things, at, end, named))
+
+    def climb(self, tensor):
+        """What refers to a tensor, the uppermost first and the tensor last, and the name at which the way up
+        ended, if it came to one."""
+        order = itertools.count()
+        waiting = [(0, next(order), Link(tensor, None))]
+        seen = {id(tensor)}
+        highest = waiting[0][2]
+        for _ in range(MOST_WALKS):
+            if not waiting:
+                break
+            _, _, link = heapq.heappop(waiting)
+            end = self.variables.of(link.thing)
+            if end is not None:
+                return self.things(link), end
+            if not self.has_time():
+                break
+            for referrer in self.referrers(link.thing):
+                if id(referrer) in seen:
+                    continue
+                seen.add(id(referrer))
+                end = self.variables.at_the_end(referrer, link)
+                if end is not None:
+                    return self.things(variables.content(referrer, link)), end
+                upper = Link(referrer, link)
+                odd = is_odd(referrer)
+                if upper.height > highest.height and not odd:
+                    highest = upper
+                heapq.heappush(waiting, (upper.height + 2 * odd, next(order), upper))
+            referrer = None
+        return self.things(highest), None
+
+    def things(self, link):
+        """From a link down, without the dicts of attributes: they belong to the objects above them."""
+        things = []
+        while link is not None:
+            if not (things and variables.namespace_of(things[-1]) is link.thing):
+                things.append(link.thing)
+            link = link.below
+        return things
+
+    def referrers(self, thing):
+        """What refers to it, without what is ours."""
+        began = time.monotonic()
+        found = gc.get_referrers(thing)
+        self.walk = time.monotonic() - began
+        return [
+            each
+            for each in found
+            if type(each) is not Link
+            and not issubclass(type(each), types.ModuleType)
+            and not (type(each) is types.FrameType and each.f_code.co_filename.startswith(frames.OURS))
+        ]
+
+    def holder(self, things):
+        """The place of what keeps the memory, the blocks that it keeps, and those of them that tensors in it have
+        themselves: the innermost container with nearly all that any has, else the tensor."""
+        found = [
+            (at, *self.below(thing)) for at, thing in enumerate(things) if variables.length_of(thing) is not None
+        ]
+        if not found:
+            return (len(things) - 1, *self.below(things[-1]))
+        most = max(self.size(kept) for _, kept, _ in found)
+        return [each for each in found if self.size(each[1]) >= NEARLY_ALL * most][-1]
+
+    def below(self, top):
+        """The blocks that an object keeps, and those of them that are not only in graphs."""
+        kept, direct, seen, nodes = set(), set(), {id(top)}, set()
+        waiting = [top]
+        while waiting and len(seen) < MOST_BELOW:
+            thing = waiting.pop()
+            if issubclass(type(thing), self.torch.Tensor):
+                self.add(thing, kept, direct, nodes)
+                continue
+            for inner in gc.get_referents(thing):
+                if gc.is_tracked(inner) and id(inner) not in seen and not issubclass(type(inner), NEVER_BELOW):
+                    seen.add(id(inner))
+                    waiting.append(inner)
+            if len(seen) % 1000 == 0 and time.monotonic() > self.until:
+                break
+        return kept | direct, direct
+
+    def add(self, tensor, kept, direct, nodes):
+        if self.is_there(tensor):
+            kept |= self.graphs.behind(tensor, nodes)
+            address = self.graphs.address_of(tensor)
+            if address in self.blocks:
+                direct.add(address)
+
+    def name(self, things, at, end):
+        """What the thing at this place is called, and the way to it from there: `state` and `["losses"]`; None
+        where it has no name."""
+        way = ""
+        for place in range(at - 1, -1, -1):
+            above, thing = things[place], things[place + 1]
+            binding = self.variables.attribute(above, thing)
+            if binding is not None:
+                return binding, way
+            if variables.length_of(above) is not None:
+                way = variables.place_in(above, thing) + way
+        if end is not None:
+            return end, way
+        return (variables.UNNAMED, "") if at < len(things) - 1 else None
+
+
+def words(things, at, end, named):
+    """What the wire has of the thing at this place, apart from its size."""
+    (binding, way), thing = named, things[at]
+    above = [variables.describe(each) for each in reversed(things[:at])]
+    if end is not None and end is not binding:
+        above.append(end.words())
+    row = {
+        "name": binding.name + way,
+        "kind": binding.kind,
+        "of": binding.of,
+        "type": type(thing).__name__,
+    }
+    length, line = variables.length_of(thing), binding.line()
+    if length is not None:
+        row["length"] = length
+    if line is not None:
+        row["line"] = line
+    below = [variables.describe(each) for each in things[at + 1 :]]
+    for field, levels in (("above", above), ("below", below)):
+        if levels:
+            row[field] = levels[:MOST_LEVELS]
+    return row
+
+
+def is_odd(referrer):
+    """Whether it is neither a container nor an object with attributes: a cell, a function."""
+    return variables.length_of(referrer) is None and variables.namespace_of(referrer) is None
+
+
+def sequence(tensor):
+    """When its graph was made; -1 without one."""
+    try:
+        return tensor.grad_fn._sequence_nr() if tensor.grad_fn is not None else -1
+    except Exception:
+        return -1
+
+
+class Retainers:
+    """The searches of this process."""
+
+    def __init__(self, process):
+        self.process = process
+        self.taken_at = None
+
+    def is_due(self, now):
+        """Whether another out-of-memory is looked into."""
+        return self.taken_at is None or now - self.taken_at >= EVERY
+
+    def take(self, device, segments):
+        """The line for the wire."""
+        began = self.taken_at = time.monotonic()
+        process = self.process
+        line = {"event": "retainers", "pid": process.pid, "device": int(device), "step": process.steps.count}
+        if not getattr(sys, "_is_gil_enabled", is_true)():
+            line["left"] = "Python runs without a GIL, so its objects change while they are looked at"
+            return line
+        kinds, _ = process.structure.kinds({})
+        blocks = {address: size for address, size in live(segments) if address not in kinds}
+        search = Search(process.torch, blocks, process.owners, began + PATIENCE, operator.attrgetter("is_cuda"))
+        collects = gc.isenabled()
+        # No object of the program's is finalized from within.
+        gc.disable()
+        try:
+            with graphs.without_overrides(process.torch):
+                found, ended = search.run()
+        finally:
+            if collects:
+                gc.enable()
+        explained = search.size(search.explained)
+        line.update(
+            retainers=found,
+            looked_for=search.size(blocks),
+            unexplained=search.size(blocks) - explained,
+            micros=int((time.monotonic() - began) * 1e6),
+        )
+        if not ended:
+            line["left"] = "%d objects: there was no time to look at all" % search.objects
+        return line
+
+
+def live(segments):
+    """The address and the size of each live block."""
+    for segment in segments:
+        address = segment.get("address", 0)
+        for block in segment["blocks"]:
+            address = block.get("address", address)
+            if block["state"] != "inactive":
+                yield address, block["size"]
+            address += block["size"]
+
+
+def is_true():
+    return True
