@@ -77,6 +77,8 @@ pub enum What {
     Retainers(Box<Retainers>),
     /// A patch inside a process was applied or declined.
     Patch(Patched),
+    /// An OOM error that nobody caught ends a process.
+    UncaughtOom(UncaughtOom),
     /// A probe's connection ended.
     ProbeGone(ProbeGone),
     /// The program's output has an OOM message.
@@ -158,6 +160,12 @@ pub struct Exited {
     /// Processes of its tree that were still alive when it was reaped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Pid>,
+}
+
+/// The last word of a process. One that catches the error and exits says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UncaughtOom {
+    pub pid: Pid,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

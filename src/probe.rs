@@ -69,6 +69,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/steps.py",
     "oomph-probe/structure.py",
     "oomph-probe/tracing.py",
+    "oomph-probe/uncaught.py",
     "oomph-probe/usage.py",
     "oomph-probe/variables.py",
     "oomph-probe/wire.py",

@@ -7,6 +7,7 @@ pub mod doctor;
 mod ended;
 pub mod explain;
 pub mod export;
+mod hidden;
 pub mod markdown;
 pub mod metrics;
 pub mod news;
@@ -15,6 +16,7 @@ pub mod story;
 mod text;
 
 pub use ended::summary;
+pub use hidden::notice as hidden_oom;
 pub use text::diagnosis;
 
 /// A recording of `tests/replay`, in order.

@@ -82,6 +82,63 @@ fn only_where_a_relaunch_may_follow_is_the_failed_step_rehearsed() {
     }
 }
 
+/// The status is tee's, and stays so; what happened is told.
+#[test]
+fn an_oom_that_a_pipe_hides_is_told_at_the_end() {
+    let state = TempDir::new().expect("a directory");
+    let log = state.path().join("log");
+    let script = format!(
+        "python3 {DEMO} --simulated --batch-size 64 2>&1 | tee {}",
+        log.display()
+    );
+    let done = oomph(state.path())
+        .env("OOMPH_SIMULATED_SPEED", "4")
+        .args(["--no-nvml", "sh", "-c", &script])
+        .output()
+        .expect("oomph runs");
+    assert_eq!(done.status.code(), Some(0));
+    assert_eq!(done.stdout, fs::read(log).expect("tee's file"));
+    let said = text(&done.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines[0].contains("though the command ended with exit 0"),
+        "{said}"
+    );
+    assert!(lines[0].contains("in the forward pass of step"), "{said}");
+    assert!(
+        lines[1].contains("oomph: out of memory: It does not fit"),
+        "{said}"
+    );
+}
+
+/// A program that catches it needs no word, one behind a shell may have failed.
+#[test]
+fn an_oom_that_the_program_caught_is_told_only_where_that_is_not_known() {
+    let program = "import torch\ntry:\n    torch.empty(1 << 36, device='cuda')\nexcept torch.OutOfMemoryError:\n    pass";
+    let simulated = concat!("PYTHONPATH=", env!("CARGO_MANIFEST_DIR"), "/demo/simulated");
+    let done = run(&["--no-nvml", simulated, "python3", "-c", program]);
+    assert!(
+        done.status.success() && done.stderr.is_empty(),
+        "{}",
+        text(&done.stderr)
+    );
+    let done = run(&[
+        "--no-nvml",
+        simulated,
+        "sh",
+        "-c",
+        "python3 -c \"$0\"; true",
+        program,
+    ]);
+    assert!(done.status.success());
+    let said = text(&done.stderr);
+    assert!(
+        said.contains("the program caught it, or a pipe or a script hid"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 #[test]
 fn exit_statuses_are_the_commands() {
     for code in [0, 1, 3, 125, 126, 127, 255] {

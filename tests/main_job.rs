@@ -245,3 +245,29 @@ fn a_recording_is_played_to_the_same_end() {
     let findings = oomph::diagnosis::diagnose(&state);
     assert_eq!(findings[0].cause, oomph::diagnosis::Cause::Capacity);
 }
+
+/// `python train.py | tee log` ends with tee's status; the screen closes, and the last lines tell.
+#[test]
+fn an_oom_that_a_pipe_hides_is_told_after_the_screen() {
+    let directory = TempDir::new().expect("a directory");
+    let script = format!("python3 {DEMO} --simulated --batch-size 64 2>&1 | cat");
+    let argv = [OOMPH, "--no-nvml", "sh", "-c", &script];
+    let state = directory.path().display().to_string();
+    let env = [
+        ("XDG_STATE_HOME", state.as_str()),
+        ("OOMPH_SIMULATED_SPEED", "2"),
+    ];
+    let mut terminal = Terminal::spawn(&argv, &env, 45, 140);
+    assert_eq!(terminal.exit(A_RUN), Exit::Code(0));
+    let screen = terminal.screen();
+    for words in [
+        "though the command ended with exit 0",
+        "out of memory: It does not fit",
+        "ended with exit 0 though memory ran out, after",
+    ] {
+        assert!(
+            screen.replace('\n', "").contains(words),
+            "{words}: {screen}"
+        );
+    }
+}

@@ -268,7 +268,7 @@ fn an_out_of_memory_that_was_caught() {
     let [oom] = &run.ooms[..] else {
         panic!("two witnesses of one: {:?}", run.ooms);
     };
-    assert!(oom.caught && oom.record.is_some() && oom.report.is_some());
+    assert!(run.survived_oom(oom) && oom.record.is_some() && oom.report.is_some());
     let mut told = told(&replayed);
     for finding in diagnose_incident(&replayed.state, Some(run), oom) {
         tell(&mut told, &finding);

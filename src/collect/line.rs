@@ -40,6 +40,7 @@ pub(super) fn read(
         What::StepTrace(trace) => set(&mut trace.pid, peer),
         What::Retainers(found) => set(&mut found.pid, peer),
         What::Patch(patched) => set(&mut patched.pid, peer),
+        What::UncaughtOom(ended) => set(&mut ended.pid, peer),
         What::Note(_) | What::Dropped(_) => {}
         What::SessionStarted(_)
         | What::Started(_)

@@ -136,7 +136,7 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
     let mut words = |name, of: &dyn Fn(&ComparedRun) -> Option<String>| {
         add(&mut rows, name, (of(before), of(after)), String::new());
     };
-    words("outcome", &|side| Some(side.run.outcome().to_string()));
+    words("outcome", &|side| Some(side.run.outcome_words()));
     words("GPU", &|side| {
         Some(side.story.state.devices.first()?.name.clone())
     });

@@ -1,5 +1,6 @@
 //! What a session was, in one line, once it has ended.
 
+use super::hidden;
 use crate::recognize::{LaunchEnvironment, Reading};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
@@ -15,6 +16,9 @@ pub fn summary(state: &State) -> Option<String> {
     let (ended, _) = run.ended?;
     let mut line = match run.outcome() {
         RunOutcome::Running => return None,
+        RunOutcome::Finished if run.is_hidden_failure() => {
+            "ended with exit 0 though memory ran out,".to_string()
+        }
         RunOutcome::Finished => "finished".to_string(),
         RunOutcome::OutOfMemory => "ran out of memory".to_string(),
         RunOutcome::Stopped => "stopped".to_string(),
@@ -39,9 +43,14 @@ pub fn summary(state: &State) -> Option<String> {
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         line.push_str(&foretold(predicted, run.peak()));
     }
-    // A pipe (`python train.py | tee log`) has the last command's exit status, not the training's.
-    if run.outcome() == RunOutcome::Finished && run.oom_count > 0 {
-        line.push_str(" · the command still exited 0 (OOM caught, or masked by a pipe)");
+    // Otherwise a notice of its own follows.
+    let survived = run.outcome() == RunOutcome::Finished && hidden::notice(state).is_none();
+    match run.oom_count {
+        1 if survived => line.push_str(" · 1 OOM survived"),
+        count @ 2.. if survived => {
+            let _ = write!(line, " · {count} OOMs survived");
+        }
+        _ => {}
     }
     Some(line)
 }

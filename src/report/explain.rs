@@ -18,7 +18,7 @@ use crate::diagnosis::Finding;
 use crate::event::Retainers;
 use crate::oom::{OomKind, OomOutcome};
 use crate::remedy::RemedyInputs;
-use crate::state::{OomIncident, Run};
+use crate::state::{OomIncident, Run, RunOutcome};
 use crate::units::{Rank, RunNumber};
 
 /// Everything that was found in one text.
@@ -74,8 +74,8 @@ impl Explained {
             .as_ref()
             .map_or(OomOutcome::Unknown, |r| r.outcome);
         let decisive = run.oom().is_some_and(|oom| std::ptr::eq(oom, incident));
-        let ran_out = run.outcome() == crate::state::RunOutcome::OutOfMemory;
-        let outcome = match (incident.caught, decisive && ran_out) {
+        let ran_out = run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure();
+        let outcome = match (run.survived_oom(incident), decisive && ran_out) {
             (true, _) => OomOutcome::Caught,
             (false, true) => OomOutcome::Fatal,
             (false, false) => reported,

@@ -169,7 +169,7 @@ fn runs(text: &mut String, story: &SessionStory) {
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             run.number,
-            plain(&run.outcome().to_string()),
+            plain(&run.outcome_words()),
             clock_face(ended.since(run.started)),
             shown(run.peak()),
             shown(reserved),

@@ -133,8 +133,9 @@ impl News<'_> {
             directory: session.map(|session| session.command.cwd.display().to_string()),
             command: self.command(LONGEST_COMMAND),
             run: run.map(|run| run.number.0),
-            outcome: run.map(|run| run.outcome()).map(|outcome| match outcome {
+            outcome: run.map(|run| match run.outcome() {
                 RunOutcome::Failed(_) => "failed".to_string(),
+                RunOutcome::Finished if run.is_hidden_failure() => "out of memory".to_string(),
                 outcome => outcome.to_string(),
             }),
             exit_status,

@@ -92,7 +92,7 @@ const MOST_OOMS: usize = 12;
 
 fn title(story: &SessionStory, options: &PageOptions) -> String {
     match story.state.run() {
-        Some(run) => format!("{} – {}", run.outcome(), options.name),
+        Some(run) => format!("{} – {}", run.outcome_words(), options.name),
         None => options.name.to_string(),
     }
 }
@@ -122,11 +122,12 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     };
     page.push_str("<dl class=\"facts\">\n");
     let class = match run.outcome() {
+        RunOutcome::Finished if run.is_hidden_failure() => "bad",
         RunOutcome::Finished => "good",
         RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
         RunOutcome::Running | RunOutcome::Stopped => "",
     };
-    fact(page, "outcome", &run.outcome().to_string(), class);
+    fact(page, "outcome", &run.outcome_words(), class);
     fact(page, "took", &clock_face(story.length()), "");
     if let Some(peak) = run.peak() {
         let of = capacity_of(state, run);

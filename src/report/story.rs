@@ -108,13 +108,19 @@ impl SessionStory {
         let outcome = match run.outcome() {
             RunOutcome::Running if self.is_interrupted() => "has no recorded end".to_string(),
             RunOutcome::Running => "is still running".to_string(),
+            RunOutcome::Finished if run.is_hidden_failure() => {
+                format!(
+                    "ran out of memory{}, though it ended with exit 0,",
+                    self.place(run)
+                )
+            }
             RunOutcome::Finished => "finished".to_string(),
             RunOutcome::OutOfMemory => format!("ran out of memory{}", self.place(run)),
             RunOutcome::Stopped => "was stopped".to_string(),
             RunOutcome::Failed(exit) => format!("ended with {exit}"),
         };
         let mut words = format!("{subject} {outcome}{took}");
-        if run.outcome() == RunOutcome::OutOfMemory {
+        if run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure() {
             let finding = self.decisive(run).and_then(|oom| oom.findings.first());
             if let Some(finding) = finding {
                 words.push_str(&format!(": {}", finding.headline.trim_end_matches('.')));

@@ -49,6 +49,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::StepTrace(_)
         | What::Retainers(_)
         | What::Patch(_)
+        | What::UncaughtOom(_)
         | What::ProbeGone(_)
         | What::Epoch(_)
         | What::Note(_)

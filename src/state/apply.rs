@@ -44,6 +44,11 @@ impl State {
             What::StepTrace(trace) => self.step_traced(trace),
             What::Retainers(found) => self.retainers_found(found),
             What::Patch(patched) => self.patched(at, patched),
+            What::UncaughtOom(ended) => {
+                if let Some(rank) = self.rank_mut(ended.pid) {
+                    rank.ended_by_oom = true;
+                }
+            }
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),
             What::Epoch(epoch) => {

@@ -21,7 +21,7 @@ pub struct OomIncident {
     pub device: Option<Uuid>,
     /// NVML's reading at that time.
     pub nvml_at_oom: Option<NvmlAtOom>,
-    /// Whether the program survived it: another step followed, or it ended with success.
+    /// Whether its process is known to have survived it: it ended another step, or its output says so.
     pub caught: bool,
 }
 

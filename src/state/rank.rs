@@ -50,6 +50,8 @@ pub struct RankState {
     pub retainers: Option<Retainers>,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
+    /// Whether an OOM error that nobody caught has ended it, as it said itself.
+    pub ended_by_oom: bool,
     /// When its probe disconnected.
     pub disconnected: Option<Moment>,
 }

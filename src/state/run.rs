@@ -122,9 +122,12 @@ impl Run {
     }
 
     /// The decisive OOM: the first of several processes that fail together, the last of one that
-    /// tried again and again.
+    /// tried again and again. Where the command ended with success, only one that has ended its process.
     pub fn oom(&self) -> Option<&OomIncident> {
-        let uncaught = || self.ooms.iter().rev().filter(|oom| !oom.caught);
+        let well = self.ended.is_some_and(|(_, exit)| exit.is_success());
+        let is_uncaught =
+            |oom: &&OomIncident| !oom.caught && (!well || self.is_end_of_process(oom));
+        let uncaught = || self.ooms.iter().rev().filter(is_uncaught);
         let end = uncaught().next()?.at;
         let mut burst = uncaught().filter(|oom| end.since(oom.at) <= BURST);
         // An OOM without figures after it is a consequence: a library without memory while the

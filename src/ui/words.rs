@@ -11,14 +11,15 @@ pub(super) fn patching_words(patching: Patching) -> (&'static str, Tone) {
     }
 }
 
-pub(super) fn outcome_words(outcome: RunOutcome) -> (String, Tone) {
-    let tone = match outcome {
+pub(super) fn outcome_words(run: &Run) -> (String, Tone) {
+    let tone = match run.outcome() {
+        RunOutcome::Finished if run.is_hidden_failure() => Tone::Wrong,
         RunOutcome::Running => Tone::Accent,
         RunOutcome::Finished => Tone::Good,
         RunOutcome::OutOfMemory | RunOutcome::Failed(_) => Tone::Wrong,
         RunOutcome::Stopped => Tone::Dim,
     };
-    (outcome.to_string(), tone)
+    (run.outcome_words(), tone)
 }
 
 /// The slowest rank's rate, at which a distributed training runs; after the run, the last one.

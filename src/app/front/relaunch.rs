@@ -9,6 +9,7 @@ use crate::app::link::{AfterRun, SessionPhase, holders};
 use crate::app::policy::{FollowUp, RunSummary};
 use crate::app::session::{LeftoverSignal, NextRun, signal_leftover};
 use crate::event::{Event, Exit, Level, What};
+use crate::report;
 use crate::state::Run;
 use crate::supervise::KeeperOrder;
 use crate::units::{Moment, Pid};
@@ -42,6 +43,9 @@ impl Front {
         self.session.diagnose();
         if let Some(words) = self.session.state.run().and_then(measured) {
             self.announce(&words, true);
+        }
+        if let Some(words) = report::hidden_oom(&self.session.state) {
+            self.session.note(Level::Warning, words);
         }
         self.display.waiting = None;
         let change_rejected = self.session.take_back(exit);

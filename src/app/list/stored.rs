@@ -47,11 +47,11 @@ fn row(session: &RecordedSession) -> Row {
 }
 
 fn outcome(state: &State) -> String {
-    match state.run().map(|run| run.outcome()) {
+    match state.run() {
         None if state.spawn_failed.is_some() => "not started".into(),
+        Some(run) if run.outcome() != RunOutcome::Running => run.outcome_words(),
         // The end isn't in the recording: the machine went down, or the keeper was killed.
-        None | Some(RunOutcome::Running) => "interrupted".into(),
-        Some(outcome) => outcome.to_string(),
+        None | Some(_) => "interrupted".into(),
     }
 }
 

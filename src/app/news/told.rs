@@ -82,7 +82,7 @@ fn ran_out(run: &Run, follows: WhatFollows, now: Moment, hangs: Duration) -> boo
             oom.is_some_and(|oom| now.since(oom.at) >= hangs)
         }
         WhatFollows::Waits | WhatFollows::Relaunches | WhatFollows::Ends => {
-            run.outcome() == RunOutcome::OutOfMemory
+            run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure()
         }
     }
 }

@@ -69,6 +69,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         traces: Default::default(),
         retainers: None,
         patches: Vec::new(),
+        ended_by_oom: false,
         disconnected: None,
     };
     State {

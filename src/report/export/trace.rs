@@ -127,7 +127,7 @@ impl<W: Write> Export for TraceExport<W> {
             }
             What::Exited(exited) => {
                 let run = state.run_numbered(exited.run);
-                let words = run.map_or(exited.exit.to_string(), |run| run.outcome().to_string());
+                let words = run.map_or(exited.exit.to_string(), |run| run.outcome_words());
                 self.end_run(at, &words)
             }
             What::Oom(_) | What::OomText(_) => self.write(json!({

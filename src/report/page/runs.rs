@@ -25,6 +25,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
 
 fn row(page: &mut String, story: &SessionStory, run: &Run) {
     let class = match run.outcome() {
+        RunOutcome::Finished if run.is_hidden_failure() => "bad",
         RunOutcome::Finished => "good",
         RunOutcome::OutOfMemory | RunOutcome::Failed(_) => "bad",
         RunOutcome::Running | RunOutcome::Stopped => "",
@@ -48,7 +49,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
         page,
         "<tr><td>{}</td><td class=\"{class}\">{}</td>",
         run.number,
-        text(&run.outcome().to_string())
+        text(&run.outcome_words())
     );
     for (column, cell) in cells.iter().enumerate() {
         // A phone has no room for these.

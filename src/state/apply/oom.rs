@@ -185,14 +185,10 @@ impl Run {
         self.ooms.push(oom);
     }
 
-    /// Sorts the incidents and marks those that were survived, in whatever order record, message,
-    /// next step and end of the run arrived.
+    /// Sorts the incidents and marks those that were survived, in whatever order record, message
+    /// and next step arrived.
     fn settle_ooms(&mut self) {
         self.ooms.sort_by_key(|oom| oom.at);
-        let well = self.ended.is_some_and(|(_, exit)| exit.is_success());
-        for oom in &mut self.ooms {
-            oom.caught |= well;
-        }
         let stepped: Vec<(Pid, Moment)> = self
             .ranks
             .iter()

@@ -57,11 +57,6 @@ impl State {
         };
         run.ended = Some((at, exited.exit));
         run.survivors = exited.left.clone();
-        if exited.exit.is_success() {
-            for oom in &mut run.ooms {
-                oom.caught = true;
-            }
-        }
         // Processes that outlived the direct child are still sampled.
         let ended: Vec<Pid> = run
             .ranks

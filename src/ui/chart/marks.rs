@@ -16,7 +16,7 @@ pub(super) fn draw(plot: &mut Canvas, state: &State, device: &DeviceState, windo
         for oom in &run.ooms {
             let elsewhere = oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid);
             if let Some(column) = window.column(oom.at).filter(|_| !elsewhere) {
-                let (tone, words) = match oom.caught {
+                let (tone, words) = match run.survived_oom(oom) {
                     true => (Tone::Warning, "OOM caught"),
                     false => (Tone::Wrong, "out of memory"),
                 };

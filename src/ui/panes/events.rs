@@ -25,7 +25,7 @@ enum LoggedEvent<'a> {
     /// cudaMalloc failed and was retried after the cache was given back.
     Retried(&'a RankState, u64),
     ProbeGone(&'a RankState),
-    OutOfMemory(&'a OomIncident),
+    OutOfMemory(&'a Run, &'a OomIncident),
     /// The program's output named another epoch.
     Epoch(u64),
     StopRequested(&'a Run),
@@ -66,7 +66,7 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     let ooms = run
         .ooms
         .iter()
-        .map(|oom| (oom.at, LoggedEvent::OutOfMemory(oom)));
+        .map(move |oom| (oom.at, LoggedEvent::OutOfMemory(run, oom)));
     let epochs = listed(&run.epochs).map(|mark| (mark.at, LoggedEvent::Epoch(mark.number)));
     let once = once.into_iter().flatten();
     once.chain(of_ranks).chain(ooms).chain(epochs)
@@ -114,13 +114,13 @@ impl LoggedEvent<'_> {
                 let words = format!("probe in process {} disconnected", rank.hello.pid);
                 (words, Tone::Warning)
             }
-            LoggedEvent::OutOfMemory(oom) => {
+            LoggedEvent::OutOfMemory(run, oom) => {
                 let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
                 let place = device.map_or(String::new(), |d| format!(" on GPU {}", d.index));
                 let requested = oom.requested();
                 let requested =
                     requested.map_or(String::new(), |bytes| format!(": {bytes} requested"));
-                match oom.caught {
+                match run.survived_oom(oom) {
                     true => (format!("OOM caught{place}{requested}"), Tone::Warning),
                     false => (format!("OOM{place}{requested}"), Tone::Wrong),
                 }
@@ -129,7 +129,7 @@ impl LoggedEvent<'_> {
             LoggedEvent::StopRequested(run) => (format!("stopping run {}", run.number), Tone::Text),
             LoggedEvent::Ended(run) => {
                 let outcome = run.outcome();
-                let (words, tone) = outcome_words(outcome);
+                let (words, tone) = outcome_words(run);
                 let exit = run.ended.map(|(_, exit)| format!(" ({exit})"));
                 let how = match outcome {
                     RunOutcome::Failed(_) | RunOutcome::Running | RunOutcome::Finished => None,

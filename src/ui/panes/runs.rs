@@ -94,9 +94,10 @@ fn figures_of(state: &State, run: &Run) -> Figures {
 }
 
 fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
-    let (words, tone) = outcome_words(run.outcome());
+    let (words, tone) = outcome_words(run);
     let mark = match run.outcome() {
         RunOutcome::Running => theme.glyphs.playing,
+        RunOutcome::Finished if run.is_hidden_failure() => theme.glyphs.cross,
         RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
         RunOutcome::OutOfMemory | RunOutcome::Failed(_) => theme.glyphs.cross,
     };

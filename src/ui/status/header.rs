@@ -129,7 +129,10 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
             Some(("out of memory".to_string(), Tone::Wrong))
         }
         RunOutcome::Running => None,
-        outcome => Some(outcome_words(outcome)),
+        RunOutcome::Finished
+        | RunOutcome::OutOfMemory
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => Some(outcome_words(run)),
     }
 }
 

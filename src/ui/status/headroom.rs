@@ -187,7 +187,7 @@ fn pieces_after(
     device: &DeviceState,
     figures: Figures,
 ) -> Vec<(String, Tone)> {
-    let (words, tone) = outcome_words(run.outcome());
+    let (words, tone) = outcome_words(run);
     let after = clock_face(ended.since(run.started));
     let mut pieces = vec![(format!("{words} after {after}"), tone)];
     if run.outcome() == RunOutcome::OutOfMemory {

@@ -19,7 +19,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
         pen.text(&format!("{held}{of} GiB "), Tone::Strong);
     }
     if let Some(run) = state.run() {
-        let (words, tone) = outcome_words(run.outcome());
+        let (words, tone) = outcome_words(run);
         pen.text(&words, tone)
             .text(&format!(" step {}", count(run.steps())), Tone::Dim);
     }

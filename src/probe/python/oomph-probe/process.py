@@ -23,6 +23,7 @@ from . import (
     steps,
     structure,
     tracing,
+    uncaught,
     wire,
 )
 
@@ -151,6 +152,8 @@ class Process:
         try:
             if self.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
+                if uncaught.ends_by_oom():
+                    self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
                 self.sampler.stop(self.flush_at_exit)
         except Exception:
             pass
