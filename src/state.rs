@@ -17,6 +17,7 @@ mod run;
 mod series;
 #[cfg(test)]
 pub(crate) mod staged;
+mod standouts;
 mod step_traces;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use oom::{NvmlAtOom, OomIncident};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
+pub use standouts::{Standout, Standouts, ranges, share};
 
 pub use step_traces::StepTraces;
 

@@ -6,6 +6,7 @@ mod cost;
 mod epochs;
 mod keys;
 mod monkey;
+mod nodes;
 mod offers;
 mod picture;
 mod steps;

@@ -12,6 +12,7 @@ mod next_run;
 mod remedies;
 mod summary;
 mod tail;
+mod unseen;
 
 pub(super) use handover::HandoverState;
 pub(super) use inputs::SessionInputs;
@@ -36,6 +37,7 @@ use metrics::MetricsFile;
 use remedies::Remedies;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use unseen::UnseenRanks;
 
 /// How long exiting waits for a slow disk.
 const RECORDING_PATIENCE: Duration = Duration::from_secs(1);
@@ -56,6 +58,7 @@ pub(super) struct Session {
     inputs: SessionInputs,
     earlier: EarlierSessions,
     hints: Hints,
+    unseen: UnseenRanks,
     changes: Changes,
     /// Whether an event was applied since the last frame was requested.
     is_changed: bool,
@@ -82,6 +85,7 @@ impl Session {
             inputs,
             earlier: EarlierSessions::default(),
             hints: Hints::default(),
+            unseen: UnseenRanks::default(),
             changes: Changes::default(),
             is_changed: false,
         }
@@ -145,6 +149,9 @@ impl Session {
             if finding.cause == Cause::Leak {
                 self.leak = Some(finding);
             }
+        }
+        if let Some(words) = self.unseen.look(&self.state) {
+            self.note(Level::Warning, words);
         }
         let now = self.clock.now();
         if let Some(problem) = (self.metrics.as_mut()).and_then(|file| file.look(&self.state, now))

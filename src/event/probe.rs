@@ -21,6 +21,9 @@ pub struct Hello {
     /// How many ranks there are, as the launcher says.
     #[serde(default)]
     pub world_size: Option<u32>,
+    /// How many nodes have ranks, as the launcher says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     /// The node that it runs on, by SLURM's name or the kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,

@@ -38,6 +38,9 @@ fn another(
         .as_ref()
         .and_then(|uuid| state.device(uuid))
         .ok_or("it is unknown which GPU ran out of memory")?;
+    if failed.node.is_some() {
+        return Err("it ran out on another node, where the launcher chooses the devices".into());
+    }
     if oom.limit().is_some() {
         // A cap is a share of any device, or set by the program.
         return Err("the memory limit it hit applies on another GPU too".into());
@@ -57,7 +60,7 @@ fn another(
         .devices
         .iter()
         .filter(|device| device.uuid != failed.uuid && !device.uuid.is_simulated())
-        .filter(|device| !used.contains(&&device.uuid))
+        .filter(|device| device.node.is_none() && !used.contains(&&device.uuid))
         .filter_map(|device| Some((device, device.reading.as_ref()?.1.free?)))
         .filter(|(_, free)| *free >= wanted)
         .max_by_key(|(_, free)| *free)

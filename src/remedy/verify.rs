@@ -27,6 +27,7 @@ mod tests {
             rank: None,
             local_rank: None,
             world_size: None,
+            nodes: None,
             node: None,
             slurm_step: None,
             python: "3.12.3".into(),

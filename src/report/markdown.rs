@@ -116,7 +116,7 @@ fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
         return;
     }
     let label = top.to_string();
-    let name = format!("GPU {} {}", device.index, device.name).replace('`', "'");
+    let name = format!("{} {}", device.label(), device.name).replace('`', "'");
     let _ = writeln!(
         text,
         "\n```text\nallocated on {}",

@@ -1,7 +1,7 @@
 //! A device: NVML's readings and the sums of the probes' samples.
 
 use super::non_torch::NonTorch;
-use super::{Series, State};
+use super::{Resolution, Series, State};
 use crate::event::{DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -38,6 +38,21 @@ impl DeviceState {
             name: name.to_string(),
             index,
             ..DeviceState::default()
+        }
+    }
+
+    /// Keeps less of its series, for one of very many devices that is new.
+    pub(super) fn keep_little(&mut self) {
+        for series in [&mut self.used, &mut self.allocated, &mut self.reserved] {
+            *series = Series::with(Resolution::Small);
+        }
+    }
+
+    /// `GPU 0`, or on another node `gpu-2 GPU 0`.
+    pub fn label(&self) -> String {
+        match &self.node {
+            None => format!("GPU {}", self.index),
+            Some(node) => format!("{node} GPU {}", self.index),
         }
     }
 

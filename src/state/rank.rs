@@ -65,11 +65,11 @@ pub struct DeviceUsage {
 }
 
 impl RankState {
-    pub(super) fn of(hello: Hello, joined: Moment) -> RankState {
+    pub(super) fn of(hello: Hello, joined: Moment, resolution: Resolution) -> RankState {
         RankState {
             hello,
             joined,
-            allocated: Series::with(Resolution::Spark),
+            allocated: Series::with(resolution),
             ..RankState::default()
         }
     }

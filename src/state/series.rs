@@ -29,6 +29,8 @@ pub enum Resolution {
     Chart,
     /// For a sparkline in a table, of which there may be hundreds.
     Spark,
+    /// For a chart of one of very many ranks.
+    Small,
 }
 
 impl Resolution {
@@ -37,6 +39,7 @@ impl Resolution {
         match self {
             Resolution::Chart => EXACT,
             Resolution::Spark => EXACT / 10,
+            Resolution::Small => EXACT / 40,
         }
     }
 
@@ -45,6 +48,7 @@ impl Resolution {
         match self {
             Resolution::Chart => BUCKETS,
             Resolution::Spark => BUCKETS / 8,
+            Resolution::Small => BUCKETS / 16,
         }
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn hello(run: u32, pid: i32, rank: Option<u32>) -> What {
         rank: rank.map(Rank),
         local_rank: rank.map(Rank),
         world_size: rank.map(|_| 2),
+        nodes: None,
         node: None,
         slurm_step: None,
         python: "3.12.3".into(),

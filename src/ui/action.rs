@@ -13,6 +13,8 @@ pub enum Action {
     MaximizeChart,
     NextDevice,
     PreviousDevice,
+    /// To the chart of the fullest rank, then of the slowest, then of the odd one out.
+    NextStandout,
     Time(Move),
     /// Overlays an earlier run on the chart, or none.
     Compare,

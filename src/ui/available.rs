@@ -4,7 +4,7 @@ use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::{self, Layout};
-use super::panes::Scrolling;
+use super::panes::{Scrolling, rank_map};
 use super::scene::Scene;
 use super::step::{self, StepLayout, choice};
 use super::view::step::StepView;
@@ -45,6 +45,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::QuitAndStop
         | Action::QuitAndLeave => true,
         Action::NextDevice | Action::PreviousDevice => devices > 1,
+        Action::NextStandout => devices > 1 && rank_map::is_wanted(scene.state),
         Action::Time(Move::CursorForward) => charted && view.time.cursor().is_some(),
         Action::Time(Move::Reset) => charted && view.time.is_chosen(),
         // A recording is paused by another action, chart and all.

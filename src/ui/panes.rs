@@ -6,6 +6,7 @@ mod devices;
 mod events;
 mod memory;
 mod output;
+pub(super) mod rank_map;
 mod runs;
 mod step;
 
@@ -89,9 +90,13 @@ impl Pane {
                 ..PaneSpec::plain("output", output::draw)
             },
             Pane::Devices => PaneSpec {
-                own_rows: |state, screen, _| match devices::length(state) {
-                    rows if rows > 1 && screen >= HEIGHT_FOR_DEVICES => rows.min(9) as u16 + 2,
-                    _ => 0,
+                own_rows: |state, screen, _| match screen >= HEIGHT_FOR_DEVICES {
+                    false => 0,
+                    true if rank_map::is_wanted(state) => rank_map::rows(state) + 2,
+                    true => match devices::length(state) {
+                        rows if rows > 1 => rows.min(9) as u16 + 2,
+                        _ => 0,
+                    },
                 },
                 scrolling: Scrolling::Devices,
                 ..PaneSpec::plain("devices", devices::draw)

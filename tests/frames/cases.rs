@@ -1,6 +1,7 @@
 //! The sessions that frames are kept of, each told up to one instant, and the keys pressed then.
 
 use crate::frames::epochs;
+use crate::frames::nodes;
 use crate::frames::offers::remedies;
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story};
@@ -90,6 +91,12 @@ pub const CASES: &[Case] = &[
     case("breakdown", second_run, &[KeyCode::Tab]),
     case("runs", second_run, &[KeyCode::BackTab; 4]),
     case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
+    case(
+        "eight-nodes",
+        nodes::eight_nodes,
+        &[KeyCode::Tab, KeyCode::Tab, KeyCode::Char('w')],
+    ),
+    case("half-seen", nodes::half_seen, &[KeyCode::Tab; 2]),
     case("events", second_run, &[KeyCode::BackTab; 3]),
     case("allocator", fragmented, &[KeyCode::BackTab]),
     case("lost-probe", lost_probe, &[]),

@@ -1,6 +1,7 @@
 //! What a frame costs: counted in allocations, which are the same on every machine; timed on demand.
 
 use crate::frames::cases::CASES;
+use crate::frames::nodes;
 use crate::frames::story::{Story, gib};
 use oomph::ui::{self, Theme, View};
 use oomph::units::Bytes;
@@ -184,5 +185,54 @@ fn a_week_at_ten_hertz_costs_no_more_than_a_minute() {
         let (allocations, time) = frames_of(&story, &view, 200, 60, 20);
         println!("  with the cursor: {time:>8.1?}  {allocations:>5} allocations");
         assert!(story.state.run().unwrap().peak() >= Some(gib(14.0)));
+    }
+}
+
+/// So much of the 60 MiB that the screen's process may have with 512 ranks; the rest is the program.
+const MOST_HELD_OF_512: Bytes = Bytes::mib(36);
+
+/// 512 ranks on 64 nodes, told of for so many seconds; and what the state of it holds on the heap.
+fn many_ranks(seconds: u32) -> (Story, Bytes) {
+    let before = HELD.with(Cell::get);
+    let mut story = nodes::job(64, 8, 512);
+    (0..seconds).for_each(|at| nodes::second(&mut story, 512, 8, at));
+    let held = HELD.with(Cell::get) - before;
+    (story, Bytes(held as u64))
+}
+
+#[test]
+fn a_frame_of_512_ranks_allocates_little() {
+    let (story, _) = many_ranks(30);
+    let mut view = story.view(Theme::full(), 200, 60);
+    for code in [KeyCode::Tab, KeyCode::Tab] {
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        story.scene(|scene| view.key(key, scene));
+    }
+    let (allocations, _) = frames_of(&story, &view, 200, 60, 1);
+    assert!(allocations < 2 * MOST_ALLOCATIONS, "{allocations} a frame");
+}
+
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a release build and a quiet machine"]
+fn ranks_by_the_hundred_are_drawn_at_ten_hertz_for_three_hundredths_of_a_core() {
+    let begun = Instant::now();
+    // Twenty minutes: every list is full.
+    let (story, held) = many_ranks(1_200);
+    let told = begun.elapsed() / 1_200;
+    println!("512 ranks: {held} held by the state, a second of events {told:.1?}");
+    assert!(held < MOST_HELD_OF_512, "{held}");
+    for (width, height) in [(80, 24), (200, 60)] {
+        let mut view = story.view(Theme::full(), width, height);
+        for code in [KeyCode::Tab, KeyCode::Tab] {
+            let key = KeyEvent::new(code, KeyModifiers::NONE);
+            story.scene(|scene| view.key(key, scene));
+        }
+        let (allocations, time) = frames_of(&story, &view, width, height, 20);
+        println!("{width}x{height}: {time:.1?} a frame, {allocations} allocations");
+        assert!(
+            time * 10 + told <= Duration::from_millis(30),
+            "{time:?} and {told:?}"
+        );
     }
 }

@@ -164,6 +164,7 @@ impl Story {
             rank: many.then_some(Rank(rank)),
             local_rank: many.then_some(Rank(rank)),
             world_size: many.then_some(world),
+            nodes: None,
             node: None,
             slurm_step: None,
             python: "3.12.3".into(),

@@ -29,6 +29,7 @@ fn hello() -> Hello {
         rank: None,
         local_rank: None,
         world_size: None,
+        nodes: None,
         node: None,
         slurm_step: None,
         python: "3.12.3".into(),

@@ -104,7 +104,7 @@ fn shown(state: &State) -> Vec<&DeviceState> {
 
 /// `GPU 0 · NVIDIA H200`.
 fn name_of(device: &DeviceState) -> String {
-    format!("GPU {} · {}", device.index, device.name)
+    format!("{} · {}", device.label(), device.name)
 }
 
 impl ChartData {

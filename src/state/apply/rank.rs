@@ -1,13 +1,16 @@
 //! Processes of the training: their probes' beginning and end, and their devices.
 
 use crate::event::{Hello, Level, ProbeDevice, ProbeGone, Structure};
-use crate::state::{DeviceState, RankState, Run, State};
+use crate::state::{DeviceState, RankState, Resolution, Run, State};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 
 /// Processes kept of a run: more than a host has ranks, for launchers that restart them; of a job with
 /// more ranks twice its number, up to a bound.
 const RANKS: usize = 256;
 const RANKS_OF_A_JOB: usize = 1_024;
+
+/// Of a job with more ranks than this less is kept of each.
+const MANY: u32 = 64;
 
 /// Devices kept: more than a host has, since a hello may list anything; more of other nodes.
 const DEVICES: usize = 256;
@@ -29,8 +32,11 @@ impl State {
             }
             let known = self.device_or_new(&uuid, &device.name, device.ordinal);
             known.capacity = known.capacity.or(Some(device.total));
-            if !hello.pid.is_here() {
+            if !hello.pid.is_here() && known.node.is_none() {
                 known.node = hello.node.clone();
+                if hello.world_size > Some(MANY) {
+                    known.keep_little();
+                }
             }
         }
         let run = self.run_or_new(at, hello.run);
@@ -50,7 +56,11 @@ impl State {
                     run.ranks.remove(oldest);
                 }
                 if run.ranks.len() < most_ranks {
-                    run.ranks.push(RankState::of(hello.clone(), at));
+                    let resolution = match hello.world_size > Some(MANY) {
+                        true => Resolution::Small,
+                        false => Resolution::Spark,
+                    };
+                    run.ranks.push(RankState::of(hello.clone(), at, resolution));
                 }
             }
         }

@@ -37,6 +37,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('K')], Action::AskToStop, "stop", "stop the training (asks first)"),
     bind(InputMode::Watching, &[Key::plain('f')], Action::MaximizePane, "full", "maximize the pane, and back"),
     bind(InputMode::Watching, &[Key::plain(']')], Action::NextDevice, "next GPU", "next GPU"),
+    bind(InputMode::Watching, &[Key::plain('w')], Action::NextStandout, "fullest rank", "chart of the fullest, the slowest, the odd rank"),
     bind(InputMode::Watching, &[Key::plain('+'), Key::plain('=')], Action::Time(Move::In), "zoom in", "chart: zoom in"),
     bind(InputMode::Watching, &[Key::plain('-')], Action::Time(Move::Out), "out", "chart: zoom out"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Left), Key::plain('h')], Action::Time(Move::Back), "", "chart: pan to earlier"),

@@ -1,6 +1,7 @@
 //! Devices and ranks, one row each, with what NVML and the probe say of them. A rank far above the
 //! others is marked, since it is the one that runs out of memory.
 
+use super::rank_map;
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::{Figures, count};
@@ -63,6 +64,9 @@ const SPARK: (u16, u16) = (32, 8);
 /// Draws the table, scrolled so that the selected device is in view.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let (theme, state) = (canvas.theme, scene.state);
+    if rank_map::is_wanted(state) {
+        return rank_map::draw(canvas, view, state);
+    }
     let table = DeviceTable {
         view,
         state,

@@ -116,7 +116,7 @@ impl LoggedEvent<'_> {
             }
             LoggedEvent::OutOfMemory(run, oom) => {
                 let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-                let place = device.map_or(String::new(), |d| format!(" on GPU {}", d.index));
+                let place = device.map_or(String::new(), |d| format!(" on {}", d.label()));
                 let requested = oom.requested();
                 let requested =
                     requested.map_or(String::new(), |bytes| format!(": {bytes} requested"));

@@ -19,7 +19,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
         let mut inside = canvas.below_head(&[("GPU memory", Tone::Strong)]);
         return draw_reasons(&mut inside, &reasons(state));
     };
-    let name = format!("GPU {}", device.index);
+    let name = device.label();
     // The name of a simulated device says so, and its size.
     let says_so = device.uuid.is_simulated() && device.name.contains("simulated");
     let of_several = format!(" of {}", state.devices.len());

@@ -11,6 +11,7 @@ use crate::ui::dialogs;
 use crate::ui::editor::Editor;
 use crate::ui::list::ListScroll;
 use crate::ui::pane;
+use crate::ui::panes::rank_map;
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
 
@@ -22,8 +23,13 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::MaximizeChart => view.maximized = toggled(view.maximized, Maximized::Chart),
         Action::NextDevice => step_device(view, 1, scene),
         Action::PreviousDevice => {
-            step_device(view, scene.state.devices.len().saturating_sub(1), scene);
+            let all = match rank_map::is_wanted(scene.state) {
+                true => rank_map::order(scene.state).len(),
+                false => scene.state.devices.len(),
+            };
+            step_device(view, all.saturating_sub(1), scene);
         }
+        Action::NextStandout => step_standout(view, scene),
         Action::Time(step) => {
             let chart = layout_of(view, scene).chart();
             let columns = chart.map_or(1, |area| chart::plot_of(area).width);
@@ -161,8 +167,22 @@ fn step_pane(view: &mut View, by: usize, scene: &Scene) {
 }
 
 fn step_device(view: &mut View, by: usize, scene: &Scene) {
-    let devices = scene.state.devices.len().max(1);
-    view.device = (view.device + by) % devices;
+    view.device = match rank_map::is_wanted(scene.state) {
+        true => stepped(&rank_map::order(scene.state), view.device, by),
+        false => (view.device + by) % scene.state.devices.len().max(1),
+    };
+    step::follow(view, scene);
+}
+
+/// The place so many further in a row; its first where `from` is not in it.
+fn stepped(row: &[usize], from: usize, by: usize) -> usize {
+    let at = row.iter().position(|place| *place == from);
+    let next = at.map_or(0, |at| (at + by) % row.len().max(1));
+    row.get(next).copied().unwrap_or(from)
+}
+
+fn step_standout(view: &mut View, scene: &Scene) {
+    view.device = stepped(&rank_map::standouts(scene.state), view.device, 1);
     step::follow(view, scene);
 }
 

@@ -4,7 +4,7 @@ use super::step;
 use crate::ui::action::Scroll;
 use crate::ui::available::{layout_of, list_rows, step_layout};
 use crate::ui::dialog::Dialog;
-use crate::ui::panes::Scrolling;
+use crate::ui::panes::{Scrolling, rank_map};
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, View};
 
@@ -24,6 +24,21 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match view.pane.spec().scrolling {
         Scrolling::Nothing => {}
         Scrolling::Output => view.output.scroll(scroll),
+        Scrolling::Devices if rank_map::is_wanted(scene.state) => {
+            let order = rank_map::order(scene.state);
+            let at = order
+                .iter()
+                .position(|place| *place == view.device)
+                .unwrap_or(0);
+            let last = order.len().saturating_sub(1);
+            let to = match scroll {
+                Scroll::Up(by) => at.saturating_sub(by),
+                Scroll::Down(by) => (at + by).min(last),
+                Scroll::Start => 0,
+                Scroll::End => last,
+            };
+            view.device = order.get(to).copied().unwrap_or(view.device);
+        }
         Scrolling::Devices => {
             let last = scene.state.devices.len().saturating_sub(1);
             view.device = match scroll {

@@ -18,6 +18,9 @@ def compose(process):
     }
     line.update(ranks())
     line["node"] = spool.node()
+    nodes = number_of_nodes()
+    if nodes is not None:
+        line["nodes"] = nodes
     step = slurm_step()
     if step is not None:
         line["slurm_step"] = step
@@ -48,6 +51,15 @@ def ranks():
         if values[0] is not None and (names[0] == "RANK" or (values[2] or 0) > 1):
             return {field: value for field, value in zip(fields, values) if value is not None}
     return {}
+
+
+def number_of_nodes():
+    """On how many nodes the ranks are, as torchrun, srun or Open MPI say; or None."""
+    for name in ("GROUP_WORLD_SIZE", "SLURM_STEP_NUM_NODES"):
+        if number(name):
+            return number(name)
+    ranks, here = number("OMPI_COMM_WORLD_SIZE"), number("OMPI_COMM_WORLD_LOCAL_SIZE")
+    return -(-ranks // here) if ranks and here else None
 
 
 def slurm_step():

@@ -176,7 +176,7 @@ fn of_device(scene: &Scene) -> String {
         let used = reading.used.filter(|_| *at > ended)?;
         let of = device.capacity.map(|all| format!(" of {all}"));
         let of = of.unwrap_or_default();
-        Some(format!("; {used}{of} in use on GPU {}", device.index))
+        Some(format!("; {used}{of} in use on {}", device.label()))
     });
     since.unwrap_or_default()
 }

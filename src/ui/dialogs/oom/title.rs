@@ -22,7 +22,7 @@ pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         .and_then(|oom| oom.device.as_ref())
         .and_then(|uuid| state.device(uuid))
     {
-        parts.push(format!("GPU {}", device.index));
+        parts.push(device.label());
     }
     if let Some(rank) = oom.and_then(|oom| oom.rank) {
         parts.push(format!("rank {rank}"));

@@ -1,0 +1,247 @@
+//! Of many ranks the few to look at: the fullest, the slowest, the odd one out; and those that nothing is
+//! known of.
+
+use super::{RankState, Run, State};
+use crate::units::{Bytes, Moment, Rank, Uuid};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A rank is odd if its peak is this much above or below the median.
+const ODD: f64 = 0.1;
+/// A rank is slow if it makes this much fewer steps a second than the median.
+const SLOW: f64 = 0.05;
+/// Or if it is this many steps behind: ranks that wait for each other in every step are at most one apart.
+const BEHIND: u64 = 3;
+/// Fewer ranks than this have no median to speak of.
+const FEWEST: usize = 3;
+/// A probe on another node says something every few seconds; after this its node or its mount is silent.
+const SILENT: Duration = Duration::from_secs(20);
+
+/// A rank, and by how much it stands out.
+#[derive(Debug, Clone, Copy)]
+pub struct Standout<'a, T> {
+    pub rank: &'a RankState,
+    pub value: T,
+    pub median: T,
+}
+
+/// The ranks that stand out of the current run's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Standouts<'a> {
+    /// With the largest part of its device reserved; the share, and the median's.
+    pub fullest: Option<Standout<'a, f64>>,
+    /// Steps per second.
+    pub slowest: Option<Standout<'a, f64>>,
+    /// Steps, of one that is behind.
+    pub behind: Option<Standout<'a, u64>>,
+    /// The largest `allocated`.
+    pub odd: Option<Standout<'a, Bytes>>,
+}
+
+impl State {
+    /// The ranks of the current run that stand out.
+    pub fn standouts(&self) -> Standouts<'_> {
+        let Some(run) = self.run() else {
+            return Standouts::default();
+        };
+        let ranks = || run.ranks.iter().filter(|rank| rank.sample.is_some());
+        let devices = self.capacities();
+        let by_share = |rank: &RankState| share(&devices, rank);
+        let rate = |rank: &RankState| rank.steps.rate;
+        let slow = |out: &Standout<'_, f64>| out.value < out.median * (1.0 - SLOW);
+        let behind = |out: &Standout<'_, u64>| out.value + BEHIND <= out.median;
+        let count = |rank: &RankState| rank.disconnected.is_none().then_some(rank.steps.count);
+        Standouts {
+            fullest: extreme(ranks(), by_share, f64::total_cmp, true),
+            slowest: extreme(ranks(), rate, f64::total_cmp, false).filter(slow),
+            behind: extreme(ranks(), count, u64::cmp, false).filter(behind),
+            odd: odd(ranks()),
+        }
+    }
+
+    /// The capacity of each device, to be looked up for many ranks.
+    pub fn capacities(&self) -> HashMap<&Uuid, Bytes> {
+        let known = self.devices.iter();
+        known
+            .filter_map(|device| Some((&device.uuid, device.capacity?)))
+            .collect()
+    }
+}
+
+/// The part of its device that a rank has reserved.
+pub fn share(capacities: &HashMap<&Uuid, Bytes>, rank: &RankState) -> Option<f64> {
+    let (_, sample) = rank.sample.as_ref()?;
+    let capacity = capacities.get(rank.device.as_ref()?)?;
+    sample.reserved.fraction_of(*capacity)
+}
+
+fn extreme<'a, T: Copy>(
+    ranks: impl Iterator<Item = &'a RankState>,
+    value: impl Fn(&RankState) -> Option<T>,
+    order: impl Fn(&T, &T) -> std::cmp::Ordering,
+    largest: bool,
+) -> Option<Standout<'a, T>> {
+    let mut known: Vec<(&RankState, T)> = ranks
+        .filter_map(|rank| Some((rank, value(rank)?)))
+        .collect();
+    // The one with the lower number first, among equals.
+    known.sort_by(|(_, a), (_, b)| match largest {
+        true => order(b, a),
+        false => order(a, b),
+    });
+    let (rank, value) = *known.first()?;
+    let median = known[known.len() / 2].1;
+    (known.len() >= FEWEST).then_some(Standout {
+        rank,
+        value,
+        median,
+    })
+}
+
+fn odd<'a>(ranks: impl Iterator<Item = &'a RankState> + Clone) -> Option<Standout<'a, Bytes>> {
+    let peak = |rank: &RankState| Some(rank.allocated_peak);
+    let above = extreme(ranks.clone(), peak, Bytes::cmp, true)?;
+    let below = extreme(ranks, peak, Bytes::cmp, false)?;
+    let apart = |out: &Standout<'_, Bytes>| {
+        let share = out.value.fraction_of(out.median).unwrap_or(1.0);
+        (share - 1.0).abs()
+    };
+    let furthest = match apart(&above) >= apart(&below) {
+        true => above,
+        false => below,
+    };
+    (apart(&furthest) >= ODD).then_some(furthest)
+}
+
+impl Run {
+    /// How many ranks there are, as their launcher says.
+    pub fn world_size(&self) -> Option<u32> {
+        let sizes = self.ranks.iter().map(|rank| rank.hello.world_size);
+        sizes.max().flatten()
+    }
+
+    /// Whether ranks run on other nodes, seen or not.
+    pub fn is_spread(&self) -> bool {
+        let elsewhere = |rank: &RankState| !rank.hello.pid.is_here() || rank.hello.nodes > Some(1);
+        self.ranks.iter().any(elsewhere)
+    }
+
+    /// The ranks that have said nothing, as ranges.
+    pub fn unseen(&self) -> Vec<(u32, u32)> {
+        let Some(world) = self.world_size() else {
+            return Vec::new();
+        };
+        let numbers = self.ranks.iter().filter_map(|rank| rank.hello.rank);
+        let mut seen: Vec<u32> = numbers.map(|Rank(number)| number).collect();
+        if seen.is_empty() {
+            return Vec::new();
+        }
+        seen.sort_unstable();
+        let mut unseen = Vec::new();
+        let mut next = 0;
+        for number in seen
+            .into_iter()
+            .filter(|number| *number < world)
+            .chain([world])
+        {
+            if number > next {
+                unseen.push((next, number - 1));
+            }
+            next = next.max(number.saturating_add(1));
+        }
+        unseen
+    }
+}
+
+impl RankState {
+    /// Whether nothing has come from another node for a while.
+    pub fn is_silent(&self, now: Moment) -> bool {
+        let heard = self.sample.as_ref().map_or(self.joined, |(at, _)| *at);
+        let heard = heard.max(self.steps.last.as_ref().map_or(heard, |(at, _)| *at));
+        !self.hello.pid.is_here() && self.disconnected.is_none() && now.since(heard) > SILENT
+    }
+}
+
+/// `3, 8-15`.
+pub fn ranges(unseen: &[(u32, u32)]) -> String {
+    let words: Vec<String> = unseen
+        .iter()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })
+        .collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::staged::*;
+
+    fn session(peaks: &[u64]) -> StagedSession {
+        let mut scene = StagedSession::default();
+        scene.add(0.0, started(1, 100, "srun -N2 python train.py"));
+        for (rank, peak) in (0..).zip(peaks) {
+            let pid = 100 + rank;
+            scene.add(1.0, hello(1, pid, Some(rank as u32)));
+            let peak = Bytes::gib(*peak);
+            scene.add(2.0, crate::event::What::Sample(sample(pid, 0, peak, peak)));
+        }
+        scene
+    }
+
+    #[test]
+    fn the_fullest_and_the_odd_one_out_are_named() {
+        let scene = session(&[40, 41, 60, 40, 39]);
+        let found = scene.state.standouts();
+        let number = |rank: &RankState| rank.hello.rank.unwrap().0;
+        assert_eq!(number(found.fullest.unwrap().rank), 2);
+        let odd = found.odd.unwrap();
+        assert_eq!((number(odd.rank), odd.median), (2, Bytes::gib(40)));
+        let scene = session(&[40, 41, 4, 40, 39]);
+        assert_eq!(number(scene.state.standouts().odd.unwrap().rank), 2);
+        assert!(session(&[40, 41, 42]).state.standouts().odd.is_none());
+        assert!(
+            session(&[40, 60]).state.standouts().odd.is_none(),
+            "of two neither is odd"
+        );
+    }
+
+    #[test]
+    fn a_rank_that_makes_fewer_steps_is_slow_or_behind() {
+        let mut scene = session(&[40; 4]);
+        let gib = Bytes::gib(4);
+        for count in 1..=10 {
+            for pid in 100..104 {
+                // The last one stands still after five, the second takes twice as long.
+                if (pid == 103 && count > 5) || (pid == 101 && count % 2 == 1) {
+                    continue;
+                }
+                let count = if pid == 101 { count / 2 } else { count };
+                scene.add(2.0 + count as f64 * 0.5, step(pid, count, gib, gib));
+            }
+        }
+        let found = scene.state.standouts();
+        assert_eq!(found.behind.unwrap().rank.hello.rank, Some(Rank(1)));
+        assert_eq!(found.behind.unwrap().value, 5);
+    }
+
+    #[test]
+    fn ranks_that_say_nothing_are_known_by_the_number_of_ranks() {
+        let scene = session(&[40, 40]);
+        let run = scene.state.run().unwrap();
+        assert_eq!(run.world_size(), Some(2));
+        assert_eq!(run.unseen(), []);
+        let mut run = run.clone();
+        for rank in &mut run.ranks {
+            rank.hello.world_size = Some(16);
+        }
+        run.ranks[1].hello.rank = Some(Rank(4));
+        assert!(!run.is_spread(), "they may be late");
+        run.ranks[1].hello.nodes = Some(2);
+        assert_eq!(run.unseen(), [(1, 3), (5, 15)]);
+        assert_eq!(ranges(&run.unseen()), "1-3, 5-15");
+        assert!(run.is_spread());
+    }
+}

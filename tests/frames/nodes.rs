@@ -1,0 +1,119 @@
+//! Jobs of several nodes: their ranks, as they report through the spool.
+
+use crate::frames::story::{Story, gib};
+use oomph::event::{DeviceReading, Hello, ProbeDevice, Sample, Step, StepReading, What};
+use oomph::units::{Pid, Rank, RunNumber, Uuid};
+
+const CAPACITY: f64 = 80.0;
+
+/// The process of a rank; those of the first node are here.
+pub fn pid(rank: u32, per_node: u32) -> Pid {
+    match rank / per_node {
+        0 => Pid(5_000 + rank as i32),
+        node => Pid::elsewhere(node, 5_000 + rank as i32).unwrap(),
+    }
+}
+
+fn uuid(rank: u32) -> Uuid {
+    Uuid::new(&format!("8c1f0d22-{rank}"))
+}
+
+/// `nodes` with `per_node` ranks each, of which `world` are said to exist.
+pub fn job(nodes: u32, per_node: u32, world: u32) -> Story {
+    let mut story = Story::new("srun -N8 --ntasks-per-node 8 python train.py --batch-size 16");
+    story.with_nvml().start().wait(2.0);
+    for rank in 0..nodes * per_node {
+        story.tell(What::Hello(Hello {
+            pid: pid(rank, per_node),
+            run: RunNumber(1),
+            rank: Some(Rank(rank)),
+            local_rank: Some(Rank(rank % per_node)),
+            world_size: Some(world),
+            nodes: Some(world / per_node),
+            node: Some(format!("gpu-{}", rank / per_node + 1)),
+            slurm_step: Some("4711.0".into()),
+            python: "3.12.3".into(),
+            torch: "2.11.0+cu130".into(),
+            devices: vec![ProbeDevice {
+                ordinal: 0,
+                uuid: Some(uuid(rank)),
+                name: "NVIDIA H100 80GB HBM3".into(),
+                total: gib(CAPACITY),
+            }],
+            backend: Some("native".into()),
+            alloc_conf: None,
+            expandable_segments: Some(false),
+            resting: None,
+        }));
+    }
+    story
+}
+
+/// A second of each rank's training; one has more than the others, one is behind.
+pub fn second(story: &mut Story, ranks: u32, per_node: u32, second: u32) {
+    for rank in 0..ranks {
+        let more = if rank == 12 {
+            14.0
+        } else {
+            f64::from(rank * 7 % 11) / 4.0
+        };
+        let peak = 55.0 + more;
+        let now = if second.is_multiple_of(3) { 21.0 } else { peak };
+        let sample = Sample {
+            pid: pid(rank, per_node),
+            allocated: gib(now),
+            reserved: gib(peak + 2.0),
+            allocated_peak: gib(peak),
+            reserved_peak: gib(peak + 2.0),
+            ..Sample::default()
+        };
+        story.tell(What::Sample(sample));
+        let reading = |allocated| StepReading {
+            allocated: gib(allocated),
+            reserved: gib(peak + 2.0),
+            peak: gib(peak),
+        };
+        if rank != 33 || second < 40 {
+            story.tell(What::Step(Step {
+                pid: pid(rank, per_node),
+                device: 0,
+                count: u64::from(second) * 2 + 2,
+                figures_of: None,
+                micros: 3_100,
+                before: reading(21.0),
+                after: reading(21.0),
+            }));
+        }
+        if second.is_multiple_of(2) {
+            story.tell(What::Device(DeviceReading {
+                uuid: uuid(rank),
+                index: rank % per_node,
+                name: "NVIDIA H100 80GB HBM3".into(),
+                total: Some(gib(CAPACITY)),
+                used: Some(gib(peak + 2.9)),
+                free: Some(gib(CAPACITY - peak - 2.9)),
+                driver_reserved: None,
+                processes: None,
+                utilization: None,
+                temperature: None,
+                power: None,
+                lost: None,
+            }));
+        }
+    }
+    story.wait(1.0);
+}
+
+/// 64 ranks on 8 nodes.
+pub fn eight_nodes() -> Story {
+    let mut story = job(8, 8, 64);
+    (0..60).for_each(|at| second(&mut story, 64, 8, at));
+    story
+}
+
+/// Two nodes, of which the second shares no directory with this one.
+pub fn half_seen() -> Story {
+    let mut story = job(1, 4, 8);
+    (0..60).for_each(|at| second(&mut story, 4, 4, at));
+    story
+}
