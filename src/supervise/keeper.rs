@@ -81,7 +81,9 @@ fn begin() -> io::Result<KeeperLoop> {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
     let _ = nix::sys::prctl::set_name(c"oomph-keeper");
-    nix::sys::prctl::set_child_subreaper(true)?;
+    // An emulated kernel may have none (qemu-user): what outlives its parent is then found by the list of
+    // descendants alone, which is no reason to run nothing.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
     KeeperLoop::open(socket, signals, inherited)
 }
 
