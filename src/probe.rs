@@ -56,6 +56,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/purity.py",
     "oomph-probe/recompute.py",
     "oomph-probe/recording.py",
+    "oomph-probe/recurrent.py",
     "oomph-probe/rehearsal.py",
     "oomph-probe/rehearsals.py",
     "oomph-probe/retainers.py",

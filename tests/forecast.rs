@@ -1,6 +1,7 @@
 //! The forecast held against what was measured on a GPU: `forecast/measured.toml`.
 
 mod failed;
+mod limits;
 mod measured;
 
 use oomph::units::Bytes;

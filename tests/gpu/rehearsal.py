@@ -44,7 +44,7 @@ def largest(model, precision, cap):
     return next(json.loads(line)["largest"] for line in done.stdout.splitlines() if "largest" in line)
 
 
-def run(oomph, model, precision, batch, cap, steps=10):
+def run(oomph, model, precision, batch, cap, keep, steps=10):
     with tempfile.TemporaryDirectory() as home:
         recording = pathlib.Path(home) / "it.jsonl"
         environment = dict(os.environ, OOMPH_STATE_DIR=home + "/state", OOMPH_RUNTIME_DIR=home + "/run")
@@ -52,6 +52,7 @@ def run(oomph, model, precision, batch, cap, steps=10):
                    "--record", recording, sys.executable, HERE / "programs" / "grid.py", "--model", model,
                    "--precision", precision, "--batch-size", batch, "--steps", steps, "--cap", cap]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=280, env=environment)
+        keep(recording)
         line = {"status": done.returncode}
         for event in events(recording):
             kind = event.get("event")
@@ -110,7 +111,8 @@ def measure(args, results):
                 if not results.has(**key, what="run", times=times):
                     batch = max(limit + 1, round(limit * times))
                     results.add(**key, what="run", times=times, batch=batch,
-                                **run(args.oomph, model, precision, batch, args.cap))
+                                **run(args.oomph, model, precision, batch, args.cap,
+                                      lambda kept: results.keep(kept, f"{model}-{precision}-{times}")))
         except Exception as error:
             print(model, precision, repr(error)[:300], file=sys.stderr, flush=True)
 

@@ -7,7 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe/unit
 
 import support  # noqa: E402,F401
 import torch  # noqa: E402
-from _oomph_probe import fakes, inputs, rehearsal, rehearsals, roots  # noqa: E402
+from _oomph_probe import fakes, inputs, modules, rehearsal, rehearsals, roots  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
@@ -20,7 +20,7 @@ class Wire:
     def put(self, line, keep):
         self.line = line
 
-    def flush(self, seconds):
+    def flush(self, seconds, although_stalled=False):
         pass
 
 
@@ -90,7 +90,7 @@ def roots_of(model, *args):
             noted.append(type(module).__name__)
             return True
 
-    watched = Noting(torch, None)
+    watched = Noting(torch, None, modules.Modules(torch))
     watched.install()
     try:
         model(*args).backward()

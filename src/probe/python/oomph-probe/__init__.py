@@ -38,6 +38,7 @@ After an OOM in the first steps, to know what another batch or a remedy would ne
     inputs         the batch size of its inputs, and how much they differ from call to call
     rehearsals     decides what is rehearsed and for how long
     rehearsal      one step on fake tensors, as a trace of allocations and frees
+    recurrent      what cuDNN's recurrent layers allocate
     flops          how much an operator computes
     fakes          copies of the model in which every tensor is fake
     effects        stops a rehearsal before it has a visible effect

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import blocks, fakes, flops, roots
+from . import blocks, fakes, flops, recurrent, roots
 from .effects import Stopped
 
 COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "symm_mem")
@@ -77,14 +77,13 @@ class Rehearsal:
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         torch, call, variant = self.torch, self.call, self.variant
-        if any(isinstance(each, torch.nn.RNNBase) for each in call.module().modules()):
-            raise Stopped("cuDNN's recurrent layers have no fake implementation")
         mode = FakeTensorMode(allow_non_fake_inputs=False)
         copier = fakes.Copier(torch, mode, call.device)
         module = copier.of(call.module())
         self.weights, self.trained = copier.weights, copier.trained
         self.sizes = {each.untyped_storage().nbytes() for each in copier.tensors}
         args, kwargs = self.arguments(mode)
+        recurrent.replace(torch, module, self.add_operations)
         if variant.checkpointing:
             self.checkpoint(module)
         # What was there before the call is no allocation of it, nor is a view of it.
@@ -213,6 +212,9 @@ class Rehearsal:
             self.trace.flops += flops.of(name, args)
         except Exception:
             pass
+
+    def add_operations(self, count):
+        self.trace.flops += count
 
     def look_at_clock(self):
         if time.monotonic() > self.until:

@@ -12,8 +12,11 @@ from . import effects, inputs, optimizers, rehearsal, roots
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.5, 6.0
-# Seconds that the end of a process is delayed.
-LAST = 3.0
+# Seconds that the end of a process is delayed; and a run that was started to be rehearsed.
+LAST, ASKED_FOR = 3.0, 10.0
+# Seconds that the result may take to be sent where nobody waits for the program.
+SEND_LAST = 1.0
+SEND = 0.2
 # What a variant takes as a share of the first, which also fills torch's caches (measured: 0.5 to 0.8).
 LATER = 0.8
 # Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
@@ -55,9 +58,9 @@ class Rehearsals:
             return
         self.work = Work(self.torch, call, "optimizer", count)
         self.work.left = [AS_IT_WAS]
-        self.go_on(LAST)
+        self.go_on(ASKED_FOR, SEND_LAST)
 
-    def go_on(self, patience):
+    def go_on(self, patience, send=None):
         began = time.monotonic()
         work = self.work
         error = rehearsal.on_own_thread(lambda: work.until(began + patience), patience + 0.2)[1]
@@ -65,7 +68,8 @@ class Rehearsals:
         self.spent += taken
         work.micros += int(taken * 1e6)
         self.process.wire.put(work.said(error, self.process.pid), keep=True)
-        self.process.wire.flush(0.2)
+        # Long lines need a UI that reads; one that was slow a moment ago may read again.
+        self.process.wire.flush(send or SEND, although_stalled=send is not None)
 
     def watch_for_the_end(self):
         """An exception that nobody catches comes to `sys.excepthook`."""
@@ -91,7 +95,7 @@ class Rehearsals:
             return
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
-        self.go_on(LAST)
+        self.go_on(LAST, SEND_LAST)
 
 
 class Work:
@@ -115,7 +119,8 @@ class Work:
 
     def said(self, error, pid):
         """The line; with the error that ended it, if one did."""
-        line = dict(self.line, variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
+        # A copy first: the thread may still be at it.
+        line = dict(self.line.copy(), variants=list(self.variants), pid=pid, phase=self.phase, micros=self.micros)
         if error is not None and not self.variants:
             line["why_not"] = words_of(error)
         line.update(event="rehearsal", device=self.call.device.index)

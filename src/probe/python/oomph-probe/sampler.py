@@ -9,6 +9,8 @@ KEEP_ALIVE = 1.0
 # A device that this process does not use is read ever more rarely, down to this.
 FIRST_LOOK, IDLE_LOOK = 0.1, 1.0
 # Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
+# And at exit, which waits a set time for this thread.
+SEND_LAST = 1.0
 SEND = 0.05
 # Pause between attempts to connect: the first, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
@@ -65,6 +67,7 @@ class Sampler:
             # The final reading; for a short program also the only one.
             if self.process.torch.cuda.is_initialized():
                 self.tick()
+                self.process.wire.flush(SEND_LAST, although_stalled=True)
             self.process.wire.end()
         except BaseException:
             pass

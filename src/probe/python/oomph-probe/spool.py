@@ -64,7 +64,7 @@ class Spool:
         """Seconds between two readings."""
         return self.interval
 
-    def flush(self, timeout):
+    def flush(self, timeout, although_stalled=False):
         """Writes what is queued; on a thread of the training only waits, briefly, for that."""
         if get_ident() == self.writer:
             return self.write()

@@ -59,9 +59,10 @@ class Wire:
     def end(self):
         """The kernel closes the connection when the process has ended."""
 
-    def flush(self, timeout):
-        """Sends what is queued, connecting first; False if it did not finish within `timeout` seconds."""
-        if self.stalled:
+    def flush(self, timeout, although_stalled=False):
+        """Sends what is queued, connecting first; False if it did not finish within `timeout` seconds. A UI that
+        did not read the last time is not waited for again, unless asked for."""
+        if self.stalled and not although_stalled:
             timeout = 0.0
         deadline = time.monotonic() + timeout
         if not self.lock.acquire(True, timeout):
