@@ -150,7 +150,7 @@ class Work(rehearsals.Work):
 class TheEnd(unittest.TestCase):
     def setUp(self):
         self.lines = []
-        wire = types.SimpleNamespace(put=lambda line, keep: self.lines.append(line), flush=lambda seconds: None)
+        wire = mock.Mock(put=lambda line, keep: self.lines.append(line))
         steps = types.SimpleNamespace(count=0)
         self.process = types.SimpleNamespace(torch=None, live=True, steps=steps, wire=wire, pid=7)
         self.rehearsals = rehearsals.Rehearsals(self.process)
