@@ -64,6 +64,9 @@ pub struct InputSizes {
     pub calls: u64,
     pub least: u64,
     pub most: u64,
+    /// The most that the model takes, where texts are as long as they happen to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub possible: Option<u64>,
 }
 
 /// How an optimizer uses memory, from its class and settings.
@@ -98,4 +101,27 @@ pub struct RehearsedVariant {
     /// Why it could not be rehearsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+}
+
+impl InputSizes {
+    /// Whether calls differed.
+    pub fn differ(&self) -> bool {
+        self.calls > 1 && self.least < self.most
+    }
+
+    /// By what share a later one may be larger than the largest seen; zero where none is to be expected.
+    /// Of the range of those seen `ranges` parts of (calls − 1) are allowed for, at most the whole, and no
+    /// more than the model takes.
+    pub fn beyond(&self, ranges: f64) -> f64 {
+        let most = self.most.max(1) as f64;
+        let possible = self
+            .possible
+            .map(|size| (size as f64 / most - 1.0).max(0.0));
+        if !self.differ() {
+            return possible.unwrap_or(0.0);
+        }
+        let range = (self.most - self.least) as f64 / most;
+        let likely = range * (ranges / (self.calls - 1) as f64).min(1.0);
+        possible.map_or(likely, |possible| likely.min(possible))
+    }
 }

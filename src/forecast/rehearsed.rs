@@ -138,18 +138,16 @@ impl Rehearsed {
         })
     }
 
-    /// How the inputs differed that were seen, if they did.
+    /// The sizes of its inputs, where they differed or larger ones may come.
     pub fn input_sizes(&self) -> Option<InputSizes> {
-        let differ = |sizes: &InputSizes| sizes.calls > 1 && sizes.least < sizes.most;
-        self.said.inputs.filter(differ)
+        let varies = |sizes: &InputSizes| sizes.differ() || sizes.beyond(RANGES_BEYOND) > 0.0;
+        self.said.inputs.filter(varies)
     }
 
     /// Where inputs differ in size: the target as if its inputs were as much larger than the largest
     /// seen as later ones may be. What grows with the batch grows with them at least as fast.
     fn with_larger_inputs(&self, target: &Target) -> Option<Target> {
-        let sizes = self.input_sizes()?;
-        let range = (sizes.most - sizes.least) as f64 / sizes.most as f64;
-        let beyond = range * (RANGES_BEYOND / (sizes.calls - 1) as f64).min(1.0);
+        let beyond = self.input_sizes()?.beyond(RANGES_BEYOND);
         Some(Target {
             batch: (target.batch as f64 * (1.0 + beyond)).ceil() as u64,
             ..*target

@@ -17,7 +17,7 @@ use crate::forecast::{
 use crate::recognize::Reading;
 use crate::state::{OomIncident, RankState};
 use crate::units::Bytes;
-use words::{at_least, beyond, extrapolated, fits_within, tight, unknown};
+use words::{at_least, beyond, by_inputs, extrapolated, fits_within, tight, unknown};
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
 const EXPANDABLE_OVERHEAD: f64 = crate::measured::EXPANDABLE.2;
@@ -233,9 +233,7 @@ impl<'a> Outlook<'a> {
             expectation.words.push_str(basis.word());
         }
         if let Some(sizes) = self.model.input_sizes(target) {
-            let calls = sizes.calls;
-            let more = format!(" by the largest of {calls} inputs seen; they differ in size");
-            expectation.words.push_str(&more);
+            expectation.words.push_str(&by_inputs(&sizes));
         }
         expectation
     }

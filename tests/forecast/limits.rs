@@ -40,7 +40,11 @@ fn a_replay_knows_the_largest_batch_that_runs_under_a_cap() {
                 true => 0.975..1.05,
                 false => 0.98..1.03,
             };
-            assert!(near.contains(&share), "{}, {cap} GiB: {found:?} of {largest}", real.name);
+            assert!(
+                near.contains(&share),
+                "{}, {cap} GiB: {found:?} of {largest}",
+                real.name
+            );
         }
     }
 }

@@ -197,6 +197,17 @@ class Peaks(unittest.TestCase):
         self.assertFalse(line["own_loss"])
         self.assertTrue(line["convolutions"])
 
+    def test_a_text_that_is_as_long_as_it_happens_to_be_may_be_followed_by_longer_ones(self):
+        model = Texts(positions=64)
+        said = lambda length, **more: rehearse.said(model, torch.zeros(4, length, dtype=torch.long), **more).get("inputs")
+        self.assertEqual(said(37), {"calls": 1, "least": 37, "most": 37, "possible": 64})
+        # Padded to one length, or as long as the model takes, or of one odd length each time.
+        self.assertIsNone(said(32))
+        self.assertIsNone(said(64))
+        self.assertIsNone(said(37, before=[(torch.zeros(4, 37, dtype=torch.long),)]))
+        shorter = [(torch.zeros(4, 31, dtype=torch.long),)]
+        self.assertEqual(said(37, before=shorter), {"calls": 2, "least": 31, "most": 37, "possible": 64})
+
     def test_recurrent_layers_keep_what_cudnn_kept(self):
         # Measured on a GPU (torch 2.11), without the 256 bytes at their end.
         cases = (
@@ -255,6 +266,16 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens):
         return self.head(self.layer(self.embedding(tokens))[0])
+
+
+class Texts(nn.Module):
+    def __init__(self, positions):
+        super().__init__()
+        self.words, self.position_embeddings = nn.Embedding(99, 8), nn.Embedding(positions, 8)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        return (self.words(tokens) + self.position_embeddings(places)).square().mean()
 
 
 class Last(nn.Module):

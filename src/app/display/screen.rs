@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) enum Due {
     /// A clock on the screen.
     Clock,
+    /// A sample of a run whose chart has wide columns by now: two frames per second.
+    LateSample,
     /// A sample: four frames per second look live, and cost a third of ten.
     Sample,
     /// Output: 20 per second, as progress bars do.
@@ -26,6 +28,7 @@ impl Due {
     const fn pause(self) -> Duration {
         match self {
             Due::Clock => Duration::from_millis(1_000),
+            Due::LateSample => Duration::from_millis(500),
             Due::Sample => Duration::from_millis(250),
             Due::Output => Duration::from_millis(50),
             Due::Now => Duration::from_millis(16),
@@ -91,7 +94,7 @@ impl Screen {
         let due = self.due.unwrap_or(Due::Clock);
         let pause = match due {
             Due::Output if self.lines > READABLE_LINES => FLOW_PAUSE,
-            Due::Clock | Due::Sample | Due::Output | Due::Now => due.pause(),
+            Due::Clock | Due::LateSample | Due::Sample | Due::Output | Due::Now => due.pause(),
         };
         self.drawn + pause.max(self.pause)
     }

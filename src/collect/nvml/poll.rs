@@ -4,7 +4,7 @@ use super::Options;
 use super::outbox::Outbox;
 use super::owners::Owners;
 use super::pulse::Pulse;
-use super::reading::{DeviceAnswer, WatchedDevice};
+use super::reading::{DeviceAnswer, SeldomAsked, WatchedDevice};
 use super::reason::reason;
 use crate::event::{NvmlState, What};
 use crate::units::{Pid, Uuid};
@@ -228,6 +228,7 @@ pub(super) fn watched<'nvml>(
             sensors: None,
             device,
             index,
+            seldom: SeldomAsked::default(),
         }]);
     }
     let whole = |slice: Device<'nvml>| {
@@ -238,6 +239,7 @@ pub(super) fn watched<'nvml>(
             sensors: slice.mig_parent_device().ok(),
             device: slice,
             index,
+            seldom: SeldomAsked::default(),
         })
     };
     Ok(slices.into_iter().filter_map(whole).collect())

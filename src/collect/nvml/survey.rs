@@ -91,7 +91,7 @@ fn look(nvml: &Nvml) -> Result<Survey, NvmlError> {
                     .mig_mode()
                     .is_ok_and(|mode| mode.current == MIG_ENABLED);
                 let mode = device.compute_mode().ok();
-                for watched in watched(device, index)? {
+                for mut watched in watched(device, index)? {
                     let is_instance = watched.sensors.is_some();
                     let reading = match watched.ask(&mut owners) {
                         DeviceAnswer::Reading(reading) | DeviceAnswer::Lost(reading) => reading,

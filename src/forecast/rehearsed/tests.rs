@@ -192,7 +192,12 @@ fn a_step_that_has_its_optimizers_state_says_the_same_of_a_new_process() {
 #[test]
 fn inputs_that_differ_leave_room_for_larger_ones() {
     let of = |calls, least, most| {
-        let inputs = Some(InputSizes { calls, least, most });
+        let inputs = Some(InputSizes {
+            calls,
+            least,
+            most,
+            possible: None,
+        });
         let said = Rehearsal { inputs, ..said() };
         Rehearsed::of(&said, 16).unwrap()
     };
@@ -213,6 +218,32 @@ fn inputs_that_differ_leave_room_for_larger_ones() {
         two.peak(&target(16)).unwrap().high,
         alike.peak(&target(20)).unwrap().high
     );
+    // One alone, of a model that takes texts a quarter longer: the same; and never more than it takes.
+    let sizes = |calls, least, possible| InputSizes {
+        calls,
+        least,
+        most: 400,
+        possible: Some(possible),
+    };
+    for (inputs, batch) in [
+        (sizes(1, 400, 500), 20),
+        (sizes(2, 200, 500), 20),
+        (sizes(1, 400, 400), 16),
+    ] {
+        let said = Rehearsal {
+            inputs: Some(inputs),
+            ..said()
+        };
+        let needs = Rehearsed::of(&said, 16)
+            .unwrap()
+            .needs(&target(16))
+            .unwrap();
+        assert_eq!(
+            needs.high,
+            alike.needs(&target(batch)).unwrap().high,
+            "{inputs:?}"
+        );
+    }
     // The more were seen, the less is left; and what fits follows.
     let many = of(31, 300, 400);
     assert!(many.needs(&target(16)).unwrap().high < needs.high);

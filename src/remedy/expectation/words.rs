@@ -1,5 +1,6 @@
 //! Turns estimates into expectations: whether they fit, and the words for it.
 
+use crate::event::InputSizes;
 use crate::forecast::{Estimate, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
@@ -92,5 +93,16 @@ fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -
         at_least: None,
         fits,
         words,
+    }
+}
+
+/// Which inputs a rehearsed figure rests on.
+pub(super) fn by_inputs(sizes: &InputSizes) -> String {
+    let (calls, most) = (sizes.calls, sizes.most);
+    match sizes.possible {
+        Some(possible) if !sizes.differ() => {
+            format!(" by inputs of {most} each, with room for the {possible} that the model takes")
+        }
+        _ => format!(" by the largest of {calls} inputs seen; they differ in size"),
     }
 }

@@ -5,6 +5,8 @@ from .effects import Stopped
 
 # Models of which calls are compared.
 MOST_MODELS = 16
+# What a text's length is mostly rounded to where all are padded to one; another comes of the text itself.
+ROUNDED_TO = 8
 # Images have as many channels, which are no batch.
 CHANNELS = (1, 3, 4)
 
@@ -69,6 +71,32 @@ def size_of(call):
     if not batch:
         return None
     return sum(elements(shape) for shape in shapes if shape.shape and shape.shape[0] == batch) // batch
+
+
+def possible_size(torch, call):
+    """What `size_of` would be of the longest text that the model takes, by its table of positions, where the
+    text of this call is as long as it happened to be; None where nothing longer is to be expected."""
+    size, positions = size_of(call), positions_of(torch, call.module())
+    if not size or not positions:
+        return None
+    batch = batch_of(call)
+    texts = [
+        shape.shape[1]
+        for shape in shapes_in([call.args, call.kwargs])
+        if len(shape.shape) == 2 and shape.shape[0] == batch and not shape.dtype.is_floating_point
+    ]
+    longest = max(texts, default=0)
+    if not longest % ROUNDED_TO or not longest < positions:
+        return None
+    return size * positions // longest
+
+
+def positions_of(torch, module):
+    """The rows of its embedding of positions; None where it has none."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.Embedding) and name.rpartition(".")[2].startswith(("pos", "wpe")):
+            return part.num_embeddings
+    return None
 
 
 def elements(shape):

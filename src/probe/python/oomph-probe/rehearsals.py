@@ -160,8 +160,13 @@ class Work:
         arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs])
         more = arguments - inputs.bytes_of(self.torch, [failed.args, failed.kwargs])
         line = {"batch": batch, "before": failed.before + more, "arguments": arguments}
-        if call.seen is not None and call.seen.differ():
-            line["inputs"] = call.seen.line()
+        seen = call.seen
+        if seen is not None and (seen.calls == 1 or seen.differ()):
+            possible = inputs.possible_size(self.torch, call)
+            if seen.differ() or possible is not None:
+                line["inputs"] = seen.line()
+            if possible is not None:
+                line["inputs"]["possible"] = possible
         optimizer = optimizers.of(self.torch, call.device)
         if optimizer is not None:
             line["optimizer"] = optimizer

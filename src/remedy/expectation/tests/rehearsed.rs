@@ -50,6 +50,7 @@ fn inputs_that_differ_are_said_and_a_smaller_batch_is_proposed() {
         calls: 3,
         least: 200,
         most: 480,
+        possible: None,
     });
     let differ = rehearsed(Rehearsal {
         inputs,

@@ -28,7 +28,10 @@ impl SizeSearch {
     /// The largest value for a room that was not tried, if there is one; `None` where no rehearsal can
     /// say.
     pub(in crate::app::policy::fit) fn on(&self, room: Bytes) -> Option<Option<u64>> {
-        let mut rehearsed = self.trials.iter().filter_map(|trial| trial.rehearsed.as_ref());
+        let mut rehearsed = self
+            .trials
+            .iter()
+            .filter_map(|trial| trial.rehearsed.as_ref());
         let spare = match rehearsed.any(Rehearsed::has_convolutions) {
             true => UNTRIED_CONVOLUTIONS,
             false => UNTRIED,
