@@ -43,6 +43,7 @@ class Observer:
                 pass
 
     def send_record(self, device, requested, total, free):
+        self.process.rehearsals.noticed()
         self.process.wire.put(self.record(device, requested, total, free), keep=True)
         self.process.wire.flush(SEND)
 

@@ -154,6 +154,7 @@ class Process:
                 self.finished = True
                 if uncaught.ends_by_oom():
                     self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
+                self.rehearsals.finish()
                 self.sampler.stop(self.flush_at_exit)
         except Exception:
             pass

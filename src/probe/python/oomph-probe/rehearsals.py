@@ -37,11 +37,14 @@ class Rehearsals:
         self.spent = 0.0
         self.work = None
         self.is_watching = False
+        # Out-of-memories in the first steps, and those of them that left a call.
+        self.ooms = self.asked = 0
 
     def ran_out(self, call, phase):
         """An out-of-memory has left a call, or its backward: rehearses it, and says what came of it."""
         if not self.process.live or self.process.steps.count >= roots.SETTLED_STEPS:
             return
+        self.asked += 1
         key = call.key()
         if key in self.done or self.spent >= IN_ALL:
             return
@@ -51,6 +54,17 @@ class Rehearsals:
             self.go_on(PATIENCE)
         if not self.work.is_done():
             self.watch_for_the_end()
+
+    def noticed(self):
+        """An out-of-memory, whatever comes of it."""
+        if self.process.steps.count < roots.SETTLED_STEPS:
+            self.ooms += 1
+
+    def finish(self):
+        """At exit: says why nothing was rehearsed, where something could have been."""
+        noted = self.process.roots
+        if self.ooms and not self.asked and noted is not None:
+            self.process.note("the step that ran out of memory was not rehearsed: %s" % noted.why_not)
 
     def step_ended(self, call, count):
         """A step that got through is rehearsed as it was: what other batches would need is asked for."""

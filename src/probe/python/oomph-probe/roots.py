@@ -63,6 +63,8 @@ class Roots:
         self.modules = seen
         self.inside = threading.local()
         self.latest = None
+        # Why the latest call could not be noted.
+        self.why_not = "no call of a model that is trained was seen"
         self.calls = 0
         self.module = self.original = self.ours = None
         self.backward = None
@@ -163,17 +165,19 @@ class Roots:
             self.latest = Call(self.torch, module, args, kwargs, before)
             self.inputs.add(self.latest)
             return True
-        except Exception:
-            self.latest = None
-            return False
+        except CannotNote:
+            self.latest, self.why_not = None, "an argument of the model's is neither a tensor nor plain data"
+        except Exception as error:
+            self.latest, self.why_not = None, repr(error)[:160]
+        return False
 
     def left(self, phase):
         """An out-of-memory leaves a model's call or the backward of its loss."""
         try:
             if self.latest is not None:
                 self.ran_out(self.latest, phase)
-        except Exception:
-            pass
+        except Exception as error:
+            self.why_not = repr(error)[:160]
 
 
 def device_of(module):
