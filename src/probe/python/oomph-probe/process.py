@@ -152,11 +152,18 @@ class Process:
         try:
             if self.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
-                if uncaught.ends_by_oom():
-                    self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
+                self.say_what_ends_it()
                 self.rehearsals.finish()
                 self.sampler.stop(self.flush_at_exit)
         except Exception:
+            pass
+
+    def say_what_ends_it(self):
+        try:
+            if uncaught.ends_by_oom():
+                self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
+        except BaseException:
+            # Of any kind: the program may have put something of its own in the place of a library's.
             pass
 
 
