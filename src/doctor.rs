@@ -17,8 +17,8 @@ mod torch;
 mod tests;
 
 pub use facts::{
-    AskedPython, CommandFacts, DriverFacts, Facts, GpuFacts, MigFacts, NvmlFacts, PlaceFacts,
-    PythonFacts, SlurmFacts, TerminalFacts, TorchFacts,
+    AskedPython, CommandFacts, DriverFacts, Facts, GpuFacts, Keeps, MigFacts, NvmlFacts,
+    PlaceFacts, PythonFacts, SlurmFacts, TerminalFacts, TorchFacts,
 };
 
 use serde::Serialize;

@@ -126,8 +126,65 @@ fn the_commands_own_python_is_asked_and_its_torch_read() {
         "{words}"
     );
     assert_eq!((verdict.as_str(), done.status.code()), ("error", Some(1)));
-    let done = with(&["docker", "run", "image", "python", "train.py"]);
-    assert!(check(&done, "probe").1.contains("put oomph inside"));
+    for (line, verdict, said) in [
+        (
+            "docker run image python train.py",
+            "warning",
+            "not be loaded: docker run",
+        ),
+        (
+            "apptainer exec a.sif python train.py",
+            "warning",
+            "if the container has",
+        ),
+        ("bash train.sh", "ok", "if it keeps PYTHONPATH"),
+    ] {
+        let done = with(&line.split(' ').collect::<Vec<_>>());
+        let found = check(&done, "probe");
+        assert_eq!(found.0, verdict, "{line}: {}", found.1);
+        assert!(found.1.contains(said), "{line}: {}", found.1);
+        let python = check(&done, "python").1;
+        assert!(
+            python.contains("cannot be seen from here"),
+            "{line}: {python}"
+        );
+    }
+}
+
+#[test]
+fn uv_and_conda_choose_the_python_whatever_is_in_path() {
+    let home = TempDir::new().expect("a directory");
+    let project = home.path().join("project");
+    fs::create_dir(&project).expect("a project");
+    fs::write(project.join("pyproject.toml"), "").expect("its file");
+    let of = |line: &str| {
+        let mut command = oomph(home.path());
+        command.current_dir(&project).env_remove("CONDA_EXE");
+        command
+            .env("HOME", home.path())
+            .args(["doctor", "--json", "--"]);
+        check(&output(command.args(line.split(' '))), "python").1
+    };
+    let lines = [
+        "uv run train.py",
+        "uv run python train.py",
+        "uv run -m train",
+    ];
+    for line in lines {
+        let said = of(line);
+        assert!(said.contains("uv sync"), "{line}: {said}");
+    }
+    environment(&project.join(".venv"), "");
+    for line in lines {
+        let said = of(line);
+        assert!(said.contains("project/.venv/bin/python"), "{line}: {said}");
+    }
+    let line = "conda run -n ml python train.py";
+    let said = of(line);
+    assert!(said.contains("conda env list"), "{said}");
+    environment(&home.path().join(".conda/envs/ml"), "");
+    let said = of(line);
+    assert!(said.contains(".conda/envs/ml/bin/python"), "{said}");
 }
 
 #[test]

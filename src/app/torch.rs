@@ -4,6 +4,7 @@ use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, recognise};
 use crate::surroundings::{self, Starter};
 use std::env;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// torch's version in the interpreter that `command` would run, if it can be found.
@@ -14,24 +15,34 @@ pub(super) fn version_for(command: &CommandLine) -> Option<String> {
 /// The interpreter that `command` would run.
 pub(super) fn interpreter_of(command: &CommandLine) -> Option<PathBuf> {
     let recognised = recognise(command, &LaunchEnvironment::default());
-    let at = recognised.anatomy.interpreter?;
+    let at = recognised.python_word()?;
+    let program = recognised.anatomy.program.min(command.argv.len());
     let inherited_path = env::var_os("PATH");
     let path = command
         .env_value("PATH")
         .map(|word| word.0.as_os_str())
         .or(inherited_path.as_deref());
-    let conda_root = conda_root();
+    let conda_roots = conda_roots(path);
     surroundings::interpreter(Starter {
         word: command.argv.get(at)?,
-        before: &command.argv[..at],
+        before: &command.argv[..program],
         cwd: &command.cwd,
         path,
-        conda_root: conda_root.as_deref(),
+        conda_roots: &conda_roots,
     })
 }
 
-/// `CONDA_EXE` is `ROOT/bin/conda`.
-fn conda_root() -> Option<PathBuf> {
-    let exe = PathBuf::from(env::var_os("CONDA_EXE")?);
-    Some(exe.parent()?.parent()?.to_path_buf())
+/// Where conda and its kin keep their environments: `CONDA_EXE` is `ROOT/bin/conda`, and so is a
+/// `conda` in `PATH` (or `ROOT/condabin/conda`); who may not write there has `~/.conda`.
+fn conda_roots(path: Option<&OsStr>) -> Vec<PathBuf> {
+    let root = |program: PathBuf| Some(program.parent()?.parent()?.to_path_buf());
+    let named = env::var_os("CONDA_EXE").map(PathBuf::from);
+    let in_path = path.into_iter().flat_map(env::split_paths);
+    let in_path = in_path
+        .map(|directory| directory.join("conda"))
+        .find(|program| program.exists());
+    let mut roots: Vec<PathBuf> = named.into_iter().chain(in_path).filter_map(root).collect();
+    roots.extend(env::var_os("MAMBA_ROOT_PREFIX").map(PathBuf::from));
+    roots.extend(env::home_dir().map(|home| home.join(".conda")));
+    roots
 }

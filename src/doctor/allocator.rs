@@ -14,7 +14,9 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         } => {
             (asked.torch.as_ref()).and_then(|torch| TorchVersion::parse(torch.version.as_deref()?))
         }
-        PythonFacts::Found { .. } | PythonFacts::NotFound(_) | PythonFacts::OutOfSight(_) => None,
+        PythonFacts::Found { .. } | PythonFacts::NotFound(_) | PythonFacts::OutOfSight { .. } => {
+            None
+        }
     };
     let inherited = Inherited {
         cuda: facts.variable(CUDA),

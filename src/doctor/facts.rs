@@ -85,8 +85,8 @@ pub struct CommandFacts {
 /// The Python that will run the program.
 #[derive(Debug, Clone)]
 pub enum PythonFacts {
-    /// It is started out of sight: in a container, on another machine, by a shell script; by what.
-    OutOfSight(String),
+    /// It is started out of sight: in a container, on another machine, by a shell script.
+    OutOfSight { by: String, keeps: Keeps },
     /// No interpreter was found for this word.
     NotFound(String),
     Found {
@@ -94,6 +94,18 @@ pub enum PythonFacts {
         /// What it answered, or why it did not.
         asked: Result<AskedPython, String>,
     },
+}
+
+/// What a Python that is started out of sight has of what the probe needs: the environment and the
+/// files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// Neither.
+    Nothing,
+    /// The environment; the files are its own but for some.
+    Environment,
+    /// A shell passes both on.
+    Both,
 }
 
 /// What an interpreter says, started with the command's own options but not its program.

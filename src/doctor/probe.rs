@@ -1,6 +1,6 @@
 //! Whether the probe will reach the program's Python.
 
-use super::{Check, Facts, PlaceFacts, PythonFacts};
+use super::{Check, Facts, Keeps, PlaceFacts, PythonFacts};
 
 const SUBJECT: &str = "probe";
 
@@ -20,11 +20,30 @@ pub(super) fn check(facts: &Facts) -> Option<Check> {
         return kept_out("there is no directory for its files", "see `sockets` below");
     }
     let asked = match &facts.command.python {
-        PythonFacts::OutOfSight(by) => {
-            return kept_out(
-                &format!("{by}, which does not pass the environment or the files on"),
-                "put oomph inside, in front of python",
-            );
+        PythonFacts::OutOfSight { by, keeps } => {
+            return match keeps {
+                Keeps::Nothing => kept_out(
+                    &format!("{by}, which does not pass the environment or the files on"),
+                    "put oomph inside, in front of python",
+                ),
+                Keeps::Environment => Some(Check::warning(
+                    SUBJECT,
+                    format!(
+                        "{by}: it will be loaded if the container has {}",
+                        place(facts)
+                    ),
+                    format!(
+                        "bind that directory, or put oomph inside, in front of python; {OTHERWISE}"
+                    ),
+                )),
+                Keeps::Both => Some(Check::ok(
+                    SUBJECT,
+                    format!(
+                        "{by}: will be loaded from {} into what that starts, if it keeps PYTHONPATH",
+                        place(facts)
+                    ),
+                )),
+            };
         }
         // Said of the interpreter already.
         PythonFacts::NotFound(_) | PythonFacts::Found { asked: Err(_), .. } => return None,
@@ -47,12 +66,19 @@ pub(super) fn check(facts: &Facts) -> Option<Check> {
             "start it without -S",
         );
     }
-    let place = facts.runtime.iter().find(|place| place.problem.is_none());
-    let place = place.map_or(String::new(), |PlaceFacts { path, .. }| {
-        format!(" from {}", path.display())
-    });
     Some(Check::ok(
         SUBJECT,
-        format!("will be loaded{place}: this Python reads PYTHONPATH and imports site"),
+        format!(
+            "will be loaded from {}: this Python reads PYTHONPATH and imports site",
+            place(facts)
+        ),
     ))
+}
+
+/// The directory of the probe's files: the first that can be used, and there is one.
+fn place(facts: &Facts) -> String {
+    let usable = facts.runtime.iter().find(|place| place.problem.is_none());
+    usable.map_or(String::new(), |PlaceFacts { path, .. }| {
+        path.display().to_string()
+    })
 }

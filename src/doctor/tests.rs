@@ -281,8 +281,22 @@ fn a_python_that_is_not_there_or_out_of_sight_is_said_with_what_follows() {
             .collect();
         all.join("\n")
     };
-    let said = of(PythonFacts::OutOfSight("docker run".into()));
+    let away = |by: &str, keeps| PythonFacts::OutOfSight {
+        by: by.into(),
+        keeps,
+    };
+    let said = of(away("docker run", Keeps::Nothing));
+    assert!(said.contains("not be loaded: docker run"), "{said}");
     assert!(said.contains("put oomph inside"), "{said}");
+    let said = of(away("apptainer exec", Keeps::Environment));
+    assert!(said.contains("loaded if the container has"), "{said}");
+    let said = of(away("run.sh is a shell script", Keeps::Both));
+    assert!(
+        said.contains("cannot be seen") && !said.contains("probe"),
+        "{said}"
+    );
+    let said = of(PythonFacts::NotFound("uv run".into()));
+    assert!(said.contains("uv sync"), "{said}");
     let said = of(PythonFacts::NotFound("python4".into()));
     assert!(
         said.contains("for python4") && !said.contains("probe"),

@@ -7,7 +7,7 @@ const INSTALL: &str = "install a build for your driver: https://pytorch.org/get-
 pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     let is_given = facts.command.given.is_some();
     let (path, asked) = match &facts.command.python {
-        PythonFacts::OutOfSight(by) => {
+        PythonFacts::OutOfSight { by, .. } => {
             return vec![Check::warning(
                 "python",
                 format!("{by}: its Python cannot be seen from here"),
@@ -18,7 +18,15 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
             return vec![Check::warning(
                 "python",
                 format!("no Python interpreter was found for {word}"),
-                "is the command spelled right, and its environment active?",
+                match word.as_str() {
+                    "uv run" => {
+                        "uv makes the environment at the first start: uv sync, then ask again"
+                    }
+                    "conda run" | "mamba run" | "micromamba run" => {
+                        "is the environment's name right? `conda env list` has them"
+                    }
+                    _ => "is the command spelled right, and its environment active?",
+                },
             )];
         }
         PythonFacts::NotFound(word) => {

@@ -32,6 +32,9 @@ pub struct Launcher {
     pub reaches_nodes: bool,
     #[serde(skip)]
     pub environment: Passage,
+    /// Whether what it starts has files of its own.
+    #[serde(skip)]
+    pub is_container: bool,
 }
 
 /// How an environment variable reaches what a launcher starts.
@@ -287,6 +290,7 @@ impl CommandReader<'_> {
                 Some("none") => Passage::Cut,
                 Some(option) => Passage::Option(option),
             },
+            is_container: grammar.then == Then::Image,
         });
         match grammar.then {
             _ if starts_module => {

@@ -59,7 +59,9 @@ impl Recognised<'_> {
     /// `None` if that is in a container, on another machine or in a shell script.
     pub fn python_word(&self) -> Option<usize> {
         use ProgramKind::{Code, Executable, Module, Script};
-        let elsewhere = |launcher: &Launcher| matches!(launcher.environment, Passage::Option(_));
+        let elsewhere = |launcher: &Launcher| {
+            launcher.is_container || matches!(launcher.environment, Passage::Option(_))
+        };
         let is_python = matches!(self.anatomy.kind, Script | Module | Code | Executable);
         let word = self.anatomy.interpreter.unwrap_or(self.anatomy.program);
         (is_python && !self.anatomy.launchers.iter().any(elsewhere)).then_some(word)

@@ -13,21 +13,23 @@ use std::path::{Path, PathBuf};
 pub struct Starter<'a> {
     /// The word: `python3`, `/opt/venv/bin/python`, `torchrun`, `yolo`.
     pub word: &'a Word,
-    /// The words before it: `uv run` and `conda run -n NAME` choose another environment.
+    /// The words before the program: `uv run` and `conda run -n NAME` choose another environment.
     pub before: &'a [Word],
     /// The command's working directory.
     pub cwd: &'a Path,
     /// `PATH` as the command will have it.
     pub path: Option<&'a OsStr>,
-    /// `CONDA_EXE`'s or `CONDA_PREFIX`'s root, for `conda run -n NAME`.
-    pub conda_root: Option<&'a Path>,
+    /// Where conda keeps environments by name, for `conda run -n NAME`: in `envs` below each.
+    pub conda_roots: &'a [PathBuf],
 }
 
 /// The path of the interpreter, without resolving symbolic links: a virtual environment is found
 /// beside it.
 pub fn interpreter(starter: Starter<'_>) -> Option<PathBuf> {
-    if let Some(prefix) = prefix_of_runner(starter) {
-        return existing(prefix.join("bin").join("python"));
+    match runner(starter) {
+        Runner::Path => {}
+        Runner::Unknown => return None,
+        Runner::Environment(prefix) => return existing(prefix.join("bin").join("python")),
     }
     let program = find(starter.word.0.as_os_str(), starter)?;
     if is_python(&program) {
@@ -37,9 +39,17 @@ pub fn interpreter(starter: Starter<'_>) -> Option<PathBuf> {
     }
 }
 
-/// The environment that `uv run` and `conda run` use regardless of `PATH`. `None` if the words
-/// before the interpreter are neither.
-fn prefix_of_runner(starter: Starter<'_>) -> Option<PathBuf> {
+/// What decides which environment is used.
+enum Runner {
+    /// `PATH`.
+    Path,
+    /// `uv run` or `conda run`, regardless of `PATH`.
+    Environment(PathBuf),
+    /// One of them, and the environment isn't there, or not yet.
+    Unknown,
+}
+
+fn runner(starter: Starter<'_>) -> Runner {
     let words: Vec<&OsStr> = starter
         .before
         .iter()
@@ -57,20 +67,38 @@ fn prefix_of_runner(starter: Starter<'_>) -> Option<PathBuf> {
         })
     };
     if called("uv") {
-        return starter
-            .cwd
-            .ancestors()
-            .map(|directory| directory.join(".venv"))
-            .find(|venv| venv.join("bin").join("python").exists());
+        let mut above = starter.cwd.ancestors();
+        let venv = |directory: &Path| directory.join(".venv");
+        let made = |directory: &&Path| venv(directory).join("bin").join("python").exists();
+        if let Some(directory) = above.clone().find(made) {
+            return Runner::Environment(venv(directory));
+        }
+        // uv makes a project's environment at the first start; without a project it takes PATH's.
+        let is_project = above.any(|directory| directory.join("pyproject.toml").exists());
+        return if is_project {
+            Runner::Unknown
+        } else {
+            Runner::Path
+        };
     }
     if ["conda", "mamba", "micromamba"].into_iter().any(called) {
         if let Some(prefix) = value_of(["-p", "--prefix"]) {
-            return Some(starter.cwd.join(prefix));
+            return Runner::Environment(starter.cwd.join(prefix));
         }
-        let name = value_of(["-n", "--name"])?;
-        return Some(starter.conda_root?.join("envs").join(name));
+        // Without a name it is the active one, which is in PATH.
+        return value_of(["-n", "--name"]).map_or(Runner::Path, |name| named(name, starter));
     }
-    None
+    Runner::Path
+}
+
+/// conda's environment of this name.
+fn named(name: &OsStr, starter: Starter<'_>) -> Runner {
+    let mut below = starter.conda_roots.iter().map(|root| match name == "base" {
+        true => root.clone(),
+        false => root.join("envs").join(name),
+    });
+    let found = below.find(|prefix| prefix.join("bin").join("python").exists());
+    found.map_or(Runner::Unknown, Runner::Environment)
 }
 
 /// A program as found by `execvp`.
@@ -152,7 +180,7 @@ mod tests {
             before: &before,
             cwd: root,
             path: Some(&path),
-            conda_root: Some(&root.join("conda")),
+            conda_roots: &[root.join("conda")],
         })
     }
 
@@ -197,5 +225,23 @@ mod tests {
             Some(root.join("conda/envs/ml/bin/python"))
         );
         assert_eq!(found(root, &["conda", "run", "-n", "no"], "python"), None);
+        let active = found(root, &["conda", "run"], "python");
+        assert_eq!(active, Some(root.join("bin/python")));
+    }
+
+    #[test]
+    fn an_environment_that_is_not_there_yet_is_not_taken_for_that_in_path() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        executable(&root.join("bin/python"), "");
+        let uv = || found(root, &["uv", "run"], "python");
+        assert_eq!(uv(), Some(root.join("bin/python")));
+        fs::write(root.join("pyproject.toml"), "").unwrap();
+        assert_eq!(uv(), None);
+        executable(&root.join(".venv/bin/python"), "");
+        assert_eq!(uv(), Some(root.join(".venv/bin/python")));
+        executable(&root.join("conda/bin/python"), "");
+        let base = found(root, &["conda", "run", "-n", "base"], "python");
+        assert_eq!(base, Some(root.join("conda/bin/python")));
     }
 }

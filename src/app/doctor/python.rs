@@ -4,7 +4,7 @@
 
 use crate::app::torch;
 use crate::command::{CommandLine, Word};
-use crate::doctor::{AskedPython, PythonFacts, TorchFacts};
+use crate::doctor::{AskedPython, Keeps, PythonFacts, TorchFacts};
 use crate::recognize::{LaunchEnvironment, Passage, ProgramKind, Recognised, recognise};
 use crate::surroundings;
 use serde::Deserialize;
@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// How long an interpreter may take to start: one on a cold network share takes seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Launchers that choose an environment, whatever is in `PATH`.
+const CHOOSES: [&str; 4] = ["uv run", "conda run", "mamba run", "micromamba run"];
 
 /// A directory that does not exist, to see whether PYTHONPATH is read.
 const MARK: &str = "/nonexistent/oomph-doctor";
@@ -56,7 +59,7 @@ pub(super) fn of(command: Option<&CommandLine>) -> PythonFacts {
         let python = ask(&plain("python"));
         return match python {
             PythonFacts::NotFound(_) => ask(&plain("python3")),
-            PythonFacts::Found { .. } | PythonFacts::OutOfSight(_) => python,
+            PythonFacts::Found { .. } | PythonFacts::OutOfSight { .. } => python,
         };
     };
     ask(command)
@@ -64,12 +67,18 @@ pub(super) fn of(command: Option<&CommandLine>) -> PythonFacts {
 
 fn ask(command: &CommandLine) -> PythonFacts {
     let recognised = recognise(command, &LaunchEnvironment::default());
-    if let Some(by) = out_of_sight(&recognised, command) {
-        return PythonFacts::OutOfSight(by);
+    if let Some((by, keeps)) = out_of_sight(&recognised, command) {
+        return PythonFacts::OutOfSight { by, keeps };
     }
+    let mut launchers = recognised.launchers().iter();
+    let chooses = launchers.find(|one| CHOOSES.contains(&one.name.as_str()));
     let word = recognised.python_word();
-    let named = word.and_then(|at| command.argv.get(at));
-    let named = named.map_or("the command".into(), |word| word.to_string_lossy());
+    let named = match chooses {
+        Some(launcher) => launcher.name.clone(),
+        None => word
+            .and_then(|at| command.argv.get(at))
+            .map_or("the command".into(), |word| word.to_string_lossy()),
+    };
     let Some(path) = torch::interpreter_of(command) else {
         return PythonFacts::NotFound(named);
     };
@@ -80,19 +89,28 @@ fn ask(command: &CommandLine) -> PythonFacts {
 }
 
 /// By what the program's Python is started, if that cannot be seen from here.
-fn out_of_sight(recognised: &Recognised<'_>, command: &CommandLine) -> Option<String> {
-    let passages = recognised.launchers().iter();
-    let mut away = passages.filter(|launcher| launcher.environment != Passage::Inherited);
-    if let Some(launcher) = away.next() {
-        return Some(launcher.name.clone());
+fn out_of_sight(recognised: &Recognised<'_>, command: &CommandLine) -> Option<(String, Keeps)> {
+    let launchers = || recognised.launchers().iter();
+    if let Some(cuts) = launchers().find(|one| one.environment != Passage::Inherited) {
+        return Some((cuts.name.clone(), Keeps::Nothing));
+    }
+    if let Some(container) = launchers().find(|one| one.is_container) {
+        return Some((container.name.clone(), Keeps::Environment));
     }
     let program = command.argv.get(recognised.anatomy.program);
     let program = program.map_or("the command".into(), |word| word.to_string_lossy());
+    let by = |words: String, keeps| Some((words, keeps));
     match recognised.anatomy.kind {
-        ProgramKind::ShellScript => Some(format!("{program} is a shell script")),
-        ProgramKind::ShellString => Some("the command is a string for a shell".into()),
-        ProgramKind::Image => Some(format!("{program} is a container image")),
-        ProgramKind::Remote => Some(format!("{program} runs it on another machine")),
+        ProgramKind::ShellScript => by(format!("{program} is a shell script"), Keeps::Both),
+        ProgramKind::ShellString => by("the command is a string for a shell".into(), Keeps::Both),
+        ProgramKind::Image => by(
+            format!("{program} is a container image"),
+            Keeps::Environment,
+        ),
+        ProgramKind::Remote => by(
+            format!("{program} runs it on another machine"),
+            Keeps::Nothing,
+        ),
         ProgramKind::Script
         | ProgramKind::Module
         | ProgramKind::Code
