@@ -152,19 +152,19 @@ class Process:
         try:
             if self.live and not self.finished and os.getpid() == self.pid:
                 self.finished = True
-                self.say_what_ends_it()
-                self.rehearsals.finish()
+                for last in (self.say_what_ends_it, self.rehearsals.finish):
+                    try:
+                        last()
+                    except BaseException:
+                        # Of any kind: the program may have put something of its own in a library's place.
+                        pass
                 self.sampler.stop(self.flush_at_exit)
         except Exception:
             pass
 
     def say_what_ends_it(self):
-        try:
-            if uncaught.ends_by_oom():
-                self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
-        except BaseException:
-            # Of any kind: the program may have put something of its own in the place of a library's.
-            pass
+        if uncaught.ends_by_oom():
+            self.wire.put({"event": "uncaught_oom", "pid": self.pid}, keep=True)
 
 
 def rehearsed_step():
