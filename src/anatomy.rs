@@ -5,11 +5,13 @@
 
 mod category;
 mod flame;
+mod growth;
 mod holdings;
 mod modules;
 
 pub use category::Category;
 pub use flame::{FlameNode, flame};
+pub use growth::{GrownLine, GrownModule, StepGrowth};
 pub use holdings::{Holding, by_category, by_line, categories_over_time};
 pub use modules::{ModuleHolding, by_module};
 

@@ -59,6 +59,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/recurrent.py",
     "oomph-probe/rehearsal.py",
     "oomph-probe/rehearsals.py",
+    "oomph-probe/requests.py",
     "oomph-probe/retainers.py",
     "oomph-probe/roots.py",
     "oomph-probe/rotation.py",

@@ -10,5 +10,6 @@ mod patches;
 mod program;
 mod recording;
 mod records;
+mod requests;
 mod starts;
 mod syntax;

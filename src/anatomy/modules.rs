@@ -19,7 +19,7 @@ pub struct ModuleHolding {
 }
 
 /// The numbers in the names of modules that differ in these alone.
-type Numbers = BTreeSet<Vec<u64>>;
+pub(super) type Numbers = BTreeSet<Vec<u64>>;
 
 /// The modules that hold memory at a position, the largest first; empty if no module is known.
 pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
@@ -58,7 +58,7 @@ pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
 }
 
 /// `h.3.mlp` as `h.#.mlp` and its numbers.
-fn pattern(name: &str) -> (String, Vec<u64>) {
+pub(super) fn pattern(name: &str) -> (String, Vec<u64>) {
     let mut numbers = Vec::new();
     let parts = name.split('.').map(|part| match part.parse() {
         Ok(number) => {
@@ -72,7 +72,7 @@ fn pattern(name: &str) -> (String, Vec<u64>) {
 }
 
 /// `h.#.mlp` with the numbers of several as `h.0–11.mlp`.
-fn spelled(pattern: &str, numbers: &Numbers) -> String {
+pub(super) fn spelled(pattern: &str, numbers: &Numbers) -> String {
     let mut place = 0;
     let parts = pattern.split('.').map(|part| {
         if part != "#" {

@@ -14,6 +14,7 @@ use super::Ending;
 use super::OnHup;
 use super::session::{Activity, HandoverState, NextRun, Session, Summary};
 use super::signals::SignalRules;
+use crate::collect::probe_socket::ProbeRequests;
 use crate::event::Exited;
 use crate::probe::RehearsedStep;
 use crate::supervise::{
@@ -68,6 +69,8 @@ pub(super) struct Link {
     pub keeper_lost: bool,
     pub keeper: Keeper,
     pub environment: ProbeSetup,
+    /// The way to the probes.
+    pub requests: ProbeRequests,
     pub scanners: OutputScanners,
     phase: SessionPhase,
     /// The current run, held in case the keeper dies.
@@ -87,6 +90,7 @@ impl Link {
         role: Role,
         keeper: Keeper,
         environment: ProbeSetup,
+        requests: ProbeRequests,
         handover: &HandoverState,
     ) -> Link {
         Link {
@@ -104,6 +108,7 @@ impl Link {
             keeper_lost: false,
             keeper,
             environment,
+            requests,
             scanners: OutputScanners::default(),
             phase: SessionPhase::Starting,
             held: None,

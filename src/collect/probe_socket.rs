@@ -5,6 +5,9 @@
 //! and counted. None of this affects other connections or the training.
 
 mod connection;
+mod request;
+
+pub use request::{ProbeRequest, ProbeRequests};
 
 use crate::event::{Clock, Event, Level, Note, What};
 use nix::unistd::Uid;
@@ -95,13 +98,19 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 ///
 /// Samples are dropped and counted if the channel is full. Everything else waits, and so does its
 /// sender: the probe drops and counts in turn, so the training never waits.
-pub async fn serve(listener: UnixListener, clock: Clock, sender: Sender<Event>) {
-    serve_within(listener, clock, sender, HELLO_WITHIN).await;
+pub async fn serve(
+    listener: UnixListener,
+    clock: Clock,
+    requests: ProbeRequests,
+    sender: Sender<Event>,
+) {
+    serve_within(listener, clock, requests, sender, HELLO_WITHIN).await;
 }
 
 async fn serve_within(
     listener: UnixListener,
     clock: Clock,
+    requests: ProbeRequests,
     sender: Sender<Event>,
     hello_within: Duration,
 ) {
@@ -122,12 +131,12 @@ async fn serve_within(
         };
         match admit(&stream, connections.len()) {
             Ok(peer) => {
-                let sender = sender.clone();
                 connections.spawn(connection::follow(
                     stream,
                     peer,
                     clock,
-                    sender,
+                    requests.subscribe(),
+                    sender.clone(),
                     hello_within,
                 ));
             }

@@ -99,7 +99,8 @@ impl<'a> Case<'a> {
 
     /// What in the program keeps most of the memory alive, if that was searched.
     pub(super) fn retainer(&self) -> Option<&'a Retainer> {
-        self.rank?.retainers.as_ref()?.main()
+        let (_, found) = self.rank?.retainers.as_ref()?;
+        found.main()
     }
 
     /// Allocated plus requested.

@@ -1,7 +1,7 @@
 //! Who keeps GPU memory alive in a process: the program's variables and attributes, found by following
 //! references in Python. Also the wire format of the probe.
 
-use super::SourceLine;
+use super::{GrowingLine, SourceLine};
 use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,10 @@ pub struct Retainers {
     pub looked_for: Bytes,
     /// The part of it that none of these names keeps: autograd's own, libraries', or not searched.
     pub unexplained: Bytes,
+    /// The lines whose live memory grew since it was first summed, where somebody asked for this search;
+    /// an OOM's record has them itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub growing: Vec<GrowingLine>,
     /// How long it took, and the training waited.
     pub micros: u64,
     /// Why not everything was searched, if so.

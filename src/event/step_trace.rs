@@ -2,7 +2,7 @@
 //! the line that allocated each block.
 
 use super::{MemoryKind, Phase, SourceLine};
-use crate::units::Pid;
+use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
 
 /// A traced step. The probe sends the third step, occasional later ones, and the one that ran out
@@ -34,6 +34,26 @@ pub struct StepTrace {
     pub block_modules: String,
 }
 
+impl StepTrace {
+    /// The most that was allocated at any time; zero where the trace cannot be read.
+    pub fn peak(&self) -> Bytes {
+        let (mut sizes, mut now, mut most) = (Vec::new(), 0_u64, 0);
+        for word in self.trace.split_ascii_whitespace() {
+            if let Some(back) = word.strip_prefix('-') {
+                let place = back.parse().ok();
+                let place = place.and_then(|back: usize| sizes.len().checked_sub(back));
+                let freed = place.and_then(|place| sizes.get(place));
+                now = now.saturating_sub(freed.copied().unwrap_or(0));
+            } else if let Ok(size) = word.split('@').next().unwrap_or_default().parse() {
+                sizes.push(size);
+                now = now.saturating_add(size);
+            }
+            most = now.max(most);
+        }
+        Bytes(most)
+    }
+}
+
 /// Where a phase begins in a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -56,4 +76,24 @@ pub struct BlockOrigin {
     /// What an optimizer knows it to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<MemoryKind>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_that_of_all_blocks_alive_at_once() {
+        let peak = |trace: &str| {
+            let step = StepTrace {
+                trace: trace.into(),
+                ..StepTrace::default()
+            };
+            step.peak()
+        };
+        // 12 alive at first, 112 with the next, 102 without the first, 202.
+        assert_eq!(peak("10 2 | 100 -3 100@1 -1 empty"), Bytes(202));
+        assert_eq!(peak("10 | -1"), Bytes(10));
+        assert_eq!(peak("no such -9 -x | thing"), Bytes::ZERO);
+    }
 }

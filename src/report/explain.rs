@@ -12,7 +12,7 @@ mod text;
 pub use json::json;
 pub use text::text;
 
-use crate::anatomy::StepAnatomy;
+use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Retainers;
@@ -48,6 +48,8 @@ pub struct Explained {
     pub step: Option<StepAnatomy>,
     /// Who keeps the memory alive, if that was searched.
     pub retainers: Option<Retainers>,
+    /// What grew over the traced steps.
+    pub growth: Option<StepGrowth>,
 }
 
 impl Explained {
@@ -64,6 +66,7 @@ impl Explained {
             findings,
             step: None,
             retainers: None,
+            growth: None,
         }
     }
 
@@ -87,7 +90,10 @@ impl Explained {
             run: Some((run.number, run.command.shown())),
             findings,
             step: rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces)),
-            retainers: rank.and_then(|rank| rank.retainers.clone()),
+            retainers: rank
+                .and_then(|rank| rank.retainers.as_ref())
+                .map(|(_, found)| found.clone()),
+            growth: rank.and_then(|rank| StepGrowth::of(&rank.traces)),
         }
     }
 

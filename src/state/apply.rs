@@ -42,7 +42,7 @@ impl State {
             What::Patchable(found) => self.patchable_found(found),
             What::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
             What::StepTrace(trace) => self.step_traced(trace),
-            What::Retainers(found) => self.retainers_found(found),
+            What::Retainers(found) => self.retainers_found(at, found),
             What::Patch(patched) => self.patched(at, patched),
             What::UncaughtOom(ended) => {
                 if let Some(rank) = self.rank_mut(ended.pid) {

@@ -46,8 +46,8 @@ pub struct RankState {
     pub rehearsal: Option<Rehearsal>,
     /// Steps that were traced.
     pub traces: StepTraces,
-    /// Who keeps its memory alive, as it was last searched.
-    pub retainers: Option<Retainers>,
+    /// Who keeps its memory alive, as it was last searched, and when.
+    pub retainers: Option<(Moment, Retainers)>,
     /// The outcomes of the chosen patches.
     pub patches: Vec<Patched>,
     /// Whether an OOM error that nobody caught has ended it, as it said itself.

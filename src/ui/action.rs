@@ -3,6 +3,7 @@
 use super::chart::Move;
 use crate::command::CommandLine;
 use crate::remedy::RemedyId;
+use crate::units::Pid;
 
 /// What a key stands for; `update` decides what follows. The key's words are in `keymap/table.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Action {
     /// Shows what a traced step is made of.
     OpenStep,
     Step(StepMove),
+    /// Saves PyTorch's own snapshot of this moment.
+    SaveSnapshot,
     /// Opens the dialog of the latest OOM again.
     OpenOom,
     /// Shows the command to edit it and relaunch.
@@ -111,6 +114,10 @@ pub enum Effect {
     Input(Vec<u8>),
     /// Ask the terminal for mouse events, or no longer.
     CaptureMouse(bool),
+    /// Ask a process who keeps its memory alive: it pauses for that.
+    LookForRetainers(Pid),
+    /// Ask a process to save PyTorch's own snapshot.
+    SaveSnapshot(Pid),
     /// Play the recording differently.
     Replay(ReplayControl),
 }
@@ -129,8 +136,16 @@ pub enum StepMove {
     ToPeak,
     PreviousStep,
     NextStep,
-    /// By lines, by modules, as a flame graph.
+    /// The first that was traced.
+    FirstStep,
+    /// The one with the highest peak.
+    LargestStep,
+    /// The one that ran out of memory.
+    FailedStep,
+    /// By lines, by modules, as a flame graph, by what grows.
     Regroup,
+    /// Shows what grows and who keeps it alive, and looks for that while the training runs.
+    WhatLeaks,
 }
 
 /// A way to scroll the program's output.

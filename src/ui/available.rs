@@ -58,8 +58,18 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
                 (None, None) => selecting || pane_scrolls(view, scene),
             }
         }
-        Action::Step(StepMove::PreviousStep) => choice::previous(view, scene).is_some(),
-        Action::Step(StepMove::NextStep) => choice::next(view, scene).is_some(),
+        Action::Step(
+            step @ (StepMove::PreviousStep
+            | StepMove::NextStep
+            | StepMove::FirstStep
+            | StepMove::LargestStep
+            | StepMove::FailedStep),
+        ) => choice::other(view, scene, step).is_some(),
+        Action::Step(StepMove::WhatLeaks) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.is_some() || choice::askable(view, scene).is_some()
+        }
+        Action::SaveSnapshot => choice::askable(view, scene).is_some(),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
         Action::OpenOom => {

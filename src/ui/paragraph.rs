@@ -33,6 +33,17 @@ impl StyledLine {
         self.piece(text.to_string(), tone, Some(width))
     }
 
+    /// The same behind something else.
+    pub(super) fn behind(mut self, lead: &str, tone: Tone) -> StyledLine {
+        let piece = Piece {
+            text: lead.into(),
+            tone,
+            width: None,
+        };
+        self.0.insert(0, piece);
+        self
+    }
+
     fn piece(&mut self, text: String, tone: Tone, width: Option<u16>) -> &mut StyledLine {
         self.0.push(Piece { text, tone, width });
         self

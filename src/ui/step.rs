@@ -17,6 +17,7 @@ mod chart;
 pub(super) mod choice;
 mod columns;
 mod flame;
+mod growth;
 mod layout;
 mod lines;
 mod look;
@@ -42,7 +43,10 @@ const WIDEST: u16 = 100;
 pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Scene) {
     let read = match open {
         StepView::Read(read) => read,
-        StepView::Nothing => return sentence(canvas, &reason::of(view, scene.state)),
+        StepView::Nothing => {
+            sentence(canvas, &reason::of(view, scene.state));
+            return untraced(canvas, view, scene);
+        }
         StepView::Unreadable(key) => {
             let text = format!(
                 "Step {} was traced, but what the recording has of it cannot be read.",
@@ -55,8 +59,10 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     title(&mut canvas.at(layout.title), read, scene);
     chart::draw(canvas, &layout, read);
     head(&mut canvas.at(layout.head), read);
-    if read.grouping == Grouping::Flame {
-        return flame::draw(&mut canvas.at(layout.below()), read);
+    match read.grouping {
+        Grouping::Flame => return flame::draw(&mut canvas.at(layout.below()), read),
+        Grouping::Growth => return growth::draw(&mut canvas.at(layout.below()), view, scene),
+        Grouping::Lines | Grouping::Modules => {}
     }
     if let Some(area) = layout.bars {
         bars::draw(&mut canvas.at(area), read);
@@ -69,14 +75,26 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
         return words(canvas, 0, &reason::of(view, scene.state));
     };
-    if read.grouping == Grouping::Flame {
-        return flame::draw(canvas, read);
+    match read.grouping {
+        Grouping::Flame => return flame::draw(canvas, read),
+        Grouping::Growth => return growth::draw(canvas, view, scene),
+        Grouping::Lines | Grouping::Modules => {}
     }
     let (bars, table) = layout::beside(canvas.area);
     if let Some(area) = bars {
         bars::draw(&mut canvas.at(area), read);
     }
     lines::draw(&mut canvas.at(table), read);
+}
+
+/// Who keeps memory alive, where no step was traced.
+fn untraced(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let (first, glyphs) = (4, canvas.theme.glyphs);
+    let width = canvas.area.width.saturating_sub(2).min(WIDEST);
+    let lines = growth::kept_alive(view, scene, width, glyphs);
+    for (row, line) in (first..canvas.area.height).zip(lines) {
+        line.draw(canvas, row);
+    }
 }
 
 /// Why there is nothing to see.

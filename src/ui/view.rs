@@ -10,8 +10,9 @@ use super::keymap::InputMode;
 use super::list::ListScroll;
 use super::pane::Pane;
 use super::theme::Theme;
+use crate::anatomy::StepGrowth;
 use crate::state::{DeviceState, State};
-use crate::units::{Moment, RunNumber};
+use crate::units::{Moment, Pid, RunNumber};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
 use step::StepView;
@@ -58,10 +59,13 @@ pub(super) enum Notice {
     Text,
     /// Ctrl-C at the end of such a line was not sent.
     HeldInterrupt,
+    /// PyTorch's snapshot was asked for; the answer is a note of the probe's.
+    Snapshot,
 }
 
-/// How long a notice is shown.
+/// How long a notice is shown, and one that names a file.
 const NOTICE: Duration = Duration::from_secs(2);
+const NOTICE_OF_A_FILE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub struct View {
@@ -82,6 +86,10 @@ pub struct View {
     pub(super) step: Option<StepView>,
     /// The last traced step, at its peak, for the pane.
     pub(super) peak: Option<StepView>,
+    /// What grew up to it.
+    pub(super) growth: Option<StepGrowth>,
+    /// The process that was last asked who keeps its memory alive, and when.
+    pub(super) asked: Option<(Pid, Moment)>,
     pub(super) keyboard: Keyboard,
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
@@ -112,6 +120,8 @@ impl View {
             dialog: None,
             step: None,
             peak: None,
+            growth: None,
+            asked: None,
             keyboard: Keyboard::default(),
             mouse: Mouse::default(),
             pressed: Position::default(),
@@ -149,6 +159,10 @@ impl View {
     /// The notice to show, if it is recent.
     pub(super) fn notice(&self, now: Moment) -> Option<Notice> {
         let (notice, at) = self.notice?;
-        (now.since(at) < NOTICE).then_some(notice)
+        let shown = match notice {
+            Notice::Snapshot => NOTICE_OF_A_FILE,
+            _ => NOTICE,
+        };
+        (now.since(at) < shown).then_some(notice)
     }
 }

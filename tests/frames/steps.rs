@@ -3,7 +3,10 @@
 
 use crate::frames::cases::{GPU, STEADY};
 use crate::frames::story::{Story, gib};
-use oomph::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, SourceLine, StepTrace, What};
+use oomph::event::{
+    BlockOrigin, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind, Retainers, SourceLine,
+    StepTrace, What,
+};
 use oomph::units::Bytes;
 
 /// Of most steps here.
@@ -80,10 +83,11 @@ fn line(file: &str, line: u32, function: &str) -> SourceLine {
 
 /// One step with so many times the usual batch.
 pub fn made(step: u64, batch: f64) -> StepTrace {
-    made_of(step, batch, LAYERS)
+    made_of(step, batch, LAYERS, None)
 }
 
-fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
+/// `left` are the earlier steps that have left an output of each layer behind, if this one does so too.
+fn made_of(step: u64, batch: f64, layers: usize, left: Option<usize>) -> StepTrace {
     let mut maker = Maker::default();
     let weights = maker.origin(
         line("train.py", 41, "build"),
@@ -143,6 +147,9 @@ fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
         maker.carry(gib(0.03), moments);
     }
     maker.within("");
+    for _ in 0..left.unwrap_or(0) * layers {
+        maker.carry(gib(0.008), hidden);
+    }
     maker.begin(Phase::Forward);
     let batch_of = |n: f64| gib(n * batch);
     let inputs = maker.allocate(batch_of(0.02), tokens);
@@ -163,6 +170,9 @@ fn made_of(step: u64, batch: f64, layers: usize) -> StepTrace {
         }
         maker.within(&format!("transformer.h.{n}.mlp.act"));
         layer.push(maker.allocate(batch_of(0.3), hidden));
+        if left.is_some() {
+            maker.allocate(gib(0.008), hidden);
+        }
         kept.push(layer);
     }
     maker.within("lm_head");
@@ -236,6 +246,20 @@ fn broken_off(trace: StepTrace, events: usize) -> StepTrace {
 }
 
 impl Story {
+    /// It was looked for who keeps a rank's memory alive.
+    pub fn retained(&mut self, rank: u32) -> &mut Story {
+        let found = Retainers {
+            pid: self.pid(rank),
+            step: 88,
+            retainers: retainers(),
+            looked_for: gib(9.0),
+            unexplained: gib(0.35),
+            micros: 140_000,
+            ..Retainers::default()
+        };
+        self.tell(What::Retainers(Box::new(found)))
+    }
+
     /// A step of a rank was traced.
     pub fn traced(&mut self, rank: u32, trace: StepTrace) -> &mut Story {
         let pid = self.pid(rank);
@@ -257,8 +281,51 @@ pub fn two_steps() -> Story {
 /// A step of nearly as many events as are traced at most.
 pub fn long_step() -> Story {
     let mut story = two_steps();
-    story.traced(0, made_of(352, 0.1, 210));
+    story.traced(0, made_of(352, 0.1, 210, None));
     story
+}
+
+/// Every step keeps an output of each layer: two steps were traced, and who keeps them was looked for.
+pub fn leaking() -> Story {
+    let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
+    story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 6.0);
+    story.traced(0, made_of(3, 1.0, LAYERS, Some(2)));
+    story.train(0, GPU, STEADY, 20.0);
+    story.traced(0, made_of(88, 1.0, LAYERS, Some(87)));
+    story.retained(0);
+    story
+}
+
+/// Who keeps memory alive: a list of a running function, and an attribute.
+pub fn retainers() -> Vec<Retainer> {
+    let outputs = Retainer {
+        name: "outputs".into(),
+        kind: RetainerKind::Local,
+        of: "main".into(),
+        class: "list".into(),
+        length: Some(88),
+        line: Some(line("train.py", 93, "main")),
+        bytes: gib(8.25),
+        below: vec!["tuple of 12".into(), "Tensor object".into()],
+        ..Retainer::default()
+    };
+    let history = Retainer {
+        name: "history[\"loss\"]".into(),
+        kind: RetainerKind::Attribute,
+        of: "Meter".into(),
+        length: Some(88),
+        line: Some(line("meter.py", 17, "update")),
+        bytes: gib(0.4),
+        graph: gib(0.39),
+        above: vec![
+            "dict of 3".into(),
+            "Meter object".into(),
+            "meter in train.py:61 main".into(),
+        ],
+        ..outputs.clone()
+    };
+    vec![outputs, history]
 }
 
 /// A step of the second of two ranks.

@@ -1,6 +1,6 @@
 //! A front for the tests: the real installation, the real socket, and the events that came.
 
-use oomph::collect::probe_socket;
+use oomph::collect::probe_socket::{self, ProbeRequests};
 use oomph::event::{
     Clock, Event, Hello, OomRecord, Retainers, Sample, Step, StepTrace, Structure, What,
 };
@@ -72,6 +72,7 @@ impl Place {
 
 /// A front that listens.
 pub struct Front {
+    pub requests: ProbeRequests,
     events: Receiver<Event>,
     /// Everything that came so far.
     pub seen: Vec<What>,
@@ -84,6 +85,8 @@ impl Front {
         let socket = place.socket();
         let (to_test, events) = channel();
         let (ready, is_ready) = channel();
+        let requests = ProbeRequests::default();
+        let to_probes = requests.clone();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -94,7 +97,7 @@ impl Front {
                 let listener = bind(&socket).await;
                 ready.send(()).unwrap();
                 let (sender, mut receiver) = tokio::sync::mpsc::channel(10_000);
-                let serving = probe_socket::serve(listener, Clock::start(), sender);
+                let serving = probe_socket::serve(listener, Clock::start(), to_probes, sender);
                 let forwarding = async {
                     while let Some(event) = receiver.recv().await {
                         if to_test.send(event).is_err() {
@@ -111,6 +114,7 @@ impl Front {
         });
         is_ready.recv().unwrap();
         Front {
+            requests,
             events,
             seen: Vec::new(),
             stop: Some(stop),

@@ -26,6 +26,16 @@ const RUNS_OUT: &str = "import sys\n\
     'process has 22.40 GiB memory in use. Of the allocated memory 21.50 GiB is allocated by '\n\
     'PyTorch, and 310.00 MiB is reserved by PyTorch but unallocated.')\n";
 
+/// Steps that keep more and more, for as long as it is looked at.
+const LEAKS: &str = "import time, torch\n\
+    optimizer = torch.optim.Adam([torch.empty(1 << 20)])\n\
+    kept = []\n\
+    while True:\n\
+    \x20   kept.append(torch.empty(1 << 20))\n\
+    \x20   del kept[:-500]\n\
+    \x20   optimizer.step()\n\
+    \x20   time.sleep(0.03)\n";
+
 /// Which session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -39,8 +49,12 @@ pub enum Stage {
     Replay,
     /// A recording of two runs, played to its end.
     TwoRuns,
-    /// A recording of a training of which two steps were traced, on one of two devices.
+    /// A recording of a training of which three steps were traced, on one of two devices.
     Traced,
+    /// The same with a fourth, which ran out of memory.
+    TracedToTheEnd,
+    /// A training that goes on, with a stand-in for torch, and keeps a little of each step.
+    Leaking,
 }
 
 /// A session on the screen, and what it lives from.
@@ -92,8 +106,18 @@ impl Session {
                     ["replay x1", "run 1"],
                 )
             }
-            Stage::Traced => {
-                fs::write(path("traced.jsonl"), traced()).expect("a recording");
+            Stage::Leaking => {
+                fs::write(path("train.py"), LEAKS).expect("a program");
+                let stub = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/probe/torch_stub");
+                env.push(("PYTHONPATH".into(), stub.into()));
+                let argv = ["--no-record", "--no-nvml", "--snapshot"].map(String::from);
+                let train = [path("snapshots"), "python3".into(), path("train.py")];
+                let argv = argv.into_iter().chain(train);
+                (argv.collect(), ["● probe", "steps"])
+            }
+            Stage::Traced | Stage::TracedToTheEnd => {
+                let ran_out = stage == Stage::TracedToTheEnd;
+                fs::write(path("traced.jsonl"), traced(ran_out)).expect("a recording");
                 (
                     vec!["replay".into(), path("traced.jsonl")],
                     ["replay x1", "run 1"],
@@ -156,7 +180,7 @@ fn two_runs() -> String {
 }
 
 /// Two steps of six events each: five lines hold memory at the peak, the third event.
-fn traced() -> String {
+fn traced(ran_out: bool) -> String {
     let command = r#""command":{"argv":["python","train.py"],"cwd":"/home/ada"}"#;
     let device = |index: u32| {
         format!(
@@ -166,9 +190,14 @@ fn traced() -> String {
     let origins: Vec<String> = (1..=5)
         .map(|line| format!(r#"{{"line":{{"file":"train.py","line":{line},"function":"main"}}}}"#))
         .collect();
-    let step = |number: u32| {
+    let step = |number: u32, of: &str| {
+        let carried = if number == 5 {
+            "950000000"
+        } else {
+            "900000000"
+        };
         format!(
-            r#""event":"step_trace","pid":71,"device":0,"step":{number},"trace":"900000000 800000000 | 500000000 400000000 300000000 -1 -2 -3","phases":[{{"phase":"forward","from":0}},{{"phase":"backward","from":3}}],"origins":[{}],"blocks":"1 2 3 4 5""#,
+            r#""event":"step_trace","pid":71,"device":0,"step":{number},{of}"trace":"{carried} 800000000 | 500000000 400000000 300000000 -1 -2 -3","phases":[{{"phase":"forward","from":0}},{{"phase":"backward","from":3}}],"origins":[{}],"blocks":"1 2 3 4 5""#,
             origins.join(",")
         )
     };
@@ -181,12 +210,15 @@ fn traced() -> String {
         device(1),
         r#""event":"hello","pid":71,"run":1,"rank":1,"world_size":2,"python":"3.12","torch":"2.11.0","devices":[{"ordinal":0,"uuid":"made-up-0","name":"GPU","total":4294967296}]"#.into(),
         r#""event":"sample","pid":71,"device":0,"allocated":1700000000,"reserved":3000000000,"allocated_peak":2900000000,"reserved_peak":3000000000"#.into(),
-        step(3),
-        step(7),
-        r#""event":"exited","run":1,"exit":{"code":0},"left":[]"#.into(),
+        step(3, ""),
+        step(5, ""),
+        step(7, ""),
     ];
+    let failed = ran_out.then(|| step(9, r#""failed":true,"#));
+    let exited = r#""event":"exited","run":1,"exit":{"code":0},"left":[]"#.to_string();
+    let lines = lines.into_iter().chain(failed).chain([exited]);
     let at = |(n, line): (usize, String)| format!("{{\"at\":{},{line}}}\n", n * 1_000);
-    lines.into_iter().enumerate().map(at).collect()
+    lines.enumerate().map(at).collect()
 }
 
 /// What an xterm sends for a key of the table.

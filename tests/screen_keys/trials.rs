@@ -42,6 +42,7 @@ const TO_TRAINING: &str = "your keys go to the training";
 const QUIT: &str = "Quit? The training is still running";
 const HELP: &str = "╭─ keys ─";
 const RAN_OUT: &str = "╭─ CUDA out of memory";
+const SNAPSHOT: &str = "snapshot saved: ";
 const STOP: &str = "Stop the training?";
 
 fn how_many(bytes: &[u8], sequence: &str) -> usize {
@@ -331,6 +332,7 @@ fn watching(action: Action) -> Trial {
         ),
         Action::ToStart => live(vec![], Screen(shows_the_oldest_row)),
         Action::ToEnd => live(vec![("g", Text("rows up"))], Gone("rows up")),
+        Action::SaveSnapshot => trial(Stage::Leaking, vec![], Text(SNAPSHOT)),
         Action::OpenStep => live(vec![], Text("what a step is made of")),
         Action::OpenOom => {
             let mut trial = oom(vec![], Text(DIALOG));
@@ -383,11 +385,34 @@ fn step(action: Action) -> Trial {
         Action::Step(StepMove::ToEnd) => looking(vec![], Text(END)),
         Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
         Action::Step(StepMove::Regroup) => looking(vec![], Text("Which module allocated what")),
-        Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 3 of rank 1")),
+        Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 5 of rank 1")),
         Action::Step(StepMove::NextStep) => looking(
-            vec![("[", Text("step 3 of rank 1"))],
+            vec![("[", Text("step 5 of rank 1"))],
             Text("step 7 of rank 1"),
         ),
+        Action::Step(StepMove::FirstStep) => looking(vec![], Text("step 3 of rank 1")),
+        Action::Step(StepMove::LargestStep) => looking(vec![], Text("step 5 of rank 1")),
+        Action::Step(StepMove::FailedStep) => {
+            let opened = ("s", Text("step 9 of rank 1"));
+            let before = vec![(">>>>", Text("● replay")), opened, ("[", Text("step 7 of"))];
+            trial(
+                Stage::TracedToTheEnd,
+                typed(before),
+                Text("step 9 of rank 1"),
+            )
+        }
+        Action::Step(StepMove::WhatLeaks) => {
+            let opened = ("s", Text("allocations"));
+            trial(
+                Stage::Leaking,
+                typed(vec![opened]),
+                Text("train.py:5 kept: list of"),
+            )
+        }
+        Action::SaveSnapshot => {
+            let opened = ("s", Text("what leaks"));
+            trial(Stage::Leaking, typed(vec![opened]), Text(SNAPSHOT))
+        }
         Action::Down | Action::PageDown => few_lines(vec![], Text("train.py:5 ")),
         Action::Up | Action::PageUp => {
             let mut trial = few_lines(vec![], Screen(|screen| !screen.contains("train.py:5 ")));

@@ -115,6 +115,8 @@ impl Screen {
             | Effect::Quit { .. }
             | Effect::Suspend
             | Effect::Input(_)
+            | Effect::LookForRetainers(_)
+            | Effect::SaveSnapshot(_)
             | Effect::Replay(_) => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use crate::app::news::Messenger;
 use crate::app::policy;
 use crate::app::session::{HandoverState, Session, SessionInputs};
 use crate::app::signals::Signals;
-use crate::collect::probe_socket;
+use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::config;
 use crate::event::{Clock, Event, Exited, Level, NvmlState, ProbeGone, What};
 use crate::session::{self, Recorder, RecorderOptions};
@@ -122,11 +122,14 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
         None => Recorder::off(),
     };
     let directories = handover.directories();
+    let requests = ProbeRequests::default();
     let (events_in, events) = mpsc::channel(EVENTS);
     if let Some(path) = directories.probe_socket().filter(|_| handover.probe) {
         match probe_socket::take_over(&path) {
             Ok(listener) => {
-                tokio::spawn(probe_socket::serve(listener, clock, events_in.clone()));
+                let serve =
+                    probe_socket::serve(listener, clock, requests.clone(), events_in.clone());
+                tokio::spawn(serve);
             }
             Err(error) => notes.push(format!("the probes cannot reach this front: {error}")),
         }
@@ -153,7 +156,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     let has_person = place.mode == Mode::Screen || handover.began_on_screen;
     let mut front = Front {
         display: Display::new(place.mode, theme::chosen(None, &settings).0),
-        link: Link::new(role, place.keeper, environment, &handover),
+        link: Link::new(role, place.keeper, environment, requests, &handover),
         policy: policy::chosen(handover.on_oom, has_person, &handover.auto),
         spool: spool::watch(&handover, clock, &events_in),
         session: Session::new(clock, recorder, inputs, handover),

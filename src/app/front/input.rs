@@ -4,6 +4,7 @@ use super::Front;
 use crate::app::display::screen::{Due, terminal_size};
 use crate::app::link::{AfterRun, Role, SessionPhase};
 use crate::app::signals::{ReceivedSignal, SignalAction, descends_from};
+use crate::collect::probe_socket::ProbeRequest;
 use crate::command::CommandLine;
 use crate::event::{Level, StopRequested, What};
 use crate::remedy::RemedyId;
@@ -11,6 +12,7 @@ use crate::supervise::{self, KeeperOrder};
 use crate::ui::Effect;
 use crossterm::event::Event as TerminalEvent;
 use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
 
 impl Front {
     pub(super) fn typed(&mut self, event: TerminalEvent) {
@@ -48,6 +50,12 @@ impl Front {
             Effect::Relaunch { remedies, command } => self.relaunch(&remedies, command),
             Effect::Input(bytes) => self.link.order(KeeperOrder::Input(bytes)),
             Effect::Suspend => self.suspend(),
+            Effect::LookForRetainers(pid) => self.link.requests.ask(pid, ProbeRequest::Retainers),
+            Effect::SaveSnapshot(pid) => {
+                let directory = self.snapshot_directory();
+                let request = ProbeRequest::Snapshot { directory };
+                self.link.requests.ask(pid, request);
+            }
             // Only in a replay.
             Effect::Replay(_) => {}
             Effect::Copy(_) | Effect::Redraw | Effect::CaptureMouse(_) => {
@@ -57,6 +65,15 @@ impl Front {
             }
         }
         self.display.request(Due::Now);
+    }
+
+    /// Where `--snapshot` says, or beside the recording, or where the command runs.
+    fn snapshot_directory(&self) -> PathBuf {
+        let handover = &self.session.handover;
+        let given = handover.snapshot.as_ref().map(|word| Path::new(&word.0));
+        let recorded = handover.recording().and_then(Path::parent);
+        let directory = given.or(recorded);
+        directory.unwrap_or(&handover.command.cwd).to_owned()
     }
 
     /// The user chose the next run: it starts now, or once the current one has stopped.

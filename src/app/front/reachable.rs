@@ -126,7 +126,12 @@ impl Front {
         let bound = probe_socket::take_over(&socket).map_err(|error| error.to_string());
         match installed.and(bound) {
             Ok(listener) => {
-                let serve = probe_socket::serve(listener, self.session.clock, self.events.clone());
+                let serve = probe_socket::serve(
+                    listener,
+                    self.session.clock,
+                    self.link.requests.clone(),
+                    self.events.clone(),
+                );
                 tokio::spawn(serve);
                 self.link.environment = ProbeSetup::found(&self.session.handover);
             }

@@ -3,7 +3,8 @@
 
 use super::spool;
 use crate::app::Recording;
-use crate::collect::{nvml, probe_socket};
+use crate::collect::nvml;
+use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::event::{Clock, Event};
 use crate::session::{Directories, Recorder, RecorderOptions};
 use anyhow::Context;
@@ -149,13 +150,14 @@ pub(super) fn output_log(recording: &Recording, directories: &Directories) -> Op
 pub(super) fn listen(
     directories: &Directories,
     clock: Clock,
+    requests: ProbeRequests,
     events: mpsc::Sender<Event>,
     notes: &mut Vec<String>,
 ) -> Option<PathBuf> {
     let path = directories.probe_socket()?;
     match probe_socket::bind(&path) {
         Ok(listener) => {
-            tokio::spawn(probe_socket::serve(listener, clock, events));
+            tokio::spawn(probe_socket::serve(listener, clock, requests, events));
             Some(path)
         }
         Err(error) => {

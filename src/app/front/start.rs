@@ -15,6 +15,7 @@ use crate::app::policy::{self, Policy};
 use crate::app::session::{HandoverState, Session, SessionInputs};
 use crate::app::signals::{SignalRules, Signals};
 use crate::app::{RunOptions, torch};
+use crate::collect::probe_socket::ProbeRequests;
 use crate::command::Word;
 use crate::config;
 use crate::event::{Clock, Level, NvmlState, SCHEMA, SessionStarted, What};
@@ -51,9 +52,13 @@ pub(super) fn start(
     let (recording, renamed) = setup::untaken(&options.recording);
     let recorder = setup::record(&recording, &directories, &mut notes)?;
     let (events_in, events) = mpsc::channel(EVENTS);
+    let requests = ProbeRequests::default();
     let socket = options
         .probe
-        .then(|| setup::listen(&directories, clock, events_in.clone(), &mut notes))
+        .then(|| {
+            let (asked, told) = (requests.clone(), events_in.clone());
+            setup::listen(&directories, clock, asked, told, &mut notes)
+        })
         .flatten();
     let place = directories.runtime.as_deref().zip(socket.as_deref());
     let spool = spool::make(&options, &directories, &mut notes);
@@ -151,7 +156,7 @@ pub(super) fn start(
         .then(|| setup::watch_nvml(options.interval, clock, events_in.clone()));
     let mut front = Front {
         display: Display::new(mode, theme),
-        link: Link::new(Role::First, keeper, environment, &handover),
+        link: Link::new(Role::First, keeper, environment, requests, &handover),
         spool: spool::watch(&handover, clock, &events_in),
         session: Session::new(clock, recorder, inputs, handover),
         policy,

@@ -1,10 +1,11 @@
 //! One probe's connection, from its hello to its end.
 
+use super::request::AskedOf;
 use crate::collect::line;
 use crate::event::{Clock, Dropped, Event, ProbeGone, What};
 use crate::units::Pid;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -16,6 +17,9 @@ pub(super) const LONGEST_LINE: usize = 1 << 20;
 
 /// The size of a read. A second of samples and steps is about ten kilobytes.
 const READ: usize = 16 << 10;
+
+/// How long a request may wait for a probe to read the ones before.
+const WRITE: Duration = Duration::from_millis(200);
 
 /// Why a connection is no longer read.
 enum ConnectionEnd {
@@ -34,6 +38,7 @@ pub(super) async fn follow(
     mut stream: UnixStream,
     peer_pid: i32,
     clock: Clock,
+    requests: AskedOf,
     sender: Sender<Event>,
     hello_within: Duration,
 ) {
@@ -42,12 +47,22 @@ pub(super) async fn follow(
         greeted: None,
         lost_samples: 0,
         clock,
+        requests,
         sender,
     };
     let end = connection.read_to_end(&mut stream, hello_within).await;
     // Closed first, so that a peer that never stops sending notices.
     drop(stream);
     connection.finish(end).await;
+}
+
+/// What a connection waits for.
+enum Arrived {
+    Bytes(std::io::Result<usize>),
+    /// No hello in time.
+    Nothing,
+    /// A line that the probe is to get.
+    Request(Vec<u8>),
 }
 
 struct Connection {
@@ -58,6 +73,7 @@ struct Connection {
     /// Dropped samples that have not been reported yet.
     lost_samples: u64,
     clock: Clock,
+    requests: AskedOf,
     sender: Sender<Event>,
 }
 
@@ -72,13 +88,19 @@ impl Connection {
         let hello_until = Instant::now() + hello_within;
         loop {
             unread.reserve(READ);
-            let read = stream.read_buf(&mut unread);
-            let read = if self.greeted.is_some() {
-                read.await
-            } else {
-                match tokio::time::timeout_at(hello_until, read).await {
-                    Ok(read) => read,
-                    Err(_) => return ConnectionEnd::Malformed("did not say hello"),
+            let greeted = self.greeted;
+            let arrived = tokio::select! {
+                read = stream.read_buf(&mut unread) => Arrived::Bytes(read),
+                () = tokio::time::sleep_until(hello_until), if greeted.is_none() => Arrived::Nothing,
+                request = self.requests.next(greeted), if greeted.is_some() => Arrived::Request(request),
+            };
+            let read = match arrived {
+                Arrived::Bytes(read) => read,
+                Arrived::Nothing => return ConnectionEnd::Malformed("did not say hello"),
+                Arrived::Request(line) => {
+                    // A probe that does not read has nothing to answer; its lines still count.
+                    let _ = tokio::time::timeout(WRITE, stream.write_all(&line)).await;
+                    continue;
                 }
             };
             match read {

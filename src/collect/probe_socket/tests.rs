@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Served {
+    requests: ProbeRequests,
     directory: tempfile::TempDir,
     events: Receiver<Event>,
     server: tokio::task::JoinHandle<()>,
@@ -26,8 +27,17 @@ impl Served {
         let directory = tempfile::tempdir().unwrap();
         let listener = bind(&directory.path().join("socket")).unwrap();
         let (sender, receiver) = channel(events);
-        let server = tokio::spawn(serve_within(listener, Clock::start(), sender, hello_within));
+        let requests = ProbeRequests::default();
+        let serving = serve_within(
+            listener,
+            Clock::start(),
+            requests.clone(),
+            sender,
+            hello_within,
+        );
+        let server = tokio::spawn(serving);
         Served {
+            requests,
             directory,
             events: receiver,
             server,
@@ -305,4 +315,49 @@ async fn a_path_that_is_too_long_is_refused_with_the_mend() {
     let error = bind(&too_long).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("XDG_RUNTIME_DIR"), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_reaches_the_process_that_it_is_for() {
+    let mut served = Served::with_room_for(8);
+    let mut probe = served.connect().await;
+    probe.write_all(&hello()).await.unwrap();
+    assert!(matches!(served.next().await, What::Hello(_)));
+    let stranger = Pid(own_pid().0 + 1);
+    served.requests.ask(stranger, ProbeRequest::Retainers);
+    let directory = "/tmp/a place".into();
+    served
+        .requests
+        .ask(own_pid(), ProbeRequest::Snapshot { directory });
+    served.requests.ask(own_pid(), ProbeRequest::Retainers);
+    let wanted = concat!(
+        r#"{"request":"snapshot","directory":"/tmp/a place"}"#,
+        "\n",
+        r#"{"request":"retainers"}"#,
+        "\n"
+    );
+    let mut got = vec![0; wanted.len()];
+    let read = tokio::time::timeout(PATIENCE, probe.read_exact(&mut got));
+    read.await.expect("in time").unwrap();
+    assert_eq!(String::from_utf8_lossy(&got), wanted);
+    // What it says meanwhile still arrives.
+    probe.write_all(&sample(7)).await.unwrap();
+    assert!(matches!(served.next().await, What::Sample(_)));
+}
+
+#[tokio::test]
+async fn a_probe_that_does_not_read_is_still_heard() {
+    let mut served = Served::with_room_for(8);
+    let mut probe = served.connect().await;
+    probe.write_all(&hello()).await.unwrap();
+    assert!(matches!(served.next().await, What::Hello(_)));
+    for _ in 0..1_000 {
+        let directory = "/tmp".repeat(1_000).into();
+        served
+            .requests
+            .ask(own_pid(), ProbeRequest::Snapshot { directory });
+        tokio::task::yield_now().await;
+    }
+    probe.write_all(&sample(7)).await.unwrap();
+    assert!(matches!(served.next().await, What::Sample(_)));
 }

@@ -1,6 +1,7 @@
 //! `{"ooms", "findings", "remedies"}`: sizes in bytes, null if unknown.
 
 use super::{Explained, Explanation, decisive};
+use crate::anatomy::StepGrowth;
 use crate::diagnosis::Finding;
 use crate::event::{GrowingLine, LineUsage, Phase, Retainer, Structure};
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
@@ -39,6 +40,7 @@ struct Oom<'a> {
     held_by: Option<&'a [LineUsage]>,
     growing: Option<&'a [GrowingLine]>,
     kept_by: Option<&'a [Retainer]>,
+    grown: Option<&'a StepGrowth>,
 }
 
 /// A finding and the index in `ooms` of the one it explains.
@@ -106,6 +108,7 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
         made_of: record.and_then(|record| record.structure.as_deref()),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),
+        grown: oom.growth.as_ref(),
         kept_by: (oom.retainers.as_ref()).map(|found| found.retainers.as_slice()),
     }
 }

@@ -1,6 +1,7 @@
 //! Explanations of constructed reports and incidents.
 
 use super::*;
+use crate::anatomy::GrownModule;
 use crate::event::{
     GrowingLine, LineUsage, MemoryKind, OomRecord, Phase, Retainer, RetainerKind, Sample,
     SourceLine, Structure,
@@ -238,6 +239,16 @@ fn what_held_the_memory_is_named_line_by_line() {
         left: Some("9 objects: there was no time to look at all".into()),
         ..Retainers::default()
     });
+    explained.growth = Some(StepGrowth {
+        from: 3,
+        to: 5,
+        lines: Vec::new(),
+        modules: vec![GrownModule {
+            module: Some("h.0–11".into()),
+            alike: 12,
+            bytes: Bytes::mib(24),
+        }],
+    });
     let made = [explained];
     let said = text(&explanation(&made));
     for line in [
@@ -250,6 +261,8 @@ fn what_held_the_memory_is_named_line_by_line() {
         "Growing allocations (steps 4 to 8):",
         "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step, 96 MiB by then",
         "  fit.py:52 outputs: list of 4: 3.00 GiB, 2.00 GiB of it in autograd graphs ← Loop object ← loop of __main__",
+        "Grew from step 3 to step 5:",
+        "  in h.0–11: +12 MiB per step, 24 MiB in all",
         "  not all was searched: 9 objects: there was no time to look at all",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
@@ -261,6 +274,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     assert_eq!(oom["held_by"][1]["kind"], "parameters");
     assert_eq!(oom["growing"][0]["per_step"], 12u64 << 20);
     assert_eq!(oom["kept_by"][0]["name"], "outputs");
+    assert_eq!(oom["grown"]["modules"][0]["alike"], 12);
 }
 
 #[test]

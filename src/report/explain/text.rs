@@ -2,6 +2,7 @@
 //! with a line each.
 
 use super::{Explained, Explanation, decisive, step};
+use crate::anatomy::{GrownLine, GrownModule};
 use crate::diagnosis::{Certainty, Finding};
 use crate::event::{GrowingLine, LineUsage, MemoryKind, Structure};
 use crate::oom::OomOutcome;
@@ -171,6 +172,36 @@ fn holders(out: &mut Lines, oom: &Explained) {
         out.line(format!("  {} more lines: {bytes}", more.len()));
     }
     growing(out, &record.growing);
+    grown(out, oom);
+}
+
+/// What grew over the traced steps: by module, and by line where the record has no lines.
+fn grown(out: &mut Lines, oom: &Explained) {
+    let (Some(growth), Some(record)) = (&oom.growth, &oom.incident.record) else {
+        return;
+    };
+    let lines = growth.lines.iter().filter(|_| record.growing.is_empty());
+    let of_line = |of: &GrownLine| {
+        let line = of.line.as_ref().map(|line| line.path_to(None, ""));
+        (line.unwrap_or("line not known".into()), of.bytes)
+    };
+    let of_module = |of: &GrownModule| {
+        let name = of.module.as_ref().map(|name| format!("in {name}"));
+        (name.unwrap_or("outside of modules".into()), of.bytes)
+    };
+    let lines = lines.map(of_line);
+    let all: Vec<(String, Bytes)> = lines.chain(growth.modules.iter().map(of_module)).collect();
+    if all.is_empty() {
+        return;
+    }
+    out.line(format!(
+        "\nGrew from step {} to step {}:",
+        growth.from, growth.to
+    ));
+    for (what, bytes) in all {
+        let per_step = growth.each_step(bytes);
+        out.line(format!("  {what}: +{per_step} per step, {bytes} in all"));
+    }
 }
 
 /// The lines whose live memory grows from step to step.

@@ -70,8 +70,6 @@ pub(super) fn section(page: &mut String, story: &SessionStory, oom: &Explained, 
         memory_bar::draw(page, &parts);
     }
     lines::of_oom(page, oom);
-    if let Some(found) = &oom.retainers {
-        kept_alive::section(page, found);
-    }
+    kept_alive::section(page, oom);
     page.push_str("</section>\n");
 }

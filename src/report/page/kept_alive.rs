@@ -1,10 +1,49 @@
-//! Who kept the memory alive at an OOM: variables and attributes of the program.
+//! Who kept the memory alive at an OOM, variables and attributes of the program, and what grew from step
+//! to step.
 
 use super::escape::text;
+use crate::anatomy::StepGrowth;
 use crate::event::Retainers;
+use crate::report::explain::Explained;
 use std::fmt::Write;
 
-pub(super) fn section(page: &mut String, found: &Retainers) {
+pub(super) fn section(page: &mut String, oom: &Explained) {
+    if let Some(found) = &oom.retainers {
+        retainers(page, found);
+    }
+    if let Some(growth) = &oom.growth {
+        grown(page, growth);
+    }
+}
+
+/// By line and by module.
+fn grown(page: &mut String, growth: &StepGrowth) {
+    let _ = writeln!(
+        page,
+        "<h4>Grew from step {} to step {}</h4>\n<table class=\"lines\">",
+        growth.from, growth.to
+    );
+    let lines = growth.lines.iter().map(|of| {
+        let line = of.line.as_ref().map(|line| line.path_to(None, ""));
+        (line.unwrap_or("line not known".into()), of.bytes)
+    });
+    let modules = growth.modules.iter().map(|of| {
+        let module = of.module.as_ref().map(|name| format!("in {name}"));
+        (module.unwrap_or("outside of modules".into()), of.bytes)
+    });
+    for (what, bytes) in lines.chain(modules) {
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"n\">+{} a step</td><td><code>{}</code> <span class=\"dim\">{} in all</span></td></tr>",
+            text(&growth.each_step(bytes).to_string()),
+            text(&what),
+            text(&bytes.to_string()),
+        );
+    }
+    page.push_str("</table>\n");
+}
+
+fn retainers(page: &mut String, found: &Retainers) {
     if found.retainers.is_empty() {
         return;
     }

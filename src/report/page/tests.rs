@@ -1,8 +1,10 @@
 //! Pages of real recordings, and of recordings that want to be more than text.
 
 use super::*;
-use crate::event::{Event, Note, What};
+use crate::anatomy::{GrownLine, StepGrowth};
+use crate::event::{Event, Note, Retainer, RetainerKind, Retainers, What};
 use crate::report::recorded;
+use crate::units::Bytes;
 use proptest::prelude::*;
 
 fn story(name: &str) -> SessionStory {
@@ -31,6 +33,42 @@ fn a_page_says_what_happened() {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.len() < 400_000, "{}", page.len());
+}
+
+#[test]
+fn who_kept_the_memory_and_what_grew_are_tables() {
+    let mut story = story("leak");
+    let oom = story.ooms.last_mut().expect("an OOM");
+    oom.retainers = Some(Retainers {
+        retainers: vec![Retainer {
+            name: "<losses>".into(),
+            kind: RetainerKind::Local,
+            class: "list".into(),
+            length: Some(18),
+            bytes: Bytes::gib(2),
+            graph: Bytes::gib(1),
+            ..Retainer::default()
+        }],
+        ..Retainers::default()
+    });
+    oom.growth = Some(StepGrowth {
+        from: 3,
+        to: 7,
+        lines: vec![GrownLine {
+            line: None,
+            bytes: Bytes::mib(40),
+        }],
+        modules: Vec::new(),
+    });
+    let page = page_of(&story);
+    for part in [
+        "<h4>Kept alive by</h4>",
+        "<code>&lt;losses&gt;: list of 18</code> <span class=\"dim\">1.00 GiB of it in autograd graphs</span>",
+        "<h4>Grew from step 3 to step 7</h4>",
+        "+10 MiB a step</td><td><code>line not known</code> <span class=\"dim\">40 MiB in all</span>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]

@@ -35,9 +35,9 @@ impl State {
     }
 
     /// Keeps the latest search for who keeps its memory alive.
-    pub(super) fn retainers_found(&mut self, found: &Retainers) {
+    pub(super) fn retainers_found(&mut self, at: Moment, found: &Retainers) {
         if let Some(rank) = self.rank_mut(found.pid) {
-            rank.retainers = Some(found.clone());
+            rank.retainers = Some((at, found.clone()));
         }
     }
 

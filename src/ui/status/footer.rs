@@ -30,6 +30,18 @@ fn held(view: &View, mode: InputMode) -> String {
     }
 }
 
+/// Where PyTorch's snapshot is, once the probe has said so.
+fn snapshot(view: &View, scene: &Scene) -> String {
+    let since = view.notice.map(|(_, at)| at);
+    let mut notes = scene.state.notes.iter().rev();
+    let said = notes.find(|(at, note)| {
+        let is_it = ["snapshot saved:", "no snapshot in"];
+        Some(*at) >= since && is_it.iter().any(|begin| note.text.starts_with(begin))
+    });
+    let words = said.map_or("saving PyTorch's snapshot", |(_, note)| note.text.as_str());
+    format!("{words}  ")
+}
+
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
     let mode = view.mode();
@@ -47,6 +59,7 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         Some(Notice::Text) => "text goes nowhere: type i to send it to the training  ".into(),
         Some(Notice::HeldInterrupt) => "Ctrl-C not sent: press it again to interrupt  ".into(),
         Some(Notice::Theme) => format!("theme: {}  ", theme.scheme.name()),
+        Some(Notice::Snapshot) => snapshot(view, scene),
         None => held(view, mode),
     };
     let mut room = canvas

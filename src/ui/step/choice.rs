@@ -1,11 +1,13 @@
 //! Which traced step is shown, and which are before and after it.
 
-use crate::event::StepTrace;
+use crate::event::{Retainers, StepTrace};
 use crate::state::{RankState, Run};
+use crate::ui::action::StepMove;
 use crate::ui::scene::Scene;
 use crate::ui::view::View;
 use crate::ui::view::step::StepKey;
 use crate::ui::words::rank_on;
+use crate::units::{Moment, Pid};
 
 /// The process whose steps are shown.
 pub(in crate::ui) fn process<'a>(
@@ -27,7 +29,26 @@ fn others<'a>(view: &View, scene: &Scene<'a>) -> Option<(StepKey, Vec<&'a StepTr
     Some((key, rank.traces.all().collect()))
 }
 
-pub(in crate::ui) fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
+/// The step that a key leads to, if it is another one than is shown.
+pub(in crate::ui) fn other<'a>(
+    view: &View,
+    scene: &Scene<'a>,
+    wanted: StepMove,
+) -> Option<&'a StepTrace> {
+    let (key, _) = others(view, scene)?;
+    let traces = &process(view, scene)?.1.traces;
+    let other = match wanted {
+        StepMove::PreviousStep => previous(view, scene),
+        StepMove::NextStep => next(view, scene),
+        StepMove::FirstStep => traces.first(),
+        StepMove::LargestStep => traces.largest(),
+        StepMove::FailedStep => traces.failed(),
+        _ => None,
+    };
+    other.filter(|trace| (trace.step, trace.failed) != (key.step, key.failed))
+}
+
+fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
     let (key, all) = others(view, scene)?;
     let here = order(key.step, key.failed);
     let later = all.into_iter();
@@ -36,11 +57,28 @@ pub(in crate::ui) fn next<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a Step
         .min_by_key(|trace| order(trace.step, trace.failed))
 }
 
-pub(in crate::ui) fn previous<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
+fn previous<'a>(view: &View, scene: &Scene<'a>) -> Option<&'a StepTrace> {
     let (key, all) = others(view, scene)?;
     let here = order(key.step, key.failed);
     let earlier = all.into_iter();
     earlier
         .filter(|trace| order(trace.step, trace.failed) < here)
         .max_by_key(|trace| order(trace.step, trace.failed))
+}
+
+/// Who keeps the memory of the process alive, and when that was found.
+pub(in crate::ui) fn retainers<'a>(
+    view: &View,
+    scene: &Scene<'a>,
+) -> Option<&'a (Moment, Retainers)> {
+    process(view, scene)?.1.retainers.as_ref()
+}
+
+/// The process, if its probe can be asked to do something now.
+pub(in crate::ui) fn askable(view: &View, scene: &Scene) -> Option<Pid> {
+    let (run, rank) = process(view, scene)?;
+    let hello = &rank.hello;
+    let listens = rank.disconnected.is_none() && hello.resting.is_none() && hello.pid.is_here();
+    let live = scene.replay.is_none() && run.ended.is_none();
+    (listens && live).then_some(hello.pid)
 }

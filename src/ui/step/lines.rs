@@ -62,7 +62,7 @@ pub(super) fn draw(canvas: &mut Canvas, read: &ReadStep) {
     if titles > 0 {
         let by = match read.grouping {
             Grouping::Lines => "allocated by",
-            Grouping::Modules | Grouping::Flame => "in module",
+            Grouping::Modules | Grouping::Flame | Grouping::Growth => "in module",
         };
         head(canvas, widths, by, most - first);
     }
@@ -70,7 +70,7 @@ pub(super) fn draw(canvas: &mut Canvas, read: &ReadStep) {
     let arrow = canvas.theme.glyphs.arrow;
     let rows: Vec<Held> = match read.grouping {
         Grouping::Lines => of_lines(read, arrow, first, shown),
-        Grouping::Modules | Grouping::Flame => of_modules(read, first, shown),
+        Grouping::Modules | Grouping::Flame | Grouping::Growth => of_modules(read, first, shown),
     };
     for (row, held) in (titles..).zip(rows) {
         let share = held.bytes.fraction_of(whole).unwrap_or(0.0);

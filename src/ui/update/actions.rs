@@ -13,6 +13,7 @@ use crate::ui::list::ListScroll;
 use crate::ui::pane;
 use crate::ui::panes::rank_map;
 use crate::ui::scene::Scene;
+use crate::ui::step::choice;
 use crate::ui::view::{Keyboard, Maximized, Mouse, Notice, View};
 
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
@@ -44,7 +45,11 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::ToStart => scroll::scroll(view, Scroll::Start, scene),
         Action::ToEnd => scroll::scroll(view, Scroll::End, scene),
         Action::OpenStep => step::open(view, scene),
-        Action::Step(wanted) => step::go(view, wanted, scene),
+        Action::Step(wanted) => return step::go(view, wanted, scene),
+        Action::SaveSnapshot => {
+            view.notice = Some((Notice::Snapshot, scene.state.now));
+            return choice::askable(view, scene).map(Effect::SaveSnapshot);
+        }
         Action::OpenOom => open_oom(view, scene),
         Action::EditCommand => open_editor(view, scene),
         Action::TypeToTraining => {

@@ -1,11 +1,12 @@
 //! Looking about in the traced steps: which one, the cursor in it, the lines in view.
 
-use crate::ui::action::{Scroll, StepMove};
+use crate::anatomy::StepGrowth;
+use crate::ui::action::{Effect, Scroll, StepMove};
 use crate::ui::available::step_layout;
 use crate::ui::scene::Scene;
 use crate::ui::step::{Columns, choice};
 use crate::ui::view::View;
-use crate::ui::view::step::{StepKey, StepView};
+use crate::ui::view::step::{Grouping, StepKey, StepView};
 use ratatui::layout::Position;
 
 pub(super) fn open(view: &mut View, scene: &Scene) {
@@ -36,6 +37,9 @@ pub(super) fn follow_peak(view: &mut View, scene: &Scene) {
     let process = choice::process(view, scene);
     let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
     let key = view.peak.as_ref().and_then(StepView::key);
+    if latest.map(|(run, trace)| StepKey::of(run, trace)) != key {
+        view.growth = process.and_then(|(_, rank)| StepGrowth::of(&rank.traces));
+    }
     match latest {
         Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
             let before = view.peak.as_ref().and_then(StepView::read);
@@ -51,13 +55,9 @@ pub(super) fn follow_peak(view: &mut View, scene: &Scene) {
     }
 }
 
-pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
+pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Effect> {
     let width = step_layout(view, scene).plot.width;
-    let other = match wanted {
-        StepMove::PreviousStep => choice::previous(view, scene),
-        StepMove::NextStep => choice::next(view, scene),
-        _ => None,
-    };
+    let other = choice::other(view, scene, wanted);
     let key = view.step.as_ref().and_then(StepView::key);
     let grouping = view
         .step
@@ -67,8 +67,12 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
     if let (Some(key), Some(trace)) = (key, other) {
         view.step = Some(StepView::of(key.run, trace));
     }
+    let effect = match wanted {
+        StepMove::WhatLeaks => ask(view, scene),
+        _ => None,
+    };
     let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
-        return;
+        return effect;
     };
     read.grouping = grouping.unwrap_or_default();
     let columns = Columns::of(&read.anatomy, width);
@@ -80,10 +84,18 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
         StepMove::ToStart => 0,
         StepMove::ToEnd => read.anatomy.end(),
         StepMove::ToPeak => read.peak,
-        StepMove::PreviousStep | StepMove::NextStep => read.cursor,
+        StepMove::PreviousStep
+        | StepMove::NextStep
+        | StepMove::FirstStep
+        | StepMove::LargestStep
+        | StepMove::FailedStep => read.cursor,
         StepMove::Regroup => {
             read.grouping = read.grouping.next();
             read.scrolled = 0;
+            read.cursor
+        }
+        StepMove::WhatLeaks => {
+            read.grouping = Grouping::Growth;
             read.cursor
         }
     };
@@ -95,6 +107,14 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) {
     if let Some(peak) = view.peak.as_mut().and_then(StepView::read_mut) {
         peak.grouping = grouping;
     }
+    effect
+}
+
+/// Asks the process who keeps its memory alive, if it can be asked.
+fn ask(view: &mut View, scene: &Scene) -> Option<Effect> {
+    let process = choice::askable(view, scene)?;
+    view.asked = Some((process, scene.state.now));
+    Some(Effect::LookForRetainers(process))
 }
 
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {

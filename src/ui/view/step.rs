@@ -37,6 +37,8 @@ pub(in crate::ui) enum Grouping {
     Modules,
     /// As a flame graph of the modules.
     Flame,
+    /// What grows from step to step, and who keeps it alive.
+    Growth,
 }
 
 impl Grouping {
@@ -44,7 +46,8 @@ impl Grouping {
         match self {
             Grouping::Lines => Grouping::Modules,
             Grouping::Modules => Grouping::Flame,
-            Grouping::Flame => Grouping::Lines,
+            Grouping::Flame => Grouping::Growth,
+            Grouping::Growth => Grouping::Lines,
         }
     }
 }
@@ -141,7 +144,7 @@ impl ReadStep {
         match self.grouping {
             Grouping::Lines => self.lines.len(),
             Grouping::Modules => self.modules.len(),
-            Grouping::Flame => 0,
+            Grouping::Flame | Grouping::Growth => 0,
         }
     }
 

@@ -25,7 +25,8 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     variables      the names by which the program knows its objects
     usage          the line of a function at which something grows
     graphs         what a tensor keeps alive through its autograd graph
-    dump           PyTorch's own snapshot, saved at an OOM
+    dump           PyTorch's own snapshot, saved at an OOM or when asked for
+    requests       what the UI asks for on a key: that search, that snapshot
     ending         the end of a program whose sitecustomize exits
     wire           one JSON object per line over the UI's Unix socket
     spool          on another node: the same lines in a file that the UI follows

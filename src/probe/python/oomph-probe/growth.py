@@ -60,14 +60,24 @@ class Growth:
         """The lines that grew, largest first; empty until there are two sums."""
         sums = self.sums.get(device, [])
         pairs = [(one, next_one) for one, next_one in zip(sums, sums[1:]) if one[2] == next_one[2]]
-        if not pairs:
+        return between(*pairs[-1]) if pairs else []
+
+    def until_now(self, device, count, segments):
+        """The lines that grew from the first sum of this stretch to now, after step `count`."""
+        sums = [each for each in self.sums.get(device, []) if each[2] == self.stretch and each[0] < count]
+        if not sums:
             return []
-        (first, before, _), (last, after, _) = pairs[-1]
-        grown = {key: held - before.get(key, 0) for key, held in after.items()}
-        whole = sum(more for more in grown.values() if more > 0)
-        most = sorted(grown.items(), key=lambda item: -item[1])[:MAX_LINES]
-        return [
-            snapshot.as_growing(key, after[key], more, first, last)
-            for key, more in most
-            if more > 0 and more >= NOTABLE * whole
-        ]
+        return between(sums[0], (count, snapshot.by_line(segments, self.owners), self.stretch))
+
+
+def between(earlier, later):
+    """The lines that hold more in the later of two sums."""
+    (first, before, _), (last, after, _) = earlier, later
+    grown = {key: held - before.get(key, 0) for key, held in after.items()}
+    whole = sum(more for more in grown.values() if more > 0)
+    most = sorted(grown.items(), key=lambda item: -item[1])[:MAX_LINES]
+    return [
+        snapshot.as_growing(key, after[key], more, first, last)
+        for key, more in most
+        if more > 0 and more >= NOTABLE * whole
+    ]

@@ -6,7 +6,7 @@ it is called on a thread that has no Python frame at all.
 """
 import time
 
-from . import dump, frames, progress, snapshot
+from . import frames, progress, snapshot
 
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
@@ -25,7 +25,6 @@ class Observer:
     def __init__(self, process):
         self.process = process
         self.owners = process.owners
-        self.dump = dump.of(process)
         self.seen = 0
         self.full_at = 0.0
         self.latest = None, {}
@@ -51,8 +50,7 @@ class Observer:
         self.process.tracing.ran_out(device)
 
     def send_dump(self, *_):
-        if self.dump is not None:
-            self.dump.save()
+        if self.process.dump.save():
             self.process.wire.flush(SEND)
 
     def record(self, device, requested, total, free):
@@ -163,8 +161,9 @@ class Observer:
     def send_retainers(self, device, *_):
         """Sends who keeps the memory alive."""
         process = self.process
-        if self.segments and process.retainers.is_due(time.monotonic()):
-            process.wire.put(process.retainers.take(device, self.segments), keep=True)
+        line = process.retainers.at_oom(device, self.segments) if self.segments else None
+        if line is not None:
+            process.wire.put(line, keep=True)
             process.wire.flush(SEND)
 
     def send_census(self, device, *_):

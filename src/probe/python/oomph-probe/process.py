@@ -8,6 +8,7 @@ import sys
 from . import (
     allocator,
     census,
+    dump,
     frames,
     growth,
     hello,
@@ -16,6 +17,7 @@ from . import (
     patches,
     recording,
     rehearsals,
+    requests,
     retainers,
     roots,
     sampler,
@@ -93,6 +95,8 @@ class Process:
         self.structure = structure.Structure(self.torch, self.pid)
         self.census = census.Census(self)
         self.retainers = retainers.Retainers(self)
+        self.dump = dump.Dump(self)
+        self.requests = requests.Requests(self)
         self.steps = steps.Steps(self)
         self.rehearsals = rehearsals.Rehearsals(self)
         self.owners = frames.Owners(self.torch)
@@ -159,7 +163,8 @@ class Process:
                         # Of any kind: the program may have put something of its own in a library's place.
                         pass
                 self.sampler.stop(self.flush_at_exit)
-        except Exception:
+        except BaseException:
+            # Python would print it, below the program's own last words.
             pass
 
     def say_what_ends_it(self):

@@ -324,15 +324,20 @@ class Retainers:
 
     def __init__(self, process):
         self.process = process
-        self.taken_at = None
+        # When the last out-of-memory was looked into.
+        self.looked_at = None
 
-    def is_due(self, now):
-        """Whether another out-of-memory is looked into."""
-        return self.taken_at is None or now - self.taken_at >= EVERY
+    def at_oom(self, device, segments):
+        """The line of an out-of-memory; None where the last one was looked into a moment ago."""
+        now = time.monotonic()
+        if self.looked_at is not None and now - self.looked_at < EVERY:
+            return None
+        self.looked_at = now
+        return self.take(device, segments)
 
     def take(self, device, segments):
         """The line for the wire."""
-        began = self.taken_at = time.monotonic()
+        began = time.monotonic()
         process = self.process
         line = {"event": "retainers", "pid": process.pid, "device": int(device), "step": process.steps.count}
         if not getattr(sys, "_is_gil_enabled", is_true)():

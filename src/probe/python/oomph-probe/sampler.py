@@ -120,6 +120,7 @@ class Sampler:
         self.gather_patches(wire)
         if self.process.resting is not None:
             return
+        self.process.requests.take(wire.receive())
         self.process.steps.report(wire, self.stopping)
         for structure in self.process.structure.take():
             wire.put(structure)

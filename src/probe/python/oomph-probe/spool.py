@@ -64,6 +64,10 @@ class Spool:
         """Seconds between two readings."""
         return self.interval
 
+    def receive(self):
+        """Nobody can ask: there is a file and no socket."""
+        return b""
+
     def flush(self, timeout, although_stalled=False):
         """Writes what is queued; on a thread of the training only waits, briefly, for that."""
         if get_ident() == self.writer:

@@ -97,8 +97,10 @@ class Steps:
             return
         self.count += 1
         self.ended_at = now
+        on = self.device_of(optimizer)
         self.process.step_ended(self.count)
-        self.process.tracing.step_ended(self.count, self.device_of(optimizer))
+        self.process.tracing.step_ended(self.count, on)
+        self.process.requests.step_ended(on)
         if self.process.recording is not None:
             self.process.recording.rest()
         if step is None or step[3] is None:

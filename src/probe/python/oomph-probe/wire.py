@@ -13,6 +13,8 @@ from _thread import allocate_lock
 MAX_WAITING = 600
 # Records and notes kept across connections; a program that catches OOMs in a loop makes many.
 MAX_KEPT = 12
+# Bytes read at a time of what the UI asks.
+RECEIVED = 4096
 
 
 class Wire:
@@ -127,6 +129,24 @@ class Wire:
             entry = self.waiting.popleft()
             if entry[1]:
                 self.waiting.append(entry)
+
+    def receive(self):
+        """What the UI has sent since the last call; nothing if another thread is sending."""
+        if self.socket is None or not self.lock.acquire(False):
+            return b""
+        try:
+            self.socket.settimeout(0.0)
+            received = self.socket.recv(RECEIVED)
+            if not received:
+                self.lose()
+            return received
+        except BlockingIOError:
+            return b""
+        except OSError:
+            self.lose()
+            return b""
+        finally:
+            self.lock.release()
 
     def abandon(self):
         """In a forked child: closes the parent's socket, without its lock, which may be taken."""

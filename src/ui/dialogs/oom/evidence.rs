@@ -113,7 +113,7 @@ fn retainers<'a>(scene: &Scene<'a>) -> &'a [Retainer] {
     let run = scene.state.run();
     let rank = run.and_then(|run| run.rank_of(incident(scene)?));
     let found = rank.and_then(|rank| rank.retainers.as_ref());
-    found.map_or(&[], |found| &found.retainers)
+    found.map_or(&[], |(_, found)| &found.retainers)
 }
 
 /// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`.

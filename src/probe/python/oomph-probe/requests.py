@@ -1,0 +1,77 @@
+"""What the UI asks this process to do, on a key that its user pressed: to look for who keeps memory alive, and to save
+PyTorch's own snapshot. Nothing is ever done without being asked.
+
+Lines of JSON come back over the socket that the probe writes to; the sampler's thread reads them. A search waits
+until the next optimizer step has ended: then only what stays is alive, and it is the training's thread that looks,
+so that nothing changes meanwhile. Where no step ends (an evaluation, a data loader) the sampler's thread does it.
+"""
+import json
+import time
+from _thread import allocate_lock
+
+# Seconds until a search no longer waits for the end of a step.
+PATIENCE = 5.0
+# Bytes of one line; what is longer is no request.
+LONGEST = 65536
+
+
+class Requests:
+    """What was asked for and has not been done."""
+
+    def __init__(self, process):
+        self.process = process
+        self.unread = b""
+        # When a search was asked for; taken by whoever does it.
+        self.asked_at = None
+        self.lock = allocate_lock()
+
+    def take(self, received):
+        """Bytes from the UI, on the sampler's thread."""
+        *lines, self.unread = (self.unread + received).split(b"\n")
+        if len(self.unread) > LONGEST:
+            self.unread = b""
+        for line in lines:
+            try:
+                self.handle(json.loads(line.decode("utf-8")))
+            except Exception:
+                # Of a later UI.
+                continue
+        if self.asked_at is not None and time.monotonic() - self.asked_at >= PATIENCE:
+            self.search(self.device())
+
+    def handle(self, request):
+        kind = request["request"]
+        if kind == "retainers":
+            self.asked_at = time.monotonic()
+        elif kind == "snapshot":
+            self.process.dump.save_now(request["directory"])
+
+    def step_ended(self, device):
+        """After each step, on the training's thread; cheap where nothing was asked."""
+        if self.asked_at is not None:
+            self.search(device)
+
+    def search(self, device):
+        with self.lock:
+            asked, self.asked_at = self.asked_at, None
+        if asked is not None:
+            try:
+                self.send_retainers(device)
+            except Exception as error:
+                self.process.note("who keeps memory alive could not be looked for: %r" % error)
+
+    def send_retainers(self, device):
+        process = self.process
+        segments = process.torch.cuda.memory._snapshot(device)["segments"]
+        segments = [segment for segment in segments if segment.get("device", device) == device]
+        line = process.retainers.take(device, segments)
+        growing = process.growth.until_now(device, process.steps.count, segments)
+        if growing:
+            line["growing"] = growing
+        process.wire.put(line, keep=True)
+
+    def device(self):
+        """The device that most memory is allocated on."""
+        allocator = self.process.allocator
+        devices = range(len(allocator.devices()))
+        return max(devices, key=lambda device: allocator.read(device).allocated)
