@@ -203,6 +203,7 @@ class Peaks(unittest.TestCase):
         self.assertEqual(said(37), {"calls": 1, "least": 37, "most": 37, "possible": 64})
         # Padded to one length, or as long as the model takes, or of one odd length each time.
         self.assertIsNone(said(32))
+        self.assertIsNone(said(50))
         self.assertIsNone(said(64))
         self.assertIsNone(said(37, before=[(torch.zeros(4, 37, dtype=torch.long),)]))
         shorter = [(torch.zeros(4, 31, dtype=torch.long),)]

@@ -5,8 +5,8 @@ from .effects import Stopped
 
 # Models of which calls are compared.
 MOST_MODELS = 16
-# What a text's length is mostly rounded to where all are padded to one; another comes of the text itself.
-ROUNDED_TO = 8
+# Lengths that people choose are multiples of one of these; another comes of the text itself.
+ROUND = (32, 50)
 # Images have as many channels, which are no batch.
 CHANNELS = (1, 3, 4)
 
@@ -86,7 +86,7 @@ def possible_size(torch, call):
         if len(shape.shape) == 2 and shape.shape[0] == batch and not shape.dtype.is_floating_point
     ]
     longest = max(texts, default=0)
-    if not longest % ROUNDED_TO or not longest < positions:
+    if not longest < positions or any(longest % each == 0 for each in ROUND):
         return None
     return size * positions // longest
 
