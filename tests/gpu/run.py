@@ -159,6 +159,26 @@ def torchrun_shows_two_ranks(place):
 
 
 @check
+def one_rank_of_two_runs_out_and_both_go_on(place):
+    if len(subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True).stdout.splitlines()) < 2:
+        return "not run: it takes two GPUs"
+    done, events = place.headless(
+        "torchrun", "--standalone", "--nproc_per_node", "2", PROGRAMS / "uneven.py", "--batch-size", "16",
+        options=["--on-oom", "auto", "--allow", "effective-batch"], seconds=240,
+    )
+    require(done.returncode == 0, done.stderr[-2000:])
+    ranks = {hello["pid"]: hello["rank"] for hello in of(events, "hello")}
+    failed = {ranks[oom["pid"]] for oom in of(events, "oom")}
+    require(failed == {1}, f"ranks {failed} ran out")
+    started = [event["command"]["argv"] for event in of(events, "started")]
+    require(len(started) == 2, f"{len(started)} runs")
+    batch = int(started[1][started[1].index("--batch-size") + 1])
+    require(batch < 16, f"batch {batch}")
+    said = [line for line in done.stderr.splitlines() if line.startswith("oomph:")]
+    return f"rank 1 ran out at 16, both finished at {batch}; {said[:2]}"
+
+
+@check
 def accelerate_launch_is_seen(place):
     done, events = place.headless(
         "accelerate", "launch", "--num_processes", "1", "--mixed_precision", "no",
