@@ -209,13 +209,65 @@ fn the_map_names_only_files_that_exist() {
         .split('`')
         .skip(1)
         .step_by(2)
-        .filter(|name| name.contains('/') || name.ends_with(".rs"))
+        .filter(|name| {
+            name.contains('/')
+                || [".rs", ".py", ".toml"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+        })
+        .filter(|name| *name != "oomph.toml")
         .collect();
     assert!(named.len() > 30, "{named:?}");
+    // A data file or a file of the probe may be named without its room.
+    let rooms =
+        ["", "src", "src/recognize", "src/probe/python/oomph-probe"].map(|room| root.join(room));
     for name in named {
-        let there = root.join("src").join(name).exists() || root.join(name).exists();
+        let there = rooms.iter().any(|room| room.join(name).exists());
         assert!(there, "src/README.md names {name}, which is not there");
     }
+}
+
+/// The recipes send to functions and tables by their names too.
+#[test]
+fn what_the_recipes_name_inside_files_is_there() {
+    let map = the_map();
+    for (name, file) in [
+        ("remedy_of", "tests/commands.rs"),
+        ("propose", "src/remedy/workers.rs"),
+        ("examine", "src/diagnosis/limit.rs"),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let text = fs::read_to_string(path).expect("a file of ours");
+        assert!(text.contains(&format!("fn {name}(")), "{name} in {file}");
+        assert!(
+            map.contains(&format!("`{name}`")),
+            "{name} in src/README.md"
+        );
+    }
+}
+
+/// Every file of tests has a line that says what it holds.
+#[test]
+fn the_tests_own_map_names_all_of_them() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let read = |name: &str| fs::read_to_string(tests.join(name)).expect("a file of tests");
+    let map = read("README.md");
+    let roots = read("pure.rs") + &read("processes.rs");
+    let mut found = 0;
+    for line in roots.lines() {
+        let Some(name) = line
+            .strip_prefix("mod ")
+            .and_then(|rest| rest.strip_suffix(';'))
+        else {
+            continue;
+        };
+        assert!(
+            map.contains(&format!("`{name}`")),
+            "tests/README.md says nothing of {name}"
+        );
+        found += 1;
+    }
+    assert!(found > 20, "{found}");
 }
 
 /// What a stranger wrote (arguments, recordings, settings) must not reach the terminal as commands.

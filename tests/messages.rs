@@ -5,6 +5,11 @@
 //! be read (what is reserved and what is unallocated follow from each other). `none` stands for no
 //! report at all, `caught` for none that is not caught. ␛ and ␍ in a text are the escape and the
 //! carriage return. The texts are ours, after the templates of the programs that print them.
+//!
+//! `pytorch` has PyTorch's allocators, `elsewhere` drivers, libraries and frameworks, `host` the host's
+//! memory, `arrival` what stands around a message (prefixes, loggers, panels), `none` what looks like an
+//! OOM and is none or was handled, `wordings` single lines, several for each row of the table, and
+//! `further` what fits none of them.
 
 use oomph::oom::{OomOutcome, OomReport, Scanner, read};
 use oomph::units::Bytes;

@@ -1,6 +1,6 @@
 //! What is known of each remedy before it is applied to a command.
 //!
-//! To add a remedy: a row here, a [`RemedyId`], and a file that proposes it.
+//! To add a remedy: the recipe in `src/README.md`.
 
 use super::effect::{NeedFrom, RemedyAction, RemedyEffect};
 use super::plan::{Alteration, RemedyId};
@@ -80,7 +80,7 @@ static SPECS: &[(RemedyId, RemedySpec)] = &[
 ];
 
 impl RemedyId {
-    pub(super) fn all() -> impl Iterator<Item = RemedyId> {
+    pub fn all() -> impl Iterator<Item = RemedyId> {
         SPECS.iter().map(|(id, _)| *id)
     }
 

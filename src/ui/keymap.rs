@@ -199,6 +199,7 @@ pub fn plain_text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remedy::RemedyId;
     use crate::ui::theme::ASCII;
 
     #[test]
@@ -223,6 +224,17 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// The table is asked first: a remedy's key that the dialog has for something else would do that.
+    #[test]
+    fn no_remedys_key_means_something_else_in_its_dialog() {
+        for id in RemedyId::all() {
+            let key = Key::plain(id.spec().key);
+            let taken = bindings(InputMode::Oom).find(|binding| binding.keys.contains(&key));
+            let taken = taken.map(|binding| binding.help);
+            assert_eq!(taken, None, "{id:?} has {}", key.name(&UNICODE));
         }
     }
 

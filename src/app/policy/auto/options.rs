@@ -73,7 +73,12 @@ impl AutoOptions {
                 // Combined with any other.
                 RemedyId::Resume => return 0,
                 // Not in the user's order.
-                _ => None,
+                RemedyId::Amp
+                | RemedyId::Recompute
+                | RemedyId::DataloaderWorkers
+                | RemedyId::Wait
+                | RemedyId::StopLeftover
+                | RemedyId::Without => None,
             };
             measure
                 .and_then(|measure| self.order.iter().position(|known| *known == measure))
