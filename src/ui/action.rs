@@ -10,6 +10,8 @@ use crate::units::Pid;
 pub enum Action {
     NextPane,
     PreviousPane,
+    /// The pane with this number among the tabs, from 1.
+    ShowPane(u8),
     MaximizePane,
     MaximizeChart,
     NextDevice,

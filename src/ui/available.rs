@@ -44,6 +44,11 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::KeepSearch
         | Action::QuitAndStop
         | Action::QuitAndLeave => true,
+        Action::ShowPane(number) => {
+            let tabs = layout_of(view, scene).tabs();
+            let wanted = tabs.get(usize::from(number).wrapping_sub(1));
+            wanted.is_some_and(|pane| *pane != view.pane)
+        }
         Action::NextDevice | Action::PreviousDevice => devices > 1,
         Action::NextStandout => devices > 1 && rank_map::is_wanted(scene.state),
         Action::Time(Move::CursorForward) => charted && view.time.cursor().is_some(),

@@ -173,6 +173,27 @@ pub fn names(keys: &[Key], glyphs: &Glyphs) -> String {
         .join(" ")
 }
 
+/// Rows of a help, the names of keys and their words: keys that follow each other and have the same words
+/// are one row, `1–7`.
+pub(crate) fn rows<'b>(
+    bindings: impl Iterator<Item = &'b Binding>,
+    glyphs: &Glyphs,
+) -> Vec<(String, &'static str)> {
+    let mut rows: Vec<(String, Option<String>, &'static str)> = Vec::new();
+    for binding in bindings {
+        let keys = names(binding.keys, glyphs);
+        match rows.last_mut() {
+            Some((_, last, words)) if *words == binding.help => *last = Some(keys),
+            Some(_) | None => rows.push((keys, None, binding.help)),
+        }
+    }
+    let row = |(first, last, words): (String, Option<String>, &'static str)| match last {
+        Some(last) => (glyphs.spelled(&format!("{first}–{last}")), words),
+        None => (first, words),
+    };
+    rows.into_iter().map(row).collect()
+}
+
 /// The page of `oomph help keys`.
 pub fn plain_text() -> String {
     let mut text = String::new();
@@ -188,9 +209,8 @@ pub fn plain_text() -> String {
         (InputMode::Typing, "Typing to the training"),
     ] {
         let _ = writeln!(text, "\n{title}");
-        for binding in bindings(mode) {
-            let keys = names(binding.keys, &UNICODE);
-            let _ = writeln!(text, "  {keys:<14}{}", binding.help);
+        for (keys, words) in rows(bindings(mode), &UNICODE) {
+            let _ = writeln!(text, "  {keys:<14}{words}");
         }
     }
     text.trim_start().to_string()
@@ -286,5 +306,7 @@ mod tests {
         assert_eq!(names(&left, &ASCII), "Left h");
         assert_eq!(Key::code(KeyCode::Enter).name(&UNICODE), "Enter");
         assert!(plain_text().contains("Enter         relaunch with"));
+        let digits = "\n  1–7           the pane with this number\n";
+        assert!(plain_text().contains(digits));
     }
 }

@@ -159,43 +159,59 @@ pub(super) fn draw_chosen(
     scene: &Scene,
     tabs: &[Pane],
 ) -> Option<Position> {
-    let mut title = tab_titles(tabs, view, canvas.area.width);
     let up = view.output.scrolled();
     let scrolled = format!(" {} {up} rows up", canvas.theme.glyphs.paused);
-    match (view.pane, view.keyboard) {
-        (Pane::Output, Keyboard::Training) => {
-            title.push(("  your keys go to the training", Tone::Accent));
-        }
-        (Pane::Output, _) if up > 0 => title.push((&scrolled, Tone::Accent)),
-        (_, _) => {}
-    }
+    let note = match (view.pane, view.keyboard) {
+        (Pane::Output, Keyboard::Training) => "  your keys go to the training",
+        (Pane::Output, _) if up > 0 => &scrolled,
+        (_, _) => "",
+    };
+    let room = canvas.area.width.saturating_sub(columns(note));
+    let tabs = tab_titles(tabs, view, room);
+    let tabs = tabs.iter().map(|(text, tone)| (text.as_str(), *tone));
+    let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
     let mut inside = canvas.below_head(&title);
     (view.pane.spec().draw)(&mut inside, view, scene, view.list);
     let is_output = view.pane == Pane::Output && scene.replay.is_none();
     is_output.then(|| output::cursor(&inside, &view.output))?
 }
 
-/// The names of the panes, from the chosen one on if there is not room for all.
-fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(&'static str, Tone)> {
+/// The names of the panes with their numbers; without them, or from the chosen one on, where there is not
+/// room for more.
+fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<(String, Tone)> {
     let separator = view.theme.glyphs.separator;
-    let of = |tabs: &[Pane]| {
-        let mut title: Vec<(&'static str, Tone)> = Vec::new();
-        for &pane in tabs {
+    let of = |from: usize, numbered: bool| {
+        let mut title: Vec<(String, Tone)> = Vec::new();
+        for (number, pane) in (1..).zip(tabs).skip(from) {
             if !title.is_empty() {
-                title.push((separator, Tone::Faint));
+                title.push((separator.into(), Tone::Faint));
             }
-            let tone = match pane == view.pane {
+            let tone = match *pane == view.pane {
                 true => Tone::Strong,
                 false => Tone::Dim,
             };
-            title.push((pane.spec().title, tone));
+            let name = pane.spec().title;
+            let name = match numbered {
+                true => format!("{number} {name}"),
+                false => name.into(),
+            };
+            title.push((name, tone));
         }
         title
     };
-    let all = of(tabs);
-    if all.iter().map(|(text, _)| columns(text)).sum::<u16>() + 4 <= width {
-        return all;
-    }
-    let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
-    of(&tabs[chosen..])
+    let wide = |title: &[(String, Tone)]| title.iter().map(|(text, _)| columns(text)).sum::<u16>();
+    let whole = [of(0, true), of(0, false)];
+    let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
+    fitting.unwrap_or_else(|| {
+        let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
+        let mut rest = of(chosen, true);
+        while rest.len() > 1 && wide(&rest) + 4 > width {
+            rest.pop();
+        }
+        if rest.len() > 1 && rest.len().is_multiple_of(2) {
+            // A separator with nothing behind it.
+            rest.pop();
+        }
+        rest
+    })
 }

@@ -278,6 +278,9 @@ fn searched(after: Seen) -> Trial {
 fn watching(action: Action) -> Trial {
     match action {
         Action::NextPane | Action::PreviousPane => live(vec![], Gone("row-120")),
+        // The first is there from the start.
+        Action::ShowPane(1) => live(vec![("2", Gone("row-120"))], Text("row-120")),
+        Action::ShowPane(_) => live(vec![], Gone("row-120")),
         Action::MaximizePane => live(vec![], Gone("┤")),
         Action::MaximizeChart => live(vec![], Gone("row-120")),
         Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),

@@ -21,10 +21,9 @@ const HALF: u16 = 57;
 
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, help: &HelpDialog) {
     let (area, theme) = (canvas.area, canvas.theme);
-    let lines: Vec<(String, &str)> = keymap::bindings(help.mode())
-        .filter(|binding| is_listed(view, binding.action, scene))
-        .map(|binding| (keymap::names(binding.keys, theme.glyphs), binding.help))
-        .collect();
+    let listed = keymap::bindings(help.mode());
+    let listed = listed.filter(|binding| is_listed(view, binding.action, scene));
+    let lines = keymap::rows(listed, theme.glyphs);
     let fits = lines.len() + 4 <= usize::from(area.height);
     let (wanted, lists) = match !fits && area.width >= 2 * HALF + 4 {
         true => (2 * HALF, 2),

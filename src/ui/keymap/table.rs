@@ -13,6 +13,9 @@ const INTERRUPT: &[Key] = &[Key::control('c')];
 /// cannot do it.
 const END: &[Key] = &[Key::control('x')];
 
+/// The words of all digits: the help lists them as one row.
+const PANE: &str = "the pane with this number";
+
 /// All keys. Within a mode the order is the footer's.
 #[rustfmt::skip]
 pub static TABLE: &[Binding] = &[
@@ -21,6 +24,13 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "output: clear the search, follow"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Tab)], Action::NextPane, "panes", "next pane below the chart"),
     bind(InputMode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
+    bind(InputMode::Watching, &[Key::plain('1')], Action::ShowPane(1), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('2')], Action::ShowPane(2), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('3')], Action::ShowPane(3), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('4')], Action::ShowPane(4), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('5')], Action::ShowPane(5), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('6')], Action::ShowPane(6), "", PANE),
+    bind(InputMode::Watching, &[Key::plain('7')], Action::ShowPane(7), "", PANE),
     bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
     bind(InputMode::Watching, &[Key::plain('r')], Action::EditCommand, "relaunch", "view and edit the command, then relaunch"),
     bind(InputMode::Watching, &[Key::plain('s')], Action::OpenStep, "step", "what a step is made of, line by line"),

@@ -20,6 +20,7 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
     match action {
         Action::NextPane => step_pane(view, 1, scene),
         Action::PreviousPane => step_pane(view, usize::MAX, scene),
+        Action::ShowPane(number) => show_pane(view, number, scene),
         Action::MaximizePane => view.maximized = toggled(view.maximized, Maximized::Pane),
         Action::MaximizeChart => view.maximized = toggled(view.maximized, Maximized::Chart),
         Action::NextDevice => step_device(view, 1, scene),
@@ -169,6 +170,14 @@ fn step_pane(view: &mut View, by: usize, scene: &Scene) {
     let by = by.min(tabs.len().saturating_sub(1));
     view.pane = pane::step(&tabs, view.pane, by);
     view.list = ListScroll::default();
+}
+
+fn show_pane(view: &mut View, number: u8, scene: &Scene) {
+    let tabs = layout_of(view, scene).tabs();
+    if let Some(pane) = tabs.get(usize::from(number).wrapping_sub(1)) {
+        view.pane = *pane;
+        view.list = ListScroll::default();
+    }
 }
 
 fn step_device(view: &mut View, by: usize, scene: &Scene) {
