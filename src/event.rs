@@ -11,6 +11,7 @@ mod clock;
 mod device;
 mod exit;
 mod patch;
+mod prediction;
 mod probe;
 mod rehearsal;
 mod retainers;
@@ -20,6 +21,7 @@ pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
+pub use prediction::{Basis, Prediction, PredictionOutcome, RunEnd};
 pub use probe::{
     FreeBlocks, GrowingLine, Hello, LineUsage, MemoryKind, ModelBytes, OomRecord, Phase, Pool,
     ProbeDevice, Sample, SourceLine, Step, StepReading, Structure,
@@ -81,6 +83,8 @@ pub enum What {
     UncaughtOom(UncaughtOom),
     /// A probe's connection ended.
     ProbeGone(ProbeGone),
+    /// What came of what was predicted of a run.
+    PredictionOutcome(PredictionOutcome),
     /// The program's output has an OOM message.
     OomText(oom::OomReport),
     /// The program's output has a new epoch number.
@@ -140,6 +144,9 @@ pub struct Started {
     /// The predicted peak of allocated memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_peak: Option<Bytes>,
+    /// Everything that was predicted of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,6 @@
 //! must be able to reserve (`allocator`). Pure; it knows neither keys nor edits of commands.
 
 mod allocator;
-mod basis;
 mod estimate;
 mod hint;
 mod inputs;
@@ -16,13 +15,14 @@ mod observation;
 mod partial_step;
 mod rehearsed;
 pub mod replay;
+pub mod score;
 pub mod step_blocks;
 mod target;
 pub mod trace;
 mod traced;
 mod treatment;
 
-pub use basis::Basis;
+pub use crate::event::Basis;
 pub use estimate::Estimate;
 pub use hint::{BatchRoom, Hint, RoomBasis, TracedHint, hint, traced_search};
 pub use inputs::ForecastInputs;

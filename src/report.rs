@@ -12,6 +12,7 @@ pub mod markdown;
 pub mod metrics;
 pub mod news;
 pub mod page;
+pub mod score;
 pub mod story;
 mod text;
 

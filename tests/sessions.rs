@@ -225,3 +225,61 @@ fn a_sessions_own_log_is_explained_with_its_recording() {
     assert_eq!(json["ooms"][0]["outcome"], "fatal");
     assert_eq!(json["ooms"][0]["run"], 1);
 }
+
+/// Each relaunch is predicted; what came of it is recorded, and the list says how far off it was.
+#[test]
+fn the_list_keeps_score_of_predictions() {
+    let archive = Archive::new();
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
+    let run = [
+        "--headless",
+        "--no-nvml",
+        "--on-oom=auto",
+        "OOMPH_SIMULATED_SPEED=4",
+        "python3",
+        demo,
+        "--simulated",
+        "--batch-size=64",
+        "--steps=6",
+    ];
+    let told = archive.ask(&run);
+    assert!(told.status.success(), "{told:?}");
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(
+        told.contains("run 2: peak ") && told.contains("(estimated)"),
+        "{told}"
+    );
+    let list = archive.said(&["ls", "--all"]);
+    let last = list.lines().last().expect("a line");
+    assert!(
+        last.starts_with("predictions: 1 relaunch was predicted (1 estimated); 1 of 1 fitted"),
+        "{list}"
+    );
+    let rows: Vec<Value> =
+        serde_json::from_str(&archive.said(&["ls", "--all", "--json"])).expect("JSON");
+    let row = rows
+        .iter()
+        .find(|row| row["predictions"].is_array())
+        .expect("a row");
+    let prediction = &row["predictions"][0];
+    assert_eq!(
+        (&prediction["run"], &prediction["held"]),
+        (&2.into(), &true.into())
+    );
+    assert_eq!(prediction["basis"], "estimated");
+    assert_eq!(prediction["came_of_it"]["end"], "finished");
+    assert!(
+        prediction["off"].as_f64().expect("a share").abs() < 0.5,
+        "{prediction}"
+    );
+    let recording = fs::read_to_string(row["recording"].as_str().expect("a path")).expect("it");
+    assert!(
+        recording.contains("\"event\":\"prediction_outcome\",\"run\":2"),
+        "{recording}"
+    );
+    let report = archive.said(&["report", "-o", "-"]);
+    assert!(
+        report.contains("(estimated), off by"),
+        "the report says it too"
+    );
+}

@@ -7,6 +7,9 @@ use super::display::screen::terminal_size;
 use super::session::Activity;
 use super::sessions::{self, Living};
 use super::{Ending, print};
+use crate::event::{Prediction, PredictionOutcome};
+use crate::forecast::score::ScoreSheet;
+use crate::report::score;
 use crate::supervise::{RunStage, SessionStatus};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -37,10 +40,26 @@ struct Row {
     steps: Option<u64>,
     /// OOMs of all runs; `None` for a running session.
     ooms: Option<u64>,
+    /// What was predicted of its relaunches, and what came of it; for one that has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    predictions: Vec<PredictedRun>,
     /// Secrets masked.
     command: Option<String>,
     recording: Option<String>,
     log: Option<String>,
+}
+
+/// A relaunch that was predicted.
+#[derive(Debug, Serialize)]
+struct PredictedRun {
+    run: u32,
+    #[serde(flatten)]
+    prediction: Prediction,
+    came_of_it: PredictionOutcome,
+    /// The peak's share above the predicted one: 0.01 is 1 % more.
+    off: Option<f64>,
+    /// Whether it was right about fitting.
+    held: Option<bool>,
 }
 
 impl Row {
@@ -64,9 +83,13 @@ pub fn list(json: bool, all: bool) -> anyhow::Result<Ending> {
         true => ThirdColumn::Took,
         false => ThirdColumn::Screen,
     };
+    let mut scores = Vec::new();
     if all {
         let ended = stored::rows(&rows);
-        rows.extend(ended);
+        for (row, of_session) in ended {
+            rows.push(row);
+            scores.extend(of_session);
+        }
     }
     let text = if json {
         let mut text = serde_json::to_string_pretty(&rows)?;
@@ -81,11 +104,10 @@ pub fn list(json: bool, all: bool) -> anyhow::Result<Ending> {
             }
         }
     } else {
-        table(
-            &rows,
-            third,
-            terminal_size().map(|size| usize::from(size.cols)),
-        )
+        let width = terminal_size().map(|size| usize::from(size.cols));
+        let kept = score::summary(&ScoreSheet::of(&scores));
+        let kept = kept.map_or(String::new(), |words| format!("\npredictions: {words}\n"));
+        table(&rows, third, width) + &kept
     };
     print::out().write_all(text.as_bytes())?;
     Ok(Ending::Code(0))
@@ -116,6 +138,7 @@ fn row(living: &Living) -> Row {
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
         steps: summary.map(|summary| summary.steps),
         ooms: None,
+        predictions: Vec::new(),
         command: summary.map(|summary| summary.command.clone()),
         recording: file
             .and_then(|file| file.recording.as_ref())

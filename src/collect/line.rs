@@ -50,6 +50,7 @@ pub(super) fn read(
         | What::Device(_)
         | What::ProbeGone(_)
         | What::OomText(_)
+        | What::PredictionOutcome(_)
         | What::Epoch(_)
         | What::StopRequested(_)
         | What::Unknown => return None,

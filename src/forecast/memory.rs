@@ -5,12 +5,12 @@
 //! reaches a constant. The peak is the larger of the two. One run gives the slope if the base is
 //! known; two runs with different batches give both; a run that failed gives a bound.
 
-use super::basis::Basis;
 use super::estimate::Estimate;
 use super::observation::{Observation, Passes, Unseen};
 use super::partial_step::Progress;
 use super::rehearsed::Rehearsed;
 use super::target::Target;
+use crate::event::Basis;
 use crate::event::InputSizes;
 use crate::units::Bytes;
 

@@ -182,7 +182,10 @@ impl<'a> Outlook<'a> {
         }
         if more_free {
             return match self.model.needs(&target) {
-                Forecast::Within(needs) => beyond(needs),
+                Forecast::Within(needs) => Expectation {
+                    basis: self.model.basis(&target),
+                    ..beyond(needs)
+                },
                 Forecast::Extrapolated(needs, how) => extrapolated(needs, None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
                     unknown("it depends on how much memory is free there, or by then")
@@ -228,6 +231,7 @@ impl<'a> Outlook<'a> {
             peak,
             ..expectation
         };
+        expectation.basis = self.model.basis(target).or(expectation.basis);
         if let Some(basis) = self.model.basis(target) {
             expectation.words.push_str("; ");
             expectation.words.push_str(basis.word());

@@ -2,7 +2,8 @@
 
 use super::edit::{Edit, FileEdit, edited};
 use crate::command::CommandLine;
-use crate::forecast::Estimate;
+use crate::event::Prediction;
+use crate::forecast::{Basis, Estimate};
 use crate::units::Bytes;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -66,8 +67,25 @@ pub struct Expectation {
     pub at_least: Option<Bytes>,
     /// `None` if unknown.
     pub fits: Option<bool>,
+    /// What the figures rest on.
+    pub basis: Option<Basis>,
     /// For display: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …".
     pub words: String,
+}
+
+impl Expectation {
+    /// What is recorded of it with the run that it is about; `None` if it says nothing.
+    pub fn prediction(&self) -> Option<Prediction> {
+        let says = self.peak.is_some() || self.needs.is_some() || self.fits.is_some();
+        says.then(|| Prediction {
+            basis: self.basis,
+            peak: self.peak.map(|peak| peak.likely),
+            needs: self.needs,
+            within: self.within,
+            room: self.room,
+            fits: self.fits,
+        })
+    }
 }
 
 /// What a remedy changes in the training itself.

@@ -185,6 +185,7 @@ mod tests {
                 },
                 remedies: Vec::new(),
                 predicted_peak: None,
+                prediction: None,
             }),
         };
         let clean = anonymizer.event(event);

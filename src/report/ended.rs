@@ -1,6 +1,6 @@
 //! What a session was, in one line, once it has ended.
 
-use super::hidden;
+use super::{hidden, score};
 use crate::recognize::{LaunchEnvironment, Reading};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
@@ -41,7 +41,7 @@ pub fn summary(state: &State) -> Option<String> {
         let _ = write!(line, " · {} steps", run.steps());
     }
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
-        line.push_str(&foretold(predicted, run.peak()));
+        line.push_str(&score::after_peak(run, predicted));
     }
     // Otherwise a notice of its own follows.
     let survived = run.outcome() == RunOutcome::Finished && hidden::notice(state).is_none();
@@ -110,30 +110,4 @@ fn peak(state: &State, run: &Run) -> Option<String> {
             None => peak.to_string(),
         },
     )
-}
-
-/// " (predicted 14.0 GiB, off by +1.4 %)"
-fn foretold(predicted: Bytes, peak: Option<Bytes>) -> String {
-    match peak.and_then(|peak| peak.fraction_of(predicted)) {
-        Some(share) => format!(
-            " (predicted {predicted}, off by {:+.1} %)",
-            (share - 1.0) * 100.0
-        ),
-        None => format!(" (predicted {predicted})"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prediction_stands_beside_what_came_of_it() {
-        let said = |peak| foretold(Bytes::gib(10), peak);
-        assert_eq!(
-            said(Some(Bytes::gib(11))),
-            " (predicted 10.0 GiB, off by +10.0 %)"
-        );
-        assert_eq!(said(None), " (predicted 10.0 GiB)");
-    }
 }

@@ -4,7 +4,8 @@
 use super::comparison::Comparison;
 use super::explain::Explained;
 use super::page::{PageOptions, facts};
-use super::story::{SessionStory, accuracy, place_of};
+use super::score;
+use super::story::{SessionStory, place_of};
 use crate::command;
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
@@ -164,7 +165,7 @@ fn runs(text: &mut String, story: &SessionStory) {
         let ended = run.ended.map_or(story.state.now, |(at, _)| at);
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
         let shown = |bytes: Option<Bytes>| bytes.map_or("–".into(), |bytes| bytes.to_string());
-        let predicted = accuracy(run).unwrap_or_else(|| "–".into());
+        let predicted = score::beside(run).unwrap_or_else(|| "–".into());
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -173,7 +174,7 @@ fn runs(text: &mut String, story: &SessionStory) {
             clock_face(ended.since(run.started)),
             shown(run.peak()),
             shown(reserved),
-            predicted.trim_start_matches("predicted "),
+            predicted,
             run.steps(),
             code(&run.command.shown().replace('|', "¦")),
         );

@@ -2,6 +2,7 @@
 //! run stood when it ended.
 
 use super::explain::Explained;
+use super::score;
 use crate::diagnosis;
 use crate::event::{Event, What};
 use crate::state::{OomIncident, Run, RunOutcome, State};
@@ -127,8 +128,8 @@ impl SessionStory {
             }
         } else if let Some(peak) = run.peak() {
             words.push_str(&format!(" with a peak of {peak}"));
-            if let Some(off) = accuracy(run) {
-                words.push_str(&format!(" ({off})"));
+            if let Some(predicted) = score::beside(run) {
+                words.push_str(&format!(" (predicted {predicted})"));
             }
         }
         words + "."
@@ -165,21 +166,6 @@ pub fn place_of(oom: &OomIncident) -> String {
         Phase::Evaluation => format!(" in an evaluation after step {}", record.step),
         Phase::Unknown => format!(" in step {step}"),
     }
-}
-
-/// `predicted 14.6 GiB, off by +0.7 %`, if there was a prediction.
-pub fn accuracy(run: &Run) -> Option<String> {
-    let predicted = run.predicted_peak?;
-    let off = run.peak().and_then(|peak| peak.fraction_of(predicted));
-    Some(match off {
-        Some(share) if run.outcome() == RunOutcome::Finished => {
-            format!(
-                "predicted {predicted}, off by {:+.1} %",
-                (share - 1.0) * 100.0
-            )
-        }
-        Some(_) | None => format!("predicted {predicted}"),
-    })
 }
 
 /// The capacity of the device that a run used most.

@@ -52,6 +52,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::UncaughtOom(_)
         | What::ProbeGone(_)
         | What::Epoch(_)
+        | What::PredictionOutcome(_)
         | What::Note(_)
         | What::Dropped(_) => Fidelity::Exact,
         What::Device(reading) if reading.lost.is_some() => Fidelity::Exact,

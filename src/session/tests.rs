@@ -122,6 +122,7 @@ fn started(seconds: f64, words: &[&str]) -> Event {
         command,
         remedies: Vec::new(),
         predicted_peak: None,
+        prediction: None,
     };
     event(seconds, What::Started(started))
 }

@@ -51,6 +51,12 @@ impl State {
             }
             What::ProbeGone(gone) => self.probe_gone(at, gone),
             What::OomText(report) => self.oom_read(at, report),
+            What::PredictionOutcome(outcome) => {
+                let mut runs = self.runs.iter_mut();
+                if let Some(run) = runs.find(|run| run.number == outcome.run) {
+                    run.prediction_outcome = Some(outcome.clone());
+                }
+            }
             What::Epoch(epoch) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.epochs.told(at, epoch.number);

@@ -2,7 +2,7 @@
 
 use super::{Epochs, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
-use crate::event::{Exit, Patch, PatchOutcome};
+use crate::event::{Exit, Patch, PatchOutcome, Prediction, PredictionOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::fmt;
 use std::time::Duration;
@@ -37,6 +37,9 @@ pub struct Run {
     pub stop_requested: Option<Moment>,
     /// The predicted peak.
     pub predicted_peak: Option<Bytes>,
+    /// Everything that was predicted of it, and what came of it once it has ended.
+    pub prediction: Option<Prediction>,
+    pub prediction_outcome: Option<PredictionOutcome>,
 }
 
 /// The state of the patches that a command asks for.

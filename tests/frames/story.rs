@@ -147,6 +147,7 @@ impl Story {
             command,
             remedies: remedies.iter().map(|r| r.to_string()).collect(),
             predicted_peak: predicted.map(gib),
+            prediction: None,
         };
         self.tell(What::Started(started))
     }

@@ -83,6 +83,7 @@ impl Front {
             command: self.session.command().without_secrets(),
             remedies,
             predicted_peak,
+            prediction: self.session.handover.prediction.clone(),
         }));
     }
 

@@ -10,15 +10,12 @@ use crate::app::policy::{FollowUp, RunSummary};
 use crate::app::session::{LeftoverSignal, NextRun, signal_leftover};
 use crate::event::{Event, Exit, Level, What};
 use crate::report;
-use crate::state::Run;
 use crate::supervise::KeeperOrder;
 use crate::units::{Moment, Pid};
 use std::time::Duration;
 
 /// How long an unattended decision waits for the observations of earlier sessions.
 const EARLIER_PATIENCE: Duration = Duration::from_secs(2);
-/// A prediction within this counts as met.
-const SAME: f64 = 0.0005;
 
 impl Front {
     /// Applies the end of a run that has settled.
@@ -41,7 +38,8 @@ impl Front {
             self.session.ask_earlier();
         }
         self.session.diagnose();
-        if let Some(words) = self.session.state.run().and_then(measured) {
+        self.session.record_what_came_of_the_prediction();
+        if let Some(words) = self.session.state.run().and_then(report::score::verdict) {
             self.announce(&words, true);
         }
         if let Some(words) = report::hidden_oom(&self.session.state) {
@@ -160,7 +158,7 @@ impl Front {
             now,
             GateTiming::scaled(session.handover.scaled),
             session.devices_of_last_run(),
-            next.predicted_peak,
+            next.prediction.as_ref().and_then(|said| said.peak),
             session.pids_of_last_run(),
             match session.sees_devices() {
                 true => GateSight::Nvml,
@@ -220,18 +218,4 @@ impl Front {
         let rehearses = self.policy.rehearses();
         self.link.launch(&self.session, rehearses, run, size);
     }
-}
-
-/// A run's peak compared with the prediction, if it had steps.
-fn measured(run: &Run) -> Option<String> {
-    let (predicted, peak) = (run.predicted_peak?, run.peak()?);
-    if run.steps() < 2 {
-        return None;
-    }
-    let off = peak.fraction_of(predicted)? - 1.0;
-    let off = match off.abs() < SAME {
-        true => "as predicted".to_string(),
-        false => format!("{:+.1} % of the {predicted} predicted", off * 100.0),
-    };
-    Some(format!("run {}: peak {peak}, {off}", run.number))
 }

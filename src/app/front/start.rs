@@ -143,6 +143,7 @@ pub(super) fn start(
         scaled: options.scaled,
         command: command.clone(),
         chosen: Default::default(),
+        prediction: None,
         alert: options.alert,
         told: ToldNews::default(),
         baselines: BTreeMap::new(),

@@ -1,13 +1,14 @@
 //! Sessions that have ended, as their recordings tell them.
 
-use super::Row;
+use super::{PredictedRun, Row};
 use crate::app::recordings::{self, RecordedSession};
+use crate::forecast::score::Score;
 use crate::session::{self, OUTPUT_LOG};
 use crate::state::{RunOutcome, State};
 use jiff::Timestamp;
 
-/// A row for each recorded session that isn't among `living`.
-pub(super) fn rows(living: &[Row]) -> Vec<Row> {
+/// A row for each recorded session that isn't among `living`, and how its predictions came out.
+pub(super) fn rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
     recordings::all()
         .into_iter()
         .filter(|session| living.iter().all(|row| row.id != session.id))
@@ -15,14 +16,15 @@ pub(super) fn rows(living: &[Row]) -> Vec<Row> {
         .collect()
 }
 
-fn row(session: &RecordedSession) -> Row {
+fn row(session: &RecordedSession) -> (Row, Vec<Score>) {
     let mut state = State::default();
     // What can't be read is listed without its figures: its files are there.
     let _ = session::outline(&session.path, |event| state.apply(event));
     let run = state.run();
     let header = state.session.as_ref();
     let log = session.path.with_file_name(OUTPUT_LOG);
-    Row {
+    let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
+    let row = Row {
         id: session.id.clone(),
         state: outcome(&state),
         attached: false,
@@ -37,12 +39,24 @@ fn row(session: &RecordedSession) -> Row {
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
         steps: run.map(|run| run.steps()),
         ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
+        predictions: scores.iter().cloned().map(predicted).collect(),
         command: run
             .map(|run| &run.command)
             .or(header.map(|header| &header.command))
             .map(|command| command.shown()),
         recording: Some(session.path.display().to_string()),
         log: log.exists().then(|| log.display().to_string()),
+    };
+    (row, scores)
+}
+
+fn predicted(score: Score) -> PredictedRun {
+    PredictedRun {
+        run: score.run.0,
+        prediction: score.prediction,
+        came_of_it: score.outcome,
+        off: score.off,
+        held: score.held,
     }
 }
 
@@ -83,6 +97,7 @@ mod tests {
             path.into(),
             SystemTime::UNIX_EPOCH,
         ))
+        .0
     }
 
     #[test]
@@ -101,7 +116,7 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_read_is_listed_all_the_same() {
-        let row = row(&RecordedSession::new(
+        let (row, _) = row(&RecordedSession::new(
             "x",
             "/none".into(),
             SystemTime::UNIX_EPOCH,

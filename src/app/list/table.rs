@@ -150,6 +150,7 @@ mod tests {
             peak: Some(3 << 30),
             steps: Some(4),
             ooms: None,
+            predictions: Vec::new(),
             command: Some(command.into()),
             recording: None,
             log: None,

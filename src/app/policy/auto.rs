@@ -54,7 +54,7 @@ impl Auto {
             chosen.command.without_secrets().shown(),
         );
         let next = NextRun {
-            predicted_peak: chosen.expectation.peak.map(|peak| peak.likely),
+            prediction: chosen.expectation.prediction(),
             applied,
             ..NextRun::plain(chosen.command.clone(), titles)
         };

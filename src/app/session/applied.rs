@@ -4,7 +4,8 @@
 use super::tail::OutputTail;
 use super::{NextRun, Session};
 use crate::command::CommandLine;
-use crate::event::{Exit, Hello, Level};
+use crate::event::{Exit, Hello, Level, What};
+use crate::forecast;
 use crate::remedy::{self, Ended, RejectedRemedy, Remedy};
 use crate::state::RunOutcome;
 use crate::units::Uuid;
@@ -49,8 +50,18 @@ impl Session {
         changes.others = None;
         changes.tail.clear();
         self.handover.command = next.command;
-        self.handover.chosen = (next.remedies, next.predicted_peak);
+        let peak = next.prediction.as_ref().and_then(|said| said.peak);
+        self.handover.chosen = (next.remedies, peak);
+        self.handover.prediction = next.prediction;
         self.forget_hint();
+    }
+
+    /// Once the current run has ended.
+    pub(crate) fn record_what_came_of_the_prediction(&mut self) {
+        let run = self.state.run().filter(|run| run.prediction.is_some());
+        if let Some(outcome) = run.and_then(forecast::score::outcome) {
+            self.record(What::PredictionOutcome(outcome));
+        }
     }
 
     /// Keeps output, if the command was changed.

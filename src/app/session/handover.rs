@@ -6,7 +6,7 @@ use crate::app::news::ToldNews;
 use crate::app::signals::SignalRules;
 use crate::app::{Alert, AutoOptions, OnOom};
 use crate::command::{CommandLine, Word};
-use crate::event::SessionStarted;
+use crate::event::{Prediction, SessionStarted};
 use crate::session::Directories;
 use crate::units::{Bytes, Uuid};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,9 @@ pub(in crate::app) struct HandoverState {
     pub command: CommandLine,
     /// The remedies of the current run, in words, and its predicted peak.
     pub chosen: (Vec<String>, Option<Bytes>),
+    /// Everything that was predicted of it.
+    #[serde(default)]
+    pub prediction: Option<Prediction>,
     /// The keeper's log of the output, if there is one.
     #[serde(default)]
     pub log: Option<Word>,

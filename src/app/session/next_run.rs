@@ -2,10 +2,10 @@
 
 use super::{Session, leftovers};
 use crate::command::CommandLine;
-use crate::event::Level;
+use crate::event::{Level, Prediction};
 use crate::remedy::{self, FileCopy, Leftover, Remedy, RemedyId};
 use crate::ui;
-use crate::units::{Bytes, Moment, Pid};
+use crate::units::{Moment, Pid};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -15,7 +15,7 @@ pub(in crate::app) struct NextRun {
     pub command: CommandLine,
     /// Its remedies, in words.
     pub remedies: Vec<String>,
-    pub predicted_peak: Option<Bytes>,
+    pub prediction: Option<Prediction>,
     pub applied: Vec<Remedy>,
     /// Edited copies of files, to be written first.
     pub files: Vec<FileCopy>,
@@ -30,7 +30,7 @@ impl NextRun {
         NextRun {
             command,
             remedies,
-            predicted_peak: None,
+            prediction: None,
             applied: Vec::new(),
             files: Vec::new(),
             awaited: Vec::new(),
@@ -66,18 +66,22 @@ impl Session {
                 ui::restore_masked(&mut command, self.command());
                 command
             }
-            None => plan.command,
+            None => plan.command.clone(),
         };
         let chosen: Vec<&Remedy> = applied.iter().collect();
-        let peak = match chosen.as_slice() {
+        // Of a command that the user has changed further nothing was predicted.
+        let prediction = match (chosen.as_slice(), command == plan.command) {
+            (_, false) => None,
             // What is expected of one alone is known already.
-            [one] if one.expectation.peak.is_some() => one.expectation.peak,
-            _ => remedy::expectation(self.command(), &self.remedy_inputs(), &chosen).peak,
+            ([one], true) if one.expectation.peak.is_some() => one.expectation.prediction(),
+            (several, true) => {
+                remedy::expectation(self.command(), &self.remedy_inputs(), several).prediction()
+            }
         };
         NextRun {
             command,
             remedies: applied.iter().map(|remedy| remedy.title.clone()).collect(),
-            predicted_peak: peak.map(|peak| peak.likely),
+            prediction,
             awaited: self.awaited(ids),
             ending: self.end_leftovers(ids),
             applied,

@@ -89,6 +89,8 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             oom_count: 0,
             stop_requested: None,
             predicted_peak: None,
+            prediction: None,
+            prediction_outcome: None,
         }],
         ..State::default()
     }

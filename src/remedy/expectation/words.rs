@@ -1,7 +1,7 @@
 //! Turns estimates into expectations: whether they fit, and the words for it.
 
 use crate::event::InputSizes;
-use crate::forecast::{Estimate, Progress};
+use crate::forecast::{Basis, Estimate, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -81,7 +81,10 @@ pub(super) fn extrapolated(
             format!("may not fit: {about}, {room} available; estimated, {how}"),
         ),
     };
-    of(needs, room, fits, words)
+    Expectation {
+        basis: Some(Basis::Estimated),
+        ..of(needs, room, fits, words)
+    }
 }
 
 fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -> Expectation {
@@ -92,6 +95,7 @@ fn of(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: String) -
         room,
         at_least: None,
         fits,
+        basis: None,
         words,
     }
 }

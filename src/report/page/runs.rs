@@ -2,7 +2,8 @@
 
 use super::escape::{text, words};
 use crate::report::changes::{WordChange, in_words};
-use crate::report::story::{SessionStory, accuracy};
+use crate::report::score;
+use crate::report::story::SessionStory;
 use crate::state::{Patching, Run, RunOutcome};
 use crate::units::clock_face;
 use std::fmt::Write;
@@ -39,9 +40,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
         clock_face(ended.since(run.started)),
         run.peak().map_or("–".into(), |peak| peak.to_string()),
         reserved.map_or("–".into(), |bytes| bytes.to_string()),
-        accuracy(run).map_or("–".into(), |words| {
-            words.trim_start_matches("predicted ").to_string()
-        }),
+        score::beside(run).unwrap_or_else(|| "–".into()),
         run.steps().to_string(),
         rate.map_or("–".into(), |rate| format!("{rate:.2}")),
     ];

@@ -44,6 +44,7 @@ impl State {
         run.pid = started.pid;
         run.started = at;
         run.predicted_peak = started.predicted_peak;
+        run.prediction = started.prediction.clone();
         self.bound_runs();
         let devices: Vec<Uuid> = self.devices.iter().map(|d| d.uuid.clone()).collect();
         for device in devices {

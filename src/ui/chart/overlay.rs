@@ -56,6 +56,7 @@ mod tests {
             command: scene.state.runs[0].command.clone(),
             remedies: Vec::new(),
             predicted_peak: None,
+            prediction: None,
         };
         scene.add(100.0, What::Started(second));
         let known = Window {

@@ -70,6 +70,7 @@ fn recording(base: &Path, session: &str, pid: Pid) {
             command,
             remedies: Vec::new(),
             predicted_peak: None,
+            prediction: None,
         }),
     ];
     let lines: String = events

@@ -51,6 +51,7 @@ fn what_is_spent_at_a_dialog_is_not_shown() {
         command: story.state.runs[0].command.clone(),
         remedies: Vec::new(),
         predicted_peak: None,
+        prediction: None,
     };
     story.add(300.0, What::Started(second));
     story.sampled(310.0, 1.0, 2.0);

@@ -1,0 +1,239 @@
+//! How far off predictions were: each relaunch that was predicted, beside what came of it.
+
+use crate::event::{Basis, Prediction, PredictionOutcome, RunEnd};
+use crate::state::{Run, RunOutcome};
+use crate::units::RunNumber;
+
+/// A run that ends after fewer steps has not shown its peak: the optimizer's state comes with the first.
+const WHOLE: u64 = 2;
+
+/// A prediction and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    pub run: RunNumber,
+    pub prediction: Prediction,
+    pub outcome: PredictionOutcome,
+    /// The peak's share above the predicted one (0.01 is 1 % more), where it was seen.
+    pub off: Option<f64>,
+    /// Whether it was right that it fits, or does not; `None` where that was not said, or is not shown.
+    pub held: Option<bool>,
+}
+
+impl Score {
+    /// Of a run that was predicted and has ended.
+    pub fn of(run: &Run) -> Option<Score> {
+        let prediction = match (&run.prediction, run.predicted_peak) {
+            (Some(prediction), _) => prediction.clone(),
+            // Of a recording before predictions were recorded whole.
+            (None, Some(peak)) => Prediction {
+                peak: Some(peak),
+                ..Prediction::default()
+            },
+            (None, None) => return None,
+        };
+        let outcome = run.prediction_outcome.clone().or_else(|| outcome(run))?;
+        let is_whole = outcome.steps >= WHOLE;
+        let off = (outcome.peak)
+            .filter(|_| is_whole && outcome.end != RunEnd::OutOfMemory)
+            .and_then(|peak| peak.fraction_of(prediction.peak?));
+        let fitted = match outcome.end {
+            RunEnd::OutOfMemory => Some(false),
+            RunEnd::Finished => Some(true),
+            RunEnd::Stopped | RunEnd::Failed => is_whole.then_some(true),
+        };
+        Some(Score {
+            run: run.number,
+            off: off.map(|share| share - 1.0),
+            held: prediction.fits.zip(fitted).map(|(said, is)| said == is),
+            prediction,
+            outcome,
+        })
+    }
+}
+
+/// What came of a run's prediction, once it has ended.
+pub fn outcome(run: &Run) -> Option<PredictionOutcome> {
+    let end = match run.outcome() {
+        RunOutcome::Running => return None,
+        RunOutcome::Finished if run.is_hidden_failure() => RunEnd::OutOfMemory,
+        RunOutcome::Finished => RunEnd::Finished,
+        RunOutcome::OutOfMemory => RunEnd::OutOfMemory,
+        RunOutcome::Stopped => RunEnd::Stopped,
+        RunOutcome::Failed(_) => RunEnd::Failed,
+    };
+    Some(PredictionOutcome {
+        run: run.number,
+        end,
+        steps: run.steps(),
+        peak: run.peak(),
+        reserved: run.ranks.iter().map(|rank| rank.reserved_peak).max(),
+    })
+}
+
+/// Many of them together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ScoreSheet {
+    /// Predictions.
+    pub count: usize,
+    /// Those of which it was said whether they fit and which showed it, and how many of these were right.
+    pub judged: usize,
+    pub held: usize,
+    /// Of the peaks that were predicted and seen: how many, the median of how far off they were without
+    /// its sign, and the one that was furthest off.
+    pub peaks: usize,
+    pub median: Option<f64>,
+    pub worst: Option<f64>,
+    /// How many rested on what.
+    pub bases: Vec<(Basis, usize)>,
+}
+
+impl ScoreSheet {
+    pub fn of<'a>(scores: impl IntoIterator<Item = &'a Score>) -> ScoreSheet {
+        let mut sheet = ScoreSheet::default();
+        let mut offs = Vec::new();
+        for score in scores {
+            sheet.count += 1;
+            sheet.judged += usize::from(score.held.is_some());
+            sheet.held += usize::from(score.held == Some(true));
+            offs.extend(score.off);
+            if let Some(basis) = score.prediction.basis {
+                match sheet.bases.iter_mut().find(|(known, _)| *known == basis) {
+                    Some((_, count)) => *count += 1,
+                    None => sheet.bases.push((basis, 1)),
+                }
+            }
+        }
+        sheet.bases.sort_unstable();
+        offs.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+        sheet.peaks = offs.len();
+        sheet.worst = offs.last().copied();
+        sheet.median = match offs.len() {
+            0 => None,
+            n if n % 2 == 1 => Some(offs[n / 2].abs()),
+            n => Some((offs[n / 2 - 1].abs() + offs[n / 2].abs()) / 2.0),
+        };
+        sheet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Exit, Started, What};
+    use crate::state::staged::{StagedSession, command, exited, gib, hello, record, sample, step};
+    use crate::units::Pid;
+
+    fn prediction(peak: f64, fits: Option<bool>, basis: Basis) -> Prediction {
+        Prediction {
+            basis: Some(basis),
+            peak: Some(gib(peak)),
+            fits,
+            ..Prediction::default()
+        }
+    }
+
+    /// A run of so many steps with this peak that was predicted so.
+    fn ran(prediction: Option<Prediction>, steps: u64, peak: f64, end: What) -> Score {
+        let mut scene = StagedSession::default();
+        let started = Started {
+            run: RunNumber(1),
+            pid: Pid(100),
+            command: command("python train.py"),
+            remedies: Vec::new(),
+            predicted_peak: prediction
+                .as_ref()
+                .map_or(Some(gib(10.0)), |said| said.peak),
+            prediction,
+        };
+        scene.add(0.0, What::Started(started));
+        scene.add(1.0, hello(1, 100, None));
+        for count in 1..=steps {
+            scene.add(1.0 + count as f64, step(100, count, gib(3.0), gib(peak)));
+            let reading = sample(100, 0, gib(peak), gib(peak + 1.0));
+            scene.add(1.5 + count as f64, What::Sample(reading));
+        }
+        if let What::Oom(_) = end {
+            scene.add(90.0, end);
+            scene.add(91.0, exited(1, Exit::Code(1)));
+        } else {
+            scene.add(90.0, end);
+        }
+        Score::of(scene.state.run().expect("a run")).expect("a score")
+    }
+
+    fn finished() -> What {
+        exited(1, Exit::Code(0))
+    }
+
+    fn oom() -> What {
+        What::Oom(record(100, gib(20.0), gib(21.0), gib(4.0), gib(1.0)))
+    }
+
+    #[test]
+    fn each_is_held_to_what_it_said() {
+        let fits = || Some(prediction(10.0, Some(true), Basis::Rehearsed));
+        let right = ran(fits(), 5, 10.1, finished());
+        assert_eq!(
+            (right.held, right.outcome.end),
+            (Some(true), RunEnd::Finished)
+        );
+        assert!((right.off.expect("a peak") - 0.01).abs() < 1e-6);
+        assert_eq!(right.outcome.reserved, Some(gib(11.1)));
+        let wrong = ran(fits(), 5, 10.0, oom());
+        assert_eq!((wrong.held, wrong.off), (Some(false), None));
+        // A program that fails in its first step shows nothing.
+        let broken = ran(fits(), 1, 9.0, exited(1, Exit::Code(2)));
+        assert_eq!((broken.held, broken.off), (None, None));
+        let unsure = ran(
+            Some(prediction(10.0, None, Basis::Estimated)),
+            5,
+            9.0,
+            finished(),
+        );
+        assert_eq!(unsure.held, None);
+        assert!((unsure.off.expect("a peak") + 0.1).abs() < 1e-6);
+        let old = ran(None, 5, 10.0, finished());
+        assert_eq!((old.held, old.off), (None, Some(0.0)));
+    }
+
+    #[test]
+    fn what_was_recorded_of_the_outcome_counts() {
+        let said = prediction(10.0, Some(true), Basis::Measured);
+        let run = Run {
+            number: RunNumber(2),
+            prediction: Some(said),
+            prediction_outcome: Some(PredictionOutcome {
+                run: RunNumber(2),
+                end: RunEnd::Finished,
+                steps: 9,
+                peak: Some(gib(12.0)),
+                reserved: None,
+            }),
+            ..Run::default()
+        };
+        assert!((Score::of(&run).expect("a score").off.expect("a peak") - 0.2).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_sheet_has_the_median_and_the_worst() {
+        let fits = |basis| Some(prediction(10.0, Some(true), basis));
+        let scores = [
+            ran(fits(Basis::Rehearsed), 5, 10.1, finished()),
+            ran(fits(Basis::Rehearsed), 5, 9.5, finished()),
+            ran(fits(Basis::Measured), 5, 10.0, finished()),
+            ran(fits(Basis::Estimated), 5, 10.0, oom()),
+        ];
+        let sheet = ScoreSheet::of(&scores);
+        assert_eq!((sheet.count, sheet.judged, sheet.held), (4, 4, 3));
+        assert_eq!(sheet.peaks, 3);
+        assert!((sheet.median.expect("one") - 0.01).abs() < 1e-6);
+        assert!((sheet.worst.expect("one") + 0.05).abs() < 1e-6);
+        let bases = [
+            (Basis::Measured, 1),
+            (Basis::Rehearsed, 2),
+            (Basis::Estimated, 1),
+        ];
+        assert_eq!(sheet.bases, bases);
+        assert_eq!(ScoreSheet::of([]), ScoreSheet::default());
+    }
+}

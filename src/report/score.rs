@@ -1,0 +1,185 @@
+//! What came of predictions, in words: of one relaunch, and of all on this machine.
+
+use crate::event::{Basis, RunEnd};
+use crate::forecast::score::{Score, ScoreSheet};
+use crate::state::Run;
+use crate::units::Bytes;
+
+/// A peak within this of the predicted one counts as met.
+const SAME: f64 = 0.0005;
+
+/// Of a run that has ended, for its end: "run 2: peak 10.4 GiB, as predicted (rehearsed)". `None` where
+/// nothing was predicted, or nothing was seen of it.
+pub fn verdict(run: &Run) -> Option<String> {
+    let score = Score::of(run)?;
+    let (number, prediction) = (run.number, &score.prediction);
+    let rests_on = rests_on(prediction.basis);
+    if let (Some(false), RunEnd::OutOfMemory) = (score.held, score.outcome.end) {
+        let needs = prediction.needs.map_or(String::new(), |needs| {
+            let of = prediction
+                .room
+                .map_or(String::new(), |room| format!(" of {room}"));
+            format!(" in {needs}{of}")
+        });
+        return Some(format!(
+            "run {number}: ran out of memory again, though it was predicted to fit{needs}{rests_on}"
+        ));
+    }
+    let (off, peak, predicted) = (score.off?, score.outcome.peak?, prediction.peak?);
+    Some(match off.abs() < SAME {
+        true => format!("run {number}: peak {peak}, as predicted{rests_on}"),
+        false => format!(
+            "run {number}: peak {peak}, {} of the {predicted} predicted{rests_on}",
+            percent(off)
+        ),
+    })
+}
+
+/// For a table: "14.6 GiB (rehearsed), off by +0.7 %"; `None` where nothing was predicted. Also of a run
+/// that goes on.
+pub fn beside(run: &Run) -> Option<String> {
+    let said = run.prediction.as_ref();
+    let basis = rests_on(said.and_then(|said| said.basis));
+    let figure = match (run.predicted_peak, said.and_then(|said| said.needs)) {
+        (Some(peak), _) => peak.to_string(),
+        (None, Some(needs)) => format!("a need of {needs}"),
+        (None, None) => return None,
+    };
+    Some(figure + &basis + &outcome(Score::of(run).as_ref()))
+}
+
+fn outcome(score: Option<&Score>) -> String {
+    match score.map(|score| (score.off, score.held, score.outcome.end)) {
+        Some((_, Some(false), RunEnd::OutOfMemory)) => ", but it ran out again".into(),
+        Some((Some(off), _, _)) => format!(", off by {}", percent(off)),
+        Some((None, _, _)) | None => String::new(),
+    }
+}
+
+/// All together in a sentence or two; `None` where there are none.
+pub fn summary(sheet: &ScoreSheet) -> Option<String> {
+    let relaunches = match sheet.count {
+        0 => return None,
+        1 => "1 relaunch was predicted".to_string(),
+        n => format!("{n} relaunches were predicted"),
+    };
+    let bases: Vec<String> = (sheet.bases.iter())
+        .map(|(basis, count)| format!("{count} {}", basis.word()))
+        .collect();
+    let bases = match bases.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", bases.join(", ")),
+    };
+    let held = match sheet.judged {
+        0 => String::new(),
+        judged => format!("; {} of {judged} fitted or ran out as said", sheet.held),
+    };
+    let off = match (sheet.peaks, sheet.median, sheet.worst) {
+        (1, _, Some(worst)) => format!("; its peak was off by {}", percent(worst)),
+        (_, Some(median), Some(worst)) => format!(
+            "; peaks were off by {:.1} % in the median, {} at the worst",
+            median * 100.0,
+            percent(worst)
+        ),
+        _ => String::new(),
+    };
+    Some(format!("{relaunches}{bases}{held}{off}"))
+}
+
+fn rests_on(basis: Option<Basis>) -> String {
+    basis.map_or(String::new(), |basis| format!(" ({})", basis.word()))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+/// " (predicted 14.0 GiB, rehearsed, off by +1.4 %)": after a peak.
+pub fn after_peak(run: &Run, predicted: Bytes) -> String {
+    let basis = run.prediction.as_ref().and_then(|said| said.basis);
+    let basis = basis.map_or(String::new(), |basis| format!(", {}", basis.word()));
+    let off = outcome(Score::of(run).as_ref());
+    format!(" (predicted {predicted}{basis}{off})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Prediction, PredictionOutcome};
+    use crate::units::RunNumber;
+
+    fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
+        let gib = |gib: f64| Bytes::gib(1).scale(gib);
+        Run {
+            number: RunNumber(2),
+            predicted_peak: Some(gib(10.0)),
+            prediction: Some(Prediction {
+                basis: Some(Basis::Rehearsed),
+                peak: Some(gib(10.0)),
+                needs: Some(gib(11.0)),
+                within: None,
+                room: Some(gib(23.5)),
+                fits: Some(fits),
+            }),
+            prediction_outcome: Some(PredictionOutcome {
+                run: RunNumber(2),
+                end,
+                steps: 5,
+                peak: Some(gib(peak)),
+                reserved: None,
+            }),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn a_prediction_stands_beside_what_came_of_it() {
+        let met = run(true, RunEnd::Finished, 10.0);
+        let verdict = |run: &Run| super::verdict(run).expect("a verdict");
+        assert_eq!(
+            verdict(&met),
+            "run 2: peak 10.0 GiB, as predicted (rehearsed)"
+        );
+        let more = run(true, RunEnd::Finished, 11.0);
+        assert_eq!(
+            verdict(&more),
+            "run 2: peak 11.0 GiB, +10.0 % of the 10.0 GiB predicted (rehearsed)"
+        );
+        assert_eq!(
+            beside(&more).expect("words"),
+            "10.0 GiB (rehearsed), off by +10.0 %"
+        );
+        let again = run(true, RunEnd::OutOfMemory, 23.0);
+        assert_eq!(
+            verdict(&again),
+            "run 2: ran out of memory again, though it was predicted to fit in 11.0 GiB of 23.5 GiB (rehearsed)"
+        );
+        assert!(
+            beside(&again)
+                .expect("words")
+                .ends_with("but it ran out again")
+        );
+        let expected = run(false, RunEnd::OutOfMemory, 23.0);
+        assert_eq!(super::verdict(&expected), None);
+        assert_eq!(super::verdict(&Run::default()), None);
+    }
+
+    #[test]
+    fn all_together_are_a_sentence() {
+        let runs = [
+            run(true, RunEnd::Finished, 10.1),
+            run(true, RunEnd::Finished, 9.5),
+            run(true, RunEnd::OutOfMemory, 23.0),
+        ];
+        let scores: Vec<Score> = runs.iter().filter_map(Score::of).collect();
+        assert_eq!(
+            summary(&ScoreSheet::of(&scores)).expect("words"),
+            "3 relaunches were predicted (3 rehearsed); 2 of 3 fitted or ran out as said; peaks were off by 3.0 % in the median, -5.0 % at the worst"
+        );
+        assert_eq!(
+            summary(&ScoreSheet::of(&scores[..1])).expect("words"),
+            "1 relaunch was predicted (1 rehearsed); 1 of 1 fitted or ran out as said; its peak was off by +1.0 %"
+        );
+        assert_eq!(summary(&ScoreSheet::default()), None);
+    }
+}
