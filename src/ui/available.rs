@@ -46,8 +46,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::QuitAndLeave => true,
         Action::ShowPane(number) => {
             let tabs = layout_of(view, scene).tabs();
-            let wanted = tabs.get(usize::from(number).wrapping_sub(1));
-            wanted.is_some_and(|pane| *pane != view.pane)
+            (1..=tabs.len()).contains(&usize::from(number))
         }
         Action::NextDevice | Action::PreviousDevice => devices > 1,
         Action::NextStandout => devices > 1 && rank_map::is_wanted(scene.state),

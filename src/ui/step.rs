@@ -68,6 +68,13 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
         bars::draw(&mut canvas.at(area), read);
     }
     lines::draw(&mut canvas.at(layout.table), read);
+    if let Some(area) = layout.flame {
+        let title = match read.modules.is_empty() {
+            true => "lines, as a flame graph",
+            false => "modules, as a flame graph",
+        };
+        flame::draw(&mut canvas.at(area).below_head(&[(title, Tone::Dim)]), read);
+    }
 }
 
 /// What is alive at the peak of the last traced step, in a pane, grouped as the full view last was.

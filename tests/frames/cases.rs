@@ -9,7 +9,7 @@ use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
-use oomph::ui::{ChildScreen, Pace, Replay, Theme, View};
+use oomph::ui::{ChildScreen, Pace, Pane, Replay, Theme, View};
 use oomph::units::Moment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -19,6 +19,8 @@ pub struct Case {
     pub name: &'static str,
     tell: fn() -> Story,
     keys: &'static [KeyCode],
+    /// The pane to go to after them: its number depends on the screen.
+    pane: Option<Pane>,
 }
 
 impl Case {
@@ -42,6 +44,17 @@ impl Case {
                 let key = KeyEvent::new(*key, KeyModifiers::NONE);
                 story.scene(|scene| view.key(key, scene));
             }
+            let shown = |view: &View| format!("{view:?}");
+            let wanted = self.pane.map(|pane| format!(" pane: {pane:?},"));
+            for _ in Pane::ALL {
+                if wanted
+                    .as_ref()
+                    .is_some_and(|pane| !shown(view).contains(pane))
+                {
+                    let tab = KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE);
+                    story.scene(|scene| view.key(tab, scene));
+                }
+            }
         };
         // The program's terminal has the size that it has after the keys.
         let mut sized = story.view(theme, width, height);
@@ -56,7 +69,22 @@ impl Case {
 }
 
 const fn case(name: &'static str, tell: fn() -> Story, keys: &'static [KeyCode]) -> Case {
-    Case { name, tell, keys }
+    Case {
+        name,
+        tell,
+        keys,
+        pane: None,
+    }
+}
+
+/// One of a pane.
+const fn of_pane(name: &'static str, tell: fn() -> Story, pane: Pane) -> Case {
+    Case {
+        name,
+        tell,
+        keys: &[],
+        pane: Some(pane),
+    }
 }
 
 /// All cases.
@@ -65,6 +93,18 @@ pub const CASES: &[Case] = &[
     case("no-device", no_device, &[]),
     case("steady", steady, &[]),
     case("climbing", climbing, &[]),
+    case("recorded-capacity", || Story::recorded("capacity"), &[]),
+    case("recorded-leak", || Story::recorded("leak"), &[]),
+    case(
+        "recorded-evaluation",
+        || Story::recorded("evaluation"),
+        &[KeyCode::Esc],
+    ),
+    case(
+        "recorded-two-ranks",
+        || Story::recorded("two-ranks"),
+        &[KeyCode::Esc, KeyCode::Tab, KeyCode::Tab],
+    ),
     case("oom-capacity", oom_capacity, &[]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
     case(
@@ -90,7 +130,7 @@ pub const CASES: &[Case] = &[
     ),
     case("second-run", second_run, &[]),
     case("breakdown", second_run, &[KeyCode::Tab]),
-    case("runs", second_run, &[KeyCode::BackTab; 4]),
+    of_pane("runs", second_run, Pane::Runs),
     case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
     case(
         "eight-nodes",
@@ -98,7 +138,7 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Tab, KeyCode::Tab, KeyCode::Char('w')],
     ),
     case("half-seen", nodes::half_seen, &[KeyCode::Tab; 2]),
-    case("events", second_run, &[KeyCode::BackTab; 3]),
+    of_pane("events", second_run, Pane::Events),
     case("allocator", fragmented, &[KeyCode::BackTab]),
     case("lost-probe", lost_probe, &[]),
     case("no-nvml", no_nvml, &[]),
@@ -168,19 +208,14 @@ pub const CASES: &[Case] = &[
         steps::leaking,
         &[KeyCode::Char('s'), KeyCode::Char('w')],
     ),
-    case(
-        "step-leak-pane",
-        steps::leaking,
-        &[
-            KeyCode::Char('s'),
-            KeyCode::Char('m'),
-            KeyCode::Char('m'),
-            KeyCode::Char('m'),
-            KeyCode::Esc,
-            KeyCode::BackTab,
-            KeyCode::BackTab,
-        ],
-    ),
+    Case {
+        pane: Some(Pane::Step),
+        ..case(
+            "step-leak-pane",
+            steps::leaking,
+            &[KeyCode::Char('s'), KeyCode::Char('w'), KeyCode::Esc],
+        )
+    },
     case(
         "step-unasked",
         steps::two_steps,
@@ -191,7 +226,7 @@ pub const CASES: &[Case] = &[
             KeyCode::Char('m'),
         ],
     ),
-    case("step-pane", steps::two_steps, &[KeyCode::BackTab; 2]),
+    of_pane("step-pane", steps::two_steps, Pane::Step),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),

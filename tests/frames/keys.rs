@@ -54,6 +54,8 @@ fn may_be_at_its_end(action: Action) -> bool {
             | Action::ToEnd
             | Action::Time(_)
             | Action::Step(_)
+            // The one that is there already.
+            | Action::ShowPane(_)
     )
 }
 

@@ -3,11 +3,12 @@
 
 use crate::frames::offers::planned;
 use oomph::command::{CommandLine, Word};
-use oomph::diagnosis::{Cause, Certainty, Evidence, Finding};
+use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, diagnose};
 use oomph::event::*;
-use oomph::forecast::BatchRoom;
+use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
-use oomph::remedy::{Remedy, RemedyId};
+use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
+use oomph::session;
 use oomph::state::State;
 use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -98,6 +99,31 @@ impl Story {
             probe,
             nvml: true,
         }));
+        story
+    }
+
+    /// A recording of a real training on a GPU, at its end.
+    pub fn recorded(name: &str) -> Story {
+        let file = format!("tests/replay/{name}.jsonl");
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
+        let events = session::read(&path).expect("the recording is there");
+        let mut story = Story::new("");
+        story.state = State::default();
+        for event in events {
+            story.state.apply(&event.expect("a line"));
+        }
+        story.command = story.state.run().expect("a run").command.clone();
+        story.findings = diagnose(&story.state);
+        let inputs = RemedyInputs {
+            forecast: ForecastInputs {
+                oom: story.state.oom(),
+                state: Some(&story.state),
+                ..ForecastInputs::default()
+            },
+            findings: &story.findings,
+            ..RemedyInputs::default()
+        };
+        story.remedies = remedies(&story.command, &inputs);
         story
     }
 

@@ -7,6 +7,7 @@
 //! head                     head              head
 //! categories │ lines       categories        lines
 //!            │             lines
+//! flame graph, from 48 rows on
 //! ```
 
 use crate::ui::chart::BYTES_WIDTH;
@@ -14,6 +15,11 @@ use ratatui::layout::Rect;
 
 /// From this width on the categories stand beside the lines.
 const BESIDE: u16 = 110;
+
+/// From this height on the flame graph stands below them, and its rows with those of its head: five
+/// levels of two.
+const ROWS_FOR_FLAME: u16 = 48;
+const FLAME: u16 = 11;
 
 /// From this width on the categories stand in two columns.
 const TWO_COLUMNS: u16 = 70;
@@ -38,6 +44,8 @@ pub(in crate::ui) struct StepLayout {
     pub bars: Option<Rect>,
     /// The lines of the program, with the titles of their columns if there is room.
     pub table: Rect,
+    /// The flame graph where it stands below the table, with its head.
+    pub flame: Option<Rect>,
 }
 
 impl StepLayout {
@@ -48,7 +56,8 @@ impl StepLayout {
 
     /// All that is below the head.
     pub(in crate::ui) fn below(&self) -> Rect {
-        self.bars.map_or(self.table, |bars| bars.union(self.table))
+        let parts = [self.bars, self.flame].into_iter().flatten();
+        parts.fold(self.table, Rect::union)
     }
 
     /// How many lines of the program are in view.
@@ -76,6 +85,15 @@ pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
         width: area.width.saturating_sub(BYTES_WIDTH),
         ..chart
     };
+    let is_large = area.height >= ROWS_FOR_FLAME && area.width >= BESIDE;
+    let flame = is_large.then(|| {
+        rest.height -= FLAME;
+        Rect {
+            y: rest.bottom(),
+            height: FLAME,
+            ..rest
+        }
+    });
     let (bars, table) = below(rest);
     StepLayout {
         title,
@@ -93,6 +111,7 @@ pub(in crate::ui) fn arrange(area: Rect) -> StepLayout {
         head,
         bars,
         table,
+        flame,
     }
 }
 
@@ -151,6 +170,7 @@ mod tests {
                     Some(layout.head),
                     layout.bars,
                     Some(layout.table),
+                    layout.flame,
                 ];
                 let parts = all.into_iter().flatten().filter(|part| !part.is_empty());
                 let parts: Vec<Rect> = parts.collect();

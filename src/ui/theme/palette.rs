@@ -40,10 +40,10 @@ pub(super) const fn look(tone: Tone) -> Look {
         Tone::Predicted | Tone::Good => (GREEN, PLAIN, PLAIN),
         Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD, BOLD),
         Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN, BOLD),
-        Tone::Parameters => (hue([0x2977cc, 0x0072b2], [0x6f9fff, 0x012fa5], [4, 4]), PLAIN, PLAIN),
-        Tone::Gradients => (hue([0x2fa787, 0x059e71], [0x45d19b, 0x236a45], [2, 2]), PLAIN, PLAIN),
-        Tone::OptimizerState => (hue([0x9583d9, 0x7455e6], [0xb983d7, 0x4c2b7f], [5, 13]), PLAIN, PLAIN),
-        Tone::NonPytorch => (hue([0xa9adae, 0x758499], [0xcececb, 0x58576d], [7, 8]), PLAIN, PLAIN),
+        Tone::Parameters => (hue([0x0b71be, 0x053b8e], [0x6f9fff, 0x0727bb], [4, 4]), PLAIN, PLAIN),
+        Tone::Gradients => (hue([0x2da684, 0x059e71], [0x09fc99, 0x5e7125], [2, 2]), PLAIN, PLAIN),
+        Tone::OptimizerState => (hue([0x9384fc, 0x7456e7], [0xbe7ab0, 0x4c2a72], [5, 13]), PLAIN, PLAIN),
+        Tone::NonPytorch => (hue([0xa7b0b4, 0x7082a0], [0xc7dcdc, 0x58576d], [7, 8]), PLAIN, PLAIN),
         Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN, DIM),
     };
     Look { hue, weight, mono }
@@ -51,7 +51,7 @@ pub(super) const fn look(tone: Tone) -> Look {
 
 const BLUE: Option<Hue> = hue([0x28caff, 0x145b9e], [0x7cceff, 0x005eba], [12, 12]);
 const ORANGE: Option<Hue> = hue([0xe7a73d, 0xa86a00], [0xfcb31c, 0x723700], [11, 3]);
-const PURPLE: Option<Hue> = hue([0xb073af, 0x8c276c], [0xd98dbc, 0x670049], [13, 5]);
+const PURPLE: Option<Hue> = hue([0xb073af, 0x8c276c], [0xdb8dbd, 0x660048], [13, 5]);
 const GREEN: Option<Hue> = hue([0x36c0a8, 0x14857b], [0x07f3bc, 0x004c82], [10, 6]);
 
 /// `[dark, light]` at the usual contrast, at a high one, among sixteen.
@@ -84,6 +84,16 @@ mod tests {
         Tone::OtherProcesses,
         Tone::Free,
     ];
+    /// The categories of a step, as they are stacked: what stays first. Gradients are not there all the
+    /// time, so that activations may lie on the optimizer's state.
+    const STEP: [Tone; 6] = [
+        Tone::Parameters,
+        Tone::OptimizerState,
+        Tone::Gradients,
+        Tone::Activations,
+        Tone::Cached,
+        Tone::NonPytorch,
+    ];
     const VERDICTS: [Tone; 3] = [Tone::Good, Tone::Warning, Tone::Wrong];
 
     fn themes() -> impl Iterator<Item = Theme> {
@@ -104,14 +114,17 @@ mod tests {
         }
     }
 
+    /// The share of a distance that is asked for with each.
+    const EYES: [(Eye, f64); 4] = [
+        (Eye::Usual, 1.0),
+        (Eye::Protanopia, 1.0),
+        (Eye::Deuteranopia, 1.0),
+        // One in ten thousand; the glyphs of lines and the order of the bar help there.
+        (Eye::Tritanopia, 0.7),
+    ];
+
     fn apart(theme: &Theme, one: Tone, other: Tone, least: f64) {
-        for (eye, share) in [
-            (Eye::Usual, 1.0),
-            (Eye::Protanopia, 1.0),
-            (Eye::Deuteranopia, 1.0),
-            // One in ten thousand; the glyphs of lines and the order of the bar help there.
-            (Eye::Tritanopia, 0.7),
-        ] {
+        for (eye, share) in EYES {
             let [one_rgb, other_rgb] = [one, other].map(|tone| eye.sees(rgb(theme, tone)));
             let seen = distance(one_rgb, other_rgb);
             assert!(
@@ -138,8 +151,54 @@ mod tests {
             pairs(&BREAKDOWN).for_each(|(one, other)| apart(&theme, one, other, 0.065));
             let stacked = BREAKDOWN.iter().zip(&BREAKDOWN[1..]);
             stacked.for_each(|(one, other)| apart(&theme, *one, *other, 0.12));
+            pairs(&STEP).for_each(|(one, other)| apart(&theme, one, other, 0.08));
+            let stacked = STEP.iter().zip(&STEP[1..]);
+            stacked.for_each(|(one, other)| apart(&theme, *one, *other, 0.12));
+            apart(&theme, Tone::OptimizerState, Tone::Activations, 0.12);
             pairs(&VERDICTS).for_each(|(one, other)| apart(&theme, one, other, 0.12));
             apart(&theme, Tone::Allocated, Tone::Wrong, 0.12);
+        }
+    }
+
+    /// The report's page stacks them too, and writes on them.
+    #[test]
+    fn the_categories_of_a_report_are_told_apart_as_well() {
+        const STYLE: &str = include_str!("../../report/page/assets/page.css");
+        const NAMES: [&str; 6] = [
+            "parameters",
+            "optimizer",
+            "gradients",
+            "activations",
+            "temporaries",
+            "other",
+        ];
+        let themes = STYLE.matches("--parameters: #").count();
+        assert_eq!(themes, 3, "light, dark, on paper");
+        for theme in 0..themes {
+            let colours = NAMES.map(|name| {
+                let declared = format!("--{name}: #");
+                let value = STYLE.split(declared.as_str()).nth(theme + 1);
+                let value = value.and_then(|value| value.get(..6)).expect("a colour");
+                let value = u32::from_str_radix(value, 16).expect("a colour");
+                let [_, r, g, b] = value.to_be_bytes();
+                [r, g, b]
+            });
+            for (n, one) in colours.iter().enumerate() {
+                let words = contrast(*one, [0x12, 0x15, 0x1b]);
+                assert!(words >= 4.5, "{} in theme {theme}: {words:.1}", NAMES[n]);
+                for (m, other) in colours.iter().enumerate().skip(n + 1) {
+                    let least = if m == n + 1 { 0.12 } else { 0.08 };
+                    for (eye, share) in EYES {
+                        let seen = distance(eye.sees(*one), eye.sees(*other));
+                        assert!(
+                            seen >= least * share * 0.95,
+                            "{} and {} with {eye:?} in theme {theme}: {seen:.3}",
+                            NAMES[n],
+                            NAMES[m]
+                        );
+                    }
+                }
+            }
         }
     }
 
