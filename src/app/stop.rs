@@ -5,6 +5,7 @@ use super::{Ending, print};
 use crate::event::Exit;
 use crate::session::FoundSession;
 use crate::supervise::{Call, KeeperAnswers, KeeperReport, Rung};
+use crate::units::Pid;
 use anyhow::bail;
 use nix::sys::signal::{Signal, kill};
 use std::io;
@@ -35,7 +36,9 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
         true => Call::Kill,
         false => Call::Stop,
     };
-    wake(&found);
+    if let Some(keeper) = found.keeper() {
+        wake(keeper);
+    }
     let mut answers = ask(&found, call).map_err(|error| explain(&found, error))?;
     print::tell(&format!("stopping session {}", found.id));
     let began = Instant::now();
@@ -70,8 +73,8 @@ pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
                 found.id
             ),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // It may have been suspended in between.
-                wake(&found);
+                // It may have been suspended in between, or before it had told of itself.
+                wake(answers.keeper);
                 if !heard && began.elapsed() > FIRST_WORD {
                     return Err(explain(&found, error));
                 }
@@ -116,10 +119,11 @@ fn ask(found: &FoundSession, call: Call) -> io::Result<KeeperAnswers> {
 }
 
 /// A suspended keeper (SIGSTOP) can't end anything: resumes it, and says so.
-fn wake(found: &FoundSession) {
-    let Some(keeper) = found.stopped_keeper() else {
+fn wake(keeper: Pid) {
+    let stat = procfs::process::Process::new(keeper.0).and_then(|process| process.stat());
+    if stat.map(|stat| stat.state).ok() != Some('T') {
         return;
-    };
+    }
     let woken = kill(nix::unistd::Pid::from_raw(keeper.0), Signal::SIGCONT);
     match woken {
         Ok(()) => print::tell(&format!(

@@ -96,11 +96,10 @@ impl FoundSession {
         self.file.as_ref().map(life) == Some(Life::Alive)
     }
 
-    /// The keeper, if it is stopped by a signal.
-    pub fn stopped_keeper(&self) -> Option<Pid> {
-        let keeper = self.file.as_ref()?.keeper;
-        let stat = procfs::process::Process::new(keeper.0).and_then(|process| process.stat());
-        (self.is_alive() && stat.ok()?.state == 'T').then_some(keeper)
+    /// The keeper, if it runs.
+    pub fn keeper(&self) -> Option<Pid> {
+        let file = self.file.as_ref().filter(|_| self.is_alive());
+        file.map(|file| file.keeper)
     }
 }
 

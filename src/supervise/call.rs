@@ -30,6 +30,8 @@ pub(super) fn call(path: &Path, call: Call) -> io::Result<(UnixStream, Pid)> {
 /// The keeper's reports to a caller, one at a time.
 #[derive(Debug)]
 pub struct KeeperAnswers {
+    /// The process that answers, or will.
+    pub keeper: Pid,
     socket: UnixStream,
     decoder: Decoder,
 }
@@ -37,8 +39,9 @@ pub struct KeeperAnswers {
 impl KeeperAnswers {
     /// Calls the keeper that listens at `path`; not for [`Call::Attach`].
     pub fn of(path: &Path, what: Call) -> io::Result<KeeperAnswers> {
-        let (socket, _) = call(path, what)?;
+        let (socket, keeper) = call(path, what)?;
         Ok(KeeperAnswers {
+            keeper,
             socket,
             decoder: Decoder::default(),
         })
