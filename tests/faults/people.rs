@@ -58,7 +58,10 @@ fn fault_86_a_session_whose_directory_is_removed_is_found_from_anywhere() {
     let scene = scene.env("XDG_RUNTIME_DIR", runtime.display().to_string());
     let mut training = scene.headless(&["touch:ready", "until:go"]);
     training.file("ready");
-    std::fs::remove_dir_all(&runtime).expect("removed");
+    // While it is removed, somebody may still write a file into it.
+    wait_until("it is removed", PATIENCE, || {
+        std::fs::remove_dir_all(&runtime).is_ok()
+    });
     let keeper = i64::from(training.keeper().as_raw());
     wait_until("it is listed again, and answers", PATIENCE, || {
         let listed = std::process::Command::new(OOMPH)
