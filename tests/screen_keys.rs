@@ -4,6 +4,7 @@
 //! a flood of output.
 
 mod calm;
+mod recordings;
 mod stage;
 mod trials;
 
@@ -87,7 +88,7 @@ fn a_replay_is_suspended_and_resumed_by_a_shell() {
     let script = format!(
         "{} replay {}; echo the shell has it; read enter; fg",
         stage::OOMPH,
-        stage::RECORDING
+        recordings::RECORDING
     );
     let mut terminal = Terminal::spawn(&["sh", "-mc", &script], &[], 30, 100);
     terminal.wait_for("replay x1", PATIENCE);

@@ -3,13 +3,13 @@
 
 use crate::fake_nvml::Fake;
 use crate::harness::{PATIENCE, Terminal};
+use crate::screen_keys::recordings::{self, RECORDING};
 use oomph::ui::keymap::Key;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use std::fs;
 use tempfile::TempDir;
 
 pub const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
-pub const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/capacity.jsonl");
 
 /// Writes 120 rows, then says what it is told, and catches one SIGINT.
 const LISTENS: &str = "trap ': > \"$0.interrupted\"' INT\n\
@@ -53,6 +53,8 @@ pub enum Stage {
     Traced,
     /// The same with a fourth, which ran out of memory.
     TracedToTheEnd,
+    /// A recording of a training on two nodes, of whose four ranks the third has reserved most.
+    Nodes,
     /// A training that goes on, with a stand-in for torch, and keeps a little of each step.
     Leaking,
 }
@@ -99,13 +101,8 @@ impl Session {
                     _ => (argv.collect(), [DIALOG, "q quit"]),
                 }
             }
-            Stage::TwoRuns => {
-                fs::write(path("two.jsonl"), two_runs()).expect("a recording");
-                (
-                    vec!["replay".into(), path("two.jsonl")],
-                    ["replay x1", "run 1"],
-                )
-            }
+            Stage::TwoRuns => replayed(&path("two.jsonl"), &recordings::two_runs()),
+            Stage::Nodes => replayed(&path("nodes.jsonl"), &recordings::on_two_nodes()),
             Stage::Leaking => {
                 fs::write(path("train.py"), LEAKS).expect("a program");
                 let stub = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/probe/torch_stub");
@@ -115,14 +112,8 @@ impl Session {
                 let argv = argv.into_iter().chain(train);
                 (argv.collect(), ["● probe", "steps"])
             }
-            Stage::Traced | Stage::TracedToTheEnd => {
-                let ran_out = stage == Stage::TracedToTheEnd;
-                fs::write(path("traced.jsonl"), traced(ran_out)).expect("a recording");
-                (
-                    vec!["replay".into(), path("traced.jsonl")],
-                    ["replay x1", "run 1"],
-                )
-            }
+            Stage::Traced => replayed(&path("traced.jsonl"), &recordings::traced(false)),
+            Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
                 ["replay x1", "run 1"],
@@ -159,66 +150,10 @@ impl Session {
     }
 }
 
-/// The recording, and after it the same once more as the second run.
-fn two_runs() -> String {
-    const LATER_US: u64 = 10_000_000;
-    let first = fs::read_to_string(RECORDING).expect("a recording");
-    let mut both = first.clone();
-    for line in first
-        .lines()
-        .filter(|line| !line.contains("\"session_started\""))
-    {
-        let (number, rest) = line
-            .strip_prefix("{\"at\":")
-            .and_then(|line| line.split_once(','))
-            .expect("a line begins with its time");
-        let at = number.parse::<u64>().expect("microseconds") + LATER_US;
-        let rest = rest.replace("\"run\":1", "\"run\":2");
-        both.push_str(&format!("{{\"at\":{at},{rest}\n"));
-    }
-    both
-}
-
-/// Two steps of six events each: five lines hold memory at the peak, the third event.
-fn traced(ran_out: bool) -> String {
-    let command = r#""command":{"argv":["python","train.py"],"cwd":"/home/ada"}"#;
-    let device = |index: u32| {
-        format!(
-            r#""event":"device","uuid":"made-up-{index}","index":{index},"name":"GPU","total":4294967296"#
-        )
-    };
-    let origins: Vec<String> = (1..=5)
-        .map(|line| format!(r#"{{"line":{{"file":"train.py","line":{line},"function":"main"}}}}"#))
-        .collect();
-    let step = |number: u32, of: &str| {
-        let carried = if number == 5 {
-            "950000000"
-        } else {
-            "900000000"
-        };
-        format!(
-            r#""event":"step_trace","pid":71,"device":0,"step":{number},{of}"trace":"{carried} 800000000 | 500000000 400000000 300000000 -1 -2 -3","phases":[{{"phase":"forward","from":0}},{{"phase":"backward","from":3}}],"origins":[{}],"blocks":"1 2 3 4 5""#,
-            origins.join(",")
-        )
-    };
-    let lines = [
-        format!(
-            r#""event":"session_started","id":"a","wall":1795250331.7,"monotonic":1,"version":"0.1.0",{command},"probe":true,"nvml":true"#
-        ),
-        format!(r#""event":"started","run":1,"pid":71,{command}"#),
-        device(0),
-        device(1),
-        r#""event":"hello","pid":71,"run":1,"rank":1,"world_size":2,"python":"3.12","torch":"2.11.0","devices":[{"ordinal":0,"uuid":"made-up-0","name":"GPU","total":4294967296}]"#.into(),
-        r#""event":"sample","pid":71,"device":0,"allocated":1700000000,"reserved":3000000000,"allocated_peak":2900000000,"reserved_peak":3000000000"#.into(),
-        step(3, ""),
-        step(5, ""),
-        step(7, ""),
-    ];
-    let failed = ran_out.then(|| step(9, r#""failed":true,"#));
-    let exited = r#""event":"exited","run":1,"exit":{"code":0},"left":[]"#.to_string();
-    let lines = lines.into_iter().chain(failed).chain([exited]);
-    let at = |(n, line): (usize, String)| format!("{{\"at\":{},{line}}}\n", n * 1_000);
-    lines.enumerate().map(at).collect()
+/// The command that replays this recording, and what its screen begins with.
+fn replayed(path: &str, recording: &str) -> (Vec<String>, [&'static str; 2]) {
+    fs::write(path, recording).expect("a recording");
+    (vec!["replay".into(), path.into()], ["replay x1", "run 1"])
 }
 
 /// What an xterm sends for a key of the table.

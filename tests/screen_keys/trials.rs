@@ -284,6 +284,11 @@ fn watching(action: Action) -> Trial {
         Action::MaximizePane => live(vec![], Gone("┤")),
         Action::MaximizeChart => live(vec![], Gone("row-120")),
         Action::NextDevice | Action::PreviousDevice => live(vec![], Text("─ GPU 1")),
+        Action::NextStandout => trial(
+            Stage::Nodes,
+            typed(vec![(">>>>", Text("● replay"))]),
+            Text("─ b GPU 0 of 4"),
+        ),
         Action::Time(Move::PauseOrGoOn) => live(vec![], Text("paused")),
         Action::Time(Move::In) => live(vec![], Changed(|before, now| axis(before) != axis(now))),
         Action::Time(Move::Out) => live(
