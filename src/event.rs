@@ -87,6 +87,8 @@ pub enum What {
     PredictionOutcome(PredictionOutcome),
     /// The program's output has an OOM message.
     OomText(oom::OomReport),
+    /// The output log has grown.
+    Logged(Logged),
     /// The program's output has a new epoch number.
     Epoch(Epoch),
     /// The user, or a signal from outside, asked to stop the training.
@@ -182,6 +184,13 @@ pub struct ProbeGone {
     /// The reason, unless the process simply ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// How much of the program's output the log was given so far, so that a replay shows it in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Since the session began. [`Dropped::unlogged`] of them did not reach it.
+    pub bytes: Bytes,
 }
 
 /// An epoch, from the program's output.

@@ -51,7 +51,7 @@ pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use pane::Pane;
-pub use scene::{Pace, Replay, Scene};
+pub use scene::{Pace, RecordedOutput, Replay, Scene};
 pub use theme::Theme;
 pub use view::{Keyboard, Maximized, View};
 

@@ -21,6 +21,7 @@ mod nodes;
 mod nvml;
 mod probe;
 mod remedies;
+mod replay_output;
 mod screen_keys;
 mod sessions;
 mod supervise;

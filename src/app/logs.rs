@@ -85,9 +85,7 @@ fn of_living(found: FoundSession, stored: &[session::Stored]) -> anyhow::Result<
 
 /// The older part, then the current one; follows the log when a new part begins.
 fn copy(source: &LogSource, follow: bool, out: &mut impl Write) -> io::Result<()> {
-    let mut older = source.path.as_os_str().to_os_string();
-    older.push(".1");
-    let older = PathBuf::from(older);
+    let older = session::older_part(&source.path);
     // Open the current one first: if it becomes the older one now, it is still read once.
     let mut present = open(&source.path)?;
     if let Some(mut file) = open(&older)?

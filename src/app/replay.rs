@@ -1,7 +1,10 @@
 //! `oomph replay`: plays a recording on the same screen.
 
+mod output;
+mod output_position;
 mod playback;
 mod reel;
+mod upcoming;
 
 use super::Ending;
 use super::display::keyboard::{self, Typed};
@@ -21,6 +24,7 @@ use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
 use nix::sys::signal::{self, Signal};
+use output::ReplayedOutput;
 use playback::Playback;
 use reel::{Reel, Turn};
 use std::ffi::OsStr;
@@ -92,6 +96,7 @@ fn print(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
 async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
     let clock = Clock::start();
     let mut reel = Reel::open(file)?;
+    let mut output = ReplayedOutput::beside(file);
     let mut typed = keyboard::watch().context("cannot read the keyboard")?;
     let mut screen = Screen::enter()?;
     screen.view.theme = theme;
@@ -117,10 +122,14 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
             Some(next) if !reel.is_seeking() => player.skip_pause(next),
             Some(_) | None => {}
         }
+        if !reel.is_seeking() {
+            let shown = reel.output(reel.state.now);
+            output.show(shown, reel.next_at().is_none(), &mut screen);
+        }
         let scene = Scene {
             findings: &reel.findings,
             recording: Some(file),
-            replay: Some(player.shown(reel.next_at().is_none())),
+            replay: Some(player.shown(reel.next_at().is_none(), output.words())),
             ..Scene::of(&reel.state)
         };
         if turn == Turn::RanOut {
@@ -129,7 +138,9 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
             screen.view.open_remedies(&scene);
             screen.request(Due::Now);
         }
-        screen.fit(&scene)?;
+        if screen.fit(&scene)?.is_some() {
+            output.begin_again();
+        }
         screen.draw(now, &scene)?;
         let wait = match reel.is_seeking() || turn == Turn::More {
             true => Duration::ZERO,
@@ -159,7 +170,7 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
         }
     }
     screen.leave();
-    Ok(reel.corrupt)
+    Ok(reel.corrupt())
 }
 
 /// Ctrl-Z: the terminal is the shell's until `fg`. Where no shell could resume us (an orphaned process

@@ -51,6 +51,7 @@ pub(super) fn read(
         | What::ProbeGone(_)
         | What::OomText(_)
         | What::PredictionOutcome(_)
+        | What::Logged(_)
         | What::Epoch(_)
         | What::StopRequested(_)
         | What::Unknown => return None,

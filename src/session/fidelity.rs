@@ -29,10 +29,11 @@ pub(super) enum ReadingStream {
     Sample(Pid, u32),
     Step(Pid, u32),
     Device(Uuid),
+    Output,
 }
 
 /// How `what` is kept. The number of a reading is the one whose extremes matter: a sample's
-/// allocated bytes, a step's peak, a device's used bytes.
+/// allocated bytes, a step's peak, a device's used bytes, the log's length.
 pub(super) fn fidelity(what: &What) -> Fidelity {
     match what {
         What::SessionStarted(_)
@@ -68,6 +69,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
             ReadingStream::Step(step.pid, step.device),
             step.after.peak.max(step.before.peak).0,
         ),
+        What::Logged(logged) => Fidelity::Thinned(ReadingStream::Output, logged.bytes.0),
         What::Unknown => Fidelity::Nothing,
     }
 }

@@ -22,13 +22,14 @@ const STREAMS: usize = 1_024;
 const READINGS: [&[u8]; 2] = [b"sample", b"step"];
 
 /// Kinds that say nothing about how a session went.
-const SKIPPED: [&[u8]; 9] = [
+const SKIPPED: [&[u8]; 10] = [
     b"device",
     b"structure",
     b"step_trace",
     b"rehearsal",
     b"retainers",
     b"patchable",
+    b"logged",
     b"epoch",
     b"note",
     b"dropped",

@@ -62,6 +62,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     files.extend(beside.into_iter().filter_map(|path| open(path).ok()));
     Ok(Events {
         files,
+        bytes: 0,
         at: Moment::ZERO,
         readings: Vec::new(),
     })
@@ -71,6 +72,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
 #[derive(Debug)]
 pub struct Events {
     files: Vec<(TimedLines, PathBuf)>,
+    bytes: u64,
     at: Moment,
     /// The readings at `at` so far: a reading may have been written twice, from its bucket and from
     /// the last minute.
@@ -96,6 +98,11 @@ impl Iterator for Events {
 }
 
 impl Events {
+    /// The length of all lines so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The earliest line of all files, parsed. A file that can't be read any further is left out
     /// from then on.
     fn next_line(&mut self) -> Result<Option<Result<Event, ReadError>>, ReadError> {
@@ -118,7 +125,9 @@ impl Events {
             return Ok(None);
         };
         let (lines, path) = &mut self.files[place];
-        Ok(lines.next().map(|line| parsed(&line, path)))
+        let line = lines.next();
+        self.bytes += line.as_ref().map_or(0, |line| line.length);
+        Ok(line.map(|line| parsed(&line, path)))
     }
 
     /// Whether this is an event of a known kind that has not been returned yet.

@@ -69,7 +69,7 @@ impl State {
             }
             What::Note(note) => self.note(at, note.level, note.text.clone()),
             What::Dropped(dropped) => self.dropped(dropped),
-            What::Unknown => {}
+            What::Logged(_) | What::Unknown => {}
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) mod environment;
 mod event_loop;
 mod headless;
 mod log;
+mod log_marks;
 mod log_parts;
 mod output_fanout;
 mod pty;

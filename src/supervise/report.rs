@@ -73,6 +73,12 @@ pub enum KeeperReport {
     Resumed,
     /// Output that did not reach the log since the last such report.
     Unlogged { bytes: Bytes },
+    /// The log was given so many bytes of output by that moment, since the session began.
+    Logged {
+        bytes: Bytes,
+        /// In microseconds on `CLOCK_MONOTONIC`.
+        monotonic: u64,
+    },
     /// A line for the user.
     Note(String),
     /// The first report to a later front.

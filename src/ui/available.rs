@@ -5,7 +5,7 @@ use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::{self, Layout};
 use super::panes::{Scrolling, rank_map};
-use super::scene::Scene;
+use super::scene::{RecordedOutput, Scene};
 use super::step::{self, StepLayout, choice};
 use super::view::step::StepView;
 use super::view::{Keyboard, View};
@@ -80,9 +80,9 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
             scene.state.oom().is_some() || rejected()
         }
-        Action::Search | Action::Select => live && run.is_some(),
+        Action::Search | Action::Select => has_output(scene) && run.is_some(),
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
-            live && view.output.search().is_some()
+            view.output.search().is_some()
         }
         Action::EditCommand => can_relaunch(scene),
         Action::Relaunch => can_relaunch(scene) && !scene.is_running(),
@@ -98,6 +98,13 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => !live,
     }
+}
+
+/// Whether there is output to look at.
+pub(super) fn has_output(scene: &Scene) -> bool {
+    scene
+        .replay
+        .is_none_or(|replay| replay.output == RecordedOutput::Shown)
 }
 
 fn can_relaunch(scene: &Scene) -> bool {

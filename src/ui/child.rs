@@ -64,6 +64,12 @@ impl ChildScreen {
         }
     }
 
+    /// As new, of the same size.
+    pub fn clear(&mut self) {
+        let (rows, cols) = self.size();
+        *self = ChildScreen::new(rows, cols);
+    }
+
     /// Takes output, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let before = self.scrolled();

@@ -56,6 +56,17 @@ pub struct Replay {
     /// What is shown is of this moment.
     pub position: Moment,
     pub pace: Pace,
+    pub output: RecordedOutput,
+}
+
+/// Whether a replay has the program's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedOutput {
+    Shown,
+    /// No log lies beside the recording.
+    NotThere,
+    /// The recording does not say when the output came.
+    AtTheEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

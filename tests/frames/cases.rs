@@ -9,7 +9,7 @@ use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
-use oomph::ui::{ChildScreen, Pace, Pane, Replay, Theme, View};
+use oomph::ui::{ChildScreen, Pace, Pane, RecordedOutput, Replay, Theme, View};
 use oomph::units::Moment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -523,6 +523,7 @@ fn replay() -> Story {
         speed: 4.0,
         position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,
+        output: RecordedOutput::NotThere,
     });
     story
 }

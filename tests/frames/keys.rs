@@ -332,7 +332,7 @@ fn a_stray_enter_changes_nothing() {
 fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     let (story, mut view) = staged("replay");
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
-    assert!(text.contains("see output.log beside it"), "{text}");
+    assert!(text.contains("log is not beside the recording"), "{text}");
     press(&story, &mut view, KeyCode::Char('?'));
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
     for words in ["recording continues", "interrupt", "relaunch"] {

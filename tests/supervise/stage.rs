@@ -313,6 +313,7 @@ impl Stage {
                 | KeeperReport::Suspended { .. }
                 | KeeperReport::Resumed
                 | KeeperReport::Unlogged { .. }
+                | KeeperReport::Logged { .. }
                 | KeeperReport::Welcome(_)
                 | KeeperReport::Recent(_)
                 | KeeperReport::Superseded

@@ -154,6 +154,12 @@ impl Screen {
         Size::new(rows, cols)
     }
 
+    /// Clears the program's terminal and what has scrolled off it.
+    pub(crate) fn clear_output(&mut self) {
+        self.view.output.clear();
+        self.request(Due::Output);
+    }
+
     pub(crate) fn give_back(&mut self) {
         self.terminal.leave();
     }

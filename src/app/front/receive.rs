@@ -3,7 +3,7 @@
 use super::Front;
 use crate::app::link::SessionPhase;
 use crate::app::{Ending, OWN_FAILURE};
-use crate::event::{Dropped, Event, Exit, Exited, Level, SpawnFailed, Started, What};
+use crate::event::{Dropped, Event, Exit, Exited, Level, Logged, SpawnFailed, Started, What};
 use crate::supervise::{KeeperOrder, KeeperReport, OutputStream, Reports, Rung};
 use crate::units::{Pid, RunNumber};
 use nix::sys::signal::Signal;
@@ -48,6 +48,11 @@ impl Front {
                 unlogged: bytes,
                 ..Dropped::default()
             })),
+            KeeperReport::Logged { bytes, monotonic } => {
+                let at = self.session.clock.at_monotonic_ns(monotonic * 1_000);
+                let what = What::Logged(Logged { bytes });
+                self.session.apply(&Event { at, what });
+            }
             KeeperReport::Exited { run, exit, left } => self.exited(Exited { run, exit, left }),
             KeeperReport::Swept { left } => self.swept(&left),
             KeeperReport::Stopping { rung, within } => {

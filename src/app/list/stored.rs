@@ -3,7 +3,7 @@
 use super::{PredictedRun, Row};
 use crate::app::recordings::{self, RecordedSession};
 use crate::forecast::score::Score;
-use crate::session::{self, OUTPUT_LOG};
+use crate::session;
 use crate::state::{RunOutcome, State};
 use jiff::Timestamp;
 
@@ -22,7 +22,7 @@ fn row(session: &RecordedSession) -> (Row, Vec<Score>) {
     let _ = session::outline(&session.path, |event| state.apply(event));
     let run = state.run();
     let header = state.session.as_ref();
-    let log = session.path.with_file_name(OUTPUT_LOG);
+    let log = session::log_beside(&session.path);
     let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
     let row = Row {
         id: session.id.clone(),

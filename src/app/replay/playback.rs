@@ -1,6 +1,6 @@
 //! Where a recording is being played, and how fast. Time comes in as an argument.
 
-use crate::ui::{Pace, Replay};
+use crate::ui::{Pace, RecordedOutput, Replay};
 use crate::units::Moment;
 use std::time::Duration;
 
@@ -72,8 +72,9 @@ impl Playback {
         self.speed = (self.speed / 2.0).max(*SPEEDS.start());
     }
 
-    pub(super) fn shown(&self, at_end: bool) -> Replay {
+    pub(super) fn shown(&self, at_end: bool, output: RecordedOutput) -> Replay {
         Replay {
+            output,
             speed: self.speed,
             position: self.position,
             pace: match (at_end, self.paused) {
@@ -104,7 +105,10 @@ mod tests {
         player.play_or_pause();
         player.advance(at(110.0), false);
         assert_eq!(player.position, at(8.0));
-        assert_eq!(player.shown(false).pace, Pace::Paused);
+        assert_eq!(
+            player.shown(false, RecordedOutput::Shown).pace,
+            Pace::Paused
+        );
     }
 
     #[test]
@@ -122,10 +126,10 @@ mod tests {
         for _ in 0..40 {
             player.faster();
         }
-        assert_eq!(player.shown(false).speed, 1024.0);
+        assert_eq!(player.shown(false, RecordedOutput::Shown).speed, 1024.0);
         for _ in 0..40 {
             player.slower();
         }
-        assert_eq!(player.shown(false).speed, 0.125);
+        assert_eq!(player.shown(false, RecordedOutput::Shown).speed, 0.125);
     }
 }

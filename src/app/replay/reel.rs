@@ -1,9 +1,11 @@
 //! A recording as a stream with a state behind it: forward event by event, to the next OOM or run, and
 //! back by beginning again. What is held does not grow with the recording.
 
+use super::output_position::{OutputPosition, ShownOutput};
+use super::upcoming::Upcoming;
 use crate::diagnosis::{self, Finding};
-use crate::event::{Event, What};
-use crate::session::{self, Events, ReadError};
+use crate::event::What;
+use crate::session;
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;
 use crate::units::{Moment, RunNumber};
@@ -16,12 +18,13 @@ const AT_A_TIME: usize = 2_000;
 
 pub(super) struct Reel {
     path: PathBuf,
-    events: Events,
-    next: Option<Event>,
+    upcoming: Upcoming,
     pub(super) state: State,
     pub(super) findings: Vec<Finding>,
-    /// Lines that were no events; they are passed over.
-    pub(super) corrupt: u64,
+    /// How far the program's output was.
+    output: OutputPosition,
+    /// Lines that were no events, of an earlier pass.
+    corrupt: u64,
     seeking: Option<Seeking>,
 }
 
@@ -50,18 +53,17 @@ pub(super) enum Turn {
 impl Reel {
     /// At its first event.
     pub(super) fn open(path: &Path) -> anyhow::Result<Reel> {
-        let mut reel = Reel {
+        let reel = Reel {
             path: path.to_owned(),
-            events: session::read(path)?,
-            next: None,
+            upcoming: Upcoming::of(session::read(path)?),
             state: State::default(),
             findings: Vec::new(),
+            output: OutputPosition::default(),
             corrupt: 0,
             seeking: None,
         };
-        reel.read_next();
         anyhow::ensure!(
-            reel.next.is_some(),
+            reel.next_at().is_some(),
             "{} contains no recorded event; pass the events.jsonl of a session",
             path.display()
         );
@@ -70,30 +72,30 @@ impl Reel {
 
     /// When the next event is; `None` at the end.
     pub(super) fn next_at(&self) -> Option<Moment> {
-        self.next.as_ref().map(|event| event.at)
+        self.upcoming.next_at()
     }
 
-    fn read_next(&mut self) {
-        self.next = loop {
-            match self.events.next() {
-                Some(Ok(event)) => break Some(event),
-                Some(Err(ReadError::Corrupt { .. })) => self.corrupt += 1,
-                Some(Err(ReadError::Unreadable { .. })) | None => break None,
-            }
-        };
+    /// Lines that were no events; they are passed over.
+    pub(super) fn corrupt(&self) -> u64 {
+        self.corrupt.max(self.upcoming.corrupt)
+    }
+
+    /// How far the program's output was at that moment.
+    pub(super) fn output(&self, at: Moment) -> ShownOutput {
+        self.output.at(at, self.upcoming.next_mark())
     }
 
     /// Applies one event; whether a run ended with it for want of memory.
     fn step(&mut self) -> bool {
-        let Some(event) = self.next.take() else {
+        let Some(event) = self.upcoming.take() else {
             return false;
         };
+        self.output.apply(&event, self.upcoming.next_mark());
         self.state.apply(&event);
         let exited = matches!(event.what, What::Exited(_));
         if exited || matches!(event.what, What::Oom(_) | What::OomText(_)) {
             self.findings = diagnosis::diagnose(&self.state);
         }
-        self.read_next();
         exited && self.state.run().map(Run::outcome) == Some(RunOutcome::OutOfMemory)
     }
 
@@ -101,14 +103,16 @@ impl Reel {
     pub(super) fn turn(&mut self, until: Moment) -> Turn {
         for _ in 0..AT_A_TIME {
             if self.has_arrived() {
+                // `until` is of before the search.
                 self.seeking = None;
+                return Turn::Done;
             }
             let is_due = match self.seeking {
                 Some(Seeking::To(moment)) => self.next_at() <= Some(moment),
                 Some(Seeking::Oom | Seeking::RunStart(_)) => true,
                 None => self.next_at() <= Some(until),
             };
-            if self.next.is_none() || !is_due {
+            if self.next_at().is_none() || !is_due {
                 self.seeking = None;
                 return Turn::Done;
             }
@@ -162,9 +166,9 @@ impl Reel {
 
     fn rewind(&mut self) -> anyhow::Result<()> {
         let again = Reel::open(&self.path);
-        let corrupt = self.corrupt;
+        let corrupt = self.corrupt();
         *self = again.context("the recording cannot be read from its start again")?;
-        self.corrupt = self.corrupt.max(corrupt);
+        self.corrupt = corrupt;
         Ok(())
     }
 }
@@ -200,7 +204,7 @@ mod tests {
         let end = reel.state.now;
         let stride = Duration::from_secs(5);
         reel.seek(SeekTarget::Back, end, stride).unwrap();
-        assert_eq!(settle(&mut reel, start), Turn::Done);
+        assert_eq!(settle(&mut reel, end), Turn::Done);
         assert!(reel.state.oom().is_none(), "it is before the OOM again");
         assert!(end.since(reel.state.now) >= stride);
         reel.seek(SeekTarget::Forward, reel.state.now, Duration::from_secs(60))

@@ -170,7 +170,7 @@ impl KeeperLoop {
         self.act_on_sweep(now);
         self.act_on_drain(now);
         self.tell_swept();
-        self.fanout.report_losses(now);
+        self.fanout.report_log(now);
         self.fanout.tidy(now);
         self.act_on_sleeping_front(now);
         for run in &mut self.runs {
@@ -200,7 +200,7 @@ impl KeeperLoop {
         }
         if self.socket.is_some() {
             if !self.finished && self.fanout.all_written() {
-                self.fanout.report_losses_now(now);
+                self.fanout.report_log_now(now);
                 self.fanout.report(KeeperReport::Finished);
                 self.finished = true;
             }

@@ -2,6 +2,7 @@
 
 use super::callers::Followers;
 use super::log::{self, PART};
+use super::log_marks::LogMarks;
 use super::recent::Recent;
 use super::sink::Sink;
 use super::stdio::{Route, StdioPlan};
@@ -31,6 +32,7 @@ pub(super) struct OutputFanout {
     pub recent: Recent,
     pub followers: Followers,
     log: Option<BackgroundWriter>,
+    marks: LogMarks,
     /// The user's own streams, by [`OutputStream`].
     sinks: [Option<Sink>; 3],
     asked: Instant,
@@ -78,6 +80,7 @@ impl OutputFanout {
             recent: Recent::default(),
             followers: Followers::default(),
             log,
+            marks: LogMarks::default(),
             sinks,
             asked: Instant::now(),
             // Ask at least once whether its file could be created.
@@ -152,6 +155,12 @@ impl OutputFanout {
         if let Some(log) = &self.log {
             log.push(bytes);
             self.unasked = true;
+            if let (Some(mark), Some(viewer)) = (
+                self.marks.given(bytes.len(), Instant::now()),
+                &mut self.viewer,
+            ) {
+                viewer.report(mark);
+            }
         }
         if to_front {
             self.recent.push(bytes);
@@ -178,9 +187,10 @@ impl OutputFanout {
         self.report(KeeperReport::Note(text));
     }
 
-    /// When to report losses of the log, or to free memory.
+    /// When to report on the log, or to free memory.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.losses_due().into_iter().chain(self.quiet).min()
+        let due = [self.losses_due(), self.quiet, self.marks.due()];
+        due.into_iter().flatten().min()
     }
 
     fn losses_due(&self) -> Option<Instant> {
@@ -200,14 +210,29 @@ impl OutputFanout {
         self.writers().for_each(BackgroundWriter::give_back);
     }
 
-    /// Reports what the log lost, if that is due.
-    pub(super) fn report_losses(&mut self, now: Instant) {
+    /// Reports what the log got and what it lost, if that is due.
+    pub(super) fn report_log(&mut self, now: Instant) {
+        if self.marks.due().is_some_and(|due| due <= now) {
+            self.mark_log(now);
+        }
         if self.losses_due().is_some_and(|due| due <= now) {
-            self.report_losses_now(now);
+            self.report_losses(now);
         }
     }
 
-    pub(super) fn report_losses_now(&mut self, now: Instant) {
+    /// Reports both now.
+    pub(super) fn report_log_now(&mut self, now: Instant) {
+        self.mark_log(now);
+        self.report_losses(now);
+    }
+
+    fn mark_log(&mut self, now: Instant) {
+        if let (Some(mark), Some(viewer)) = (self.marks.rest(now), &mut self.viewer) {
+            viewer.report(mark);
+        }
+    }
+
+    fn report_losses(&mut self, now: Instant) {
         self.asked = now;
         self.unasked = false;
         let Some(news) = self.log.as_ref().map(BackgroundWriter::news) else {

@@ -18,7 +18,8 @@ const CAPACITY: usize = 320 << 10;
 /// Waiting output is joined into frames of this size.
 const FRAME: usize = 32 << 10;
 
-/// The most other reports that wait; beyond it notes are dropped. A front that is suspended for a
+/// The most other reports that wait; beyond it notes and the
+/// log's marks are dropped. A front that is suspended for a
 /// week must not fill the memory.
 const MOST_REPORTS: usize = 1 << 10;
 
@@ -88,7 +89,7 @@ impl Viewer {
             }
             Item::KeeperReport(report) => matches!(
                 report,
-                KeeperReport::Note(_) | KeeperReport::Unlogged { .. }
+                KeeperReport::Note(_) | KeeperReport::Unlogged { .. } | KeeperReport::Logged { .. }
             ),
         });
         let recent = recent.before(unseen);
@@ -158,7 +159,7 @@ impl Viewer {
     }
 
     pub(super) fn report(&mut self, report: KeeperReport) {
-        let optional = matches!(report, KeeperReport::Note(_));
+        let optional = matches!(report, KeeperReport::Note(_) | KeeperReport::Logged { .. });
         if !(optional && self.waiting.len() > MOST_REPORTS) {
             self.waiting.push_back(Item::KeeperReport(report));
         }

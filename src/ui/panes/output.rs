@@ -3,7 +3,7 @@
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
 use crate::ui::list::ListScroll;
-use crate::ui::scene::Scene;
+use crate::ui::scene::{RecordedOutput, Scene};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
@@ -12,8 +12,7 @@ use ratatui::style::{Color, Modifier, Style};
 /// Draws the program's screen, or the part around its cursor if it is higher than the pane.
 pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let child = &view.output;
-    if scene.replay.is_some() {
-        let words = "the output is not in the recording: see output.log beside it";
+    if let Some(words) = missing(scene) {
         canvas.pen(0).skip(1).rest(words, Tone::Dim);
         return;
     }
@@ -43,6 +42,17 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     }
     if child.search().is_some() || child.selected().is_some() {
         draw_marks(canvas, child, first);
+    }
+}
+
+/// Why a replay shows no output.
+fn missing(scene: &Scene) -> Option<&'static str> {
+    match scene.replay?.output {
+        RecordedOutput::Shown => None,
+        RecordedOutput::NotThere => Some("the output's log is not beside the recording"),
+        RecordedOutput::AtTheEnd => Some(
+            "the recording does not say when the output came: it is shown at the recording's end",
+        ),
     }
 }
 

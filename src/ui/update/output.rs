@@ -1,7 +1,7 @@
 //! Searching the program's output and selecting rows of it.
 
 use crate::ui::action::Effect;
-use crate::ui::available::layout_of;
+use crate::ui::available::{has_output, layout_of};
 use crate::ui::dialog::Dialog;
 use crate::ui::line_edit::LineEdit;
 use crate::ui::list::ListScroll;
@@ -56,7 +56,7 @@ pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
 
 /// Selects the rows from where the button went down to the mouse.
 pub(super) fn drag(view: &mut View, at: Position, scene: &Scene) {
-    let on_output = view.dialog.is_none() && view.pane == Pane::Output && scene.replay.is_none();
+    let on_output = view.dialog.is_none() && view.pane == Pane::Output && has_output(scene);
     let pane = layout_of(view, scene).pane;
     let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
         return;

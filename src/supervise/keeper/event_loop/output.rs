@@ -190,7 +190,7 @@ impl KeeperLoop {
         run.keys.clear();
         let number = run.number;
         self.tail_due = None;
-        self.fanout.report_losses_now(now);
+        self.fanout.report_log_now(now);
         let left: Vec<Pid> = self.tree().iter().map(|p| Pid(p.pid)).collect();
         if let Some(run) = self.runs.last_mut() {
             run.outcome = Some(RunStage::Ended {
