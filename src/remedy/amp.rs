@@ -1,11 +1,13 @@
 //! Mixed precision by argument: bf16 if the device supports it, else fp16 if the program scales its
-//! loss itself.
+//! loss itself. Without an argument, bf16 autocast at runtime.
 
 use super::draft::Draft;
+use super::inputs::RemedyInputs;
 use super::patch;
 use super::proposal::{Offering, Proposal, or_patched};
 use super::switch::{Switch, by_the_launcher, turn_around, turn_on};
 use crate::command::CommandLine;
+use crate::event::{Patch, Patchable};
 use crate::recognize::argument::{Arguments, Name};
 use crate::recognize::family::{self, SwitchReading};
 use crate::recognize::program::SwitchSpec;
@@ -80,10 +82,31 @@ fn launcher_precision<'a>(
         })
 }
 
+/// bf16 autocast around the program's model.
+fn patched(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    found: &Patchable,
+) -> Result<Draft, String> {
+    patch::open(command, inputs, Patch::Amp)?;
+    if let Some(own) = &found.precision {
+        return Err(format!("it sets its own precision: {own}"));
+    }
+    if !found.bf16 || inputs.bf16 == Some(false) {
+        return Err("the GPU has no bf16".into());
+    }
+    if found.models.is_empty() {
+        return Err("no model in training was found".into());
+    }
+    let models = found.models.join(", ");
+    let shown = format!("patched at runtime: bf16 autocast around {models}");
+    Ok(patch::draft(Patch::Amp, shown))
+}
+
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (command, inputs) = (offering.command, offering.inputs);
     let draft = or_patched(inputs, mixed(offering), |found| {
-        patch::amp(command, inputs, found)
+        patched(command, inputs, found)
     });
     let cost = "lower precision, results change";
     Some(Proposal::of(draft, cost))

@@ -2,8 +2,10 @@
 //! file, or in the program's DataLoaders at runtime if it has neither.
 
 mod edit;
+mod patched;
 
-pub(super) use edit::{BatchEdit, Kept, check_scale, reduced};
+pub(super) use edit::BatchEdit;
+use edit::{Kept, check_scale, reduced};
 
 use super::patch;
 use super::plan::{Alteration, BatchChange};
@@ -20,7 +22,7 @@ pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     // A batch argument is the program's own way, even if it can't be edited.
     let has_none = batch::batch_of(offering.command, offering.recognised).is_none();
     let found = or_patched(inputs, by_argument, |found| match has_none {
-        true => patch::batch(offering.command, inputs, found),
+        true => patched::patched(offering.command, inputs, found),
         false => Err("the program has an option for it".into()),
     });
     let batch_norm = patch::patchable(inputs).and_then(|found| found.batch_norm.as_deref());

@@ -1,13 +1,20 @@
-//! Activation checkpointing by argument: activations are recomputed in the backward pass instead of
-//! being kept. Same numerics, more time.
+//! Activation checkpointing, by argument or around the model's repeated blocks at runtime: activations
+//! are recomputed in the backward pass instead of being kept. Same numerics, more time.
 
 use super::draft::Draft;
+use super::inputs::RemedyInputs;
 use super::patch;
 use super::proposal::{Offering, Proposal, or_patched, unknown};
 use super::switch::{Switch, turn_around, turn_on};
+use crate::command::CommandLine;
+use crate::event::{Blocks, Patch, Patchable};
 use crate::recognize::family;
 use crate::recognize::recognition::arguments_of;
 use crate::recognize::spellings::is_no;
+use crate::units::Bytes;
+
+/// Blocks with a smaller share of the allocated memory aren't worth checkpointing.
+const WORTH: f64 = 0.05;
 
 /// The edits that turn it on, or why there are none.
 fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
@@ -34,12 +41,61 @@ fn recompute(offering: &Offering<'_>) -> Result<Draft, String> {
     turn_on(switch, offering, entry, arguments)
 }
 
+/// Activation checkpointing around the program's blocks.
+fn patched(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    found: &Patchable,
+) -> Result<Draft, String> {
+    patch::open(command, inputs, Patch::Recompute)?;
+    let usable: Vec<&Blocks> = found.blocks.iter().filter(|b| b.left.is_none()).collect();
+    if usable.is_empty() {
+        return Err(match found.blocks.first() {
+            Some(Blocks {
+                class,
+                count,
+                left: Some(why),
+                ..
+            }) => format!("its {count} {class} cannot be patched: {why}"),
+            _ => "its model has no repeated blocks".into(),
+        });
+    }
+    if let Some((held, all)) = held_of(&usable, inputs)
+        && held.0 as f64 <= WORTH * all.0 as f64
+    {
+        return Err(format!(
+            "its repeated blocks used {held} of {all} when memory ran out: too little to gain"
+        ));
+    }
+    let names: Vec<String> = usable
+        .iter()
+        .map(|blocks| format!("{} {}", blocks.count, blocks.class))
+        .collect();
+    let shown = format!("patched at runtime: checkpoint {}", names.join(", "));
+    Ok(patch::draft(Patch::Recompute, shown))
+}
+
+/// What the model's blocks had allocated when memory ran out, for display; `None` if unknown.
+fn held(inputs: &RemedyInputs<'_>) -> Option<String> {
+    let all: Vec<&Blocks> = patch::patchable(inputs)?.blocks.iter().collect();
+    let (held, all) = held_of(&all, inputs)?;
+    Some(format!(
+        "its repeated blocks used {held} of {all} when memory ran out"
+    ))
+}
+
+fn held_of(blocks: &[&Blocks], inputs: &RemedyInputs<'_>) -> Option<(Bytes, Bytes)> {
+    let held = blocks.iter().filter_map(|blocks| blocks.held);
+    let held = held.reduce(|sum, held| sum + held)?;
+    Some((held, inputs.forecast.oom?.allocated()?))
+}
+
 pub(super) fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let (command, inputs) = (offering.command, offering.inputs);
     let draft = or_patched(inputs, recompute(offering), |found| {
-        patch::recompute(command, inputs, found)
+        patched(command, inputs, found)
     });
-    let covers = patch::held(inputs)
+    let covers = held(inputs)
         .unwrap_or_else(|| "how many of the activations it covers depends on the model".into());
     let cost = "same numerics; steps take longer, typically 10–35 %";
     Some(Proposal::of(draft, cost).expecting(unknown(&covers)))
