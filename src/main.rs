@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         }
         Invocation::Replay(invocation) => app::replay(
             invocation.session.as_deref(),
+            invocation.at,
             invocation.headless,
             invocation.theme,
         ),

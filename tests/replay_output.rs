@@ -55,9 +55,18 @@ fn stored(marked: bool, output: bool) -> TempDir {
 }
 
 fn replay(directory: &Path) -> Terminal {
+    replay_at(directory, "0")
+}
+
+fn replay_at(directory: &Path, time: &str) -> Terminal {
     let file = directory.join("events.jsonl").display().to_string();
     let home = directory.display().to_string();
-    let mut terminal = Terminal::spawn(&[OOMPH, "replay", &file], &[("HOME", &home)], 30, 100);
+    let mut terminal = Terminal::spawn(
+        &[OOMPH, "replay", "--at", time, &file],
+        &[("HOME", &home)],
+        30,
+        100,
+    );
     terminal.wait_for("replay x1", PATIENCE);
     terminal
 }
@@ -86,6 +95,14 @@ fn it_comes_with_its_moment_and_goes_with_it() {
     terminal.press("word-025\r");
     terminal.wait_for("n older", PATIENCE);
     terminal.press("q");
+}
+
+#[test]
+fn it_begins_where_it_is_told_to() {
+    let directory = stored(true, true);
+    let mut terminal = replay_at(directory.path(), "0:45");
+    let screen = terminal.wait_for("word-034", PATIENCE);
+    assert!(screen.contains("run 2"), "{screen}");
 }
 
 #[test]

@@ -32,13 +32,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Plays a recording, or prints what it says where there is no screen. `name` is a file, the
-/// beginning of a session's name, or nothing for the latest.
+/// Plays a recording from `at` on, or prints what it says where there is no screen. `name` is a file,
+/// the beginning of a session's name, or nothing for the latest.
 ///
 /// # Errors
 /// The recording could not be found or read, or holds nothing.
 pub fn replay(
     name: Option<&OsStr>,
+    at: Option<Moment>,
     headless: bool,
     theme: Option<Scheme>,
 ) -> anyhow::Result<Ending> {
@@ -57,7 +58,7 @@ pub fn replay(
             for problem in settings.problems.into_iter().chain(problem) {
                 print::complain(&problem);
             }
-            let corrupt = runtime.block_on(play(file, theme))?;
+            let corrupt = runtime.block_on(play(file, at, theme))?;
             runtime.shutdown_background();
             if corrupt > 0 {
                 print::complain(&format!(
@@ -93,7 +94,7 @@ fn print(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Plays it until the user has seen enough; how many of its lines were no events.
-async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
+async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u64> {
     let clock = Clock::start();
     let mut reel = Reel::open(file)?;
     let mut output = ReplayedOutput::beside(file);
@@ -102,6 +103,9 @@ async fn play(file: &Path, theme: Theme) -> anyhow::Result<u64> {
     screen.view.theme = theme;
     let began = reel.next_at().unwrap_or(Moment::ZERO);
     let mut player = Playback::new(began, clock.now());
+    if let Some(at) = at {
+        reel.seek_to(at);
+    }
     let mut drawn = (None, 0);
     loop {
         let now = clock.now();

@@ -3,6 +3,7 @@
 use super::shell::Shell;
 use crate::app::{ExportOptions, FitOptions, ReportOptions, RunOptions, Scheme, Source};
 use crate::command::CommandLine;
+use crate::units::Moment;
 use clap::ValueEnum;
 use std::ffi::OsString;
 
@@ -70,6 +71,8 @@ pub enum Invocation {
 pub struct ReplayInvocation {
     /// A file or the beginning of a session's name; by default the latest.
     pub session: Option<OsString>,
+    /// Where to begin; by default at the beginning.
+    pub at: Option<Moment>,
     /// Print the diagnosis instead of playing it on the screen.
     pub headless: bool,
     /// The screen's theme, if given.

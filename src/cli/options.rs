@@ -9,6 +9,7 @@ use super::sessions::{AttachArguments, LogsArguments, LsArguments, StopArguments
 use super::shell::Shell;
 use crate::app::{Scheme, Source};
 use crate::command::CommandLine;
+use crate::units::Moment;
 use clap::{Args, Parser};
 use std::ffi::OsString;
 
@@ -69,6 +70,9 @@ pub(super) struct ReplayArguments {
     /// The session, by its name or the start of it, or a recording [default: the latest]
     #[arg(value_name = "ID|FILE")]
     pub(super) session: Option<OsString>,
+    /// Begin at this time of the session, as the header shows it: 90, 1:30, 2:05:00
+    #[arg(long, value_name = "TIME", value_parser = clock_time, conflicts_with = "headless")]
+    pub(super) at: Option<Moment>,
     /// Print the diagnosis instead of playing it
     #[arg(long)]
     pub(super) headless: bool,
@@ -81,6 +85,7 @@ impl From<ReplayArguments> for ReplayInvocation {
     fn from(arguments: ReplayArguments) -> ReplayInvocation {
         ReplayInvocation {
             session: arguments.session,
+            at: arguments.at,
             headless: arguments.headless,
             theme: arguments.theme,
         }
@@ -163,6 +168,20 @@ pub(super) struct CompletionsArguments {
     /// The shell
     #[arg(value_name = "SHELL")]
     pub(super) shell: Shell,
+}
+
+/// Hours, minutes and seconds, of which the last are enough.
+fn clock_time(text: &str) -> Conversion<Moment> {
+    let wrong = || "choose a time such as 90, 1:30 or 2:05:00".to_string();
+    let mut seconds: u64 = 0;
+    for (place, part) in text.split(':').enumerate() {
+        let number: u32 = part.parse().map_err(|_| wrong())?;
+        if place > 2 || (place > 0 && number >= 60) {
+            return Err(wrong());
+        }
+        seconds = seconds * 60 + u64::from(number);
+    }
+    Ok(Moment(seconds * 1_000_000))
 }
 
 fn batch_scale(text: &str) -> Conversion<f64> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::app::{OnOom, Recording, Source};
+use crate::units::Moment;
 use std::time::Duration;
 
 fn parsed(words: &[&str]) -> Result<Invocation, EarlyExit> {
@@ -126,6 +127,8 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["stop", "--kil"], "'--kill'"),
         (&["plan", "--jsn", "--", "x"], "go after it"),
         (&["replay", "--theme"], "needs a value"),
+        (&["replay", "--at", "1:75"], "1:30"),
+        (&["replay", "--at", "noon"], "1:30"),
         (&["help", "rnu"], "possible values"),
         (&["explain", "a.log", "--", "A=b"], "no command"),
     ] {
@@ -224,10 +227,17 @@ fn replay_and_plan_have_words_of_their_own() {
         parsed(&["replay", "a.jsonl"]),
         Ok(Invocation::Replay(ReplayInvocation {
             session: Some("a.jsonl".into()),
+            at: None,
             headless: false,
             theme: None,
         }))
     );
+    for (text, seconds) in [("90", 90.0), ("1:30", 90.0), ("2:05:00", 7_500.0)] {
+        let Ok(Invocation::Replay(replay)) = parsed(&["replay", "--at", text]) else {
+            panic!("no replay")
+        };
+        assert_eq!(replay.at, Some(Moment::from_secs_f64(seconds)));
+    }
     let Ok(Invocation::Plan(plan)) = parsed(&[
         "plan",
         "--json",

@@ -139,6 +139,11 @@ impl Reel {
         self.seeking.is_some()
     }
 
+    /// Begins to seek a moment after the present one.
+    pub(super) fn seek_to(&mut self, moment: Moment) {
+        self.seeking = Some(Seeking::To(moment));
+    }
+
     /// Begins to seek from `position`; `stride` is how far back and forward go.
     pub(super) fn seek(
         &mut self,
