@@ -4,4 +4,5 @@
 mod line;
 pub mod nvml;
 pub mod probe_socket;
+pub mod scheduler;
 pub mod spool;

@@ -22,6 +22,7 @@ mod non_pytorch;
 mod optimizer_state;
 mod other_process;
 mod outlier_batch;
+mod ranks;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use diagnose::{diagnose, diagnose_incident};
 pub use finding::{Certainty, Evidence, Finding};
 pub use leak_forecast::{LeakForecast, leak_forecast};
+pub use ranks::{AmongRanks, RankNeed};
 pub use watch::{LiveWarnings, warnings};
 
 use case::Case;

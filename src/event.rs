@@ -33,7 +33,7 @@ pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
 
 use crate::command::CommandLine;
 use crate::oom;
-use crate::units::{Bytes, Moment, Pid, RunNumber};
+use crate::units::{Bytes, Moment, Pid, Rank, RunNumber};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +89,8 @@ pub enum What {
     OomText(oom::OomReport),
     /// The output log has grown.
     Logged(Logged),
+    /// The output says what followed from a rank's failure, or that the allocation ends.
+    Consequence(Consequence),
     /// The program's output has a new epoch number.
     Epoch(Epoch),
     /// The user, or a signal from outside, asked to stop the training.
@@ -184,6 +186,18 @@ pub struct ProbeGone {
     /// The reason, unless the process simply ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether the process itself has said, as its last word, that it ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub said_end: bool,
+}
+
+/// A line of the output that is no cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consequence {
+    pub kind: oom::ConsequenceKind,
+    /// The rank, if a prefix has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<Rank>,
 }
 
 /// How much of the program's output the log was given so far, so that a replay shows it in time.

@@ -14,6 +14,7 @@
 mod aftermath;
 mod allocator;
 mod compact;
+mod consequences;
 mod dedup;
 #[cfg(test)]
 mod fixture;
@@ -34,6 +35,7 @@ mod tensor;
 mod transcript;
 mod wording;
 
+pub use consequences::{ConsequenceKind, ConsequenceLines};
 pub use kind::{OomKind, OomKindSpec, OomSource};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine};
 pub(crate) use prefix::pieces;

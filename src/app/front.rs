@@ -8,6 +8,7 @@
 
 mod attach;
 mod detach;
+mod elsewhere;
 mod input;
 mod reachable;
 mod receive;

@@ -1,6 +1,7 @@
 //! The link to the run: the keeper, the scanners of its output, and the session's phase. Independent of
 //! terminal and policy.
 
+pub(super) mod elsewhere;
 mod environment;
 pub(super) mod gate;
 pub(super) mod holders;
@@ -8,7 +9,7 @@ mod phase;
 mod scanners;
 
 pub(super) use environment::ProbeSetup;
-pub(super) use phase::{AfterRun, SessionPhase};
+pub(super) use phase::{AfterRun, Proof, SessionPhase};
 
 use super::Ending;
 use super::OnHup;
@@ -121,6 +122,11 @@ impl Link {
 
     pub(super) fn phase(&self) -> &SessionPhase {
         &self.phase
+    }
+
+    /// To go on with what a phase waits for.
+    pub(super) fn phase_mut(&mut self) -> &mut SessionPhase {
+        &mut self.phase
     }
 
     /// Enters a phase and returns the previous one. Only this assigns `phase`; `Leaving` is final.
@@ -283,7 +289,9 @@ impl Link {
             SessionPhase::Running { .. } if is_stopping => Activity::Stopping,
             SessionPhase::Running { .. } => Activity::Running,
             SessionPhase::Asking { .. } => Activity::Waiting,
-            SessionPhase::Sweeping { .. } | SessionPhase::Gating { .. } => Activity::Relaunching,
+            SessionPhase::Sweeping { .. }
+            | SessionPhase::Proving { .. }
+            | SessionPhase::Gating { .. } => Activity::Relaunching,
             SessionPhase::Settling { .. } | SessionPhase::Leaving(_) => Activity::Ending,
         };
         let said = self.described.as_ref();

@@ -242,8 +242,8 @@ impl Session {
         matches!(self.state.nvml, Some(NvmlState::Live { .. }))
     }
 
-    /// The devices that the last run used, with their usage before the first run. For a run that died
-    /// before its first sample: by its OOM, or by the devices that it could see.
+    /// The devices of this node that the last run used, with their usage before the first run. For a run
+    /// that died before its first sample: by its OOM, or by the devices that it could see.
     pub(super) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
         let Some(run) = self.state.run() else {
             return Vec::new();
@@ -257,6 +257,12 @@ impl Session {
         }
         devices.sort();
         devices.dedup();
+        let is_here = |uuid: &Uuid| {
+            self.state
+                .device(uuid)
+                .is_none_or(|device| device.node.is_none())
+        };
+        devices.retain(is_here);
         let baseline = |uuid: &Uuid| self.handover.baselines.get(uuid).copied();
         devices
             .into_iter()
@@ -266,6 +272,7 @@ impl Session {
 
     pub(super) fn pids_of_last_run(&self) -> Vec<Pid> {
         let ranks = self.state.run().into_iter().flat_map(|run| &run.ranks);
-        ranks.map(|rank| rank.hello.pid).collect()
+        let pids = ranks.map(|rank| rank.hello.pid);
+        pids.filter(|pid| pid.is_here()).collect()
     }
 }

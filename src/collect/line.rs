@@ -53,6 +53,7 @@ pub(super) fn read(
         | What::PredictionOutcome(_)
         | What::Logged(_)
         | What::Epoch(_)
+        | What::Consequence(_)
         | What::StopRequested(_)
         | What::Unknown => return None,
     }

@@ -1,7 +1,7 @@
 //! Runs one OOM through all rules: the findings, most certain first.
 
 use super::case::Case;
-use super::{CAUSES, Cause, Certainty, Finding, host_memory, unexplained};
+use super::{AmongRanks, CAUSES, Cause, Certainty, Finding, host_memory, unexplained};
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
 
@@ -15,16 +15,26 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
 
 /// What explains one OOM. A message alone is enough: with an empty state and no run.
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
-    let case = Case::of(state, run, oom);
+    let mut findings = causes(&Case::of(state, run, oom));
+    if let Some(first) = findings.first_mut()
+        && let Some(ranks) = run.and_then(|run| AmongRanks::of(run, oom))
+    {
+        first.advice.extend(ranks.advice(first.cause));
+        first.ranks = Some(ranks);
+    }
+    findings
+}
+
+fn causes(case: &Case) -> Vec<Finding> {
     if case.kind == OomKind::HostOom {
-        return host_memory::examine(&case).into_iter().collect();
+        return host_memory::examine(case).into_iter().collect();
     }
     let mut findings: Vec<Finding> = CAUSES
         .iter()
-        .filter_map(|spec| (spec.examine)(&case))
+        .filter_map(|spec| (spec.examine)(case))
         .collect();
     if findings.is_empty() {
-        findings.push(unexplained::nothing_else(&case));
+        findings.push(unexplained::nothing_else(case));
     }
     let particular = findings.iter().any(|finding| {
         finding.cause.spec().explains_capacity && finding.certainty >= Certainty::Likely

@@ -1,6 +1,6 @@
 //! The result of a rule: a cause, its certainty, the evidence, advice.
 
-use super::Cause;
+use super::{AmongRanks, Cause};
 use crate::event::{Retainer, SourceLine};
 use crate::units::{Bytes, Pid, Rank, Uuid};
 use serde::Serialize;
@@ -41,6 +41,9 @@ pub struct Finding {
     pub retainer: Option<Retainer>,
     pub device: Option<Uuid>,
     pub rank: Option<Rank>,
+    /// Where several ranks train: which ran out, and what the others did. Of the first finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<AmongRanks>,
     /// The process to blame, for [`Cause::OtherProcess`].
     #[serde(rename = "foreign")]
     pub other_process: Option<Pid>,
@@ -68,6 +71,7 @@ impl Finding {
             retainer: None,
             device: None,
             rank: None,
+            ranks: None,
             other_process: None,
         }
     }

@@ -4,6 +4,7 @@ mod climbs;
 mod forecasts;
 mod leaks;
 mod messages;
+mod ranks;
 mod rehearsals;
 mod trainings;
 

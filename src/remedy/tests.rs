@@ -58,6 +58,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         advice: Vec::new(),
         device: None,
         rank: None,
+        ranks: None,
         other_process: other_process.map(Pid),
     }
 }

@@ -7,6 +7,7 @@ use super::page::{PageOptions, facts};
 use super::score;
 use super::story::{SessionStory, place_of};
 use crate::command;
+use crate::diagnosis::AmongRanks;
 use crate::state::DeviceState;
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
@@ -196,6 +197,9 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         match place {
             0 => {
                 let _ = writeln!(text, "**{headline}** {}\n", plain(&finding.explanation));
+                for sentence in finding.ranks.iter().flat_map(AmongRanks::sentences) {
+                    let _ = writeln!(text, "- {}", plain(&sentence));
+                }
                 for evidence in &finding.evidence {
                     let _ = writeln!(text, "- {}: {}", plain(&evidence.what), evidence.bytes);
                 }

@@ -1,7 +1,7 @@
 //! What happened and what to do about it, as text with commands to copy.
 
 use crate::command::CommandLine;
-use crate::diagnosis::Finding;
+use crate::diagnosis::{AmongRanks, Finding};
 use crate::remedy::{Availability, Plan, Remedy};
 use crate::state::State;
 use std::fmt::Write;
@@ -20,6 +20,7 @@ pub fn diagnosis(
         return Vec::new();
     };
     let mut lines = vec![format!("out of memory: {}", first.headline)];
+    lines.extend(first.ranks.iter().flat_map(AmongRanks::sentences));
     lines.extend(some(&first.explanation));
     if let Some(oom) = state.oom().and_then(|oom| oom.record.as_ref()) {
         for held in oom.lines.iter().take(3) {
@@ -56,6 +57,33 @@ pub fn diagnosis(
             "  {} ({}; {}):",
             remedy.title, remedy.expectation.words, remedy.cost
         ));
+        lines.push(format!("    {}", plan.command.shown()));
+    }
+    lines.extend(for_all_parts(remedies, command));
+    lines
+}
+
+/// The remedies of one part of a job, which every part needs: nothing is started here.
+fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<String> {
+    let may_help = |remedy: &&Remedy| {
+        !remedy.is_offered() && !remedy.edits.is_empty() && remedy.expectation.fits != Some(false)
+    };
+    let mut lines = Vec::new();
+    for remedy in remedies.iter().filter(may_help) {
+        if let (true, Availability::NotOffered(why)) = (lines.is_empty(), &remedy.availability) {
+            lines.push(format!("not started again, {why}:"));
+        }
+        let facts = [&remedy.expectation.words, &remedy.cost];
+        let facts: Vec<&str> = (facts.into_iter().map(String::as_str))
+            .filter(|fact| !fact.is_empty())
+            .collect();
+        lines.push(format!(
+            "  {} ({}), on every node {}; on this one:",
+            remedy.title,
+            facts.join("; "),
+            remedy.changes
+        ));
+        let plan = Plan::of(command, &[remedy]);
         lines.push(format!("    {}", plan.command.shown()));
     }
     lines

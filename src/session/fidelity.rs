@@ -53,6 +53,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::UncaughtOom(_)
         | What::ProbeGone(_)
         | What::Epoch(_)
+        | What::Consequence(_)
         | What::PredictionOutcome(_)
         | What::Note(_)
         | What::Dropped(_) => Fidelity::Exact,

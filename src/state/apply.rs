@@ -13,11 +13,15 @@ mod step;
 
 use super::State;
 use super::bounded::push_bounded;
-use crate::event::{Dropped, Event, Level, Note, What};
+use crate::event::{Consequence, Dropped, Event, Level, Note, What};
+use crate::oom::ConsequenceKind;
 use crate::units::Moment;
 
 /// Notes kept.
 const NOTES: usize = 200;
+
+/// Lines kept of what followed from a rank's failure: one of each rank of a large job.
+const CONSEQUENCES: usize = 1_024;
 
 impl State {
     /// Takes one event in.
@@ -57,6 +61,7 @@ impl State {
                     run.prediction_outcome = Some(outcome.clone());
                 }
             }
+            What::Consequence(consequence) => self.followed(at, consequence),
             What::Epoch(epoch) => {
                 if let Some(run) = self.runs.last_mut() {
                     run.epochs.told(at, epoch.number);
@@ -70,6 +75,18 @@ impl State {
             What::Note(note) => self.note(at, note.level, note.text.clone()),
             What::Dropped(dropped) => self.dropped(dropped),
             What::Logged(_) | What::Unknown => {}
+        }
+    }
+
+    fn followed(&mut self, at: Moment, consequence: &Consequence) {
+        let Some(run) = self.runs.last_mut() else {
+            return;
+        };
+        match consequence.kind {
+            ConsequenceKind::AllocationEnded => {
+                run.allocation_ended.get_or_insert(at);
+            }
+            _ => push_bounded(&mut run.consequences, (at, *consequence), CONSEQUENCES),
         }
     }
 

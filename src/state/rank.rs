@@ -54,6 +54,8 @@ pub struct RankState {
     pub ended_by_oom: bool,
     /// When its probe disconnected.
     pub disconnected: Option<Moment>,
+    /// Whether it has said, on another node, that it ends.
+    pub said_end: bool,
 }
 
 /// The usage of a device by a process.
@@ -71,6 +73,18 @@ impl RankState {
             joined,
             allocated: Series::with(resolution),
             ..RankState::default()
+        }
+    }
+
+    /// `rank 12 on gpu-2`.
+    pub fn name(&self) -> String {
+        let who = match self.hello.rank {
+            Some(number) => format!("rank {number}"),
+            None => format!("process {}", self.hello.pid),
+        };
+        match &self.hello.node {
+            Some(node) => format!("{who} on {node}"),
+            None => who,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Epochs, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
-use crate::event::{Exit, Patch, PatchOutcome, Prediction, PredictionOutcome};
+use crate::event::{Consequence, Exit, Patch, PatchOutcome, Prediction, PredictionOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 use std::fmt;
 use std::time::Duration;
@@ -32,6 +32,10 @@ pub struct Run {
     pub ooms: Vec<OomIncident>,
     /// The number of OOMs, kept or not.
     pub oom_count: u64,
+    /// What the output said to follow from a rank's failure; bounded.
+    pub consequences: Vec<(Moment, Consequence)>,
+    /// When the output said that the scheduler ends the allocation.
+    pub allocation_ended: Option<Moment>,
     pub epochs: Epochs,
     /// When the user, or a signal, asked it to stop.
     pub stop_requested: Option<Moment>,
@@ -197,14 +201,21 @@ impl Run {
     pub(super) fn condense(&mut self) {
         let oom = self.oom().or(self.ooms.last()).cloned();
         self.ooms = oom.into_iter().collect();
+        self.consequences = Vec::new();
         self.epochs.condense();
         for rank in &mut self.ranks {
             rank.condense();
         }
     }
 
+    /// When it was first asked to stop: by the user, a signal, or the scheduler that ends the allocation.
+    pub fn stopped(&self) -> Option<Moment> {
+        let asked = [self.stop_requested, self.allocation_ended];
+        asked.into_iter().flatten().min()
+    }
+
     fn stopped_before(&self, at: Moment) -> bool {
-        self.stop_requested.is_some_and(|stopped| stopped < at)
+        self.stopped().is_some_and(|stopped| stopped < at)
     }
 
     pub fn outcome(&self) -> RunOutcome {
@@ -216,7 +227,7 @@ impl Run {
             Some(_) if self.oom().is_some_and(|oom| !self.stopped_before(oom.at)) => {
                 RunOutcome::OutOfMemory
             }
-            Some(_) if self.stop_requested.is_some() => RunOutcome::Stopped,
+            Some(_) if self.stopped().is_some() => RunOutcome::Stopped,
             Some((_, exit)) => RunOutcome::Failed(exit),
         }
     }

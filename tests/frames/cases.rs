@@ -137,6 +137,12 @@ pub const CASES: &[Case] = &[
         nodes::eight_nodes,
         &[KeyCode::Tab, KeyCode::Tab, KeyCode::Char('w')],
     ),
+    case("oom-of-a-job", nodes::one_ran_out, &[]),
+    case(
+        "oom-of-a-job-details",
+        nodes::one_ran_out,
+        &[KeyCode::Char('d')],
+    ),
     case("half-seen", nodes::half_seen, &[KeyCode::Tab; 2]),
     of_pane("events", second_run, Pane::Events),
     case("allocator", fragmented, &[KeyCode::BackTab]),
@@ -574,7 +580,11 @@ fn eight_ranks() -> Story {
 fn lost_probe() -> Story {
     let mut story = steady();
     let pid = story.pid(0);
-    story.tell(What::ProbeGone(ProbeGone { pid, reason: None }));
+    story.tell(What::ProbeGone(ProbeGone {
+        pid,
+        reason: None,
+        said_end: false,
+    }));
     for _ in 0..20 {
         story.wait(1.0).device(0, GPU, 15.7, 0.0);
     }

@@ -1,7 +1,11 @@
 //! Jobs of several nodes: their ranks, as they report through the spool.
 
 use crate::frames::story::{Story, gib};
-use oomph::event::{DeviceReading, Hello, ProbeDevice, Sample, Step, StepReading, What};
+use oomph::diagnosis;
+use oomph::event::{
+    Consequence, DeviceReading, Exit, Hello, ProbeDevice, Sample, Step, StepReading, What,
+};
+use oomph::oom::ConsequenceKind;
 use oomph::units::{Pid, Rank, RunNumber, Uuid};
 
 const CAPACITY: f64 = 80.0;
@@ -108,6 +112,40 @@ pub fn second(story: &mut Story, ranks: u32, per_node: u32, second: u32) {
 pub fn eight_nodes() -> Story {
     let mut story = job(8, 8, 64);
     (0..60).for_each(|at| second(&mut story, 64, 8, at));
+    story
+}
+
+/// Rank 12 of them has larger batches than the others, and runs out of memory.
+pub fn one_ran_out() -> Story {
+    let mut story = eight_nodes();
+    let pid = pid(12, 8);
+    story.oom_record(|record| {
+        record.pid = pid;
+        record.total = gib(CAPACITY);
+        record.requested = gib(3.0);
+        record.sample = Sample {
+            pid,
+            allocated: gib(77.2),
+            reserved: gib(77.9),
+            allocated_peak: gib(77.2),
+            reserved_peak: gib(77.9),
+            ..Sample::default()
+        };
+        record.structure = None;
+    });
+    story.wait(1.5);
+    for rank in (0..64).filter(|rank| *rank != 12) {
+        story.tell(What::Consequence(Consequence {
+            kind: ConsequenceKind::ConnectionClosed,
+            rank: Some(Rank(rank)),
+        }));
+    }
+    story.tell(What::Consequence(Consequence {
+        kind: ConsequenceKind::LauncherGaveUp,
+        rank: None,
+    }));
+    story.wait(2.0).exit(Exit::Code(1));
+    story.findings = diagnosis::diagnose(&story.state);
     story
 }
 

@@ -435,7 +435,11 @@ impl Story {
     pub fn exit(&mut self, exit: Exit) -> &mut Story {
         for rank in 0..self.state.run().map_or(0, |run| run.ranks.len()) as u32 {
             let pid = self.pid(rank);
-            self.tell(What::ProbeGone(ProbeGone { pid, reason: None }));
+            self.tell(What::ProbeGone(ProbeGone {
+                pid,
+                reason: None,
+                said_end: false,
+            }));
         }
         let run = RunNumber(self.run);
         self.tell(What::Exited(Exited {
@@ -462,6 +466,7 @@ impl Story {
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
             rank: None,
+            ranks: None,
             other_process: None,
         });
         self

@@ -222,14 +222,20 @@ impl Front {
     /// Marks the gap between the previous front's last event and now.
     fn mark_gap(&mut self, asks_nvml: bool) {
         let at = self.session.state.now;
-        let speaking: Vec<Pid> = (self.session.state.runs.iter())
+        let speaking = (self.session.state.runs.iter())
             .flat_map(|run| &run.ranks)
             .filter(|rank| rank.disconnected.is_none())
-            .map(|rank| rank.hello.pid)
-            .collect();
-        let gone = speaking
-            .into_iter()
-            .map(|pid| What::ProbeGone(ProbeGone { pid, reason: None }));
+            .map(|rank| rank.hello.pid);
+        // The files of other nodes are read on from where the previous front stopped.
+        let (gone, elsewhere): (Vec<Pid>, Vec<Pid>) = speaking.partition(|pid| pid.is_here());
+        self.link.speaking.extend(elsewhere);
+        let gone = gone.into_iter().map(|pid| {
+            What::ProbeGone(ProbeGone {
+                pid,
+                reason: None,
+                said_end: false,
+            })
+        });
         // NVML's first state follows, if it is read.
         let nvml = match (asks_nvml, &self.session.state.nvml) {
             (_, Some(NvmlState::Off)) => None,

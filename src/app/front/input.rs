@@ -94,6 +94,7 @@ impl Front {
             }
             SessionPhase::Starting
             | SessionPhase::Sweeping { .. }
+            | SessionPhase::Proving { .. }
             | SessionPhase::Gating { .. }
             | SessionPhase::Leaving(_) => {}
         }

@@ -1,5 +1,6 @@
 //! From one run to the next: the ended run settles, the policy decides what follows, remaining
-//! processes are ended, the gate waits for free memory, and the keeper starts the run.
+//! processes are ended (those of other nodes are proven gone), the gate waits for free memory, and the
+//! keeper starts the run.
 
 use super::Front;
 use crate::app::Ending;
@@ -153,6 +154,11 @@ impl Front {
                 pids.join(", ")
             ));
         }
+        self.prove_that_all_are_gone(exit, next);
+    }
+
+    /// Nothing of the last run is left: the device's memory is awaited.
+    pub(super) fn wait_at_gate(&mut self, exit: Exit, next: NextRun) {
         let (now, session) = (self.session.clock.now(), &self.session);
         let gate = Gate::new(
             now,
@@ -194,7 +200,7 @@ impl Front {
     }
 
     /// The next run could not be started: back to the dialog with the reason, or what the policy decides.
-    fn not_launched(&mut self, why: String) {
+    pub(super) fn not_launched(&mut self, why: String) {
         let Some(exit) = self.link.phase().ended() else {
             return;
         };

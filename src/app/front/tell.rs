@@ -54,9 +54,9 @@ impl Front {
                 decide_by: Some(_), ..
             } => None,
             SessionPhase::Asking { .. } => Some(WhatFollows::Waits),
-            SessionPhase::Sweeping { .. } | SessionPhase::Gating { .. } => {
-                Some(WhatFollows::Relaunches)
-            }
+            SessionPhase::Sweeping { .. }
+            | SessionPhase::Proving { .. }
+            | SessionPhase::Gating { .. } => Some(WhatFollows::Relaunches),
             SessionPhase::Leaving(_) => match self.link.departure {
                 Departure::Ended => Some(WhatFollows::Ends),
                 Departure::Released | Departure::Superseded => None,

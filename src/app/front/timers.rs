@@ -20,7 +20,7 @@ impl Front {
     pub(super) fn next_wake(&self) -> Option<Moment> {
         let phase = match self.link.phase() {
             SessionPhase::Settling { .. } => Some(SETTLING),
-            SessionPhase::Gating { .. } => Some(GATING),
+            SessionPhase::Proving { .. } | SessionPhase::Gating { .. } => Some(GATING),
             SessionPhase::Asking {
                 decide_by: Some(_), ..
             } => Some(LOOK_AGAIN),
@@ -76,6 +76,7 @@ impl Front {
         }
         self.settle(now);
         self.decide_when_known(now);
+        self.prove(now);
         self.pass_gate(now);
         self.unpark();
         self.stay_reachable(now);
@@ -83,6 +84,7 @@ impl Front {
             spool.hurry(match self.link.phase() {
                 SessionPhase::Settling { .. }
                 | SessionPhase::Sweeping { .. }
+                | SessionPhase::Proving { .. }
                 | SessionPhase::Gating { .. } => true,
                 SessionPhase::Starting
                 | SessionPhase::Running { .. }

@@ -3,11 +3,13 @@
 use super::gate::Gate;
 use crate::app::Ending;
 use crate::app::session::NextRun;
+use crate::collect::scheduler::SlurmJob;
 use crate::event::{Exit, Exited};
 use crate::units::Moment;
+use std::sync::mpsc::Receiver;
 
 /// Runs follow each other through
-/// `Starting → Running → Settling → Asking → Sweeping → Gating → Starting`.
+/// `Starting → Running → Settling → Asking → Sweeping → Proving → Gating → Starting`.
 #[derive(Debug)]
 pub(in crate::app) enum SessionPhase {
     /// A run was ordered; the keeper has not answered yet.
@@ -34,6 +36,12 @@ pub(in crate::app) enum SessionPhase {
         exit: Exit,
         next: NextRun,
     },
+    /// They are gone; proof is awaited that those of other nodes are.
+    Proving {
+        exit: Exit,
+        next: NextRun,
+        proof: Proof,
+    },
     /// They are gone; waiting for the device's memory.
     Gating {
         exit: Exit,
@@ -58,6 +66,7 @@ impl SessionPhase {
         match self {
             SessionPhase::Asking { exit, .. }
             | SessionPhase::Sweeping { exit, .. }
+            | SessionPhase::Proving { exit, .. }
             | SessionPhase::Gating { exit, .. } => Some(*exit),
             SessionPhase::Starting
             | SessionPhase::Running { .. }
@@ -69,6 +78,28 @@ impl SessionPhase {
     /// Whether there is a run that can be signalled.
     pub(crate) fn has_run(&self) -> bool {
         matches!(self, SessionPhase::Starting | SessionPhase::Running { .. })
+    }
+}
+
+/// What is known by now of ranks on other nodes.
+#[derive(Debug)]
+pub(in crate::app) struct Proof {
+    pub begun: Moment,
+    /// A question to the scheduler that has not been answered, and when the next one is due.
+    pub asked: Option<Receiver<Result<SlurmJob, String>>>,
+    pub ask_at: Moment,
+    /// Its latest answer.
+    pub answer: Option<Result<SlurmJob, String>>,
+}
+
+impl Proof {
+    pub(in crate::app) fn begun(now: Moment) -> Proof {
+        Proof {
+            begun: now,
+            asked: None,
+            ask_at: now,
+            answer: None,
+        }
     }
 }
 

@@ -2,10 +2,15 @@
 //! one doesn't complete a line of another.
 
 use crate::epoch;
-use crate::event::{Epoch, What};
-use crate::oom::Scanner;
+use crate::event::{Consequence, Epoch, What};
+use crate::oom::{ConsequenceKind, ConsequenceLines, Scanner};
 use crate::supervise::OutputStream;
-use crate::units::Moment;
+use crate::units::{Moment, Rank};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The same of a rank within this time is not told again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(in crate::app) struct OutputScanners {
@@ -14,12 +19,14 @@ pub(in crate::app) struct OutputScanners {
     err: StreamScanner,
     /// Of all streams together.
     epochs: epoch::Count,
+    consequences: BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
 }
 
 #[derive(Default)]
 struct StreamScanner {
     ooms: Scanner,
     epochs: epoch::EpochLines,
+    consequences: ConsequenceLines,
 }
 
 impl OutputScanners {
@@ -42,6 +49,10 @@ impl OutputScanners {
         });
         let mut report = |report| found.push(What::OomText(report));
         scanner.ooms.feed(bytes, &mut report);
+        let told = &mut self.consequences;
+        scanner.consequences.feed(bytes, &mut |mention| {
+            found.extend(once(told, mention, at));
+        });
         found
     }
 
@@ -53,6 +64,7 @@ impl OutputScanners {
             out,
             err,
             epochs: mut count,
+            consequences: mut told,
         } = std::mem::take(self);
         for mut scanner in [terminal, out, err] {
             scanner.epochs.finish(&mut |told| {
@@ -61,6 +73,9 @@ impl OutputScanners {
             });
             let mut report = |report| found.push(What::OomText(report));
             scanner.ooms.finish(&mut report);
+            scanner.consequences.finish(&mut |mention| {
+                found.extend(once(&mut told, mention, at));
+            });
         }
         found
     }
@@ -82,4 +97,18 @@ impl OutputScanners {
         self.epochs = epoch::Count::from(latest_epoch);
         found
     }
+}
+
+/// A mention as an event, unless it was told a moment ago.
+fn once(
+    told: &mut BTreeMap<(ConsequenceKind, Option<Rank>), Moment>,
+    (kind, rank): (ConsequenceKind, Option<Rank>),
+    at: Moment,
+) -> Option<What> {
+    let before = told.get(&(kind, rank));
+    if before.is_some_and(|before| at.since(*before) < AGAIN) {
+        return None;
+    }
+    told.insert((kind, rank), at);
+    Some(What::Consequence(Consequence { kind, rank }))
 }

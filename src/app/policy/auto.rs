@@ -43,7 +43,12 @@ impl Auto {
         let cause = run
             .findings
             .first()
-            .map_or("memory ran out", |finding| finding.headline.as_str());
+            .map_or("memory ran out".to_string(), |finding| {
+                match &finding.ranks {
+                    Some(ranks) => format!("{} {}", ranks.who(), finding.headline),
+                    None => finding.headline.clone(),
+                }
+            });
         let words = format!(
             "run {} ran out of memory ({cause}); relaunching with {} ({}), {} of at most {}: {}",
             run.run.number,
@@ -75,7 +80,7 @@ impl Policy for Auto {
         let ended = run.run.ended.map_or(run.run.started, |(ended, _)| ended);
         let situation = AutoSituation {
             outcome: run.run.outcome(),
-            stop_requested: run.run.stop_requested.is_some(),
+            stop_requested: run.run.stopped().is_some(),
             cause: run.findings.first().map(|finding| finding.cause),
             part_of_a_job: part.as_deref(),
             relaunches: run.run.number.0 - RunNumber::FIRST.0,

@@ -196,7 +196,11 @@ impl Connection {
             }
         }
         if let Some(pid) = self.greeted {
-            let gone = self.now(What::ProbeGone(ProbeGone { pid, reason }));
+            let gone = self.now(What::ProbeGone(ProbeGone {
+                pid,
+                reason,
+                said_end: false,
+            }));
             // The connection has ended, whether or not anybody receives that.
             let _ = self.send(gone).await;
         }

@@ -114,6 +114,7 @@ async fn a_probe_is_followed_from_hello_to_its_end() {
     let gone = ProbeGone {
         pid: own_pid(),
         reason: None,
+        said_end: false,
     };
     assert_eq!(served.next().await, What::ProbeGone(gone));
 }

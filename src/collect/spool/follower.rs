@@ -98,7 +98,7 @@ impl Follower {
                     };
                     events.push(now(clock, What::Dropped(dropped)));
                     if self.malformed > MOST_MALFORMED {
-                        events.extend(self.gone(clock, Some("its file is not a probe's")));
+                        events.extend(self.refused(clock));
                     }
                 }
             }
@@ -122,7 +122,14 @@ impl Follower {
         let stamp = |ns: u64| clocks.moment(node, (ns / 1_000) as i64, clock.now());
         let at = stamp(about.ns);
         match about.event {
-            "end" => Ok(self.gone(clock, None).map(|event| Event { at, ..event })),
+            "end" => Ok(self.pid.map(|pid| Event {
+                at,
+                what: What::ProbeGone(ProbeGone {
+                    pid,
+                    reason: None,
+                    said_end: true,
+                }),
+            })),
             "device_memory" => Ok(self.reading(line).map(|reading| Event {
                 at,
                 what: What::Device(reading),
@@ -183,10 +190,13 @@ impl Follower {
         })
     }
 
-    fn gone(&self, clock: Clock, reason: Option<&str>) -> Option<Event> {
-        let reason = reason.map(str::to_string);
-        let pid = self.pid?;
-        Some(now(clock, What::ProbeGone(ProbeGone { pid, reason })))
+    fn refused(&self, clock: Clock) -> Option<Event> {
+        let gone = ProbeGone {
+            pid: self.pid?,
+            reason: Some("its file is not a probe's".into()),
+            said_end: false,
+        };
+        Some(now(clock, What::ProbeGone(gone)))
     }
 }
 

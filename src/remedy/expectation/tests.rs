@@ -72,6 +72,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         patches: Vec::new(),
         ended_by_oom: false,
         disconnected: None,
+        said_end: false,
     };
     State {
         runs: vec![Run {
@@ -85,6 +86,8 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             survivors: Vec::new(),
             ranks: vec![rank],
             ooms: Vec::new(),
+            consequences: Vec::new(),
+            allocation_ended: None,
             epochs: Default::default(),
             oom_count: 0,
             stop_requested: None,
@@ -146,6 +149,7 @@ fn finding(cause: Cause) -> Finding {
         advice: Vec::new(),
         device: None,
         rank: None,
+        ranks: None,
         other_process: None,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Explained, Explanation, decisive, step};
 use crate::anatomy::{GrownLine, GrownModule};
-use crate::diagnosis::{Certainty, Finding};
+use crate::diagnosis::{AmongRanks, Certainty, Finding};
 use crate::event::{GrowingLine, LineUsage, MemoryKind, Structure};
 use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
@@ -133,6 +133,9 @@ fn cause(out: &mut Lines, finding: &Finding, shown: &mut Vec<(String, Bytes)>) {
         finding.cause.spec().title,
         finding.headline
     ));
+    for sentence in finding.ranks.iter().flat_map(AmongRanks::sentences) {
+        out.line(format!("  {sentence}"));
+    }
     if !finding.explanation.is_empty() {
         out.line(format!("  {}", finding.explanation));
     }

@@ -2,6 +2,7 @@
 
 use super::escape::text;
 use super::{kept_alive, lines, memory_bar};
+use crate::diagnosis::AmongRanks;
 use crate::oom::OomOutcome;
 use crate::report::explain::Explained;
 use crate::report::story::{SessionStory, place_of};
@@ -41,6 +42,9 @@ pub(super) fn section(page: &mut String, story: &SessionStory, oom: &Explained, 
             "<{tag}>{} <span class=\"tag\">{certainty}</span></{tag}>",
             text(&finding.headline)
         );
+        for sentence in finding.ranks.iter().flat_map(AmongRanks::sentences) {
+            let _ = writeln!(page, "<p>{}</p>", text(&sentence));
+        }
         if !finding.explanation.is_empty() {
             let _ = writeln!(page, "<p>{}</p>", text(&finding.explanation));
         }

@@ -45,6 +45,7 @@ impl State {
             Some(rank) => {
                 rank.hello = hello.clone();
                 rank.disconnected = None;
+                rank.said_end = false;
             }
             None => {
                 if run.ranks.len() >= most_ranks
@@ -90,6 +91,12 @@ impl State {
             return;
         };
         self.rank_ended(at, run, gone.pid);
+        if let Some(rank) = self.rank_mut(gone.pid) {
+            rank.said_end |= gone.said_end;
+            if gone.said_end {
+                rank.disconnected = Some(at);
+            }
+        }
         if let Some(reason) = &gone.reason {
             self.note(
                 at,

@@ -74,6 +74,7 @@ fn a_device_holds_what_its_live_ranks_hold() {
         What::ProbeGone(ProbeGone {
             pid: Pid(pid),
             reason: None,
+            said_end: false,
         })
     };
     scene.add(3.0, gone(101));

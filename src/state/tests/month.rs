@@ -74,6 +74,7 @@ fn tell(session: &mut State, now: u64, count: u64) {
         tell(What::ProbeGone(ProbeGone {
             pid: Pid(worker),
             reason: Some("it ended".into()),
+            said_end: false,
         }));
         let failed = record(
             100,

@@ -121,6 +121,7 @@ fn the_probe_rests_only_where_no_process_is_sampled() {
     let gone = ProbeGone {
         pid: Pid(100),
         reason: None,
+        said_end: false,
     };
     scene.add(3.0, What::ProbeGone(gone));
     let reason = "a pluggable allocator".to_string();

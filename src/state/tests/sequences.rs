@@ -41,6 +41,7 @@ fn anything() -> impl Strategy<Value = Event> {
                 11 => What::ProbeGone(ProbeGone {
                     pid: Pid(pid),
                     reason: flag.then(|| "closed".into()),
+                    said_end: false,
                 }),
                 12 => What::Device(reading(&[(pid, a), (7, b)])),
                 13 => What::Nvml(if flag {

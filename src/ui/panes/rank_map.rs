@@ -214,7 +214,7 @@ fn words(run: &Run, nodes: &[Node], state: &State) -> Vec<(String, Tone)> {
             n => format!(" and {} more", n - 1),
         };
         lines.push((
-            format!("no word lately from {}{others}", name(first)),
+            format!("no word lately from {}{others}", first.name()),
             Tone::Warning,
         ));
     }
@@ -247,7 +247,7 @@ fn standing_out(found: &Standouts<'_>, state: &State) -> Vec<(String, Tone)> {
         lines.push((
             format!(
                 "fullest  {}: {} of {} GiB reserved (median {:.0} %)",
-                name(out.rank),
+                out.rank.name(),
                 gib(reserved),
                 gib(capacity),
                 out.median * 100.0
@@ -260,14 +260,14 @@ fn standing_out(found: &Standouts<'_>, state: &State) -> Vec<(String, Tone)> {
         lines.push((
             format!(
                 "behind   {}: {value} steps (median {median})",
-                name(out.rank)
+                out.rank.name()
             ),
             Tone::Warning,
         ));
     } else if let Some(out) = &found.slowest {
         let (value, median) = (rate(out.value), rate(out.median));
         lines.push((
-            format!("slowest  {}: {value} (median {median})", name(out.rank)),
+            format!("slowest  {}: {value} (median {median})", out.rank.name()),
             Tone::Warning,
         ));
     }
@@ -276,22 +276,10 @@ fn standing_out(found: &Standouts<'_>, state: &State) -> Vec<(String, Tone)> {
         lines.push((
             format!(
                 "odd one  {}: peak {value} (median {median})",
-                name(out.rank)
+                out.rank.name()
             ),
             Tone::Warning,
         ));
     }
     lines
-}
-
-/// `rank 12 on gpu-2`.
-fn name(rank: &RankState) -> String {
-    let who = match rank.hello.rank {
-        Some(number) => format!("rank {number}"),
-        None => format!("process {}", rank.hello.pid),
-    };
-    match &rank.hello.node {
-        Some(node) => format!("{who} on {node}"),
-        None => who,
-    }
 }

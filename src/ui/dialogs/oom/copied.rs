@@ -3,7 +3,7 @@
 
 use super::offers::{need, verdict};
 use super::title;
-use crate::diagnosis::{Certainty, Finding};
+use crate::diagnosis::{AmongRanks, Certainty, Finding};
 use crate::event::NvmlState;
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
@@ -22,6 +22,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     items.extend(run.map(|run| format!("on: {}", versions(scene, run, oom))));
     for finding in scene.findings.iter().take(1) {
         items.push(cause(finding));
+        items.extend(finding.ranks.iter().flat_map(AmongRanks::sentences));
         let figures = finding.evidence.iter();
         let figures: Vec<String> = figures
             .map(|one| format!("{} {}", one.what, one.bytes))

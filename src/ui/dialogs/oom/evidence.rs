@@ -1,6 +1,7 @@
 //! The diagnosis as lines: brief, or with all its evidence.
 
 use super::Page;
+use crate::diagnosis::AmongRanks;
 use crate::event::{LineUsage, Retainer};
 use crate::state::OomIncident;
 use crate::ui::figures::count;
@@ -19,6 +20,7 @@ const WIDTH_FOR_SENTENCE: u16 = 90;
 /// The cause in one sentence, and who keeps the memory alive, or else the line with the most memory.
 pub(super) fn brief(page: Page) -> Vec<StyledLine> {
     let mut lines = headline(page);
+    lines.extend(ranks(page, 2));
     let named = page.scene.findings.first();
     if let Some(retainer) = named.and_then(|finding| finding.retainer.as_ref()) {
         lines.push(kept_alive(page, retainer));
@@ -36,6 +38,7 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         ..
     } = page;
     let mut lines = headline(page);
+    lines.extend(ranks(page, usize::MAX));
     lines.extend(explanation(page));
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {
@@ -150,6 +153,16 @@ fn headline(page: Page) -> Vec<StyledLine> {
         None => "Out of memory; the numbers do not show why.".into(),
     };
     paragraph::text(&words, page.width, Tone::Strong)
+}
+
+/// Which rank it was, whether it is that rank's need alone, and what followed.
+fn ranks(page: Page, most: usize) -> Vec<StyledLine> {
+    let finding = page.scene.findings.first();
+    let ranks = finding.and_then(|finding| finding.ranks.as_ref());
+    let sentences = ranks.map_or_else(Vec::new, AmongRanks::sentences);
+    let shown: Vec<String> = sentences.into_iter().take(most).collect();
+    let words = page.theme.glyphs.spelled(&shown.join(" "));
+    paragraph::text(&words, page.width, Tone::Text)
 }
 
 fn explanation(page: Page) -> Vec<StyledLine> {

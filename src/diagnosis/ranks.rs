@@ -1,0 +1,336 @@
+//! One OOM of many ranks: which ran out first, whether it alone needs so much, and what the others did
+//! because of it.
+//!
+//! All ranks wait for each other in every step. So when one of them fails the others print errors of
+//! their own, or are ended by the launcher: consequences, of which none is a cause.
+
+use super::Cause;
+use crate::oom::ConsequenceKind;
+use crate::state::{OomIncident, RankState, Run};
+use crate::units::{Bytes, Pid, Rank};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Ranks that run out within this time ran out together: so exactly are the clocks of nodes known.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// Other OOMs of the same failure.
+const BURST: Duration = Duration::from_secs(30);
+/// A rank needs more than the others from this factor on. Batches of one length differ by less.
+const MORE: f64 = 1.1;
+/// The most consequences that are named.
+const NAMED: usize = 4;
+
+/// A rank among many, for display.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedRank {
+    pub rank: Option<Rank>,
+    pub node: Option<String>,
+    /// `rank 12 on gpu-2`.
+    pub name: String,
+}
+
+/// Whether the memory that ran out is one rank's or every rank's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "which")]
+pub enum RankNeed {
+    /// It needs more than any other rank.
+    OneRank {
+        needed: Bytes,
+        /// The most that another rank has needed in a step.
+        others_at_most: Bytes,
+        /// What it keeps between steps more than the others, if that explains half of it.
+        keeps_more: Option<Bytes>,
+    },
+    /// The others need about as much.
+    AllRanks { others_at_most: Option<Bytes> },
+    /// No other rank has ended a step.
+    Unknown,
+}
+
+/// What followed, and how many ranks said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Aftermath {
+    pub kind: ConsequenceKind,
+    /// The ranks that are known by their prefixes.
+    pub ranks: Vec<Rank>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AmongRanks {
+    pub first: NamedRank,
+    /// How many ranks there are.
+    pub of: usize,
+    /// The others that ran out at that time, and how much later, in microseconds.
+    pub also: Vec<(NamedRank, u64)>,
+    pub whose: RankNeed,
+    pub aftermath: Vec<Aftermath>,
+}
+
+impl AmongRanks {
+    /// `None` if there is one rank.
+    pub(super) fn of(run: &Run, oom: &OomIncident) -> Option<AmongRanks> {
+        let ranks = current(run);
+        let of = (run.world_size().unwrap_or(0) as usize).max(ranks.len());
+        if of < 2 {
+            return None;
+        }
+        let failed = run.rank_of(oom);
+        let also = also(run, oom);
+        Some(AmongRanks {
+            first: named(failed, oom.rank)?,
+            of,
+            whose: whose(&ranks, failed, oom, also.len()),
+            aftermath: aftermath(run, oom),
+            also,
+        })
+    }
+
+    /// "Rank 1 on gpu-2 ran out first, of 8 ranks."
+    pub fn who(&self) -> String {
+        let name = capitalized(&self.first.name);
+        let together = |after: &u64| Duration::from_micros(*after) <= TOGETHER;
+        match self.also.as_slice() {
+            [] => format!("{name} ran out, the only one of {} ranks.", self.of),
+            [(other, after)] if together(after) => {
+                format!(
+                    "{name} and {} ran out together, of {} ranks.",
+                    other.name, self.of
+                )
+            }
+            [(other, _)] => format!(
+                "{name} ran out first, then {}, of {} ranks.",
+                other.name, self.of
+            ),
+            several => {
+                let all = several.len() + 1;
+                format!(
+                    "{name} ran out first, and {all} of {} ranks in all.",
+                    self.of
+                )
+            }
+        }
+    }
+
+    /// Whether it is this rank's own need.
+    pub fn whose(&self) -> Option<String> {
+        match &self.whose {
+            RankNeed::OneRank {
+                needed,
+                others_at_most,
+                keeps_more,
+            } => {
+                let needs = format!(
+                    "No other rank needs so much: {others_at_most} at most, this one {needed} and more"
+                );
+                Some(match (keeps_more, self.first.rank) {
+                    (Some(more), Some(Rank(0))) => format!(
+                        "{needs}. It keeps {more} more than the others between steps: look at what only rank 0 does."
+                    ),
+                    (Some(more), _) => {
+                        format!("{needs}. It keeps {more} more than the others between steps.")
+                    }
+                    (None, _) => {
+                        format!("{needs}. Between steps they keep the same: its batch is larger.")
+                    }
+                })
+            }
+            RankNeed::AllRanks {
+                others_at_most: Some(most),
+            } => Some(format!(
+                "The other ranks need about as much (up to {most}): it is not this rank alone."
+            )),
+            RankNeed::AllRanks {
+                others_at_most: None,
+            } => Some("Most ranks ran out: it is not this rank alone.".into()),
+            RankNeed::Unknown => None,
+        }
+    }
+
+    /// "What followed is no cause: connection closed (rank 0), the launcher gave up."
+    pub fn what_followed(&self) -> Option<String> {
+        let said = self.aftermath.iter().take(NAMED).map(|one| {
+            let what = words(one.kind);
+            match one.ranks.as_slice() {
+                [] => what.to_string(),
+                [Rank(rank)] => format!("{what} (rank {rank})"),
+                several => format!("{what} ({} ranks)", several.len()),
+            }
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| format!("What followed is no cause: {}.", said.join(", ")))
+    }
+
+    /// All that is to be said of it.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = vec![self.who()];
+        sentences.extend(self.whose());
+        sentences.extend(self.what_followed());
+        sentences
+    }
+
+    /// What to change in the program, where one rank has more to do than the others.
+    pub(super) fn advice(&self, cause: Cause) -> Option<String> {
+        let is_of_size = match cause {
+            Cause::Capacity | Cause::OutlierBatch | Cause::Limit => true,
+            Cause::HostMemory
+            | Cause::DeviceFault
+            | Cause::OtherProcess
+            | Cause::Leak
+            | Cause::EvaluationGraph
+            | Cause::OptimizerState
+            | Cause::Fragmentation
+            | Cause::NonPytorch
+            | Cause::Thrashing => false,
+        };
+        match (&self.whose, self.first.rank) {
+            _ if !is_of_size => None,
+            (
+                RankNeed::OneRank {
+                    keeps_more: None, ..
+                },
+                _,
+            ) => Some(
+                "give every rank batches of one size: cap the tokens of a batch, or sort by length"
+                    .into(),
+            ),
+            (
+                RankNeed::OneRank {
+                    keeps_more: Some(_),
+                    ..
+                },
+                Some(Rank(0)),
+            ) => Some(
+                "share what only rank 0 does (evaluation, gathered results, an EMA copy)".into(),
+            ),
+            (RankNeed::OneRank { .. } | RankNeed::AllRanks { .. } | RankNeed::Unknown, _) => None,
+        }
+    }
+}
+
+/// The latest process of each rank.
+fn current(run: &Run) -> Vec<&RankState> {
+    let mut latest: BTreeMap<Rank, &RankState> = BTreeMap::new();
+    for rank in &run.ranks {
+        if let Some(number) = rank.hello.rank {
+            latest.insert(number, rank);
+        }
+    }
+    latest.into_values().collect()
+}
+
+fn named(rank: Option<&RankState>, number: Option<Rank>) -> Option<NamedRank> {
+    let number = number.or(rank?.hello.rank);
+    Some(NamedRank {
+        rank: number,
+        node: rank.and_then(|rank| rank.hello.node.clone()),
+        name: match (rank, number) {
+            (Some(rank), _) => rank.name(),
+            (None, Some(number)) => format!("rank {number}"),
+            (None, None) => return None,
+        },
+    })
+}
+
+/// The first OOM of each other rank in the same failure.
+fn also(run: &Run, oom: &OomIncident) -> Vec<(NamedRank, u64)> {
+    let mut seen: Vec<(Option<Pid>, Option<Rank>)> = vec![(oom.pid, oom.rank)];
+    let mut also = Vec::new();
+    for other in &run.ooms {
+        let is_known = seen.iter().any(|(pid, rank)| {
+            (pid.is_some() && *pid == other.pid) || (rank.is_some() && *rank == other.rank)
+        });
+        let after = other.at.since(oom.at);
+        if is_known || other.caught || other.at < oom.at || after > BURST {
+            continue;
+        }
+        let Some(name) = named(run.rank_of(other), other.rank) else {
+            continue;
+        };
+        seen.push((other.pid, other.rank));
+        also.push((name, after.as_micros() as u64));
+    }
+    also
+}
+
+fn whose(
+    ranks: &[&RankState],
+    failed: Option<&RankState>,
+    oom: &OomIncident,
+    also: usize,
+) -> RankNeed {
+    let is_failed = |rank: &RankState| failed.is_some_and(|failed| std::ptr::eq(failed, rank));
+    // A rank in its first step may not have come to its peak.
+    let others: Vec<&&RankState> = (ranks.iter())
+        .filter(|rank| !is_failed(rank) && rank.steps.count > 0)
+        .collect();
+    let most = others.iter().map(|rank| rank.allocated_peak).max();
+    if also > 0 && (also + 1) * 2 >= ranks.len() {
+        return RankNeed::AllRanks {
+            others_at_most: most,
+        };
+    }
+    let (Some(most), Some(allocated), Some(requested)) = (most, oom.allocated(), oom.requested())
+    else {
+        return RankNeed::Unknown;
+    };
+    let needed = allocated + requested;
+    if needed <= most.scale(MORE) {
+        return RankNeed::AllRanks {
+            others_at_most: Some(most),
+        };
+    }
+    if also > 0 {
+        return RankNeed::Unknown;
+    }
+    let floor = |rank: &RankState| rank.steps.baselines.last().map(|(_, bytes)| *bytes);
+    let floors = others.iter().filter_map(|rank| floor(rank)).max();
+    let keeps_more = failed
+        .and_then(floor)
+        .zip(floors)
+        .map(|(own, others)| own - others)
+        .filter(|more| more.scale(2.0) >= needed - most);
+    RankNeed::OneRank {
+        needed,
+        others_at_most: most,
+        keeps_more,
+    }
+}
+
+fn aftermath(run: &Run, oom: &OomIncident) -> Vec<Aftermath> {
+    let mut found: Vec<Aftermath> = Vec::new();
+    let since = run.consequences.iter().filter(|(at, _)| *at >= oom.at);
+    for (_, consequence) in since {
+        let place = found.iter().position(|one| one.kind == consequence.kind);
+        let place = place.unwrap_or_else(|| {
+            found.push(Aftermath {
+                kind: consequence.kind,
+                ranks: Vec::new(),
+            });
+            found.len() - 1
+        });
+        let ranks = &mut found[place].ranks;
+        ranks.extend(consequence.rank.filter(|rank| !ranks.contains(rank)));
+    }
+    found
+}
+
+fn words(kind: ConsequenceKind) -> &'static str {
+    match kind {
+        ConsequenceKind::CollectiveTimedOut => "a collective operation timed out",
+        ConsequenceKind::ConnectionClosed => "connection to a rank closed",
+        ConsequenceKind::Terminated => "ended by SIGTERM",
+        ConsequenceKind::Killed => "ended by SIGKILL",
+        ConsequenceKind::LauncherGaveUp => "the launcher ended the other ranks",
+        ConsequenceKind::AllocationEnded => "the allocation ended",
+        ConsequenceKind::Unknown => "another error",
+    }
+}
+
+fn capitalized(words: &str) -> String {
+    let mut chars = words.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}", first.to_uppercase(), chars.as_str()),
+        None => String::new(),
+    }
+}
