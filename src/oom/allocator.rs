@@ -179,7 +179,7 @@ fn other_processes(clause: &str) -> Vec<OtherProcess> {
             let (pid, after) = number_at_start(&clause[at + word.len()..])?;
             let (used, after) = size_at_start(after.strip_prefix("has")?)?;
             after.starts_with("memoryinuse").then_some(OtherProcess {
-                pid: Pid(i32::try_from(pid).ok()?),
+                pid: Pid(pid),
                 used,
             })
         })

@@ -5,6 +5,7 @@
 //! `Triedtoallocate2.00GiB`.
 
 use crate::units::Bytes;
+use std::str::FromStr;
 
 /// The units that frameworks print behind a figure; longer ones before those they end with.
 const UNITS: [&str; 9] = ["bytes", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"];
@@ -94,7 +95,7 @@ pub(super) fn number_after(text: &str, words: &str) -> Option<u32> {
 }
 
 /// The integer at the start of `text`, and the rest.
-pub(super) fn number_at_start(text: &str) -> Option<(u32, &str)> {
+pub(super) fn number_at_start<T: FromStr>(text: &str) -> Option<(T, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());

@@ -26,6 +26,8 @@ pub enum OomKind {
     Cupy,
     Jax,
     Tf,
+    Paddle,
+    OnnxRuntime,
     /// The host's memory, not the device's.
     HostOom,
 }
@@ -80,6 +82,8 @@ impl OomKind {
             OomKind::Cupy         => const { &spec("CuPy out of memory",                   "CuPy",                                       "CuPy",               Framework,        false, false) },
             OomKind::Jax          => const { &spec("JAX out of memory",                    "JAX",                                        "JAX",                Framework,        false, false) },
             OomKind::Tf           => const { &spec("TensorFlow out of memory",             "TensorFlow",                                 "TensorFlow",         Framework,        false, false) },
+            OomKind::Paddle       => const { &spec("Paddle out of memory",                 "Paddle",                                     "Paddle",             Framework,        false, false) },
+            OomKind::OnnxRuntime  => const { &spec("ONNX Runtime out of memory",           "ONNX Runtime",                               "ONNX Runtime",       Framework,        false, false) },
             OomKind::HostOom      => const { &spec("host out of memory",                   "the host's memory, not the GPU's",           "the host",           Host,             false, false) },
         }
     }

@@ -218,6 +218,7 @@ impl Wording {
             .iter()
             .filter_map(|also| also.find(&line.compact, lower))
         {
+            report.allocated = report.allocated.or(also.figures.allocated);
             report.limit = report.limit.or(also.figures.limit);
             report.device = report.device.or(also.figures.device);
         }

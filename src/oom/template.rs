@@ -2,6 +2,7 @@
 
 use super::compact::{number_at_start, size_at_start, squeeze};
 use super::report::OomReport;
+use crate::units::Bytes;
 use memchr::memmem;
 use serde::Deserialize;
 
@@ -22,6 +23,7 @@ pub(super) struct Template {
 enum TemplatePart {
     Words(String),
     Requested,
+    RequestedBytes,
     Allocated,
     Limit,
     Device,
@@ -50,6 +52,7 @@ impl From<String> for Template {
             parts.push(TemplatePart::Words(squeeze(before)));
             parts.push(match name {
                 "requested" => TemplatePart::Requested,
+                "requested_bytes" => TemplatePart::RequestedBytes,
                 "allocated" => TemplatePart::Allocated,
                 "limit" => TemplatePart::Limit,
                 "device" => TemplatePart::Device,
@@ -143,7 +146,12 @@ impl Template {
         };
         let rest = match part {
             TemplatePart::Words(words) => text.strip_prefix(words.as_str())?,
-            TemplatePart::Number => number_at_start(text)?.1,
+            TemplatePart::Number => number_at_start::<u64>(text)?.1,
+            TemplatePart::RequestedBytes => {
+                let (bytes, rest) = number_at_start(text)?;
+                figures.requested = Some(Bytes(bytes));
+                rest
+            }
             TemplatePart::Device => {
                 let (device, rest) = number_at_start(text)?;
                 figures.device = Some(device);
