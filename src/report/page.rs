@@ -13,6 +13,7 @@ mod grid;
 mod kept_alive;
 mod lines;
 mod memory_bar;
+mod modules;
 mod runs;
 mod step;
 mod treemap;

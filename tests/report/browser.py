@@ -3,7 +3,7 @@
     apt-get install chromium chromium-driver
     python3 tests/report/browser.py --oomph target/release/oomph [--pictures DIR] [RECORDING...]
 
-Without recordings it takes those of tests/replay. It speaks WebDriver to chromedriver by itself and needs nothing else; it is
+Without recordings it takes those of tests/replay, and a made-up one with a traced step (traced.py). It speaks WebDriver to chromedriver by itself and needs nothing else; it is
 not part of `cargo test`, which must not depend on a browser.
 """
 
@@ -18,6 +18,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+
+import traced
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPLAY = os.path.join(HERE, "..", "replay")
@@ -176,6 +178,8 @@ def the_page_works(browser, page, recording):
             browser.run("arguments[0].click()", buttons[0])
             again = browser.run("return arguments[0].dataset.range", memory)
             check(near != again and again == whole, "the buttons do not zoom: %s, %s, %s" % (whole, near, again))
+    if recording == TRACED:
+        the_step_is_drawn(browser, text)
     wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
     check(wide <= 0, "the page is %d pixels wider than the window" % wide)
     errors = [entry for entry in browser.log("browser") if entry["level"] in ("SEVERE", "WARNING")]
@@ -190,6 +194,30 @@ def the_page_works(browser, page, recording):
     return took
 
 
+TRACED = "traced"
+
+
+def the_step_is_drawn(browser, text):
+    count = lambda what: browser.run("return document.querySelectorAll(arguments[0]).length", what)
+    check(count("[data-step] canvas") == 1, "no chart of the step")
+    check("Lines at its peak" in text and "Modules at its peak" in text, "no lines or modules")
+    check("transformer.h.0–11.mlp, 12 of them" in text, "repeated blocks are not one row")
+    check(count(".treemap div") >= 4 and count(".flame div") >= 6, "%d tiles, %d flames" % (count(".treemap div"), count(".flame div")))
+    # What the names hold is text, and no element came of it.
+    check("</script><b id=broken>" in text and count("#broken") == 0, "a name has become markup")
+    if not browser.phone:
+        # A box lies within the one above it.
+        outside = browser.run(BOXES)
+        check(not outside, "boxes of the flame graph outside of others: %s" % outside)
+
+
+BOXES = """
+const boxes = [...document.querySelectorAll('.flame div')].map(e => e.getBoundingClientRect());
+return boxes.filter(b => b.top > Math.min(...boxes.map(o => o.top)) + 1
+  && !boxes.some(o => Math.abs(o.bottom - b.top) < 2 && o.left <= b.left + 1 && o.right >= b.right - 1)).length;
+"""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--oomph", required=True)
@@ -199,9 +227,12 @@ def main():
     recordings = options.recordings or [
         os.path.join(REPLAY, name) for name in sorted(os.listdir(REPLAY)) if name.endswith(".jsonl")
     ]
+    pages = tempfile.mkdtemp()
+    if not options.recordings:
+        recordings.append(os.path.join(pages, TRACED + ".jsonl"))
+        traced.write(recordings[-1])
     if options.pictures:
         os.makedirs(options.pictures, exist_ok=True)
-    pages = tempfile.mkdtemp()
     failed = 0
     looks = [
         ("desktop", {}),
@@ -217,7 +248,7 @@ def main():
                 if not os.path.exists(page):
                     subprocess.run([options.oomph, "report", recording, "-o", page], check=True, stdout=subprocess.DEVNULL)
                 try:
-                    took = the_page_works(browser, page, recording)
+                    took = the_page_works(browser, page, name)
                     print("ok    %-8s %-12s opened in %.2f s" % (look, name, took))
                 except AssertionError as error:
                     failed += 1

@@ -14,7 +14,7 @@ pub(super) fn text(value: &str) -> String {
             '>' => whole.push_str("&gt;"),
             '"' => whole.push_str("&quot;"),
             '\'' => whole.push_str("&#39;"),
-            c if c.is_control() || is_direction(c) => whole.push(' '),
+            c if acts(c) => whole.push(' '),
             c => whole.push(c),
         }
     }
@@ -30,17 +30,15 @@ pub(super) fn words(value: &str) -> String {
     words.join(" ")
 }
 
-/// Marks that turn the direction of text, and so its meaning.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Controls, separators of lines, and marks that turn the direction of text, and so its meaning.
+fn acts(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// JSON that stands inside a `<script>`: no `<` ends it early, and no line separator ends a string.
+/// JSON that stands inside a `<script>`: no `<` ends it early. A control is spelled out in JSON.
 pub(super) fn json(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value).unwrap_or_else(|_| "null".into());
-    json.replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    json.replace(acts, " ").replace('<', "\\u003c")
 }
 
 #[cfg(test)]

@@ -14,16 +14,16 @@ const LISTED: usize = 12;
 /// Lines with less than this share of the memory are summed up.
 const LEAST: f64 = 0.002;
 
-/// What a line held, for the page.
-struct HoldingBar {
+/// What a line, or a module, held, for the page.
+pub(super) struct HoldingBar {
     /// The program's line.
-    place: String,
+    pub place: String,
     /// The library's line below it.
-    inside: Option<String>,
-    what: Option<&'static str>,
-    class: &'static str,
-    bytes: Bytes,
-    blocks: u64,
+    pub inside: Option<String>,
+    pub what: Option<&'static str>,
+    pub class: &'static str,
+    pub bytes: Bytes,
+    pub blocks: u64,
 }
 
 /// The lines at an OOM: from its record, or else from the step that was traced.
@@ -106,6 +106,11 @@ fn draw(page: &mut String, title: &str, held: &[HoldingBar]) {
     }
     let _ = writeln!(page, "<h4>{}</h4>", text(title));
     treemap(page, held);
+    table(page, held, "lines");
+}
+
+/// The largest as a list with bars, the rest of these `holders` as a sum.
+pub(super) fn table(page: &mut String, held: &[HoldingBar], holders: &str) {
     let most = held.iter().map(|line| line.bytes).max();
     let most = most.unwrap_or(Bytes(1));
     page.push_str("<table class=\"lines\">\n");
@@ -131,7 +136,7 @@ fn draw(page: &mut String, title: &str, held: &[HoldingBar]) {
         let rest: Bytes = held[listed..].iter().map(|line| line.bytes).sum();
         let _ = writeln!(
             page,
-            "<tr><td class=\"n\">{}</td><td class=\"dim\">{} more lines</td></tr>",
+            "<tr><td class=\"n\">{}</td><td class=\"dim\">{} more {holders}</td></tr>",
             text(&rest.to_string()),
             held.len() - listed
         );

@@ -2,7 +2,7 @@
 //! and the lines at its peak.
 
 use super::escape::{json, text};
-use super::{lines, memory_bar};
+use super::{lines, memory_bar, modules};
 use crate::anatomy::{Category, StepAnatomy, by_category, by_line, categories_over_time};
 use crate::event::Phase;
 use crate::report::story::SessionStory;
@@ -79,6 +79,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
             .collect();
         memory_bar::bar(page, "At its peak", &parts);
         lines::of_holdings(page, "Lines at its peak", &by_line(step, peak));
+        modules::section(page, step, peak);
         page.push_str("</section>\n");
     }
 }

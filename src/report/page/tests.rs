@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::anatomy::{GrownLine, StepGrowth};
-use crate::event::{Event, Note, Retainer, RetainerKind, Retainers, What};
+use crate::event::{
+    BlockOrigin, Event, Note, Retainer, RetainerKind, Retainers, SourceLine, StepTrace, What,
+};
 use crate::report::recorded;
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 use proptest::prelude::*;
 
 fn story(name: &str) -> SessionStory {
@@ -120,12 +122,21 @@ proptest! {
             for event in &mut events {
                 put_in(event, text);
             }
+            let ran_out = events.iter().position(|event| matches!(event.what, What::Oom(_)));
+            let ran_out = ran_out.expect("an OOM");
+            let before = [What::StepTrace(Box::new(traced(text))), What::Retainers(Box::new(kept(text)))];
+            let at = events[ran_out].at;
+            events.splice(ran_out..ran_out, before.map(|what| Event { at, what }));
             without_own_code(&page_of(&SessionStory::of(events)))
         };
         let (plain, hostile) = (with("x"), with(&text));
+        prop_assert!(plain.contains("Modules at its peak") && plain.contains("Kept alive by"));
         let elements = |page: &str| page.matches('<').count();
         prop_assert_eq!(elements(&plain), elements(&hostile), "{}", text);
-        prop_assert!(!hostile.chars().any(|c| c.is_control() && c != '\n'));
+        let acts = |c: char| {
+            c.is_control() && c != '\n' || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        prop_assert!(!hostile.contains(acts), "{:?}", text);
         prop_assert!(!hostile.contains("<img") && !hostile.contains("onerror=\""));
     }
 }
@@ -142,7 +153,12 @@ fn put_in(event: &mut Event, text: &str) {
                 device.name = text.into();
             }
         }
-        What::Started(started) => started.remedies = vec![text.into()],
+        What::Started(started) => {
+            started.remedies = vec![text.into()];
+            // A blank would end a word of the command, which is an element.
+            let word = format!("--name={}", text.replace(' ', "_"));
+            started.command.argv.push(word.as_str().into());
+        }
         What::Oom(record) => {
             for line in &mut record.lines {
                 line.line.file = format!("a{text}");
@@ -159,11 +175,56 @@ fn put_in(event: &mut Event, text: &str) {
     }
 }
 
+/// A step of the process of that recording, whose line, function and module have that name.
+fn traced(text: &str) -> StepTrace {
+    let line = SourceLine {
+        file: format!("a{text}"),
+        line: 3,
+        function: text.into(),
+    };
+    StepTrace {
+        pid: CAPACITY_PID,
+        step: 1,
+        failed: true,
+        trace: "4096 | 1048576 2097152".into(),
+        origins: vec![BlockOrigin {
+            line: Some(line.clone()),
+            inside: Some(line),
+            kind: None,
+        }],
+        blocks: "1 1 1".into(),
+        modules: vec![format!("a{text}")],
+        block_modules: "1 1 1".into(),
+        ..StepTrace::default()
+    }
+}
+
+/// Who keeps its memory alive, by that name.
+fn kept(text: &str) -> Retainers {
+    let retainer = Retainer {
+        name: format!("a{text}"),
+        of: text.into(),
+        class: format!("a{text}"),
+        bytes: Bytes::gib(2),
+        above: vec![text.into()],
+        below: vec![text.into()],
+        ..Retainer::default()
+    };
+    Retainers {
+        pid: CAPACITY_PID,
+        retainers: vec![retainer],
+        ..Retainers::default()
+    }
+}
+
+/// The training's process in `capacity.jsonl`.
+const CAPACITY_PID: Pid = Pid(492);
+
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("</script><img src=x onerror=\"alert(1)\">".to_string()),
         Just("--><b>\u{1b}]52;c;eA==\u{7}\u{202e}".to_string()),
         Just("'\"><svg/onload=alert(1)>&lt;".to_string()),
-        "[<>&'\"/a-z\u{1b}\u{0}-\u{1f}\u{2028}!-]{0,40}",
+        "[<>&'\"/a-z\u{1b}\u{0}-\u{1f}\u{7f}-\u{9f}\u{2028}\u{2029}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{feff}!\\]-]{0,40}",
     ]
 }
