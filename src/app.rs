@@ -31,6 +31,7 @@ mod sessions;
 mod signals;
 mod stop;
 mod torch;
+mod watch;
 
 pub use crate::remedy::Which;
 pub use crate::supervise::Forwarding;
@@ -186,12 +187,16 @@ fn follow(
     ending
 }
 
-/// Comes to the session that `name` begins the name of, or to the only one, with a screen.
+/// Comes to the session that `name` begins the name of, or to the only one, with a screen; one that runs
+/// elsewhere is watched by its files.
 ///
 /// # Errors
 /// There is no such session, or no terminal to draw on.
 pub fn attach(name: Option<&str>, nvml: bool) -> anyhow::Result<Ending> {
-    let found = sessions::choose(name, "attach")?;
+    let found = match sessions::choose(name, "attach")? {
+        sessions::Chosen::Here(found) => found,
+        sessions::Chosen::Elsewhere(session) => return watch::watch(&session),
+    };
     follow(front::Arrival::Attached { nvml }, || {
         supervise::Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
     })

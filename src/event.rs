@@ -10,6 +10,7 @@
 mod clock;
 mod device;
 mod exit;
+mod job;
 mod patch;
 mod prediction;
 mod probe;
@@ -20,6 +21,7 @@ mod step_trace;
 pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
+pub use job::{ArrayTask, Job};
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use prediction::{Basis, Prediction, PredictionOutcome, RunEnd};
 pub use probe::{
@@ -133,6 +135,12 @@ pub struct SessionStarted {
     pub probe: bool,
     /// Whether NVML is read.
     pub nvml: bool,
+    /// The scheduler's job that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Job>,
+    /// The machine; earlier versions did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -51,7 +51,7 @@ pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use pane::Pane;
-pub use scene::{Pace, RecordedOutput, Replay, Scene};
+pub use scene::{Elsewhere, Pace, RecordedOutput, Replay, Scene, Subject};
 pub use theme::Theme;
 pub use view::{Keyboard, Maximized, View};
 
@@ -86,14 +86,17 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
 
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
-    let layout = layout::arrange(area, view.maximized, scene.state);
+    let layout = layout::arrange(area, view.maximized, scene);
     let theme = &view.theme;
     let mut screen = Canvas { buf, area, theme };
     if let Some(area) = layout.line {
-        status::smallest::draw(&mut screen.at(area), view, scene.state);
+        status::smallest::draw(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.header {
         status::header::draw(&mut screen.at(area), scene);
+    }
+    if let Some(area) = layout.banner {
+        status::read_only::draw(&mut screen.at(area), scene);
     }
     let child_cursor = match &view.step {
         Some(open) => {

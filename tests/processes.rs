@@ -10,6 +10,7 @@ mod auto;
 mod command_line;
 mod demo;
 mod doctor;
+mod elsewhere;
 mod explain;
 mod faults;
 mod fit;

@@ -1,4 +1,5 @@
-//! `oomph ls`: the sessions that are alive on this machine; with `--all` also those that have ended.
+//! `oomph ls`: the sessions that are alive, on this machine and as far as their files tell on others;
+//! with `--all` also those that have ended.
 
 mod stored;
 mod table;
@@ -22,12 +23,16 @@ struct Row {
     id: String,
     /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
     /// of one that has ended the outcome of its last run: `finished`, `out of memory`, `stopped`,
-    /// `exit 1`, `SIGKILL`, `not started`, or `interrupted` if the recording doesn't have its end.
+    /// `exit 1`, `SIGKILL`, `not started`, or `interrupted` if the recording doesn't have its end;
+    /// of one elsewhere also `silent`, if it was not heard for some time.
     state: String,
     /// Whether somebody sees its screen.
     attached: bool,
     /// RFC 3339.
     since: Option<String>,
+    /// Where it runs and when it was heard, in words, if that is not here.
+    #[serde(skip)]
+    elsewhere: Option<String>,
     /// How long it has been running, or ran.
     seconds: Option<f64>,
     run: Option<u32>,
@@ -38,6 +43,15 @@ struct Row {
     /// Bytes.
     peak: Option<u64>,
     steps: Option<u64>,
+    /// The machine, if it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    /// How many seconds ago a session that runs elsewhere was heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heard: Option<f64>,
+    /// The scheduler's job: `1234`, `1230_7`, with `-r2` after its second requeue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
     /// OOMs of all runs; `None` for a running session.
     ooms: Option<u64>,
     /// What was predicted of its relaunches, and what came of it; for one that has ended.
@@ -65,10 +79,12 @@ struct PredictedRun {
 impl Row {
     /// The state; if there were several runs, also which one it is about.
     fn state_words(&self) -> String {
-        match self.run {
-            Some(run) if run > 1 => format!("{}, run {run}", self.state),
-            Some(_) | None => self.state.clone(),
-        }
+        let run = match self.run {
+            Some(run) if run > 1 => format!(", run {run}"),
+            Some(_) | None => String::new(),
+        };
+        let place = self.elsewhere.as_deref().unwrap_or_default();
+        format!("{}{run}{place}", self.state)
     }
 }
 
@@ -79,6 +95,8 @@ impl Row {
 /// It could not be written to.
 pub fn list(json: bool, all: bool) -> anyhow::Result<Ending> {
     let mut rows: Vec<Row> = sessions::living().iter().map(row).collect();
+    let here: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+    rows.extend(sessions::elsewhere(&here).iter().map(stored::of_elsewhere));
     let third = match all {
         true => ThirdColumn::Took,
         false => ThirdColumn::Screen,
@@ -137,6 +155,10 @@ fn row(living: &Living) -> Row {
             .unwrap_or_default(),
         peak: summary.and_then(|summary| summary.peak).map(|peak| peak.0),
         steps: summary.map(|summary| summary.steps),
+        host: None,
+        heard: None,
+        job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
+        elsewhere: None,
         ooms: None,
         predictions: Vec::new(),
         command: summary.map(|summary| summary.command.clone()),

@@ -1,7 +1,8 @@
-//! Which recording is meant: a file, a session's directory, the beginning of a session's name, or the
-//! latest. Sessions that still run are among them.
+//! Which recording is meant: a file, a session's directory, the beginning of a session's name, its job,
+//! or the latest. Sessions that still run are among them.
 
 use super::sessions::{Meant, meant};
+use crate::event::Job;
 use crate::session::{self, BaseDirs};
 use anyhow::{bail, ensure};
 use std::ffi::OsStr;
@@ -16,6 +17,13 @@ pub(super) struct RecordedSession {
     pub path: PathBuf,
     /// When it was last written to.
     written: SystemTime,
+}
+
+impl RecordedSession {
+    /// The job that it was part of.
+    fn job(&self) -> Option<Job> {
+        session::header(&self.path)?.job
+    }
 }
 
 #[cfg(test)]
@@ -33,7 +41,7 @@ impl RecordedSession {
 const LISTED: usize = 4;
 
 /// The recorded sessions of this user, the one written to last first: also those that run now and
-/// are recorded elsewhere (`--record`).
+/// are recorded elsewhere (`--record`), on this machine or another.
 pub(super) fn all() -> Vec<RecordedSession> {
     let places = BaseDirs::of_this_user();
     let stored = session::list(&places)
@@ -52,8 +60,19 @@ pub(super) fn all() -> Vec<RecordedSession> {
             written,
         })
     });
+    let remote = session::elsewhere(&places, &[])
+        .into_iter()
+        .filter_map(|session| {
+            let path = session.recording()?;
+            let written = path.metadata().and_then(|about| about.modified()).ok()?;
+            Some(RecordedSession {
+                id: session.id,
+                path,
+                written,
+            })
+        });
     let mut all: Vec<RecordedSession> = stored.collect();
-    for session in elsewhere {
+    for session in elsewhere.chain(remote) {
         if all.iter().all(|known| known.id != session.id) {
             all.push(session);
         }
@@ -91,10 +110,12 @@ fn find_among(
         "{} does not exist; pass an existing file, or the start of a session's ID (`oomph ls --all`)",
         path.display()
     );
-    match meant(&text, all(), |session| &session.id) {
+    match meant(&text, all(), |session| &session.id, RecordedSession::job) {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
-            bail!("no recorded session begins with {text}; `oomph ls --all` lists them")
+            bail!(
+                "no recorded session begins with {text}, or is of such a job; `oomph ls --all` lists them"
+            )
         }
         Meant::Several(sessions) => {
             let names: Vec<&str> = sessions.iter().map(|session| session.id.as_str()).collect();

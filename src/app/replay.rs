@@ -19,7 +19,7 @@ use crate::event::{Clock, Event, What};
 use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
-use crate::ui::{Effect, ReplayControl, Scene, Theme};
+use crate::ui::{Effect, ReplayControl, Scene, Subject, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
@@ -133,7 +133,7 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
         let scene = Scene {
             findings: &reel.findings,
             recording: Some(file),
-            replay: Some(player.shown(reel.next_at().is_none(), output.words())),
+            subject: Subject::Recording(player.shown(reel.next_at().is_none(), output.words())),
             ..Scene::of(&reel.state)
         };
         if turn == Turn::RanOut {

@@ -28,7 +28,7 @@ use crate::forecast::Hint;
 use crate::remedy::{Leftover, Plan, Remedy, RemedyId};
 use crate::session::Recorder;
 use crate::state::{Run, RunOutcome, State};
-use crate::ui::Scene;
+use crate::ui::{Scene, Subject};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 use applied::Changes;
 use earlier::EarlierSessions;
@@ -214,7 +214,7 @@ impl Session {
             },
             waiting,
             recording: self.recording(),
-            replay: None,
+            subject: Subject::Own,
         })
     }
 

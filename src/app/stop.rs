@@ -1,6 +1,7 @@
 //! `oomph stop`: ends a session, and reports the progress.
 
-use super::sessions::{choose, explain};
+use super::sessions::remote::{Verb, refusal};
+use super::sessions::{Chosen, choose, explain};
 use super::{Ending, print};
 use crate::event::Exit;
 use crate::session::FoundSession;
@@ -31,7 +32,16 @@ const AT_MOST: Duration = Duration::from_secs(90);
 /// # Errors
 /// There is no such session, or it could not be ended.
 pub fn stop(name: Option<&str>, kill: bool) -> anyhow::Result<Ending> {
-    let found = choose(name, "stop")?;
+    let found = match choose(name, "stop")? {
+        Chosen::Here(found) => found,
+        Chosen::Elsewhere(session) => {
+            let verb = match kill {
+                true => Verb::Kill,
+                false => Verb::Stop,
+            };
+            bail!(refusal(&session, verb));
+        }
+    };
     let call = match kill {
         true => Call::Kill,
         false => Call::Stop,

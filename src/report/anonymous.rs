@@ -72,7 +72,7 @@ impl Anonymizer {
         serde_json::from_value(value).unwrap_or(event)
     }
 
-    /// Users named by this event: `"user"` of a process, and whose home a path lies in.
+    /// Machines and users named by this event: `"user"` of a process, and whose home a path lies in.
     fn learn(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
@@ -87,6 +87,11 @@ impl Anonymizer {
             Value::Object(fields) => {
                 if let Some(Value::String(user)) = fields.get("user") {
                     self.add(user, "user");
+                }
+                for name in ["host", "node"] {
+                    if let Some(Value::String(host)) = fields.get(name) {
+                        self.add(host, "host");
+                    }
                 }
                 fields.values().for_each(|value| self.learn(value));
             }

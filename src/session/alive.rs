@@ -8,6 +8,7 @@
 use super::KEEPER_SOCKET;
 use super::base_dirs::{BaseDirs, own_entries};
 use crate::command::Word;
+use crate::event::Job;
 use crate::units::Pid;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The name of that file.
-const SESSION_FILE: &str = "session.json";
+pub(super) const SESSION_FILE: &str = "session.json";
 
 /// What a session says about itself. Without its command, which may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct SessionFile {
     pub log: Option<Word>,
     /// The recording, if there is one.
     pub recording: Option<Word>,
+    /// The scheduler's job that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Job>,
 }
 
 /// A PID namespace of one boot of one machine, in which PIDs are unique.
@@ -46,6 +50,16 @@ impl PidScope {
     /// The boot of the machine.
     pub fn boot(&self) -> &str {
         &self.boot
+    }
+
+    /// The machine's name.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Whether both are of machines with the same name.
+    pub(super) fn is_same_host(&self, other: &PidScope) -> bool {
+        self.host == other.host
     }
 
     /// The one of this process.
@@ -113,7 +127,19 @@ impl SessionFile {
             world: PidScope::here(),
             log: log.map(Word::from),
             recording: recording.map(Word::from),
+            job: None,
         }
+    }
+
+    /// The machine's name.
+    pub fn host(&self) -> &str {
+        &self.world.host
+    }
+
+    /// Whether its keeper is proven gone: it was a process of this boot. A machine of the same name may
+    /// be another one.
+    pub(super) fn is_gone(&self, here: &PidScope) -> bool {
+        self.world == *here && self.life(here) == Life::Dead
     }
 
     /// Writes the file atomically.
@@ -147,6 +173,18 @@ impl SessionFile {
     }
 }
 
+#[cfg(test)]
+impl PidScope {
+    pub(super) fn move_to(&mut self, host: &str) {
+        self.host = host.into();
+        self.reboot();
+    }
+
+    pub(super) fn reboot(&mut self) {
+        self.boot = "another".into();
+    }
+}
+
 /// The start time of a process, in clock ticks since boot; `None` if it isn't alive.
 fn start_time(pid: Pid) -> Option<u64> {
     let stat = procfs::process::Process::new(pid.0).and_then(|process| process.stat());
@@ -177,17 +215,6 @@ pub fn find(places: &BaseDirs) -> Vec<FoundSession> {
     found.sort_by(|a, b| a.id.cmp(&b.id));
     found.dedup_by(|a, b| a.directory == b.directory);
     found
-}
-
-/// Removes the private directories of dead sessions and returns their names. Recordings and logs
-/// are kept.
-pub fn clear_dead(places: &BaseDirs) -> Vec<String> {
-    let dead = find(places)
-        .into_iter()
-        .filter(|found| found.life == Life::Dead);
-    dead.filter(|found| fs::remove_dir_all(&found.directory).is_ok())
-        .map(|found| found.id)
-        .collect()
 }
 
 #[cfg(test)]
@@ -241,32 +268,5 @@ mod tests {
         assert_eq!(elsewhere(|world| world.boot.clear()), Life::Unknown);
         assert_eq!(elsewhere(|world| world.host.push('x')), Life::Unknown);
         assert_eq!(elsewhere(|world| world.pids.push('x')), Life::Unknown);
-    }
-
-    #[test]
-    fn the_dead_are_cleared_away_and_nobody_else() {
-        let directory = tempfile::tempdir().unwrap();
-        let places = BaseDirs {
-            elsewhere: Vec::new(),
-            state: Vec::new(),
-            runtime: vec![BaseDir::Given(directory.path().to_owned())],
-        };
-        let me = Pid(std::process::id() as i32);
-        let write = |id: &str, keeper: Option<Pid>| {
-            let path = directory.path().join("oomph").join(id);
-            fs::create_dir_all(&path).unwrap();
-            if let Some(keeper) = keeper {
-                file(keeper).write(&path).unwrap();
-            }
-            path
-        };
-        let (alive, dead) = (write("a", Some(me)), write("b", Some(Pid(i32::MAX))));
-        let unknown = write("c", None);
-        let lives: Vec<Life> = find(&places).iter().map(|found| found.life).collect();
-        assert_eq!(lives, [Life::Alive, Life::Dead, Life::Unknown]);
-        assert_eq!(clear_dead(&places), ["b"]);
-        assert!(alive.exists() && unknown.exists() && !dead.exists());
-        let mode = fs::metadata(alive.join(SESSION_FILE)).unwrap().mode();
-        assert_eq!(mode & 0o777, 0o600);
     }
 }

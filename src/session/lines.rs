@@ -42,6 +42,10 @@ pub(super) struct TimedLines {
     at: Moment,
     line: u32,
     ended: bool,
+    /// How many bytes of the file were let through so far.
+    length: u64,
+    /// Of a file that still grows: the beginning of the last line.
+    unfinished: Option<Vec<u8>>,
 }
 
 impl TimedLines {
@@ -59,7 +63,31 @@ impl TimedLines {
             at: Moment::ZERO,
             line: 0,
             ended: false,
+            length,
+            unfinished: None,
         })
+    }
+
+    /// The same of a file that grows: the end of an unfinished last line is awaited.
+    pub(super) fn growing(file: File) -> io::Result<TimedLines> {
+        Ok(TimedLines {
+            unfinished: Some(Vec::new()),
+            ..TimedLines::of(file)?
+        })
+    }
+
+    /// Goes on to where the file ends now.
+    ///
+    /// # Errors
+    /// It has become shorter.
+    pub(super) fn go_on(&mut self, length: u64) -> io::Result<()> {
+        let Some(more) = length.checked_sub(self.length) else {
+            return Err(io::Error::other("it has become shorter"));
+        };
+        self.length = length;
+        self.reader.set_limit(self.reader.limit() + more);
+        self.ended = more == 0;
+        Ok(())
     }
 
     /// When the next line is; `None` at the end.
@@ -78,7 +106,18 @@ impl TimedLines {
 
     fn read_line(&mut self) -> io::Result<()> {
         let mut text = Vec::new();
-        let LineSpan { length, ended } = next_line(&mut self.reader, &mut text)?;
+        let LineSpan { mut length, ended } = next_line(&mut self.reader, &mut text)?;
+        if let Some(begun) = &mut self.unfinished {
+            if begun.len() <= LONGEST_LINE {
+                begun.append(&mut text);
+            }
+            if !ended {
+                self.ended = true;
+                return Ok(());
+            }
+            text = std::mem::take(begun);
+            length = length.max(text.len() as u64);
+        }
         if length == 0 && !ended {
             self.ended = true;
             return Ok(());

@@ -3,7 +3,7 @@
 
 use super::RECORDING;
 use super::lines::LONGEST_LINE;
-use crate::event::{Event, What};
+use crate::event::{Event, SessionStarted, What};
 use memchr::memmem;
 use std::collections::HashMap;
 use std::fs::File;
@@ -55,6 +55,19 @@ pub fn outline(path: &Path, mut each: impl FnMut(&Event)) -> io::Result<()> {
     }
     latest.pass(&mut each);
     Ok(())
+}
+
+/// The header of the recording at `path`; `None` if its first line is none.
+pub fn header(path: &Path) -> Option<SessionStarted> {
+    let mut line = Vec::new();
+    let file = File::open(path).ok()?;
+    BufReader::new(file.take(HEAD))
+        .read_until(b'\n', &mut line)
+        .ok()?;
+    match serde_json::from_slice::<Event>(&line).ok()?.what {
+        What::SessionStarted(header) => Some(header),
+        _ => None,
+    }
 }
 
 /// The latest reading of each process and device, not parsed.

@@ -1,10 +1,11 @@
 //! Directories that only this user can enter (0700), created and checked without following links:
 //! in `/tmp` anybody may have created something with our name.
 
+use nix::libc;
 use nix::unistd::geteuid;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const GROUP_AND_OTHERS: u32 = 0o077;
@@ -76,6 +77,28 @@ pub(super) fn refusal(path: &Path) -> Option<String> {
             meta.mode() & 0o777
         )
     })
+}
+
+/// Whether something is this user's, and no other user may write to it.
+pub(super) fn is_ours_alone(about: &Metadata) -> bool {
+    about.uid() == geteuid().as_raw() && about.mode() & WRITE_FOR_OTHERS == 0
+}
+
+/// Opens a file for reading that only this user can have written. Follows no link, and a FIFO does not
+/// block.
+///
+/// # Errors
+/// It is not such a file, or cannot be opened.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)?;
+    let about = file.metadata()?;
+    match about.is_file() && is_ours_alone(&about) {
+        true => Ok(file),
+        false => Err(io::Error::other("other users can write to it")),
+    }
 }
 
 #[cfg(test)]

@@ -60,12 +60,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     let beside = [".recent", ".recent-0", ".recent-1"].map(|suffix| with_suffix(&main, suffix));
     let mut files = vec![open(main)?];
     files.extend(beside.into_iter().filter_map(|path| open(path).ok()));
-    Ok(Events {
-        files,
-        bytes: 0,
-        at: Moment::ZERO,
-        readings: Vec::new(),
-    })
+    Ok(Events::of(files))
 }
 
 /// The events of a recording.
@@ -98,9 +93,24 @@ impl Iterator for Events {
 }
 
 impl Events {
+    /// Of these files.
+    pub(super) fn of(files: Vec<(TimedLines, PathBuf)>) -> Events {
+        Events {
+            files,
+            bytes: 0,
+            at: Moment::ZERO,
+            readings: Vec::new(),
+        }
+    }
+
     /// The length of all lines so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The files that are still read.
+    pub(super) fn files(&mut self) -> &mut Vec<(TimedLines, PathBuf)> {
+        &mut self.files
     }
 
     /// The earliest line of all files, parsed. A file that can't be read any further is left out

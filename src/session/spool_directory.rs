@@ -3,6 +3,7 @@
 
 use super::base_dirs::BaseDir;
 use super::private::{make_all, make_new, make_or_take};
+use super::server_time::server_time;
 use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 use std::fs::{self, OpenOptions};
@@ -114,19 +115,6 @@ pub fn clear_dead_spools(parent: &Path) {
             let _ = fs::remove_dir_all(&directory);
         }
     }
-}
-
-/// The server's time: of a file that is made for it.
-fn server_time(parent: &Path) -> Option<SystemTime> {
-    let path = parent.join(format!(".now-{}", std::process::id()));
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .and_then(|file| file.metadata()?.modified());
-    let _ = fs::remove_file(&path);
-    made.ok()
 }
 
 /// When the newest file of a directory was written.

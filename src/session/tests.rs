@@ -203,6 +203,8 @@ fn secrets_and_the_environment_are_not_stored() {
         },
         probe: true,
         nvml: true,
+        job: None,
+        host: None,
     };
     let mut recorder = recorder(&path);
     recorder.write(&event(0.0, What::SessionStarted(session)));

@@ -5,7 +5,7 @@ use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::{self, Layout};
 use super::panes::{Scrolling, rank_map};
-use super::scene::{RecordedOutput, Scene};
+use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::{self, StepLayout, choice};
 use super::view::step::StepView;
 use super::view::{Keyboard, View};
@@ -13,7 +13,7 @@ use crate::remedy::{Availability, RemedyId};
 use ratatui::layout::Rect;
 
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
-    layout::arrange(view.size, view.maximized, scene.state)
+    layout::arrange(view.size, view.maximized, scene)
 }
 
 pub(super) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
@@ -22,7 +22,7 @@ pub(super) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();
-    let live = scene.replay.is_none();
+    let (live, own) = (scene.is_live(), scene.is_own());
     let devices = scene.state.devices.len();
     let charted = layout_of(view, scene).chart().is_some();
     let selecting = view.keyboard == Keyboard::Selection;
@@ -89,33 +89,36 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         Action::StopAndRelaunch => can_relaunch(scene) && scene.is_running(),
         Action::Combine => {
             let mut remedies = scene.remedies.iter();
-            live && remedies.any(|r| matches!(r.availability, Availability::Offered))
+            own && remedies.any(|r| matches!(r.availability, Availability::Offered))
         }
         Action::Compare => charted && scene.state.runs.len() > 1,
         Action::Copy => run.is_some(),
         Action::TypeToTraining | Action::AskToStop | Action::Stop | Action::Kill => {
             scene.is_running()
         }
-        Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => !live,
+        Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => {
+            matches!(scene.subject, Subject::Recording(_))
+        }
     }
 }
 
 /// Whether there is output to look at.
 pub(super) fn has_output(scene: &Scene) -> bool {
-    scene
-        .replay
-        .is_none_or(|replay| replay.output == RecordedOutput::Shown)
+    match scene.subject {
+        Subject::Own | Subject::Elsewhere(_) => true,
+        Subject::Recording(replay) => replay.output == RecordedOutput::Shown,
+    }
 }
 
 fn can_relaunch(scene: &Scene) -> bool {
-    scene.replay.is_none() && scene.state.run().is_some() && scene.waiting.is_none()
+    scene.is_own() && scene.state.run().is_some() && scene.waiting.is_none()
 }
 
-/// Whether footer and help list an action. Ctrl-C quits a recording, but its words speak of a
-/// training.
+/// Whether footer and help list an action. Ctrl-C quits what can only be watched, but its words speak of
+/// a training.
 pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
     let is_true = match (action, &view.dialog) {
-        (Action::Interrupt, _) => scene.replay.is_none(),
+        (Action::Interrupt, _) => scene.is_own(),
         // With nothing selected that could be applied, Enter shows the details.
         (Action::Relaunch | Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => {
             !dialog.to_apply(scene.remedies).is_empty()

@@ -13,6 +13,7 @@
 //! ```
 
 use super::pane::Pane;
+use super::scene::{Scene, Subject};
 use super::view::Maximized;
 use crate::state::State;
 use ratatui::layout::Rect;
@@ -29,6 +30,8 @@ pub(super) struct Layout {
     /// The one line of a tiny screen.
     pub line: Option<Rect>,
     pub header: Option<Rect>,
+    /// That the session can only be watched, and why.
+    pub banner: Option<Rect>,
     /// All between header and footer.
     pub body: Rect,
     /// The memory breakdown as one bar.
@@ -96,7 +99,8 @@ impl RowCutter {
     }
 }
 
-pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout {
+pub(super) fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
+    let state = scene.state;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = RowCutter { rest: area };
         let line = rows.top(1);
@@ -110,6 +114,10 @@ pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout
     }
     let mut rows = RowCutter { rest: area };
     let header = rows.top(1);
+    let banner = match scene.subject {
+        Subject::Elsewhere(_) => Some(rows.top(1)),
+        Subject::Own | Subject::Recording(_) => None,
+    };
     let footer = rows.bottom(1);
     let body = rows.rest;
     let mut layout = if body.width >= TWO_COLUMNS {
@@ -130,6 +138,7 @@ pub(super) fn arrange(area: Rect, maximized: Maximized, state: &State) -> Layout
     }
     layout.body = body;
     layout.header = Some(header);
+    layout.banner = banner;
     layout.footer = Some(footer);
     layout
 }
@@ -208,19 +217,37 @@ pub(super) fn child_size(layout: &Layout) -> (u16, u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::scene::Elsewhere;
 
     #[test]
     fn parts_never_overlap_and_never_leave_the_screen() {
         let state = State::default();
+        let own = Scene::of(&state);
+        let elsewhere = Scene {
+            subject: Subject::Elsewhere(Elsewhere {
+                place: "gpu-7",
+                heard: None,
+                trouble: None,
+                command: "",
+            }),
+            ..own
+        };
+        for scene in [own, elsewhere] {
+            check(&scene);
+        }
+    }
+
+    fn check(scene: &Scene) {
         for width in (0..230).step_by(7) {
             for height in 0..70 {
                 let area = Rect::new(0, 0, width, height);
                 for maximized in [Maximized::Nothing, Maximized::Chart, Maximized::Pane] {
-                    let layout = arrange(area, maximized, &state);
+                    let layout = arrange(area, maximized, scene);
                     let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,
                         layout.header,
+                        layout.banner,
                         layout.bar,
                         layout.headroom,
                         layout.pane,

@@ -172,7 +172,7 @@ pub(super) fn draw_chosen(
     let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
     let mut inside = canvas.below_head(&title);
     (view.pane.spec().draw)(&mut inside, view, scene, view.list);
-    let is_output = view.pane == Pane::Output && scene.replay.is_none();
+    let is_output = view.pane == Pane::Output && scene.is_live();
     is_output.then(|| output::cursor(&inside, &view.output))?
 }
 

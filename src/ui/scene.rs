@@ -7,6 +7,7 @@ use crate::remedy::{Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use crate::units::Moment;
 use std::path::Path;
+use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
@@ -23,8 +24,31 @@ pub struct Scene<'a> {
     pub waiting: Option<&'a str>,
     /// The path of the recording.
     pub recording: Option<&'a Path>,
-    /// Set if a recording is played.
-    pub replay: Option<Replay>,
+    pub subject: Subject<'a>,
+}
+
+/// What is looked at, which decides what can be done to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Subject<'a> {
+    /// A session of this front's.
+    Own,
+    /// A recording that is played.
+    Recording(Replay),
+    /// A session that runs out of reach, by its files: it can be watched, and no more.
+    Elsewhere(Elsewhere<'a>),
+}
+
+/// Where such a session is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Elsewhere<'a> {
+    /// In words: `gpu-7`, `this machine`.
+    pub place: &'a str,
+    /// How long ago it was heard; `None` if it has ended.
+    pub heard: Option<Duration>,
+    /// Why it could not be heard for a while, or its files not be read.
+    pub trouble: Option<&'a str>,
+    /// What to type for a screen that can act on it.
+    pub command: &'a str,
 }
 
 impl<'a> Scene<'a> {
@@ -38,14 +62,30 @@ impl<'a> Scene<'a> {
             room_for_batch: None,
             waiting: None,
             recording: None,
-            replay: None,
+            subject: Subject::Own,
         }
     }
 
-    /// Whether a training runs; never in a recording.
+    /// Whether a training runs that keys can reach.
     pub fn is_running(&self) -> bool {
         let run = self.state.run();
-        self.replay.is_none() && run.is_some_and(|run| run.outcome() == RunOutcome::Running)
+        self.is_own() && run.is_some_and(|run| run.outcome() == RunOutcome::Running)
+    }
+
+    /// Whether keys can act on the session.
+    pub fn is_own(&self) -> bool {
+        match self.subject {
+            Subject::Own => true,
+            Subject::Recording(_) | Subject::Elsewhere(_) => false,
+        }
+    }
+
+    /// Whether it goes on by itself, with its output.
+    pub fn is_live(&self) -> bool {
+        match self.subject {
+            Subject::Own | Subject::Elsewhere(_) => true,
+            Subject::Recording(_) => false,
+        }
     }
 }
 

@@ -3,4 +3,5 @@
 pub(super) mod footer;
 pub(super) mod header;
 pub(super) mod headroom;
+pub(super) mod read_only;
 pub(super) mod smallest;

@@ -67,8 +67,7 @@ impl View {
         if run.ended.is_some() && self.keyboard == Keyboard::Training {
             self.keyboard = Keyboard::Oomph;
         }
-        let asks =
-            self.mode() != InputMode::Editing && scene.replay.is_none() && scene.waiting.is_none();
+        let asks = self.mode() != InputMode::Editing && scene.is_live() && scene.waiting.is_none();
         if run.outcome() == RunOutcome::OutOfMemory && self.offered != Some(run.number) && asks {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);

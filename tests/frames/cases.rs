@@ -9,9 +9,10 @@ use oomph::diagnosis::Cause;
 use oomph::event::{Level, Note, ProbeGone, What};
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
-use oomph::ui::{ChildScreen, Pace, Pane, RecordedOutput, Replay, Theme, View};
+use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
 use oomph::units::Moment;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
 
 /// A session up to an instant.
 pub struct Case {
@@ -163,6 +164,8 @@ pub const CASES: &[Case] = &[
     case("gate", gate, &[]),
     case("hanging", hanging, &[KeyCode::Char('o')]),
     case("replay", replay, &[]),
+    case("elsewhere", elsewhere, &[]),
+    case("elsewhere-oom", elsewhere_oom, &[]),
     case(
         "paused",
         second_run,
@@ -523,9 +526,27 @@ fn hanging() -> Story {
     story
 }
 
+fn elsewhere() -> Story {
+    let mut story = steady();
+    story.subject = Subject::Elsewhere(Elsewhere {
+        place: "gpu-7",
+        heard: Some(Duration::from_secs(4)),
+        trouble: None,
+        command: "srun --jobid=1234 --overlap -N1 -n1 -w gpu-7 --pty oomph attach 20261121-0914-python",
+    });
+    story
+}
+
+fn elsewhere_oom() -> Story {
+    let mut story = oom_capacity();
+    story.remedies.clear();
+    story.subject = elsewhere().subject;
+    story
+}
+
 fn replay() -> Story {
     let mut story = second_run();
-    story.replay = Some(Replay {
+    story.subject = Subject::Recording(Replay {
         speed: 4.0,
         position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,

@@ -341,6 +341,37 @@ fn a_replay_says_what_it_has_and_no_key_of_a_training() {
 }
 
 #[test]
+fn a_session_elsewhere_is_watched_and_no_key_acts_on_it() {
+    let (story, mut view) = staged("elsewhere");
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 160, 45));
+    assert!(
+        text.contains(
+            "read-only: it runs on gpu-7 (heard 4 s ago), keys act only there: srun --jobid=1234"
+        ),
+        "{text}"
+    );
+    for key in ['s', 'r', 'e', 'i', 'K', 'S', 'w', ' '].map(KeyCode::Char) {
+        let (_, mut view) = staged("elsewhere");
+        let effect = press(&story, &mut view, key);
+        assert_eq!(effect, None, "{key:?}");
+    }
+    let quit = press(&story, &mut view, KeyCode::Char('q'));
+    assert!(
+        matches!(quit, Some(Effect::Quit { .. })),
+        "without a question"
+    );
+    let (story, mut view) = staged("elsewhere-oom");
+    for key in [KeyCode::Enter, KeyCode::Char('1'), KeyCode::Char('b')] {
+        assert_eq!(press(&story, &mut view, key), None, "{key:?}");
+    }
+    press(&story, &mut view, KeyCode::Char('?'));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
+    for words in ["interrupt", "relaunch", "stop the training", "type to"] {
+        assert!(!text.contains(words), "{words} in\n{text}");
+    }
+}
+
+#[test]
 fn a_copy_is_said_for_two_seconds() {
     let (mut story, mut view) = staged("steady");
     let footer = |story: &Story, view: &View| {

@@ -10,7 +10,7 @@ use oomph::oom::{OomKind, OomReport};
 use oomph::remedy::{Remedy, RemedyId, RemedyInputs, remedies};
 use oomph::session;
 use oomph::state::State;
-use oomph::ui::{ChildScreen, Replay, Scene, Theme, View};
+use oomph::ui::{ChildScreen, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub struct Story {
     pub remedies: Vec<Remedy>,
     pub room_for_batch: Option<BatchRoom>,
     pub waiting: Option<String>,
-    pub replay: Option<Replay>,
+    pub subject: Subject<'static>,
     pub recording: Option<PathBuf>,
     command: CommandLine,
     /// How often cudaMalloc was tried again so far.
@@ -81,7 +81,7 @@ impl Story {
             remedies: Vec::new(),
             room_for_batch: None,
             waiting: None,
-            replay: None,
+            subject: Subject::Own,
             recording: None,
             command: command(text),
             retries: 0,
@@ -98,6 +98,8 @@ impl Story {
             command: command(text),
             probe,
             nvml: true,
+            job: None,
+            host: None,
         }));
         story
     }
@@ -482,7 +484,7 @@ impl Story {
             room_for_batch: self.room_for_batch,
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
-            replay: self.replay,
+            subject: self.subject,
         })
     }
 

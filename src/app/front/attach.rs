@@ -196,6 +196,7 @@ fn settle_in(place: Welcomed) -> (Front, Sources, SessionGuard) {
     };
     let guard = SessionGuard {
         _nvml: nvml,
+        presence: front.tell_elsewhere(),
         spool: shared,
         directories,
         released: false,

@@ -7,7 +7,7 @@ use crate::collect::probe_socket;
 use crate::command::Word;
 use crate::event::Level;
 use crate::probe;
-use crate::session::{self, BaseDirs, Directories, SessionFile};
+use crate::session::{self, BaseDirs, Directories, Presence, SessionFile};
 use crate::supervise::KeeperOrder;
 use crate::units::Moment;
 use std::path::Path;
@@ -31,14 +31,7 @@ impl Front {
         };
         self.link
             .order(KeeperOrder::Listen(Word::from(socket.as_path())));
-        let recording = self.session.handover.recording().map(Path::to_path_buf);
-        let card = SessionFile::of(
-            &directories.id,
-            self.link.keeper.pid(),
-            log,
-            recording.as_deref(),
-        );
-        if let Err(error) = card.write(directory) {
+        if let Err(error) = self.card(log).write(directory) {
             self.session.note(
                 Level::Warning,
                 format!(
@@ -51,6 +44,24 @@ impl Front {
         let _ = std::thread::Builder::new()
             .name("clearing".into())
             .spawn(|| session::clear_dead(&BaseDirs::of_this_user()));
+    }
+
+    /// Tells machines that share the state directory of the session.
+    pub(super) fn tell_elsewhere(&self) -> Option<Presence> {
+        let state = self.session.handover.directories().state?;
+        let log = self.session.handover.log.as_ref();
+        let card = self.card(log.map(|word| Path::new(&word.0)));
+        Presence::start(card, &state)
+    }
+
+    fn card(&self, log: Option<&Path>) -> SessionFile {
+        let handover = &self.session.handover;
+        let keeper = self.link.keeper.pid();
+        let file = SessionFile::of(&handover.header.id, keeper, log, handover.recording());
+        SessionFile {
+            job: handover.header.job.clone(),
+            ..file
+        }
     }
 
     pub(super) fn look_due(&self) -> Moment {

@@ -6,7 +6,7 @@ use crate::app::Recording;
 use crate::collect::nvml;
 use crate::collect::probe_socket::{self, ProbeRequests};
 use crate::event::{Clock, Event};
-use crate::session::{self, Directories, Recorder, RecorderOptions};
+use crate::session::{self, Directories, Presence, Recorder, RecorderOptions};
 use anyhow::Context;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 
 pub(super) struct SessionGuard {
     pub _nvml: Option<nvml::NvmlWatch>,
+    /// What tells other machines of the session.
+    pub presence: Option<Presence>,
     /// The directory for ranks of other nodes.
     pub spool: Option<PathBuf>,
     pub directories: Directories,
@@ -29,6 +31,9 @@ impl Drop for SessionGuard {
             let _ = self.directories.remove_runtime();
             if let Some(spool) = self.spool.take() {
                 spool::remove(spool);
+            }
+            if let Some(presence) = self.presence.take() {
+                presence.end();
             }
         }
     }

@@ -18,8 +18,8 @@ use crate::app::{RunOptions, torch};
 use crate::collect::probe_socket::ProbeRequests;
 use crate::command::Word;
 use crate::config;
-use crate::event::{Clock, Level, NvmlState, SCHEMA, SessionStarted, What};
-use crate::session::{BaseDirs, Directories};
+use crate::event::{Clock, Job, Level, NvmlState, SCHEMA, SessionStarted, What};
+use crate::session::{BaseDirs, Directories, PidScope};
 use crate::supervise::{self, Io, Keeper, KeeperOrder, KeeperTimeouts, Launch, Setup};
 use crate::units::RunNumber;
 use anyhow::Context;
@@ -115,10 +115,13 @@ pub(super) fn start(
         command: command.without_secrets(),
         probe: socket.is_some(),
         nvml: options.nvml,
+        job: Job::of(|name| std::env::var(name).ok()),
+        host: Some(PidScope::here().host().to_string()),
     };
     let handover = HandoverState {
         header: header.clone(),
         runtime: directories.runtime.as_deref().map(Word::from),
+        state: directories.state.as_deref().map(Word::from),
         recording: (recorder.path())
             .and_then(|path| std::path::absolute(path).ok())
             .map(|path| Word::from(path.as_path())),
@@ -191,6 +194,7 @@ pub(super) fn start(
     };
     let guard = SessionGuard {
         _nvml: nvml,
+        presence: front.tell_elsewhere(),
         spool,
         directories,
         released: false,

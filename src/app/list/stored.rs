@@ -1,11 +1,15 @@
-//! Sessions that have ended, as their recordings tell them.
+//! Sessions that have ended or run elsewhere, as their recordings tell them.
 
 use super::{PredictedRun, Row};
+use crate::app::print;
 use crate::app::recordings::{self, RecordedSession};
+use crate::app::session::Activity;
+use crate::app::sessions::remote;
 use crate::forecast::score::Score;
-use crate::session;
+use crate::session::{self, RemoteSession};
 use crate::state::{RunOutcome, State};
 use jiff::Timestamp;
+use std::path::Path;
 
 /// A row for each recorded session that isn't among `living`, and how its predictions came out.
 pub(super) fn rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
@@ -16,17 +20,72 @@ pub(super) fn rows(living: &[Row]) -> Vec<(Row, Vec<Score>)> {
         .collect()
 }
 
-fn row(session: &RecordedSession) -> (Row, Vec<Score>) {
+/// A row for a session that runs elsewhere.
+pub(super) fn of_elsewhere(session: &RemoteSession) -> Row {
+    let recording = session.recording();
+    // Where there is none, or it can't be read, there are no figures.
+    let recorded = recording.filter(|path| session::open_own(path).is_ok());
+    let state = outlined(recorded.as_deref());
+    let path = recorded.unwrap_or_default();
+    let (row, _) = row_of(&session.id, &path, &state);
+    Row {
+        state: match session.is_silent() {
+            true => "silent".into(),
+            false => activity(&state).word().into(),
+        },
+        elsewhere: Some(format!(
+            " on {}, {}",
+            match session.is_here {
+                true => "this machine, out of reach".into(),
+                false => print::line(session.file.host()),
+            },
+            remote::heard(session)
+        )),
+        host: Some(session.file.host().to_string()),
+        heard: Some(session.heard.as_secs_f64()),
+        job: session.file.job.as_ref().map(ToString::to_string),
+        keeper: Some(session.file.keeper.0),
+        recording: session.recording().map(|path| path.display().to_string()),
+        log: session.log().map(|path| path.display().to_string()),
+        ooms: None,
+        predictions: Vec::new(),
+        ..row
+    }
+}
+
+fn activity(state: &State) -> Activity {
+    match state.run().map(|run| run.outcome()) {
+        None => Activity::Starting,
+        Some(RunOutcome::Running) => Activity::Running,
+        Some(RunOutcome::OutOfMemory) => Activity::Waiting,
+        Some(RunOutcome::Finished | RunOutcome::Stopped | RunOutcome::Failed(_)) => {
+            Activity::Ending
+        }
+    }
+}
+
+/// What can't be read is listed without its figures: its files are there.
+fn outlined(path: Option<&Path>) -> State {
     let mut state = State::default();
-    // What can't be read is listed without its figures: its files are there.
-    let _ = session::outline(&session.path, |event| state.apply(event));
+    if let Some(path) = path {
+        let _ = session::outline(path, |event| state.apply(event));
+    }
+    state
+}
+
+fn row(session: &RecordedSession) -> (Row, Vec<Score>) {
+    let state = outlined(Some(&session.path));
+    row_of(&session.id, &session.path, &state)
+}
+
+fn row_of(id: &str, path: &Path, state: &State) -> (Row, Vec<Score>) {
     let run = state.run();
     let header = state.session.as_ref();
-    let log = session::log_beside(&session.path);
+    let log = session::log_beside(path);
     let scores: Vec<Score> = state.runs.iter().filter_map(Score::of).collect();
     let row = Row {
-        id: session.id.clone(),
-        state: outcome(&state),
+        id: id.to_string(),
+        state: outcome(state),
         attached: false,
         since: header
             .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
@@ -35,16 +94,22 @@ fn row(session: &RecordedSession) -> (Row, Vec<Score>) {
         run: run.map(|run| run.number.0),
         pid: None,
         keeper: None,
-        devices: devices(&state),
+        devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
         steps: run.map(|run| run.steps()),
+        host: header.and_then(|header| header.host.clone()),
+        heard: None,
+        job: header
+            .and_then(|header| header.job.as_ref())
+            .map(ToString::to_string),
+        elsewhere: None,
         ooms: Some(state.runs.iter().map(|run| run.oom_count).sum()),
         predictions: scores.iter().cloned().map(predicted).collect(),
         command: run
             .map(|run| &run.command)
             .or(header.map(|header| &header.command))
             .map(|command| command.shown()),
-        recording: Some(session.path.display().to_string()),
+        recording: Some(path.display().to_string()),
         log: log.exists().then(|| log.display().to_string()),
     };
     (row, scores)

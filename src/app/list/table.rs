@@ -17,9 +17,9 @@ pub(super) enum ThirdColumn {
     Took,
 }
 
-/// Columns of the table, counted from 0; between two of them there are so many blanks.
-const DEVICE: usize = 4;
-const COMMAND: usize = 6;
+/// The second column, which is there if any session is of a job.
+const JOB: usize = 1;
+/// Blanks between two columns.
 const GAP: usize = 2;
 /// A command cut to less than this says little.
 const LEAST_COMMAND: usize = 30;
@@ -30,13 +30,19 @@ pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> S
         ThirdColumn::Screen => "SCREEN",
         ThirdColumn::Took => "TOOK",
     };
-    let mut lines =
-        vec![["ID", "STATE", head, "SINCE", "DEVICE", "PEAK", "COMMAND"].map(String::from)];
+    let mut lines = vec![
+        [
+            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "COMMAND",
+        ]
+        .map(String::from),
+    ];
     lines.extend(rows.iter().map(|row| {
         [
             row.id.clone(),
+            row.job.clone().unwrap_or_else(unknown),
             row.state_words(),
             match (third, row.seconds) {
+                (ThirdColumn::Screen, _) if row.elsewhere.is_some() => unknown(),
                 (ThirdColumn::Screen, _) if row.attached => "yes".into(),
                 (ThirdColumn::Screen, _) => "no".into(),
                 (ThirdColumn::Took, Some(seconds)) => {
@@ -52,35 +58,44 @@ pub(super) fn table(rows: &[Row], third: ThirdColumn, width: Option<usize>) -> S
         ]
         .map(|cell| print::line(&cell).into_owned())
     }));
-    let widest = |lines: &[[String; 7]], column: usize| {
+    let mut lines: Vec<Vec<String>> = lines.into_iter().map(Vec::from).collect();
+    if rows.iter().all(|row| row.job.is_none()) {
+        for line in &mut lines {
+            line.remove(JOB);
+        }
+    }
+    // The command is the last one, the device the third from the end.
+    let command = lines[0].len() - 1;
+    let device = command - 2;
+    let widest = |lines: &[Vec<String>], column: usize| {
         let widths = lines.iter().map(|line| line[column].width());
         widths.max().unwrap_or(0)
     };
-    let before_command = |lines: &[[String; 7]]| -> usize {
-        (0..COMMAND).map(|column| widest(lines, column) + GAP).sum()
+    let before_command = |lines: &[Vec<String>]| -> usize {
+        (0..command).map(|column| widest(lines, column) + GAP).sum()
     };
     // A command that would be cut to nothing stands on a line of its own: it tells sessions apart.
     let apart = width.is_some_and(|width| before_command(&lines) + LEAST_COMMAND > width);
     if apart {
         let all = width.unwrap_or(usize::MAX);
-        let others = before_command(&lines) - widest(&lines, DEVICE) - GAP;
+        let others = before_command(&lines) - widest(&lines, device) - GAP;
         let room = all.saturating_sub(others).max(LEAST_DEVICE);
         for line in &mut lines {
-            line[DEVICE] = cut(&line[DEVICE], room);
+            line[device] = cut(&line[device], room);
         }
-        lines[0][COMMAND].clear();
+        lines[0][command].clear();
     }
     let mut text = String::new();
     for line in &lines {
         let mut shown = String::new();
-        for (column, cell) in line.iter().enumerate().take(COMMAND) {
+        for (column, cell) in line.iter().enumerate().take(command) {
             shown.push_str(cell);
             shown.push_str(&" ".repeat(widest(&lines, column) - cell.width() + GAP));
         }
-        let whole = match (apart, line[COMMAND].is_empty()) {
-            (true, false) => vec![shown, format!("  {}", line[COMMAND])],
+        let whole = match (apart, line[command].is_empty()) {
+            (true, false) => vec![shown, format!("  {}", line[command])],
             (true, true) => vec![shown],
-            (false, _) => vec![shown + &line[COMMAND]],
+            (false, _) => vec![shown + &line[command]],
         };
         for line in whole {
             text.push_str(&cut(line.trim_end(), width.unwrap_or(usize::MAX)));
@@ -149,6 +164,10 @@ mod tests {
             devices: vec!["NVIDIA H200".into(), "NVIDIA H200".into()],
             peak: Some(3 << 30),
             steps: Some(4),
+            host: None,
+            heard: None,
+            job: None,
+            elsewhere: None,
             ooms: None,
             predictions: Vec::new(),
             command: Some(command.into()),
@@ -191,6 +210,23 @@ mod tests {
         };
         let whole = table(&[ended], ThirdColumn::Took, None);
         assert!(whole.contains("finished, run 2  1:01:40"), "{whole}");
+    }
+
+    #[test]
+    fn jobs_have_a_column_and_sessions_elsewhere_their_place() {
+        let of_job = Row {
+            job: Some("1230_7-r2".into()),
+            elsewhere: Some(" on gpu-7, heard 3 s ago".into()),
+            ..sample("20261121-110512-python3", "python3 train.py")
+        };
+        let whole = table(&[of_job, sample("b", "sh")], ThirdColumn::Screen, None);
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(lines[0].starts_with("ID                       JOB        STATE"));
+        assert!(
+            lines[1].contains("1230_7-r2  running on gpu-7, heard 3 s ago  –"),
+            "{whole}"
+        );
+        assert!(lines[2].contains("  –          running"), "{whole}");
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(in crate::app) struct HandoverState {
     pub header: SessionStarted,
     /// The session's private directory.
     pub runtime: Option<Word>,
+    /// The directory of its recording and log.
+    #[serde(default)]
+    pub state: Option<Word>,
     /// The recording, if there is one.
     pub recording: Option<Word>,
     pub probe: bool,
@@ -81,7 +84,7 @@ impl HandoverState {
     pub(crate) fn directories(&self) -> Directories {
         Directories {
             id: self.header.id.clone(),
-            state: None,
+            state: self.state.as_ref().map(|word| PathBuf::from(&word.0)),
             runtime: self.runtime.as_ref().map(|word| PathBuf::from(&word.0)),
             notes: Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use super::PageOptions;
 use super::escape::text;
-use crate::event::{Level, NvmlState};
+use crate::event::{Job, Level, NvmlState};
 use crate::report::story::SessionStory;
 use crate::units::{Moment, clock_face};
 use std::fmt::Write;
@@ -30,6 +30,20 @@ pub(super) fn section(page: &mut String, story: &SessionStory, options: &PageOpt
     );
     notes(page, story);
     page.push_str("</section>\n");
+}
+
+/// `1230_7 of SLURM (job 1237), requeued 2 times`.
+fn job_words(job: &Job) -> String {
+    let own = match job.array {
+        Some(_) => format!(" (job {})", job.id),
+        None => String::new(),
+    };
+    let requeued = match job.restart {
+        0 => String::new(),
+        1 => ", requeued once".into(),
+        count => format!(", requeued {count} times"),
+    };
+    format!("{} of SLURM{own}{requeued}", job.name())
 }
 
 /// Names and values, as far as they are known.
@@ -76,6 +90,12 @@ pub(in crate::report) fn facts(story: &SessionStory) -> Vec<(&'static str, Strin
         }
     }
     if let Some(session) = &state.session {
+        if let Some(job) = &session.job {
+            facts.push(("job", job_words(job)));
+        }
+        if let Some(host) = &session.host {
+            facts.push(("machine", host.clone()));
+        }
         let cwd = session.command.cwd.display().to_string();
         if !cwd.is_empty() {
             facts.push(("directory", cwd));

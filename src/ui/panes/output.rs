@@ -3,7 +3,7 @@
 use crate::ui::canvas::Canvas;
 use crate::ui::child::ChildScreen;
 use crate::ui::list::ListScroll;
-use crate::ui::scene::{RecordedOutput, Scene};
+use crate::ui::scene::{RecordedOutput, Scene, Subject};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::ui::view::View;
 use ratatui::layout::{Position, Rect};
@@ -47,7 +47,10 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
 
 /// Why a replay shows no output.
 fn missing(scene: &Scene) -> Option<&'static str> {
-    match scene.replay?.output {
+    let Subject::Recording(replay) = scene.subject else {
+        return None;
+    };
+    match replay.output {
         RecordedOutput::Shown => None,
         RecordedOutput::NotThere => Some("the output's log is not beside the recording"),
         RecordedOutput::AtTheEnd => Some(

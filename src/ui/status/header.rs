@@ -5,7 +5,7 @@ use crate::state::{ProbeState, Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::{count, rate};
 use crate::ui::pen::columns;
-use crate::ui::scene::{Pace, Scene};
+use crate::ui::scene::{Pace, Scene, Subject};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use crate::units::{Moment, clock_face};
@@ -64,7 +64,7 @@ pub(crate) fn draw(canvas: &mut Canvas, scene: &Scene) {
 fn pieces(theme: &Theme, scene: &Scene) -> Vec<HeaderItem> {
     let state = scene.state;
     let mut pieces = Vec::new();
-    if let Some(replay) = scene.replay {
+    if let Subject::Recording(replay) = scene.subject {
         let mark = match replay.pace {
             Pace::Playing => theme.glyphs.playing,
             Pace::Paused => theme.glyphs.paused,

@@ -1,14 +1,18 @@
 //! The one line of a tiny screen: used of capacity, the run's outcome, its steps.
 
-use crate::state::State;
 use crate::ui::canvas::Canvas;
 use crate::ui::figures::{Figures, count};
+use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
 use crate::ui::words::outcome_words;
 
-pub(crate) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
+pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let state = scene.state;
     let mut pen = canvas.pen(0);
+    if let Subject::Elsewhere(_) = scene.subject {
+        pen.text("read-only ", Tone::Warning);
+    }
     if let Some(device) = view.device(state) {
         let figures = Figures::of(device.capacity);
         let held = device.used.current().or(device.reserved.current());

@@ -79,6 +79,6 @@ pub(in crate::ui) fn askable(view: &View, scene: &Scene) -> Option<Pid> {
     let (run, rank) = process(view, scene)?;
     let hello = &rank.hello;
     let listens = rank.disconnected.is_none() && hello.resting.is_none() && hello.pid.is_here();
-    let live = scene.replay.is_none() && run.ended.is_none();
-    (listens && live).then_some(hello.pid)
+    let runs = scene.is_own() && run.ended.is_none();
+    (listens && runs).then_some(hello.pid)
 }

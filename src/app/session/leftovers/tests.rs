@@ -63,6 +63,8 @@ fn recording(base: &Path, session: &str, pid: Pid) {
             command: command.clone(),
             probe: false,
             nvml: false,
+            job: None,
+            host: None,
         }),
         What::Started(Started {
             run: RunNumber::FIRST,

@@ -10,7 +10,7 @@ use crate::ui::dialog::Details;
 use crate::ui::difference;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::pen::columns;
-use crate::ui::scene::Scene;
+use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
 
 /// From this width on the whole command is shown, below it only the changes.
@@ -146,8 +146,17 @@ fn meanwhile(page: Page) -> Vec<StyledLine> {
     if let Some(waiting) = scene.waiting {
         return paragraph::labelled("waiting   ", &[(waiting.to_string(), Tone::Accent)], width);
     }
-    let Some(run) = scene.state.run().filter(|_| scene.replay.is_none()) else {
-        return Vec::new();
+    let run = match (scene.subject, scene.state.run()) {
+        (Subject::Own, Some(run)) => run,
+        (Subject::Elsewhere(session), _) => {
+            let words = format!(
+                "to choose what follows: {}{}",
+                session.command,
+                behind(page)
+            );
+            return paragraph::labelled("now       ", &[(words, Tone::Dim)], width);
+        }
+        (Subject::Own, None) | (Subject::Recording(_), _) => return Vec::new(),
     };
     let words = match run.outcome() {
         RunOutcome::Running => format!(

@@ -6,7 +6,7 @@ use crate::remedy::{Availability, Expectation, Remedy};
 use crate::ui::dialog::OomDialog;
 use crate::ui::paragraph::StyledLine;
 use crate::ui::pen::columns;
-use crate::ui::scene::Scene;
+use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
@@ -26,10 +26,12 @@ const WIDTH_FOR_VERDICT: u16 = 50;
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let all = page.scene.remedies;
     if all.is_empty() {
-        return vec![StyledLine::of(
-            "No known remedy for this command: press v to edit it.",
-            Tone::Dim,
-        )];
+        let words = match page.scene.subject {
+            Subject::Own => "No known remedy for this command: press v to edit it.",
+            Subject::Recording(_) => "Remedies are offered while a session runs.",
+            Subject::Elsewhere(_) => "Remedies are offered where it runs.",
+        };
+        return vec![StyledLine::of(words, Tone::Dim)];
     }
     let remedies = page.dialog.listed(all);
     let widths = Widths::of(page, remedies);

@@ -1,0 +1,125 @@
+//! A scheduler's job, as SLURM numbers it: by it the recordings of an array and of a requeued job are
+//! told apart.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest number that is believed.
+const LONGEST: usize = 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// `SLURM_JOB_ID`: another one for each task of an array.
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayTask>,
+    /// How often it was requeued: `SLURM_RESTART_COUNT`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restart: u32,
+}
+
+/// A task of a job array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayTask {
+    /// `SLURM_ARRAY_JOB_ID`: the same for all of them.
+    pub job: String,
+    /// `SLURM_ARRAY_TASK_ID`.
+    pub task: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Job {
+    /// The job of the environment that `value_of` reads, if there is one.
+    pub fn of(value_of: impl Fn(&str) -> Option<String>) -> Option<Job> {
+        let number = |name: &str| {
+            let text = value_of(name)?.trim().to_string();
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            (is_number && (1..=LONGEST).contains(&text.len())).then_some(text)
+        };
+        Some(Job {
+            id: number("SLURM_JOB_ID")?,
+            array: number("SLURM_ARRAY_JOB_ID")
+                .zip(number("SLURM_ARRAY_TASK_ID"))
+                .map(|(job, task)| ArrayTask { job, task }),
+            restart: number("SLURM_RESTART_COUNT")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
+        })
+    }
+
+    /// As SLURM's tools name it: `1234`, or `1230_7` for a task of an array.
+    pub fn name(&self) -> String {
+        match &self.array {
+            Some(ArrayTask { job, task }) => format!("{job}_{task}"),
+            None => self.id.clone(),
+        }
+    }
+
+    /// Whether somebody means it by `name`: its name, its own number, the array's number, and each of
+    /// them with the restart (`1230_7-r2`).
+    pub fn is_meant(&self, name: &str) -> bool {
+        let (name, restart) = match name.rsplit_once("-r") {
+            Some((name, count)) => (name, Some(count)),
+            None => (name, None),
+        };
+        let is_restart = restart.is_none_or(|count| count.parse() == Ok(self.restart));
+        let array = self.array.as_ref().map(|array| array.job.as_str());
+        is_restart && (name == self.name() || name == self.id || Some(name) == array)
+    }
+}
+
+/// `1234`, `1230_7`, and with the restart `1230_7-r2`.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.restart {
+            0 => f.pad(&self.name()),
+            count => f.pad(&format!("{}-r{count}", self.name())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<Job> {
+        Job::of(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.to_string())
+        })
+    }
+
+    #[test]
+    fn a_job_has_the_name_that_slurm_gives_it() {
+        assert_eq!(of(&[("SLURM_ARRAY_TASK_ID", "7")]), None);
+        let alone = of(&[("SLURM_JOB_ID", "1234")]).unwrap();
+        assert_eq!(alone.to_string(), "1234");
+        let task = [
+            ("SLURM_JOB_ID", "1237"),
+            ("SLURM_ARRAY_JOB_ID", "1230"),
+            ("SLURM_ARRAY_TASK_ID", "7"),
+        ];
+        assert_eq!(of(&task).unwrap().to_string(), "1230_7");
+        let requeued = of(&[&task[..], &[("SLURM_RESTART_COUNT", "2")]].concat()).unwrap();
+        assert_eq!(requeued.to_string(), "1230_7-r2");
+        for name in ["1230_7", "1237", "1230", "1230_7-r2", "1237-r2"] {
+            assert!(requeued.is_meant(name), "{name}");
+        }
+        for name in ["1230_", "123", "1230_7-r1", "1230_7-r", "7", ""] {
+            assert!(!requeued.is_meant(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_job() {
+        for text in ["", "12; rm", "\u{1b}[2J", "999999999999999999999"] {
+            assert_eq!(of(&[("SLURM_JOB_ID", text)]), None, "{text:?}");
+        }
+        let odd = of(&[("SLURM_JOB_ID", "5"), ("SLURM_RESTART_COUNT", "x")]);
+        assert_eq!(odd.unwrap().restart, 0);
+    }
+}
