@@ -16,6 +16,7 @@ mod faults;
 mod fit;
 mod gate;
 mod headless;
+mod hold;
 mod main_job;
 mod news;
 mod nodes;

@@ -95,8 +95,12 @@ fn reasons(state: &State) -> Vec<String> {
         lines.push(failure.reason.clone());
         return lines;
     }
+    let ended = state.run().is_some_and(|run| run.ended.is_some());
     lines.push(match state.probe() {
         ProbeState::Off => "The probe is off: allocated and reserved are unknown.".to_string(),
+        ProbeState::Waiting if ended => {
+            "The program has ended; the probe did not see it use the GPU.".to_string()
+        }
         ProbeState::Waiting => "Waiting for the program to use the GPU.".to_string(),
         ProbeState::Live(_) => "Waiting for the first sample.".to_string(),
         ProbeState::Resting(reason) => format!("The probe is paused: {reason}."),
