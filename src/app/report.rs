@@ -2,6 +2,7 @@
 
 use super::recordings;
 use super::{Ending, print};
+use crate::command;
 use crate::event::{Event, SCHEMA, What};
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::{ComparedRun, Comparison};
@@ -30,7 +31,7 @@ pub struct ReportOptions {
     pub compare: Option<OsString>,
 }
 
-/// Writes the report, and says where it is.
+/// Writes the report, and says what happened and where it is.
 ///
 /// # Errors
 /// The recording could not be found or read, or the report not be written.
@@ -68,6 +69,9 @@ pub fn report(options: &ReportOptions) -> anyhow::Result<Ending> {
     }
     replace(&output, text.as_bytes())
         .with_context(|| format!("cannot write {}", output.display()))?;
+    for sentence in told.story.sentences() {
+        print::tell(&command::without_secrets(&sentence));
+    }
     print::tell(&format!("wrote {}", output.display()));
     Ok(Ending::Code(0))
 }
