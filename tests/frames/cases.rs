@@ -20,7 +20,8 @@ pub struct Case {
     pub name: &'static str,
     tell: fn() -> Story,
     keys: &'static [KeyCode],
-    /// The pane to go to after them: its number depends on the screen.
+    /// The pane to go to after them, wherever Tab has it; where it stands beside the chart there is nothing
+    /// to go to.
     pane: Option<Pane>,
 }
 
@@ -42,19 +43,10 @@ impl Case {
     pub fn show(&self, story: &Story, theme: Theme, width: u16, height: u16) -> View {
         let pressed = |view: &mut View| {
             for key in self.keys {
-                let key = KeyEvent::new(*key, KeyModifiers::NONE);
-                story.scene(|scene| view.key(key, scene));
+                press(view, story, *key);
             }
-            let shown = |view: &View| format!("{view:?}");
-            let wanted = self.pane.map(|pane| format!(" pane: {pane:?},"));
-            for _ in Pane::ALL {
-                if wanted
-                    .as_ref()
-                    .is_some_and(|pane| !shown(view).contains(pane))
-                {
-                    let tab = KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE);
-                    story.scene(|scene| view.key(tab, scene));
-                }
+            if let Some(wanted) = self.pane {
+                go_to(view, story, wanted);
             }
         };
         // The program's terminal has the size that it has after the keys.
@@ -69,6 +61,27 @@ impl Case {
     }
 }
 
+fn press(view: &mut View, story: &Story, key: KeyCode) {
+    let key = KeyEvent::new(key, KeyModifiers::NONE);
+    story.scene(|scene| view.key(key, scene));
+}
+
+/// Tab until the pane is reached, or the first one again.
+fn go_to(view: &mut View, story: &Story, wanted: Pane) {
+    let is_at =
+        |view: &View, pane: Pane| format!("{view:?}").contains(&format!(" pane: {pane:?},"));
+    let first = Pane::ALL.iter().find(|pane| is_at(view, **pane));
+    for _ in Pane::ALL {
+        if is_at(view, wanted) {
+            return;
+        }
+        press(view, story, KeyCode::Tab);
+        if first.is_some_and(|first| is_at(view, *first)) {
+            return;
+        }
+    }
+}
+
 const fn case(name: &'static str, tell: fn() -> Story, keys: &'static [KeyCode]) -> Case {
     Case {
         name,
@@ -78,13 +91,16 @@ const fn case(name: &'static str, tell: fn() -> Story, keys: &'static [KeyCode])
     }
 }
 
-/// One of a pane.
-const fn of_pane(name: &'static str, tell: fn() -> Story, pane: Pane) -> Case {
+/// One of a pane, to which it goes after the keys.
+const fn of_pane(
+    name: &'static str,
+    tell: fn() -> Story,
+    pane: Pane,
+    keys: &'static [KeyCode],
+) -> Case {
     Case {
-        name,
-        tell,
-        keys: &[],
         pane: Some(pane),
+        ..case(name, tell, keys)
     }
 }
 
@@ -101,10 +117,11 @@ pub const CASES: &[Case] = &[
         || Story::recorded("evaluation"),
         &[KeyCode::Esc],
     ),
-    case(
+    of_pane(
         "recorded-two-ranks",
         || Story::recorded("two-ranks"),
-        &[KeyCode::Esc, KeyCode::Tab, KeyCode::Tab],
+        Pane::Devices,
+        &[KeyCode::Esc],
     ),
     case("oom-capacity", oom_capacity, &[]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
@@ -130,13 +147,14 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
     ),
     case("second-run", second_run, &[]),
-    case("breakdown", second_run, &[KeyCode::Tab]),
-    of_pane("runs", second_run, Pane::Runs),
-    case("eight-ranks", eight_ranks, &[KeyCode::Tab; 2]),
-    case(
+    of_pane("breakdown", second_run, Pane::Breakdown, &[]),
+    of_pane("runs", second_run, Pane::Runs, &[]),
+    of_pane("eight-ranks", eight_ranks, Pane::Devices, &[]),
+    of_pane(
         "eight-nodes",
         nodes::eight_nodes,
-        &[KeyCode::Tab, KeyCode::Tab, KeyCode::Char('w')],
+        Pane::Devices,
+        &[KeyCode::Char('w')],
     ),
     case("oom-of-a-job", nodes::one_ran_out, &[]),
     case(
@@ -144,9 +162,9 @@ pub const CASES: &[Case] = &[
         nodes::one_ran_out,
         &[KeyCode::Char('d')],
     ),
-    case("half-seen", nodes::half_seen, &[KeyCode::Tab; 2]),
-    of_pane("events", second_run, Pane::Events),
-    case("allocator", fragmented, &[KeyCode::BackTab]),
+    of_pane("half-seen", nodes::half_seen, Pane::Devices, &[]),
+    of_pane("events", second_run, Pane::Events, &[]),
+    of_pane("allocator", fragmented, Pane::Allocator, &[]),
     case("lost-probe", lost_probe, &[]),
     case("no-nvml", no_nvml, &[]),
     case("no-probe", no_probe, &[]),
@@ -217,14 +235,12 @@ pub const CASES: &[Case] = &[
         steps::leaking,
         &[KeyCode::Char('s'), KeyCode::Char('w')],
     ),
-    Case {
-        pane: Some(Pane::Step),
-        ..case(
-            "step-leak-pane",
-            steps::leaking,
-            &[KeyCode::Char('s'), KeyCode::Char('w'), KeyCode::Esc],
-        )
-    },
+    of_pane(
+        "step-leak-pane",
+        steps::leaking,
+        Pane::Step,
+        &[KeyCode::Char('s'), KeyCode::Char('w'), KeyCode::Esc],
+    ),
     case(
         "step-unasked",
         steps::two_steps,
@@ -235,35 +251,27 @@ pub const CASES: &[Case] = &[
             KeyCode::Char('m'),
         ],
     ),
-    of_pane("step-pane", steps::two_steps, Pane::Step),
+    of_pane("step-pane", steps::two_steps, Pane::Step, &[]),
     case("step-none", steady, &[KeyCode::Char('s')]),
     case("chart-alone", second_run, &[KeyCode::Char('m')]),
     case("week", week, &[KeyCode::Char('-'); 9]),
     case("compared", second_run, &[KeyCode::Char('c')]),
     case("cursor", second_run, &[KeyCode::Char(','); 24]),
     case("epochs", epochs::of_two_runs, &[KeyCode::Char(','); 24]),
-    case("many-epochs", epochs::of_a_long_run, &[KeyCode::BackTab; 3]),
-    case("epochs-listed", epochs::of_two_runs, &[KeyCode::BackTab; 3]),
-    case(
-        "wide-runs",
-        second_run,
-        &[
-            KeyCode::Char('f'),
-            KeyCode::BackTab,
-            KeyCode::BackTab,
-            KeyCode::BackTab,
-            KeyCode::BackTab,
-        ],
-    ),
-    case(
+    of_pane("many-epochs", epochs::of_a_long_run, Pane::Events, &[]),
+    of_pane("epochs-listed", epochs::of_two_runs, Pane::Events, &[]),
+    of_pane("wide-runs", second_run, Pane::Runs, &[KeyCode::Char('f')]),
+    of_pane(
         "wide-breakdown",
         oom_foreign,
-        &[KeyCode::Esc, KeyCode::Char('f'), KeyCode::Tab],
+        Pane::Breakdown,
+        &[KeyCode::Esc, KeyCode::Char('f')],
     ),
-    case(
+    of_pane(
         "wide-allocator",
         fragmented,
-        &[KeyCode::Char('f'), KeyCode::BackTab],
+        Pane::Allocator,
+        &[KeyCode::Char('f')],
     ),
 ];
 
