@@ -94,6 +94,21 @@ fn a_recording_of_a_later_version_says_so() {
 }
 
 #[test]
+fn metrics_that_cannot_be_written_are_told_of_at_the_end() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("no/such/place.prom");
+    let path = path.to_str().expect("text");
+    let done = run(
+        &home,
+        &["--no-nvml", "--metrics", path, "sh", "-c", "exit 4"],
+    );
+    assert_eq!(done.status.code(), Some(4));
+    let said = text(&done.stderr);
+    let expected = format!("oomph: cannot write {path}: No such file or directory");
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
 fn a_completion_asks_for_words_and_is_told_where_the_command_begins() {
     let home = TempDir::new().expect("a directory");
     let answer = |words: &[&str]| {

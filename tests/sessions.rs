@@ -176,6 +176,24 @@ fn a_report_is_one_file_and_names_no_secret_of_its_user() {
         refused.contains("cannot write no/such/place.html"),
         "{refused}"
     );
+    let refused = archive.refusal(&["report", "-o", "night.pdf"]);
+    assert!(refused.contains("HTML or Markdown, not pdf"), "{refused}");
+    assert!(!archive.path().join("night.pdf").exists());
+}
+
+#[test]
+fn a_recording_without_an_end_says_so() {
+    let archive = Archive::new();
+    let whole = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/replay/two-ranks.jsonl");
+    let whole = fs::read_to_string(whole).expect("a recording");
+    let end = whole.find("\"exited\"").expect("an end");
+    fs::write(archive.path().join("torn.jsonl"), &whole[..end]).expect("a file");
+    let said = archive.said(&["replay", "torn.jsonl"]);
+    assert!(said.starts_with("run 1: torchrun"), "{said}");
+    assert!(
+        said.ends_with("its end is not in the recording\n"),
+        "{said}"
+    );
 }
 
 #[test]

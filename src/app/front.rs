@@ -208,7 +208,8 @@ impl Front {
 
     fn say_last_words(&mut self, ending: Ending, tail: Option<Vec<u8>>) -> Ending {
         let recording = self.session.recording().map(Path::to_path_buf);
-        self.session.finish_recording();
+        let problem = self.session.finish_recording();
+        self.display.last_words.extend(problem);
         self.session.finish_remedies();
         if let Some(found) = self.policy.conclude(ending) {
             return if self.link.keeper_lost { ending } else { found };

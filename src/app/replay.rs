@@ -75,22 +75,32 @@ fn print(file: &Path, out: &mut impl Write) -> anyhow::Result<()> {
     let mut state = State::default();
     each_event(file, |event: Event| {
         state.apply(&event);
-        if let What::Exited(_) = event.what {
-            let findings = diagnosis::diagnose(&state);
-            let Some(run) = state.run() else {
-                return Ok(());
-            };
-            writeln!(out, "run {}: {}", run.number, run.command.shown())?;
-            if let Some(summary) = report::summary(&state) {
-                writeln!(out, "  {summary}")?;
-            }
-            for line in report::diagnosis(&state, &findings, &[], &run.command) {
-                writeln!(out, "  {line}")?;
-            }
+        match event.what {
+            What::Exited(_) => print_run(&state, out),
+            _ => Ok(()),
         }
-        Ok(())
     })?;
+    if state.run().is_some_and(|run| run.ended.is_none()) {
+        print_run(&state, out)?;
+        writeln!(out, "  its end is not in the recording")?;
+    }
     Ok(out.flush()?)
+}
+
+/// The last run so far, and what is to be said of it.
+fn print_run(state: &State, out: &mut impl Write) -> anyhow::Result<()> {
+    let findings = diagnosis::diagnose(state);
+    let Some(run) = state.run() else {
+        return Ok(());
+    };
+    writeln!(out, "run {}: {}", run.number, run.command.shown())?;
+    if let Some(summary) = report::summary(state) {
+        writeln!(out, "  {summary}")?;
+    }
+    for line in report::diagnosis(state, &findings, &[], &run.command) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
 }
 
 /// Plays it until the user has seen enough; how many of its lines were no events.

@@ -31,11 +31,32 @@ pub struct ReportOptions {
     pub compare: Option<OsString>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReportFormat {
+    Html,
+    Markdown,
+}
+
+impl ReportFormat {
+    /// By the ending of the file's name.
+    fn of(output: Option<&Path>) -> anyhow::Result<ReportFormat> {
+        let suffix = output.and_then(Path::extension).map(OsStr::to_string_lossy);
+        match suffix.as_deref() {
+            None | Some("html" | "htm") => Ok(ReportFormat::Html),
+            Some("md" | "markdown") => Ok(ReportFormat::Markdown),
+            Some(other) => anyhow::bail!(
+                "a report is HTML or Markdown, not {other}: name a file that ends in .html or .md"
+            ),
+        }
+    }
+}
+
 /// Writes the report, and says what happened and where it is.
 ///
 /// # Errors
 /// The recording could not be found or read, or the report not be written.
 pub fn report(options: &ReportOptions) -> anyhow::Result<Ending> {
+    let format = ReportFormat::of(options.output.as_deref())?;
     let told = Told::read(options.session.as_deref(), options.anonymous)?;
     let other = match &options.compare {
         Some(name) => Some(Told::read(Some(name), options.anonymous)?),
@@ -55,10 +76,9 @@ pub fn report(options: &ReportOptions) -> anyhow::Result<Ending> {
         Some(output) => output.clone(),
         None => PathBuf::from(format!("oomph-{}.html", told.name)),
     };
-    let is_markdown = output.extension().is_some_and(|suffix| suffix == "md");
-    let text = match is_markdown {
-        true => markdown(&told.story, &page),
-        false => page::html(&told.story, &page),
+    let text = match format {
+        ReportFormat::Html => page::html(&told.story, &page),
+        ReportFormat::Markdown => markdown(&told.story, &page),
     };
     if output.as_os_str() == "-" {
         return match io::stdout().lock().write_all(text.as_bytes()) {

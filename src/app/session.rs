@@ -223,11 +223,12 @@ impl Session {
         self.metrics.as_ref().map(MetricsFile::due)
     }
 
-    pub(super) fn finish_recording(&mut self) {
-        if let Some(file) = self.metrics.take() {
-            file.finish(&self.state);
-        }
+    /// Returns what a person should know of it.
+    pub(super) fn finish_recording(&mut self) -> Option<String> {
+        let metrics = self.metrics.take();
+        let problem = metrics.and_then(|file| file.finish(&self.state));
         self.recorder.finish(RECORDING_PATIENCE);
+        problem
     }
 
     /// Records the usage of a device before any of our processes uses it.

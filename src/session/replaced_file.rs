@@ -7,6 +7,7 @@ use crate::units::Moment;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Stands before each content in the queue: of several that wait, only the last is written.
@@ -22,57 +23,87 @@ const RETRY: Duration = Duration::from_secs(30);
 pub struct ReplacedFile {
     path: PathBuf,
     writer: BackgroundWriter,
+    failed: LastFailure,
 }
+
+/// Why the last write failed, if it did.
+type LastFailure = Arc<Mutex<Option<String>>>;
 
 impl ReplacedFile {
     /// Nothing is written before the first content.
     pub fn start(path: &Path) -> io::Result<ReplacedFile> {
         let policy = OverflowPolicy::Drop { retry: RETRY };
-        let destination = Replaced(path.to_owned());
+        let failed = LastFailure::default();
+        let destination = Replaced {
+            path: path.to_owned(),
+            failed: Arc::clone(&failed),
+        };
         Ok(ReplacedFile {
             path: path.to_owned(),
             writer: BackgroundWriter::start("oomph-replaced", MOST, policy, destination)?,
+            failed,
         })
     }
 
-    /// Replaces the content as soon as the disk can.
+    /// Replaces the content as soon as the disk can; while it cannot, most contents are left out.
     pub fn put(&self, content: &str) {
+        self.push(content, false);
+    }
+
+    fn push(&self, content: &str, keep: bool) {
         let mut block = vec![BEGIN];
         block.extend(content.bytes().filter(|byte| *byte != BEGIN));
-        self.writer.push_line(&block, false, Moment::ZERO);
+        self.writer.push_line(&block, keep, Moment::ZERO);
         self.writer.nudge();
     }
 
     /// What went wrong since this was asked last.
     pub fn problem(&self) -> Option<String> {
         let error = self.writer.news().failed?;
-        let path = self.path.display();
         let retry = RETRY.as_secs();
-        Some(format!(
-            "cannot write {path}: {error}; retrying every {retry} s"
-        ))
+        Some(self.words(&format!("{error}; retrying every {retry} s")))
     }
 
-    /// Waits until the last content is there, for at most `patience`.
-    pub fn finish(self, patience: Duration) {
-        self.writer.close(patience);
+    /// Writes the last content and waits until it is there, for at most `patience`; why it is not.
+    pub fn finish(self, content: &str, patience: Duration) -> Option<String> {
+        self.push(content, true);
+        if !self.writer.close(patience) {
+            return Some(self.words("the disk takes too long"));
+        }
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_deref().map(|error| self.words(error))
+    }
+
+    fn words(&self, why: &str) -> String {
+        format!("cannot write {}: {why}", self.path.display())
     }
 }
 
-struct Replaced(PathBuf);
+struct Replaced {
+    path: PathBuf,
+    failed: LastFailure,
+}
+
+impl Replaced {
+    fn replace(&self, content: &[u8]) -> io::Result<()> {
+        // Readable for whoever collects it, as far as the user's umask allows.
+        let unfinished = with_suffix(&self.path, ".new");
+        fs::write(&unfinished, content)?;
+        fs::rename(&unfinished, &self.path)
+    }
+}
 
 impl Destination for Replaced {
     fn write(&mut self, queued: &[u8]) -> Result<(), WriteFailure> {
         let last = memchr::memrchr(BEGIN, queued).map_or(0, |at| at + 1);
-        // Readable for whoever collects it, as far as the user's umask allows.
-        let unfinished = with_suffix(&self.0, ".new");
-        fs::write(&unfinished, &queued[last..])
-            .and_then(|()| fs::rename(&unfinished, &self.0))
-            .map_err(|error| WriteFailure {
-                written: 0,
-                error,
-                for_good: false,
-            })
+        let outcome = self.replace(&queued[last..]);
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
+            outcome.as_ref().err().map(io::Error::to_string);
+        outcome.map_err(|error| WriteFailure {
+            written: 0,
+            error,
+            for_good: false,
+        })
     }
 }
 
@@ -86,10 +117,10 @@ mod tests {
         let path = place.path().join("oomph.prom");
         let file = ReplacedFile::start(&path).unwrap();
         assert!(!path.exists());
-        for n in 0..50 {
+        for n in 0..49 {
             file.put(&format!("a {n}\n"));
         }
-        file.finish(Duration::from_secs(20));
+        assert_eq!(file.finish("a 49\n", Duration::from_secs(20)), None);
         assert_eq!(fs::read_to_string(&path).unwrap(), "a 49\n");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
     }
@@ -109,6 +140,21 @@ mod tests {
             "{problem}"
         );
         assert_eq!(file.problem(), None);
-        file.finish(Duration::from_secs(20));
+        let last = file.finish("y", Duration::from_secs(20));
+        assert!(last.is_some_and(|last| problem.starts_with(&last)));
+    }
+
+    #[test]
+    fn what_is_there_in_the_end_was_no_problem() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("later/oomph.prom");
+        let file = ReplacedFile::start(&path).unwrap();
+        file.put("a 1\n");
+        while file.problem().is_none() {
+            std::thread::yield_now();
+        }
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(file.finish("a 2\n", Duration::from_secs(20)), None);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a 2\n");
     }
 }

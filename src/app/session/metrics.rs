@@ -42,9 +42,8 @@ impl MetricsFile {
         self.file.problem()
     }
 
-    /// The last ones stay, and say that nothing runs any more.
-    pub(super) fn finish(self, state: &State) {
-        self.file.put(&metrics(state));
-        self.file.finish(PATIENCE);
+    /// The last ones stay, and say that nothing runs any more. Returns why they are not there.
+    pub(super) fn finish(self, state: &State) -> Option<String> {
+        self.file.finish(&metrics(state), PATIENCE)
     }
 }
