@@ -1,6 +1,8 @@
 //! Ranks of other nodes, on one machine: processes that the front's socket does not exist for and that
 //! see the session's spool. `tests/cluster` has real nodes.
 
+mod relaunch;
+
 use oomph::event::{Event, Hello, What};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

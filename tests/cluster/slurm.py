@@ -31,6 +31,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=20
@@ -68,7 +69,10 @@ class Cluster:
         self.place = pathlib.Path(place)
         self.nodes = ["n%d" % (number + 1) for number in range(nodes)]
         self.processes = {}
+        self.namespaces = {}
         self.shared = self.place / "shared"
+        # A shared file system of one MiB.
+        self.small = self.place / "small"
         self.environment = dict(os.environ, SLURM_CONF=str(self.place / "slurm.conf"))
         for name in list(self.environment):
             if name.startswith(("SLURM_", "SBATCH_", "OOMPH_")) and name != "SLURM_CONF":
@@ -86,9 +90,12 @@ class Cluster:
         self.stop()
 
     def start(self):
+        subprocess.run(["umount", self.small], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.place, ignore_errors=True)
-        for name in ("state", "shared", "munge", *("spool-" + node for node in self.nodes)):
+        for name in ("state", "shared", "small", "munge", *("spool-" + node for node in self.nodes)):
             (self.place / name).mkdir(parents=True, mode=0o755)
+        # Mounted before the nodes start, so that all of them have it.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.small], check=True)
         self.configure()
         munge = self.place / "munge"
         (munge / "key").write_bytes(os.urandom(1024))
@@ -133,13 +140,36 @@ class Cluster:
     def kill_node(self, node):
         """Its slurmd dies; what it has started goes on, as on a real node."""
         process = self.processes.pop(node)
+        self.namespaces[node] = os.readlink("/proc/%d/ns/mnt" % process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
 
+    def revive_node(self, node):
+        """Ends what the dead slurmd has left, and starts another."""
+        for process in self.left_of(node):
+            os.kill(process, signal.SIGKILL)
+        self.start_node(node)
+        self.ask("scontrol", "update", "nodename=" + node, "state=resume")
+        self.await_nodes([node])
+
+    def left_of(self, node):
+        """The processes in the node's mount namespace, which is nobody else's."""
+        namespace = self.namespaces[node]
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink("/proc/%s/ns/mnt" % process) == namespace:
+                    found.append(int(process))
+            except OSError:
+                pass
+        return found
+
+    def remove(self):
+        shutil.rmtree(self.place, ignore_errors=True)
+
     def stop(self):
         if "slurmctld" in self.processes:
-            subprocess.run(["scancel", "--full", "-u", "root"], env=self.environment, capture_output=True)
-            self.ends_soon()
+            self.end_jobs()
         for name, process in reversed(list(self.processes.items())):
             process.terminate()
             try:
@@ -148,8 +178,10 @@ class Cluster:
                 process.kill()
                 process.wait()
             del self.processes[name]
+        subprocess.run(["umount", self.small], stderr=subprocess.DEVNULL)
 
-    def ends_soon(self):
+    def end_jobs(self):
+        subprocess.run(["scancel", "--full", "-u", "root"], env=self.environment, capture_output=True)
         try:
             until("all jobs have ended", lambda: not self.ask("squeue", "-h").strip(), 30)
         except (TimeoutError, subprocess.CalledProcessError):

@@ -23,7 +23,8 @@ def arguments():
     parser.add_argument("--odd-rank", type=int, default=1, help="whose batches are larger; -1 for none")
     parser.add_argument("--odd-share", type=float, default=1.5)
     parser.add_argument("--port", type=int, default=29611)
-    parser.add_argument("--log", help="a directory for one file a rank, with a line a step")
+    parser.add_argument("--steps-log", help="a directory for one file a rank, with a line a step")
+    parser.add_argument("--hang", action="store_true", help="a rank that loses the others waits for them, as NCCL without a time-out")
     parser.add_argument("--last-words", help="a file that says which signal ended it")
     return parser.parse_args()
 
@@ -106,11 +107,17 @@ def main():
         inputs, targets = source.batch(batch, 1.0)
         loss, _ = model(inputs, targets)
         loss.backward()
-        peers.meet()
+        try:
+            peers.meet()
+        except RuntimeError:
+            if not args.hang:
+                raise
+            print("rank %d waits" % rank, flush=True)
+            time.sleep(600)
         optimizer.step()
         optimizer.zero_grad()
-        if args.log:
-            with open(os.path.join(args.log, "rank-%d" % rank), "a") as file:
+        if args.steps_log:
+            with open(os.path.join(args.steps_log, "rank-%d" % rank), "a") as file:
                 file.write("%d %f %s\n" % (step, time.time(), os.environ.get("SLURM_JOB_ID")))
     print("rank %d finished %d steps, peak %d" % (rank, args.steps, torch.cuda.max_memory_allocated()), flush=True)
 

@@ -56,7 +56,7 @@ impl Front {
             return;
         };
         if let Some(job) = &job {
-            ask(proof, job, now);
+            ask(proof, job, now, ASK_AGAIN / scaled);
         }
         let Some(run) = self.session.state.run() else {
             return;
@@ -75,8 +75,8 @@ impl Front {
         };
         let patience = match job {
             Some(_) => WITH_SCHEDULER,
-            None => WITHOUT / scaled,
-        };
+            None => WITHOUT,
+        } / scaled;
         let is_late = now >= proof.begun + patience;
         let (exit, next) = (*exit, next.clone());
         match verdict {
@@ -100,13 +100,13 @@ impl Front {
 }
 
 /// Takes an answer in, or asks on a thread: the controller may take its time.
-fn ask(proof: &mut Proof, job: &str, now: Moment) {
+fn ask(proof: &mut Proof, job: &str, now: Moment, again: Duration) {
     if let Some(asked) = &proof.asked {
         let Ok(answer) = asked.try_recv() else {
             return;
         };
         proof.answer = Some(answer);
-        (proof.asked, proof.ask_at) = (None, now + ASK_AGAIN);
+        (proof.asked, proof.ask_at) = (None, now + again);
     }
     if now < proof.ask_at {
         return;

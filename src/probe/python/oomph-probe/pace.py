@@ -73,7 +73,8 @@ class Lines:
         while self.waiting:
             line, keep = self.waiting.popleft()
             size = sized(line)
-            least = FOR_RECORDS if line["event"] in READINGS else 0
+            # At the end no record follows: the last step is told.
+            least = FOR_RECORDS if line["event"] in READINGS and not at_end else 0
             if self.left - size < least and line["event"] not in ("hello", "end"):
                 self.dropped += 1
                 continue
