@@ -195,19 +195,25 @@ impl Link {
         }
     }
 
-    /// The run that has settled by now: all its probes have disconnected, or had time to.
-    pub(super) fn settled(&mut self, now: Moment) -> Option<(Exited, Moment, AfterRun)> {
+    /// The run that has settled by now: all its probes have disconnected, or had time to. With
+    /// `awaits_files` there may be some on other nodes that nothing was read of yet.
+    pub(super) fn settled(
+        &mut self,
+        now: Moment,
+        awaits_files: bool,
+    ) -> Option<(Exited, Moment, AfterRun)> {
         let SessionPhase::Settling { exited, since, .. } = &self.phase else {
             return None;
         };
         // The kernel has closed a dead process's connection: we only have to get to read it.
         let speaking = || self.speaking.iter();
         let patience = match speaking().any(|pid| has_ended(*pid)) {
-            _ if speaking().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
+            _ if awaits_files || speaking().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
             true => LAST_WORDS_OF_THE_DEAD,
             false => LAST_WORDS,
         };
-        if !self.speaking.is_empty() && now < *since + patience {
+        let is_awaited = awaits_files || !self.speaking.is_empty();
+        if is_awaited && now < *since + patience {
             return None;
         }
         let exit = exited.exit;

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import sys
 import time
 import traceback
@@ -41,8 +42,10 @@ def main():
     slurm.install()
     failed = 0
     with slurm.Cluster(PLACE) as cluster:
+        # Where every node sees it, and a build in between changes nothing.
+        oomph = shutil.copy(args.oomph, cluster.place / "oomph")
         for number, scenario in enumerate(chosen + alone):
-            stage = Stage(cluster, args.oomph, scenario.__name__, FIRST_PORT + PORTS * number)
+            stage = Stage(cluster, oomph, scenario.__name__, FIRST_PORT + PORTS * number)
             stage.torchrun = args.torchrun
             failed += not passes(scenario, stage, args.results)
             cluster.end_jobs()

@@ -96,6 +96,11 @@ def headless_exit(stage):
     return {"status": stage.status("job")[0]}
 
 
+def once(signals):
+    """Without the repetitions of SIGTERM."""
+    return [name for place, name in enumerate(signals) if name != "SIGTERM" or name not in signals[:place]]
+
+
 def both_sides(stage, options, end, steps="100000"):
     """The same training with oomph and without, ended in the same way at the same time."""
     names = {"job": AUTO, "plain": None}
@@ -108,7 +113,9 @@ def both_sides(stage, options, end, steps="100000"):
     end(jobs)
     states = {name: stage.cluster.await_state(job, *ENDED, seconds=180)["JobState"] for name, job in jobs.items()}
     check(states["job"] == states["plain"], states)
-    signals = {name: stage.signals(name + "-log") for name in names}
+    # At a time limit SLURM sends SIGTERM to the step and then to the job; a rank that has ended by then misses
+    # the second one, with oomph or without.
+    signals = {name: {rank: once(got) for rank, got in stage.signals(name + "-log").items()} for name in names}
     check(signals["job"] == signals["plain"], signals)
     check(stage.status("job") == stage.status("plain"), stage.said("job")[-2000:], stage.said("plain")[-2000:])
     check("out of memory" not in stage.said("job"), stage.said("job")[-2000:])

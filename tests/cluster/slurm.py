@@ -133,6 +133,8 @@ class Cluster:
 
     def spawn(self, name, words):
         log = open(self.place / (name + ".out"), "ab")
+        # If this script is killed they end too.
+        words = ["setpriv", "--pdeathsig", "TERM", *words]
         self.processes[name] = subprocess.Popen(
             words, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )

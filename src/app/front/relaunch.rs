@@ -21,7 +21,8 @@ const EARLIER_PATIENCE: Duration = Duration::from_secs(2);
 impl Front {
     /// Applies the end of a run that has settled.
     pub(super) fn settle(&mut self, now: Moment) {
-        if let Some((exited, since, then)) = self.link.settled(now) {
+        let awaits_files = self.awaits_files();
+        if let Some((exited, since, then)) = self.link.settled(now, awaits_files) {
             let exit = exited.exit;
             self.session.apply(&Event {
                 at: since,
@@ -29,6 +30,16 @@ impl Front {
             });
             self.conclude(exit, then, now);
         }
+    }
+
+    /// Whether there may be files of other nodes that were not seen yet.
+    fn awaits_files(&self) -> bool {
+        let run = self.session.state.run().filter(|_| self.spool.is_some());
+        run.is_some_and(|run| match (run.ranks.is_empty(), self.link.phase()) {
+            (true, SessionPhase::Settling { exited, .. }) => !exited.exit.is_success(),
+            (true, _) => false,
+            (false, _) => !run.unseen().is_empty(),
+        })
     }
 
     /// Lets the policy decide what follows a run that has ended.

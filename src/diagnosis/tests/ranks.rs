@@ -149,6 +149,20 @@ fn in_the_first_step_nobody_knows_what_the_others_need() {
 }
 
 #[test]
+fn a_message_is_not_the_only_known_ranks_while_others_are_awaited() {
+    let mut scene = StagedSession::default();
+    scene.add(0.0, started(1, 10, "srun -N2 python train.py"));
+    scene.add(1.0, hello(1, 100, Some(0)));
+    // The file of rank 1 is read after what srun passes on of it.
+    let failed = record(pid(3), gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);
+    scene.add(3.0, What::OomText(text_of(&failed)));
+    scene.add(1.1, hello(1, pid(3), Some(1)));
+    scene.add(2.9, What::Oom(failed));
+    let ranks = found(&mut scene);
+    assert_eq!(ranks.who(), "Rank 1 ran out, the only one of 2 ranks.");
+}
+
+#[test]
 fn one_rank_is_not_many() {
     let mut scene = StagedSession::training();
     let record = record(100, gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);

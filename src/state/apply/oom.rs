@@ -140,7 +140,8 @@ impl State {
                     [only] if only.hello.rank.is_none() => Some(only),
                     _ => None,
                 }),
-            (None, [only]) => Some(only),
+            // The others of a job may not have said hello yet.
+            (None, [only]) if only.hello.world_size.unwrap_or(1) <= 1 => Some(only),
             (None, _) => None,
         };
         let ordinal = report.device;

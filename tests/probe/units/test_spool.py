@@ -75,6 +75,15 @@ class PaceIs(unittest.TestCase):
         self.assertIn(50, told)
         self.assertLess(len(told), 6)
 
+    def test_such_that_the_last_step_is_told_at_the_end(self):
+        lines = pace.Lines(1)
+        for second in range(300):
+            for _ in range(5):
+                lines.add(sample(second), False)
+            lines.take(float(second), False)
+        lines.add(step(300.0, 7, 4 << 30), False)
+        self.assertEqual([line["count"] for line in lines.take(300.0, True) if line["event"] == "step"], [7])
+
     def test_slower_with_very_many_ranks(self):
         self.assertGreater(pace.Lines(512).interval, pace.Lines(16).interval)
 
