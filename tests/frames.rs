@@ -81,6 +81,7 @@ fn keep_picture(name: &str, buf: &Buffer) {
     if let Some(dir) = std::env::var_os("OOMPH_PICTURES") {
         let file = format!("{name}-{}x{}.svg", buf.area.width, buf.area.height);
         let path = std::path::Path::new(&dir).join(file);
+        std::fs::create_dir_all(dir).unwrap();
         std::fs::write(path, svg::render(buf, name)).unwrap();
     }
 }
