@@ -10,6 +10,7 @@ use clap::CommandFactory;
 
 const RUN: &str = include_str!("help/run.txt");
 const TOML: &str = include_str!("help/toml.txt");
+const CLUSTERS: &str = include_str!("help/clusters.txt");
 const MAN: &str = include_str!("help/oomph.1");
 
 /// The page of a topic.
@@ -19,6 +20,7 @@ pub fn page(topic: HelpTopic) -> String {
         HelpTopic::Run => return RUN.into(),
         HelpTopic::Keys => return keymap::plain_text(),
         HelpTopic::Toml => return TOML.into(),
+        HelpTopic::Clusters => return CLUSTERS.into(),
         HelpTopic::Man => return MAN.into(),
         HelpTopic::Ls => "ls",
         HelpTopic::Attach => "attach",
@@ -39,10 +41,11 @@ pub fn page(topic: HelpTopic) -> String {
 
 const TOPICS: &str = "
 More:
-  oomph help run     the options of a run, with examples
-  oomph help keys    the keys of the screen
-  oomph help toml    what oomph.toml can set
-  oomph help man     the man page: oomph help man | man -l -
+  oomph help run       the options of a run, with examples
+  oomph help keys      the keys of the screen
+  oomph help toml      what oomph.toml can set
+  oomph help clusters  batch scripts for SLURM, several nodes, login nodes
+  oomph help man       the man page: oomph help man | man -l -
 ";
 
 fn of_clap(subcommand: Option<&str>) -> String {

@@ -115,6 +115,8 @@ pub enum HelpTopic {
     Keys,
     /// What oomph.toml can set
     Toml,
+    /// Batch scripts for SLURM, several nodes, login nodes
+    Clusters,
     /// The man page, for man -l -
     Man,
     Ls,
