@@ -152,6 +152,8 @@ impl DeviceState {
     /// The training's memory by the latest reading, and the time of the reading.
     pub(super) fn ours_now(&self, state: &State) -> Option<(Moment, Bytes)> {
         let (at, reading) = self.fresh(state)?;
+        // Of a device elsewhere nobody lists the processes: there are as many such devices as ranks.
+        reading.processes.as_ref()?;
         let owners = self.owners(state, &self.ranks(state), reading);
         Some((at, owners.ours?))
     }

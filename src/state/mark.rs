@@ -36,9 +36,6 @@ pub struct StepMarks {
     peak: Bytes,
 }
 
-/// Steps kept: as many as baselines.
-const KEPT: usize = 512;
-
 impl StepMarks {
     /// Takes a sample of the device that the process uses most.
     pub(super) fn sampled(&mut self, allocated: Bytes, retries: u64) {
@@ -46,7 +43,8 @@ impl StepMarks {
         self.retries = self.retries.max(retries);
     }
 
-    pub(super) fn ended(&mut self, at: Moment, step: &Step) {
+    /// Takes a step that has ended; `kept` of them are kept.
+    pub(super) fn ended(&mut self, at: Moment, step: &Step, kept: usize) {
         let peak = step.before.peak.max(step.after.peak);
         let seen = self
             .seen
@@ -70,7 +68,7 @@ impl StepMarks {
         };
         self.peak = peak;
         self.seen = Bytes::ZERO;
-        push_bounded(&mut self.ended, mark, KEPT);
+        push_bounded(&mut self.ended, mark, kept);
     }
 
     /// Retries of cudaMalloc by the latest sample.
@@ -83,6 +81,8 @@ impl StepMarks {
 mod tests {
     use super::*;
     use crate::event::StepReading;
+
+    const KEPT: usize = 8;
 
     fn step(count: u64, baseline: u64, peak: u64) -> Step {
         let reading = StepReading {
@@ -105,12 +105,12 @@ mod tests {
     fn a_step_below_the_maximum_has_only_a_bound() {
         let mut marks = StepMarks::default();
         let at = Moment::from_secs_f64;
-        marks.ended(at(1.0), &step(1, 10, 90));
+        marks.ended(at(1.0), &step(1, 10, 90), KEPT);
         marks.sampled(Bytes::mib(70), 2);
-        marks.ended(at(2.0), &step(2, 10, 90));
-        marks.ended(at(3.0), &step(3, 10, 95));
+        marks.ended(at(2.0), &step(2, 10, 90), KEPT);
+        marks.ended(at(3.0), &step(3, 10, 95), KEPT);
         // The program reset the peak.
-        marks.ended(at(4.0), &step(4, 10, 60));
+        marks.ended(at(4.0), &step(4, 10, 60), KEPT);
         let said: Vec<_> = marks
             .ended
             .iter()
@@ -131,7 +131,7 @@ mod tests {
     fn marks_are_bounded() {
         let mut marks = StepMarks::default();
         for n in 1..2_000 {
-            marks.ended(Moment::from_secs_f64(n as f64), &step(n, 1, n));
+            marks.ended(Moment::from_secs_f64(n as f64), &step(n, 1, n), KEPT);
         }
         assert_eq!(marks.ended.len(), KEPT);
         assert_eq!(marks.ended.last().map(|mark| mark.count), Some(1_999));

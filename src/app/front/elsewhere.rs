@@ -48,6 +48,9 @@ impl Front {
     }
 
     pub(super) fn prove(&mut self, now: Moment) {
+        if !matches!(self.link.phase(), SessionPhase::Proving { .. }) {
+            return;
+        }
         let job = self.inherited("SLURM_JOB_ID").filter(|job| !job.is_empty());
         let own_step = self.inherited("SLURM_STEP_ID");
         let reach = self.reach_of_last_run();

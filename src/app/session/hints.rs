@@ -17,6 +17,8 @@ const OTHER_ROOM: f64 = 0.02;
 pub(super) struct Hints {
     /// The latest one.
     pub(super) given: Option<Hint>,
+    /// The step that was looked at last, of whichever rank came to it first.
+    looked: u64,
     /// The traced step and the room that were searched for last, and what came of it.
     searched: Option<(u64, Bytes)>,
     found: Option<TracedHint>,
@@ -42,9 +44,11 @@ impl Hints {
 impl Session {
     /// Gives at most one hint while all is well. Looks after the first step, then now and then.
     pub(crate) fn hint(&mut self, step: u64) {
-        if step > 1 && !step.is_multiple_of(STEPS_BETWEEN_HINTS) {
+        let is_time = step <= 1 || step.is_multiple_of(STEPS_BETWEEN_HINTS);
+        if !is_time || (step <= self.hints.looked && self.hints.looked > 0) {
             return;
         }
+        self.hints.looked = step;
         let inputs = self.remedy_inputs();
         let (launch, forecast) = (&inputs.launch, &inputs.forecast);
         match traced_search(self.command(), &self.state, launch, forecast) {

@@ -16,6 +16,11 @@ const MANY: u32 = 64;
 const DEVICES: usize = 256;
 const DEVICES_OF_A_JOB: usize = 1_024;
 
+/// Whether less is to be kept of each rank of its training.
+pub(super) fn is_one_of_many(hello: &Hello) -> bool {
+    hello.world_size > Some(MANY)
+}
+
 impl State {
     pub(super) fn hello(&mut self, at: Moment, hello: &Hello) {
         let next = self.runs.last().map(|run| run.number.next());
@@ -34,7 +39,7 @@ impl State {
             known.capacity = known.capacity.or(Some(device.total));
             if !hello.pid.is_here() && known.node.is_none() {
                 known.node = hello.node.clone();
-                if hello.world_size > Some(MANY) {
+                if is_one_of_many(hello) {
                     known.keep_little();
                 }
             }
@@ -57,7 +62,7 @@ impl State {
                     run.ranks.remove(oldest);
                 }
                 if run.ranks.len() < most_ranks {
-                    let resolution = match hello.world_size > Some(MANY) {
+                    let resolution = match is_one_of_many(hello) {
                         true => Resolution::Small,
                         false => Resolution::Spark,
                     };

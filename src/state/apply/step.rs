@@ -1,5 +1,6 @@
 //! Optimizer steps: peaks, baselines, and steps per second.
 
+use super::rank::is_one_of_many;
 use crate::event::Step;
 use crate::state::bounded::push_bounded;
 use crate::state::{RankState, State, StepTrack};
@@ -8,8 +9,10 @@ use crate::units::Moment;
 /// Steps kept for the rate.
 const RECENT: usize = 33;
 
-/// Baselines kept: enough to see growth of a few thousandths of the GPU per step.
-const BASELINES: usize = 512;
+/// Steps kept one by one: enough to see growth of a few thousandths of the GPU per step; and of each of
+/// very many ranks.
+const KEPT: usize = 512;
+const KEPT_OF_MANY: usize = 256;
 
 impl State {
     pub(super) fn stepped(&mut self, at: Moment, step: &Step) {
@@ -25,7 +28,11 @@ impl State {
                 // Peaks before the first step ended belong to it.
                 rank.peak_step.get_or_insert(1);
             }
-            rank.steps.ended(at, step);
+            let kept = match is_one_of_many(&rank.hello) {
+                true => KEPT_OF_MANY,
+                false => KEPT,
+            };
+            rank.steps.ended(at, step, kept);
             rank.take_peaks_of(step);
         }
     }
@@ -43,7 +50,7 @@ impl RankState {
 }
 
 impl StepTrack {
-    fn ended(&mut self, at: Moment, step: &Step) {
+    fn ended(&mut self, at: Moment, step: &Step, kept: usize) {
         self.count = self.count.max(step.count);
         if step.figures_of.is_some() {
             // The step that they are of has been counted with them.
@@ -68,9 +75,9 @@ impl StepTrack {
         push_bounded(
             &mut self.baselines,
             (step.count, step.after.allocated),
-            BASELINES,
+            kept,
         );
-        self.marks.ended(at, step);
+        self.marks.ended(at, step, kept);
         self.passed(at, step);
     }
 
