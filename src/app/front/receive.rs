@@ -50,6 +50,9 @@ impl Front {
             })),
             KeeperReport::Logged { bytes, monotonic } => {
                 let at = self.session.clock.at_monotonic_ns(monotonic * 1_000);
+                // A program may write before its start is recorded; no event comes before that.
+                let started = self.session.state.run().map_or(at, |run| run.started);
+                let at = at.max(started);
                 let what = What::Logged(Logged { bytes });
                 self.session.apply(&Event { at, what });
             }
