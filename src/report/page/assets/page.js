@@ -161,6 +161,7 @@
     const plot = new uPlot({
       width: width(at), height: height(at), legend: { live: true }, cursor: { sync: { key: "memory" }, points: { size: 6 } },
       scales: { x: { time: false }, y: { range: () => [0, top] } },
+      padding: [null, 44, null, null], // Room for the last time below the axis.
       series, axes: axes(unit, { values: (plot, all) => clocks(all), incrs: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400] }),
       hooks: {
         draw: [(plot) => {
