@@ -111,6 +111,12 @@ impl Display {
         }
     }
 
+    pub(super) fn resized(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.resized();
+        }
+    }
+
     pub(super) fn next_frame(&self) -> Option<Moment> {
         self.screen.as_ref().map(|screen| screen.next_frame())
     }

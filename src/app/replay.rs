@@ -163,6 +163,7 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
         tokio::select! {
             biased;
             key = typed.recv() => match key {
+                Some(Typed::Event(TerminalEvent::Resize(..))) => screen.resized(),
                 Some(Typed::Event(TerminalEvent::Key(key))) => {
                     screen.request(Due::Now);
                     let effect = screen.view.key(key, &scene);

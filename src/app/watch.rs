@@ -196,6 +196,10 @@ fn pressed(screen: &mut Screen, event: TerminalEvent, scene: &Scene) -> Option<E
         TerminalEvent::Key(key) => screen.view.key(key, scene),
         TerminalEvent::Mouse(mouse) => screen.view.mouse(mouse, scene),
         TerminalEvent::Paste(text) => screen.view.paste(&text, scene),
-        TerminalEvent::Resize(..) | TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
+        TerminalEvent::Resize(..) => {
+            screen.resized();
+            None
+        }
+        TerminalEvent::FocusGained | TerminalEvent::FocusLost => None,
     }
 }

@@ -1,6 +1,7 @@
 //! What a screen meets in a terminal beside keys: it stays whole, and it stays calm.
 
-use crate::harness::{Key, PATIENCE, Terminal, wait_until};
+use crate::harness::{Key, PATIENCE, Terminal, processes, wait_until};
+use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
 use std::fs;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -34,18 +35,37 @@ fn a_storm_of_resizes_leaves_a_whole_screen() {
         }
     }
     terminal.resize(30, 100);
-    terminal.wait_for(
-        |screen: &str| {
-            let lines: Vec<&str> = screen.lines().collect();
-            lines.len() == 30 && lines[0].contains("oomph") && lines[29].contains("q quit")
-        },
-        PATIENCE,
-    );
+    terminal.wait_for(is_whole, PATIENCE);
     terminal.press("q");
     terminal.wait_for("Quit? The training is still running", PATIENCE);
     terminal.press(Key::Ctrl('x'));
     terminal.exit(PATIENCE);
     assert_eq!(terminal.left_behind(), [""; 0]);
+}
+
+fn is_whole(screen: &str) -> bool {
+    let lines: Vec<&str> = screen.lines().collect();
+    lines.len() == 30 && lines[0].contains("oomph") && lines[29].contains("q quit")
+}
+
+/// A terminal that was small for a moment has cut what it showed, though its size is the same again when
+/// we look.
+#[test]
+fn a_size_that_comes_back_unseen_is_drawn_anew() {
+    let program = "import sys\nprint('listening', flush=True)\nsys.stdin.readline()\n";
+    let (mut terminal, _kept) = under_oomph(program, 30, 100);
+    terminal.wait_for("listening", PATIENCE);
+    terminal.wait_for(is_whole, PATIENCE);
+    let front = terminal.pid();
+    processes::signal(front, SIGSTOP);
+    wait_until("a stopped process", PATIENCE, || {
+        processes::state(front) == Some('T')
+    });
+    terminal.resize(2, 3);
+    terminal.resize(30, 100);
+    assert!(!is_whole(&terminal.screen()));
+    processes::signal(front, SIGCONT);
+    terminal.wait_for(is_whole, PATIENCE);
 }
 
 /// A frame of a bar must cost the bar, not the screen: no line is scrolled, nothing is cleared, and

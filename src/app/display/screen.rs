@@ -81,6 +81,12 @@ impl Screen {
         self.due = self.due.max(Some(due));
     }
 
+    /// The terminal has another size, or had one in between: it may have cut what it shows.
+    pub(crate) fn resized(&mut self) {
+        self.terminal.redraw();
+        self.request(Due::Now);
+    }
+
     pub(crate) fn feed(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Terminal => self.view.output.feed(bytes),

@@ -200,7 +200,7 @@ impl Front {
     /// The terminal's size has changed. With a screen the next frame adapts and resizes the program's
     /// terminal.
     fn resize(&mut self) {
-        self.display.request(Due::Now);
+        self.display.resized();
         if !self.display.is_up()
             && let Some(size) = terminal_size()
         {
