@@ -86,7 +86,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
 
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
-    let layout = layout::arrange(area, view.maximized, scene);
+    let layout = available::layout_of(view, scene);
     let theme = &view.theme;
     let mut screen = Canvas { buf, area, theme };
     if let Some(area) = layout.line {

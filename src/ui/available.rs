@@ -4,16 +4,23 @@ use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::Dialog;
 use super::layout::{self, Layout};
+use super::pane::Pane;
 use super::panes::{Scrolling, rank_map};
 use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::{self, StepLayout, choice};
 use super::view::step::StepView;
-use super::view::{Keyboard, View};
+use super::view::{Keyboard, Maximized, View};
 use crate::remedy::{Availability, RemedyId};
 use ratatui::layout::Rect;
 
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
-    layout::arrange(view.size, view.maximized, scene)
+    let mut layout = layout::arrange(view.size, view.maximized, scene);
+    // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
+    let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
+    if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
+        layout.shorten_pane(view.output.used_rows());
+    }
+    layout
 }
 
 pub(super) fn step_layout(view: &View, scene: &Scene) -> StepLayout {

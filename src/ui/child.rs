@@ -31,6 +31,7 @@ pub struct ChildScreen {
     parser: Parser<TerminalAnswers>,
     cutter: Cutter,
     awaits_input: bool,
+    used: u16,
     /// The last byte of untouched output was a carriage return.
     returned: bool,
     search: Option<OutputSearch>,
@@ -58,6 +59,7 @@ impl ChildScreen {
             ),
             cutter: Cutter::default(),
             awaits_input: false,
+            used: 1,
             returned: false,
             search: None,
             selection: None,
@@ -75,6 +77,7 @@ impl ChildScreen {
         let before = self.scrolled();
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
+        self.count_used_rows();
         if before > 0 {
             // The matched and the selected rows have moved up with the view.
             let added = self.scrolled().saturating_sub(before);
@@ -122,6 +125,7 @@ impl ChildScreen {
     pub fn resize(&mut self, rows: u16, cols: u16) {
         if self.size() != (rows.max(SMALLEST), cols.max(SMALLEST)) {
             self.parser.set_size(at_least_two(rows), at_least_two(cols));
+            self.count_used_rows();
         }
     }
 
@@ -140,6 +144,28 @@ impl ChildScreen {
             Scroll::Start => usize::MAX,
             Scroll::End => 0,
         });
+    }
+
+    /// Rows from the top to the last one that has something, or the cursor.
+    pub fn used_rows(&self) -> u16 {
+        self.used
+    }
+
+    fn count_used_rows(&mut self) {
+        let screen = self.parser.screen();
+        let (rows, cols) = screen.size();
+        let has_something = |row: u16| {
+            let mut cells = (0..cols.get()).filter_map(|col| screen.cell(row, col));
+            cells.any(|cell| cell.has_contents() || cell.bgcolor() != vt100::Color::Default)
+        };
+        self.used = match screen.scrollback_len() {
+            0 => {
+                let cursor = screen.cursor_position().0 + 1;
+                let last = (cursor..rows.get()).rev().find(|row| has_something(*row));
+                last.map_or(cursor, |last| last + 1)
+            }
+            _ => rows.get(),
+        };
     }
 
     pub fn scrolled(&self) -> usize {
@@ -201,6 +227,20 @@ mod tests {
         }
         let rows: Vec<String> = screen.parser.screen().rows(0, 20).collect();
         assert_eq!(rows, ["one", "two", "three", "", "four", ""]);
+    }
+
+    #[test]
+    fn used_rows_reach_to_the_last_text_or_the_cursor() {
+        let mut screen = ChildScreen::new(6, 20);
+        assert_eq!(screen.used_rows(), 1);
+        screen.feed(b"one\r\ntwo\r\n");
+        assert_eq!(screen.used_rows(), 3);
+        screen.feed(b"\x1b[5;1Hfive\x1b[H");
+        assert_eq!(screen.used_rows(), 5);
+        screen.feed(b"\x1b[6;1H\r\n\n");
+        assert_eq!(screen.used_rows(), 6, "it has scrolled");
+        screen.clear();
+        assert_eq!(screen.used_rows(), 1);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The layout of the screen. It depends on the screen's size and the state, never on what was drawn
-//! before, so that nothing jumps on its own.
+//! The layout of the screen. It depends on the screen's size, the state and the length of the output,
+//! never on what was drawn before, so that nothing jumps on its own.
 //!
 //! ```text
 //! 80 columns            110 columns and more       from 40 rows on
@@ -23,6 +23,9 @@ const TWO_COLUMNS: u16 = 110;
 
 /// Below this there is only one line of figures.
 const SMALLEST: (u16, u16) = (40, 12);
+
+/// Rows by which the output's pane grows with it.
+const OUTPUT_STEP: u16 = 8;
 
 /// The parts of the screen; `None` without room. Panes include the row of their title.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +66,25 @@ impl Layout {
         Pane::below()
             .filter(|pane| pane.spec().gains_from_width || has_none(pane))
             .collect()
+    }
+
+    /// Where the output needs fewer rows than its pane has, the chart gets the others. In steps, so that
+    /// the chart does not move with every line; the program's terminal keeps its size.
+    pub(super) fn shorten_pane(&mut self, used: u16) {
+        let wanted = used.div_ceil(OUTPUT_STEP).max(1) * OUTPUT_STEP + 1;
+        let (Some(pane), Some((Pane::Memory, chart))) = (&mut self.pane, self.placed.first_mut())
+        else {
+            return;
+        };
+        let spare = pane.height.saturating_sub(wanted);
+        pane.y += spare;
+        pane.height -= spare;
+        chart.height += spare;
+        let column = chart.x;
+        let below = self.placed.iter_mut().skip(1).map(|(_, area)| area);
+        let below = below.filter(|area| area.x == column);
+        let lines = [&mut self.bar, &mut self.headroom].into_iter().flatten();
+        below.chain(lines).for_each(|area| area.y += spare);
     }
 
     pub(super) fn pane_rows(&self) -> usize {
@@ -242,7 +264,12 @@ mod tests {
             for height in 0..70 {
                 let area = Rect::new(0, 0, width, height);
                 for maximized in [Maximized::Nothing, Maximized::Chart, Maximized::Pane] {
-                    let layout = arrange(area, maximized, scene);
+                    let mut layout = arrange(area, maximized, scene);
+                    let size = child_size(&layout);
+                    if maximized == Maximized::Nothing && width % 2 == 0 {
+                        layout.shorten_pane(height / 3);
+                        assert_eq!(child_size(&layout), size);
+                    }
                     let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,
