@@ -9,6 +9,7 @@ mod breakdown;
 mod device;
 mod epoch;
 mod hidden_oom;
+mod indexed;
 mod mark;
 mod non_torch;
 mod oom;
@@ -26,12 +27,13 @@ pub use breakdown::Headroom;
 pub use device::{Breakdown, DeviceState};
 pub use epoch::{EpochMark, Epochs};
 pub use hidden_oom::HiddenOom;
+pub use indexed::{Indexed, Keyed};
 pub use mark::{StepMark, StepMarks};
 pub use oom::{NvmlAtOom, OomIncident};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
-pub use standouts::{Standout, Standouts, ranges, share};
+pub use standouts::{Standout, Standouts, ranges};
 
 pub use step_traces::StepTraces;
 
@@ -48,7 +50,7 @@ pub struct State {
     /// The runs so far, in order; the last is the current one.
     pub runs: Vec<Run>,
     /// The devices, in order of first sight: NVML's and the probe's joined by UUID.
-    pub devices: Vec<DeviceState>,
+    pub devices: Indexed<DeviceState>,
     /// NVML's state; `None` before it was first asked.
     pub nvml: Option<NvmlState>,
     /// What was lost so far, by all sources together.
@@ -87,7 +89,7 @@ impl State {
 
     /// A device by its UUID.
     pub fn device(&self, uuid: &Uuid) -> Option<&DeviceState> {
-        self.devices.iter().find(|device| &device.uuid == uuid)
+        self.devices.with(uuid)
     }
 
     /// The latest out-of-memory of the current run that was not survived, or the latest at all

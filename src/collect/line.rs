@@ -4,25 +4,32 @@ use crate::event::{Event, What};
 use crate::units::{Moment, Pid};
 use serde::Deserialize;
 
-/// A line as received: `{"ns": …, "event": "sample", …}`.
-#[derive(Deserialize)]
-struct ProbeLine {
+/// What every line begins with: `{"ns": …, "event": "sample", …}`.
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct LineHead<'a> {
+    /// Its number; only lines in files have one.
+    pub(super) seq: Option<u64>,
     /// `time.monotonic_ns()` when it happened.
-    ns: u64,
-    #[serde(flatten)]
-    what: What,
+    pub(super) ns: u64,
+    pub(super) event: &'a str,
 }
 
-/// Parses a line (without its end). `peer` is the process as reported by the kernel, or as this
+/// The head of a line (without its end); `None` if it is none of a probe.
+pub(super) fn head(bytes: &[u8]) -> Option<LineHead<'_>> {
+    serde_json::from_slice(bytes).ok()
+}
+
+/// Parses a line with this head. `peer` is the process as reported by the kernel, or as this
 /// session numbers one of another node, and overrides the line's own PID; `None` if the kernel has no
 /// PID for it here. `stamp` turns the process's monotonic nanoseconds into a moment. Returns `None`
 /// for anything but a probe's events: a start or an exit would be a forgery here.
-pub(super) fn read(
+pub(super) fn event(
+    head: LineHead<'_>,
     bytes: &[u8],
     peer: Option<Pid>,
     stamp: impl Fn(u64) -> Moment,
 ) -> Option<Event> {
-    let ProbeLine { ns, mut what } = serde_json::from_slice(bytes).ok()?;
+    let mut what = what(head.event, bytes)?;
     match &mut what {
         What::Hello(hello) => set(&mut hello.pid, peer),
         What::Sample(sample) => set(&mut sample.pid, peer),
@@ -58,9 +65,28 @@ pub(super) fn read(
         | What::Unknown => return None,
     }
     Some(Event {
-        at: stamp(ns),
+        at: stamp(head.ns),
         what,
     })
+}
+
+/// Readings are nearly all of what comes, hundreds a second of many ranks: they are read in one pass,
+/// where the enum with its tag takes two.
+fn what(event: &str, bytes: &[u8]) -> Option<What> {
+    match event {
+        "sample" => serde_json::from_slice(bytes).ok().map(What::Sample),
+        "step" => serde_json::from_slice(bytes).ok().map(What::Step),
+        _ => serde_json::from_slice(bytes).ok(),
+    }
+}
+
+/// Parses a line of which nothing is known yet.
+pub(super) fn read(
+    bytes: &[u8],
+    peer: Option<Pid>,
+    stamp: impl Fn(u64) -> Moment,
+) -> Option<Event> {
+    event(head(bytes)?, bytes, peer, stamp)
 }
 
 fn set(pid: &mut Pid, peer: Option<Pid>) {

@@ -29,6 +29,11 @@ const MOST: usize = 96;
 /// unknown).
 const NOTABLE: f64 = 0.01;
 
+/// Baselines that differ by less than this share have not grown by a notable one: half of the pairs rise
+/// by the median slope, and some of them span a quarter of the fit. Nearly every training's baselines do,
+/// and need no fit.
+const STILL: f64 = NOTABLE / 4.0;
+
 /// The maximum scatter of the baselines around the line, as a share of the growth.
 const SCATTER: f64 = 0.15;
 
@@ -80,10 +85,13 @@ fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth
         return None;
     }
     let points = thinned(&warm);
+    let against = card.map_or(points.last()?.1, |card| card.0 as f64);
+    if range_of(&points) < STILL * against {
+        return None;
+    }
     let slope = theil_sen(&points)?;
     let (first, last) = (points.first()?.0, points.last()?.0);
     let total = slope * (last - first);
-    let against = card.map_or(points.last()?.1, |card| card.0 as f64);
     let little = total < MUCH * against;
     if total <= 0.0 || total < NOTABLE * against || little && warm.len() < FEWEST_OF_LITTLE {
         return None;
@@ -139,6 +147,16 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut chosen: Vec<_> = points.iter().rev().step_by(stride).copied().collect();
     chosen.reverse();
     chosen
+}
+
+/// From the smallest baseline to the largest.
+fn range_of(points: &[(f64, f64)]) -> f64 {
+    let (least, most) = points
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(least, most), (_, y)| {
+            (least.min(*y), most.max(*y))
+        });
+    most - least
 }
 
 /// The median of the slopes of all pairs.

@@ -66,8 +66,10 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
     Some(of_rank(finding, rank))
 }
 
-/// The interval between looks, each of which takes some tenths of a millisecond.
+/// The interval between looks, for each so many ranks: a look at one takes up to some tenths of a
+/// millisecond.
 const PAUSE: Duration = Duration::from_secs(1);
+const RANKS: usize = 64;
 
 /// Reports each warning once per run.
 #[derive(Debug, Default)]
@@ -93,7 +95,7 @@ impl LiveWarnings {
         if state.now < self.next {
             return Vec::new();
         }
-        self.next = state.now + PAUSE;
+        self.next = state.now + PAUSE * run.ranks.len().div_ceil(RANKS).max(1) as u32;
         if self.run.replace(run.number) != Some(run.number) {
             self.said.clear();
         }

@@ -156,7 +156,8 @@ impl Recorder {
         };
         open.push(&lines);
         if let (Some(recent), Some(lines)) = (&open.recent, open.journal.bucket_to_save()) {
-            let block: Vec<u8> = lines.iter().flat_map(RecordLine::text).copied().collect();
+            let texts: Vec<&[u8]> = lines.iter().map(RecordLine::text).collect();
+            let block = texts.concat();
             recent.push_line(&block, false, event.at);
             recent.nudge();
         }

@@ -1,6 +1,6 @@
 //! The breakdown of a device's memory from NVML and the probes. What neither knows is left unknown.
 
-use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, Run, State};
+use super::{Breakdown, DeviceState, NvmlAtOom, OomIncident, RankState, State};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::measured::NON_TORCH_WITH_NCCL;
 use crate::units::{Bytes, Moment, Pid};
@@ -189,10 +189,10 @@ impl DeviceState {
     }
 
     /// The current run's live processes with a sample of this device.
-    fn ranks<'a>(&self, state: &'a State) -> Vec<&'a RankState> {
-        let alive = state.run().into_iter().flat_map(Run::alive);
-        alive
-            .filter(|rank| rank.usage_on(&self.uuid).is_some())
+    fn ranks<'a>(&'a self, state: &'a State) -> Vec<&'a RankState> {
+        let run = state.run().into_iter();
+        run.flat_map(|run| self.usages_in(run))
+            .map(|(rank, _)| rank)
             .collect()
     }
 

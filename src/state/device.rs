@@ -1,7 +1,7 @@
 //! A device: NVML's readings and the sums of the probes' samples.
 
 use super::non_torch::NonTorch;
-use super::{Resolution, Series, State};
+use super::{DeviceUsage, Keyed, RankState, Resolution, Run, Series, State};
 use crate::event::{DeviceReading, NvmlState};
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -17,6 +17,8 @@ pub struct DeviceState {
     pub capacity: Option<Bytes>,
     /// A limit that the program set.
     pub limit: Option<Bytes>,
+    /// Processes that have used it, of the current run or one before; others may be among them.
+    pub(super) holders: Vec<Pid>,
     /// The processes of the latest reading, and when each was first seen.
     pub first_seen: Vec<(Pid, Moment)>,
     /// The training's memory outside PyTorch.
@@ -31,6 +33,14 @@ pub struct DeviceState {
     pub reserved: Series,
 }
 
+impl Keyed for DeviceState {
+    type Key = Uuid;
+
+    fn key(&self) -> &Uuid {
+        &self.uuid
+    }
+}
+
 impl DeviceState {
     pub(super) fn of(uuid: Uuid, name: &str, index: u32) -> DeviceState {
         DeviceState {
@@ -39,6 +49,16 @@ impl DeviceState {
             index,
             ..DeviceState::default()
         }
+    }
+
+    /// A run's live processes with a sample of this device, and the latest one.
+    pub(super) fn usages_in<'a>(
+        &'a self,
+        run: &'a Run,
+    ) -> impl Iterator<Item = (&'a RankState, &'a DeviceUsage)> {
+        let holders = self.holders.iter().filter_map(|pid| run.rank_with(*pid));
+        let alive = holders.filter(|rank| rank.disconnected.is_none());
+        alive.filter_map(|rank| Some((rank, rank.usage_on(&self.uuid)?)))
     }
 
     /// Keeps less of its series, for one of very many devices that is new.

@@ -1,10 +1,10 @@
 //! A process of the training, as its probe reports it.
 
-use super::{Resolution, Series, StepMarks, StepTraces};
+use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
     Hello, Patchable, Patched, ProbeDevice, Rehearsal, Retainers, Sample, Step, Structure,
 };
-use crate::units::{Bytes, Moment, Uuid};
+use crate::units::{Bytes, Moment, Pid, Uuid};
 
 /// Buckets that show the shape of a series.
 const SHAPE: usize = 16;
@@ -64,6 +64,14 @@ pub struct DeviceUsage {
     pub device: Uuid,
     pub at: Moment,
     pub sample: Sample,
+}
+
+impl Keyed for RankState {
+    type Key = Pid;
+
+    fn key(&self) -> &Pid {
+        &self.hello.pid
+    }
 }
 
 impl RankState {

@@ -1,6 +1,6 @@
 //! A run: a command, its processes, and how it ended.
 
-use super::{Epochs, OomIncident, RankState};
+use super::{Epochs, Indexed, OomIncident, RankState};
 use crate::command::{Change, CommandLine};
 use crate::event::{Consequence, Exit, Patch, PatchOutcome, Prediction, PredictionOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -27,7 +27,7 @@ pub struct Run {
     /// Processes of its tree that outlived it.
     pub survivors: Vec<Pid>,
     /// Processes that initialised CUDA, in order of their hello.
-    pub ranks: Vec<RankState>,
+    pub ranks: Indexed<RankState>,
     /// Its OOMs in order; bounded: the first and the latest.
     pub ooms: Vec<OomIncident>,
     /// The number of OOMs, kept or not.
@@ -169,11 +169,11 @@ impl Run {
     }
 
     pub fn rank_with(&self, pid: Pid) -> Option<&RankState> {
-        self.ranks.iter().find(|rank| rank.hello.pid == pid)
+        self.ranks.with(&pid)
     }
 
     pub(super) fn rank_mut(&mut self, pid: Pid) -> Option<&mut RankState> {
-        self.ranks.iter_mut().find(|rank| rank.hello.pid == pid)
+        self.ranks.with_mut(&pid)
     }
 
     /// The process of an OOM.

@@ -2,8 +2,7 @@
 //! known of.
 
 use super::{RankState, Run, State};
-use crate::units::{Bytes, Moment, Rank, Uuid};
-use std::collections::HashMap;
+use crate::units::{Bytes, Moment, Rank};
 use std::time::Duration;
 
 /// A rank is odd if its peak is this much above or below the median.
@@ -45,8 +44,7 @@ impl State {
             return Standouts::default();
         };
         let ranks = || run.ranks.iter().filter(|rank| rank.sample.is_some());
-        let devices = self.capacities();
-        let by_share = |rank: &RankState| share(&devices, rank);
+        let by_share = |rank: &RankState| self.share(rank);
         let rate = |rank: &RankState| rank.steps.rate;
         let slow = |out: &Standout<'_, f64>| out.value < out.median * (1.0 - SLOW);
         let behind = |out: &Standout<'_, u64>| out.value + BEHIND <= out.median;
@@ -59,20 +57,12 @@ impl State {
         }
     }
 
-    /// The capacity of each device, to be looked up for many ranks.
-    pub fn capacities(&self) -> HashMap<&Uuid, Bytes> {
-        let known = self.devices.iter();
-        known
-            .filter_map(|device| Some((&device.uuid, device.capacity?)))
-            .collect()
+    /// The part of its device that a rank has reserved.
+    pub fn share(&self, rank: &RankState) -> Option<f64> {
+        let (_, sample) = rank.sample.as_ref()?;
+        let capacity = self.device(rank.device.as_ref()?)?.capacity?;
+        sample.reserved.fraction_of(capacity)
     }
-}
-
-/// The part of its device that a rank has reserved.
-pub fn share(capacities: &HashMap<&Uuid, Bytes>, rank: &RankState) -> Option<f64> {
-    let (_, sample) = rank.sample.as_ref()?;
-    let capacity = capacities.get(rank.device.as_ref()?)?;
-    sample.reserved.fraction_of(*capacity)
 }
 
 fn extreme<'a, T: Copy>(

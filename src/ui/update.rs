@@ -13,6 +13,8 @@ use super::dialog::{Dialog, OomDialog};
 use super::dialogs;
 use super::keymap::{self, InputMode};
 use super::layout;
+use super::pane::Pane;
+use super::panes::rank_map;
 use super::scene::Scene;
 use super::theme::UNICODE;
 use super::typing;
@@ -49,6 +51,7 @@ impl View {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
         read_batches(self, scene.state);
         self.time.follow(scene.state);
+        follow_ranks(self, scene);
         step::follow(self, scene);
         step::follow_peak(self, scene);
         let Some(run) = scene.state.run() else {
@@ -208,6 +211,15 @@ fn read_batches(view: &mut View, state: &State) {
         let batch = batch_of(&run.command, &recognised);
         let batch = batch.map(|batch| batch.value);
         view.batches.push((run.number, batch));
+    }
+}
+
+/// Keeps what the map of ranks shows, where it is on the screen.
+fn follow_ranks(view: &mut View, scene: &Scene) {
+    let before = view.rank_map.take();
+    let is_placed = || layout_of(view, scene).place(Pane::Devices).is_some();
+    if rank_map::is_wanted(scene.state) && (view.pane == Pane::Devices || is_placed()) {
+        view.rank_map = rank_map::followed(before, scene.state);
     }
 }
 

@@ -9,6 +9,7 @@ use super::dialog::Dialog;
 use super::keymap::InputMode;
 use super::list::ListScroll;
 use super::pane::Pane;
+use super::panes::rank_map::RankMap;
 use super::theme::Theme;
 use crate::anatomy::StepGrowth;
 use crate::state::{DeviceState, State};
@@ -88,6 +89,8 @@ pub struct View {
     pub(super) peak: Option<StepView>,
     /// What grew up to it.
     pub(super) growth: Option<StepGrowth>,
+    /// The ranks of several nodes, where they are on the screen.
+    pub(super) rank_map: Option<RankMap>,
     /// The process that was last asked who keeps its memory alive, and when.
     pub(super) asked: Option<(Pid, Moment)>,
     pub(super) keyboard: Keyboard,
@@ -120,6 +123,7 @@ impl View {
             dialog: None,
             step: None,
             peak: None,
+            rank_map: None,
             growth: None,
             asked: None,
             keyboard: Keyboard::default(),

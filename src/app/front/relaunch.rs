@@ -34,11 +34,13 @@ impl Front {
 
     /// Whether there may be files of other nodes that were not seen yet.
     fn awaits_files(&self) -> bool {
+        let SessionPhase::Settling { exited, .. } = self.link.phase() else {
+            return false;
+        };
         let run = self.session.state.run().filter(|_| self.spool.is_some());
-        run.is_some_and(|run| match (run.ranks.is_empty(), self.link.phase()) {
-            (true, SessionPhase::Settling { exited, .. }) => !exited.exit.is_success(),
-            (true, _) => false,
-            (false, _) => !run.unseen().is_empty(),
+        run.is_some_and(|run| match run.ranks.is_empty() {
+            true => !exited.exit.is_success(),
+            false => !run.unseen().is_empty(),
         })
     }
 

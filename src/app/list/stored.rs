@@ -136,7 +136,7 @@ fn outcome(state: &State) -> String {
 
 /// The names of the devices that the last run used.
 fn devices(state: &State) -> Vec<String> {
-    let ranks = state.run().map(|run| run.ranks.as_slice());
+    let ranks = state.run().map(|run| &run.ranks[..]);
     let used = |uuid| {
         let ranks = ranks.unwrap_or_default();
         ranks.iter().any(|rank| rank.device.as_ref() == Some(uuid))

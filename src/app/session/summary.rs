@@ -1,8 +1,9 @@
 //! The public summary of a running session: a few figures, and the command without secrets.
 
 use crate::state::State;
-use crate::units::{Bytes, RunNumber};
+use crate::units::{Bytes, RunNumber, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,9 +54,10 @@ impl Summary {
     pub(crate) fn of(state: &State, activity: Activity, attached: bool) -> Summary {
         let run = state.run();
         let session = state.session.as_ref();
-        let ranks = run.map(|run| run.ranks.as_slice()).unwrap_or_default();
+        let ranks = run.into_iter().flat_map(|run| &run.ranks);
+        let used: HashSet<&Uuid> = ranks.filter_map(|rank| rank.device.as_ref()).collect();
         let devices = (state.devices.iter())
-            .filter(|device| (ranks.iter()).any(|rank| rank.device.as_ref() == Some(&device.uuid)))
+            .filter(|device| used.contains(&device.uuid))
             .map(|device| device.name.clone())
             .collect();
         let command = run.map(|run| &run.command);

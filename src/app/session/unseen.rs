@@ -1,21 +1,29 @@
 //! A word on ranks that nothing is known of, once a run: their node shares no directory with this one.
 
 use crate::state::{Run, RunOutcome, State, ranges};
-use crate::units::RunNumber;
+use crate::units::{Moment, RunNumber};
 use std::time::Duration;
 
 /// How long after the first rank the others may take: they start together, but load at their own pace.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub(super) struct UnseenRanks {
     told: Option<RunNumber>,
+    next: Moment,
 }
 
 impl UnseenRanks {
     /// The words, when they are due.
     pub(super) fn look(&mut self, state: &State) -> Option<String> {
         let run = state.run().filter(|run| self.told != Some(run.number))?;
+        if state.now < self.next {
+            return None;
+        }
+        self.next = state.now + PAUSE;
         let is_running = run.outcome() == RunOutcome::Running;
         let first = run.ranks.iter().map(|rank| rank.joined).min()?;
         if !is_running || state.now.since(first) < PATIENCE {

@@ -1,14 +1,15 @@
 //! The directory and its files, as they are read: what another user could have written is refused.
 
+use nix::fcntl::{OFlag, openat};
 use nix::libc;
-use nix::sys::stat::futimens;
+use nix::sys::stat::{Mode, futimens};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Uid;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Read of a file in one look.
 const MOST: u64 = 1 << 20;
@@ -60,23 +61,17 @@ impl OpenSpool {
         Ok(OpenSpool { directory })
     }
 
-    /// A path in the directory that was checked, whatever its name leads to by now.
-    fn path(&self, name: &str) -> PathBuf {
-        format!("/proc/self/fd/{}/{name}", self.directory.as_raw_fd()).into()
-    }
-
     /// The names of the files in order: those of one process in the order in which it wrote them.
     pub(super) fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path("")).into_iter().flatten().flatten();
+        // The directory that was checked, whatever its name leads to by now.
+        let path = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
-        names.sort_by(|a, b| {
-            let key = |name: &str| {
-                SpoolFile::of(name).map(|file| (file.stem.to_string(), file.generation))
-            };
-            key(a).cmp(&key(b))
-        });
+        let key =
+            |name: &str| SpoolFile::of(name).map(|file| (file.stem.to_string(), file.generation));
+        names.sort_by_cached_key(|name| key(name));
         names
     }
 
@@ -113,12 +108,13 @@ impl OpenSpool {
     }
 
     fn file(&self, name: &str, write: bool) -> io::Result<File> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(write)
-            // A FIFO must not block us.
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(self.path(name))?;
+        let access = match write {
+            true => OFlag::O_RDWR,
+            false => OFlag::O_RDONLY,
+        };
+        // A FIFO must not block us.
+        let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.directory, name, flags, Mode::empty())?);
         let about = file.metadata()?;
         if !about.is_file() {
             return Err(io::Error::other("it is no regular file"));

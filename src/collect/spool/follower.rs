@@ -3,7 +3,7 @@
 use super::clocks::NodeClocks;
 use super::directory::{SpoolBytes, SpoolFile};
 use super::nodes::Nodes;
-use crate::collect::line;
+use crate::collect::line::{self, LineHead};
 use crate::event::{Clock, DeviceReading, Dropped, Event, Hello, ProbeGone, What};
 use crate::units::{Bytes, Pid, Uuid};
 use serde::{Deserialize, Serialize};
@@ -27,14 +27,6 @@ pub(super) struct Follower {
     /// The beginning of a line whose end is not there yet is read again, unless it is too long.
     #[serde(skip)]
     skips_line: bool,
-}
-
-/// What every line has.
-#[derive(Deserialize)]
-struct Numbered<'a> {
-    seq: u64,
-    ns: u64,
-    event: &'a str,
 }
 
 /// A reading of a whole device, by torch's `mem_get_info`.
@@ -73,22 +65,26 @@ impl Follower {
             self.position = news.from + news.bytes.len() as u64;
             self.skips_line = true;
         }
-        let lines: Vec<&[u8]> = news.bytes[..whole]
+        let lines: Vec<(&[u8], Option<LineHead>)> = news.bytes[..whole]
             .split_inclusive(|byte| *byte == b'\n')
             .map(|line| &line[..line.len() - 1])
+            .map(|line| (line, line::head(line)))
             .collect();
         // The node's clock first, so that these lines have their right times.
-        let last = lines.iter().rev().find_map(|line| numbered(line));
+        let last = lines.iter().rev().find_map(|(_, head)| *head);
         let node = nodes.number(file.stem);
         if let (Some(last), Some(written), Some(node)) = (last, news.written, node) {
             clocks.read_node(node, (last.ns / 1_000) as i64, written);
         }
         let mut events = Vec::new();
-        for line in lines {
+        for (line, head) in lines {
             if std::mem::take(&mut self.skips_line) || self.malformed > MOST_MALFORMED {
                 continue;
             }
-            match self.event(line, node, clocks, clock) {
+            let found = head
+                .ok_or(NotAnEvent)
+                .and_then(|head| self.event(head, line, node, clocks, clock));
+            match found {
                 Ok(found) => events.extend(found),
                 Err(NotAnEvent) => {
                     self.malformed += 1;
@@ -108,20 +104,21 @@ impl Follower {
 
     fn event(
         &mut self,
+        head: LineHead<'_>,
         line: &[u8],
         node: Option<u32>,
         clocks: &NodeClocks,
         clock: Clock,
     ) -> Result<Option<Event>, NotAnEvent> {
-        let about = numbered(line).ok_or(NotAnEvent)?;
-        if about.seq <= self.sequence {
+        let number = head.seq.ok_or(NotAnEvent)?;
+        if number <= self.sequence {
             return Ok(None);
         }
-        self.sequence = about.seq;
+        self.sequence = number;
         let node = node.ok_or(NotAnEvent)?;
         let stamp = |ns: u64| clocks.moment(node, (ns / 1_000) as i64, clock.now());
-        let at = stamp(about.ns);
-        match about.event {
+        let at = stamp(head.ns);
+        match head.event {
             "end" => Ok(self.pid.map(|pid| Event {
                 at,
                 what: What::ProbeGone(ProbeGone {
@@ -135,7 +132,7 @@ impl Follower {
                 what: What::Device(reading),
             })),
             "hello" => {
-                let mut event = line::read(line, None, stamp).ok_or(NotAnEvent)?;
+                let mut event = line::event(head, line, None, stamp).ok_or(NotAnEvent)?;
                 let What::Hello(hello) = &mut event.what else {
                     return Err(NotAnEvent);
                 };
@@ -144,7 +141,7 @@ impl Follower {
             }
             _ => {
                 let pid = self.pid.ok_or(NotAnEvent)?;
-                line::read(line, Some(pid), stamp)
+                line::event(head, line, Some(pid), stamp)
                     .map(Some)
                     .ok_or(NotAnEvent)
             }
@@ -201,10 +198,6 @@ impl Follower {
 }
 
 struct NotAnEvent;
-
-fn numbered(line: &[u8]) -> Option<Numbered<'_>> {
-    serde_json::from_slice(line).ok()
-}
 
 fn now(clock: Clock, what: What) -> Event {
     Event {

@@ -84,7 +84,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             started: Moment::ZERO,
             ended: None,
             survivors: Vec::new(),
-            ranks: vec![rank],
+            ranks: [rank].into_iter().collect(),
             ooms: Vec::new(),
             consequences: Vec::new(),
             allocation_ended: None,

@@ -2,7 +2,7 @@
 
 use crate::event::{DeviceReading, NvmlState};
 use crate::state::non_torch::NonTorch;
-use crate::state::{DeviceState, Run, State};
+use crate::state::{DeviceState, State};
 use crate::units::{Bytes, Moment, Uuid};
 
 impl State {
@@ -56,7 +56,7 @@ impl State {
 
     /// Keeps what this reading says about the training's memory outside PyTorch: a bound for now.
     fn note_non_torch(&mut self, uuid: &Uuid) {
-        let Some(place) = self.devices.iter().position(|d| &d.uuid == uuid) else {
+        let Some(place) = self.devices.place(uuid) else {
             return;
         };
         match self.devices[place].ours_now(self) {
@@ -75,8 +75,7 @@ impl State {
         name: &str,
         index: u32,
     ) -> &mut DeviceState {
-        let known = self.devices.iter().position(|device| &device.uuid == uuid);
-        let place = known.unwrap_or_else(|| {
+        let place = self.devices.place(uuid).unwrap_or_else(|| {
             self.devices
                 .push(DeviceState::of(uuid.clone(), name, index));
             self.devices.len() - 1
@@ -87,13 +86,15 @@ impl State {
     /// Updates a device's `allocated`, `reserved` and limit from the current run's live processes;
     /// without any, they are unknown from now on.
     pub(super) fn sum_up(&mut self, at: Moment, uuid: &Uuid) {
-        let alive = self.runs.last().into_iter().flat_map(Run::alive);
-        let mut held = alive.filter_map(|rank| rank.usage_on(uuid)).peekable();
+        let (Some(run), Some(device)) = (self.runs.last(), self.devices.with_mut(uuid)) else {
+            return;
+        };
+        let mut held = device.usages_in(run).peekable();
         let known = held.peek().is_some();
         let (mut allocated, mut reserved, mut limit) = (Bytes::ZERO, Bytes::ZERO, None);
         // The oldest of their latest samples.
         let mut heard = at;
-        for holding in held {
+        for (_, holding) in held {
             let sample = &holding.sample;
             heard = heard.min(holding.at);
             allocated += sample.allocated;
@@ -103,9 +104,6 @@ impl State {
                 (a, b) => a.or(b),
             };
         }
-        let Some(device) = self.devices.iter_mut().find(|device| &device.uuid == uuid) else {
-            return;
-        };
         if known {
             device.allocated.push(at, allocated);
             device.reserved.push(at, reserved);

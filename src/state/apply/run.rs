@@ -46,6 +46,11 @@ impl State {
         run.predicted_peak = started.predicted_peak;
         run.prediction = started.prediction.clone();
         self.bound_runs();
+        if let Some(run) = self.runs.last() {
+            for device in &mut self.devices {
+                device.holders.retain(|pid| run.rank_with(*pid).is_some());
+            }
+        }
         let devices: Vec<Uuid> = self.devices.iter().map(|d| d.uuid.clone()).collect();
         for device in devices {
             self.sum_up(at, &device);

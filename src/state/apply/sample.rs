@@ -38,7 +38,7 @@ impl State {
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(between, peak);
         }
-        let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
+        let Some(device) = self.devices.with_mut(&uuid) else {
             return;
         };
         // The other processes are as in their latest samples.
@@ -56,6 +56,11 @@ impl State {
         let Some(uuid) = self.device_of(sample.pid, sample.device) else {
             return;
         };
+        if let Some(device) = self.devices.with_mut(&uuid)
+            && !device.holders.contains(&sample.pid)
+        {
+            device.holders.push(sample.pid);
+        }
         let Some(rank) = self.rank_mut(sample.pid) else {
             return;
         };

@@ -1,15 +1,18 @@
 //! The ranks of several nodes: a cell each, by how much of its device it has reserved, and the ones that
 //! stand out by name. 64 ranks on 8 nodes fit on 80 by 24.
 
-use crate::state::{RankState, Run, Standouts, State, ranges, share};
+mod map;
+
+pub(in crate::ui) use map::RankMap;
+
+use crate::state::{Run, State};
 use crate::ui::canvas::Canvas;
-use crate::ui::figures::{Figures, count, rate};
 use crate::ui::pen::{Pen, columns};
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use crate::units::{Bytes, Pid, Uuid};
+use map::{MapCell, MapNode, RankMark, nodes};
 use ratatui::style::Modifier;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 /// Columns of a node's name, at most.
 const NAME: u16 = 12;
@@ -20,12 +23,6 @@ const TIGHT: f64 = 0.8;
 const FULL: f64 = 0.95;
 /// Rows of words above the map.
 const WORDS: u16 = 4;
-
-/// A node and its ranks in order.
-struct Node<'a> {
-    name: &'a str,
-    ranks: Vec<&'a RankState>,
-}
 
 /// Whether a run's ranks are shown as a map.
 pub(in crate::ui) fn is_wanted(state: &State) -> bool {
@@ -45,15 +42,12 @@ pub(in crate::ui) fn order(state: &State) -> Vec<usize> {
     let Some(run) = state.run() else {
         return Vec::new();
     };
-    let mut places: HashMap<&Uuid, usize> = (state.devices.iter())
-        .enumerate()
-        .map(|(place, device)| (&device.uuid, place))
-        .collect();
-    let nodes = nodes(run);
-    let ranks = nodes.iter().flat_map(|node| &node.ranks);
     // A device counts where its first rank is.
+    let mut seen = BTreeSet::new();
+    let ranks = nodes(run).into_iter().flat_map(|(_, ranks)| ranks);
     ranks
-        .filter_map(|rank| places.remove(rank.device.as_ref()?))
+        .filter_map(|rank| state.devices.place(rank.device.as_ref()?))
+        .filter(|place| seen.insert(*place))
         .collect()
 }
 
@@ -69,7 +63,7 @@ pub(in crate::ui) fn standouts(state: &State) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
     for rank in ranks.into_iter().flatten() {
         let device = rank.device.as_ref();
-        let place = (state.devices.iter()).position(|known| Some(&known.uuid) == device);
+        let place = device.and_then(|uuid| state.devices.place(uuid));
         if let Some(place) = place.filter(|place| !places.contains(place)) {
             places.push(place);
         }
@@ -77,209 +71,86 @@ pub(in crate::ui) fn standouts(state: &State) -> Vec<usize> {
     places
 }
 
+/// What the map shows now, where it is on the screen; what held before is kept as long as it holds.
+pub(in crate::ui) fn followed(before: Option<RankMap>, state: &State) -> Option<RankMap> {
+    let run = state.run().filter(|_| is_wanted(state))?;
+    let before = before.filter(|map| map.holds(run, state.now));
+    Some(before.unwrap_or_else(|| RankMap::of(run, state)))
+}
+
 pub(super) fn draw(canvas: &mut Canvas, view: &View, state: &State) {
     let Some(run) = state.run() else { return };
-    let nodes = nodes(run);
-    let lines = words(run, &nodes, state);
+    let made;
+    let map = match &view.rank_map {
+        Some(map) if map.holds(run, state.now) => map,
+        Some(_) | None => {
+            made = RankMap::of(run, state);
+            &made
+        }
+    };
     // The map is what the pane is for: words have what it leaves.
-    let width = nodes.iter().map(|node| width_of(node)).max().unwrap_or(1);
+    let width = map.nodes.iter().map(width_of).max().unwrap_or(1);
     let across = (canvas.area.width / width).max(1);
-    let needed = (nodes.len() as u16).div_ceil(across);
+    let needed = (map.nodes.len() as u16).div_ceil(across);
     let words = canvas
         .area
         .height
         .saturating_sub(needed)
-        .clamp(1, lines.len() as u16);
-    for (row, (text, tone)) in (0..words).zip(&lines) {
+        .clamp(1, map.words.len() as u16);
+    for (row, (text, tone)) in (0..words).zip(&map.words) {
         canvas.pen(row).rest(text, *tone);
     }
-    let cells = Cells {
-        view,
-        state,
-        selected: view.device(state).map(|device| &device.uuid),
-        capacities: state.capacities(),
-        ran_out: run.oom().and_then(|oom| oom.pid),
-    };
-    let selected = cells.selected;
+    let selected = (!state.devices.is_empty()).then(|| view.device.min(state.devices.len() - 1));
+    let is_selected = |cell: &MapCell| cell.device.is_some() && cell.device == selected;
     let shown = canvas.area.height.saturating_sub(words);
-    let holds = |node: &Node| {
-        node.ranks
-            .iter()
-            .any(|rank| rank.device.as_ref() == selected)
-    };
-    let at = nodes.iter().position(holds).unwrap_or(0) as u16 / across;
+    let holds = |node: &MapNode| node.cells.iter().any(is_selected);
+    let at = map.nodes.iter().position(holds).unwrap_or(0) as u16 / across;
     let most = needed.saturating_sub(shown);
     let first = at.saturating_sub(shown / 2).min(most);
-    let names = NAME.min(
-        nodes
-            .iter()
-            .map(|node| columns(node.name))
-            .max()
-            .unwrap_or(0),
-    );
-    for (place, node) in (0..).zip(&nodes) {
+    let names = map.nodes.iter().map(|node| columns(&node.name)).max();
+    let names = NAME.min(names.unwrap_or(0));
+    for (place, node) in (0..).zip(&map.nodes) {
         let (row, column) = (place / across, place % across * width);
         if row < first || row >= first + shown {
             continue;
         }
         let mut pen = canvas.pen(words + row - first);
         pen.to(column)
-            .cut(node.name, names, Tone::Dim)
+            .cut(&node.name, names, Tone::Dim)
             .to(column + names + 1);
-        for rank in &node.ranks {
-            cells.draw(&mut pen, rank);
+        for cell in &node.cells {
+            draw_cell(&mut pen, view, cell.mark, is_selected(cell));
         }
     }
 }
 
-fn width_of(node: &Node) -> u16 {
-    NAME.min(columns(node.name)) + 1 + node.ranks.len() as u16 + BETWEEN
+fn width_of(node: &MapNode) -> u16 {
+    NAME.min(columns(&node.name)) + 1 + node.cells.len() as u16 + BETWEEN
 }
 
-/// What the cells of the map are drawn by.
-struct Cells<'a> {
-    view: &'a View,
-    state: &'a State,
-    selected: Option<&'a Uuid>,
-    capacities: HashMap<&'a Uuid, Bytes>,
-    ran_out: Option<Pid>,
-}
-
-impl Cells<'_> {
-    fn draw(&self, pen: &mut Pen, rank: &RankState) {
-        let glyphs = &self.view.theme.glyphs;
-        let (glyph, tone) = match share(&self.capacities, rank) {
-            _ if self.ran_out == Some(rank.hello.pid) => (glyphs.cross, Tone::Wrong),
-            _ if rank.is_silent(self.state.now) => (glyphs.ring, Tone::Warning),
-            _ if rank.disconnected.is_some() => (glyphs.sparse_dots, Tone::Dim),
-            None => (glyphs.ring, Tone::Dim),
-            Some(share) => {
-                let eighths = ((share * 8.0).ceil() as usize).clamp(1, 8);
-                let tone = match share {
-                    share if share >= FULL => Tone::Wrong,
-                    share if share >= TIGHT => Tone::Warning,
-                    _ => Tone::Good,
-                };
-                (glyphs.eighths[eighths], tone)
-            }
-        };
-        let style = self.view.theme.style(tone);
-        let is_selected = rank.device.is_some() && rank.device.as_ref() == self.selected;
-        pen.styled(
-            glyph,
-            match is_selected {
-                true => style.add_modifier(Modifier::REVERSED),
-                false => style,
-            },
-        );
-    }
-}
-
-/// The nodes in the order of their first ranks.
-fn nodes(run: &Run) -> Vec<Node<'_>> {
-    let mut ranks: Vec<&RankState> = run.ranks.iter().collect();
-    ranks.sort_by_key(|rank| (rank.hello.rank, rank.joined));
-    let mut nodes: Vec<Node> = Vec::new();
-    for rank in ranks {
-        let name = rank.hello.node.as_deref().unwrap_or("here");
-        match nodes.iter_mut().find(|node| node.name == name) {
-            Some(node) => node.ranks.push(rank),
-            None => nodes.push(Node {
-                name,
-                ranks: vec![rank],
-            }),
+fn draw_cell(pen: &mut Pen, view: &View, mark: RankMark, is_selected: bool) {
+    let glyphs = &view.theme.glyphs;
+    let (glyph, tone) = match mark {
+        RankMark::RanOut => (glyphs.cross, Tone::Wrong),
+        RankMark::Silent => (glyphs.ring, Tone::Warning),
+        RankMark::Gone => (glyphs.sparse_dots, Tone::Dim),
+        RankMark::Unknown => (glyphs.ring, Tone::Dim),
+        RankMark::Share(share) => {
+            let eighths = ((share * 8.0).ceil() as usize).clamp(1, 8);
+            let tone = match share {
+                share if share >= FULL => Tone::Wrong,
+                share if share >= TIGHT => Tone::Warning,
+                _ => Tone::Good,
+            };
+            (glyphs.eighths[eighths], tone)
         }
-    }
-    nodes
-}
-
-fn words(run: &Run, nodes: &[Node], state: &State) -> Vec<(String, Tone)> {
-    let mut lines = vec![(seen(run, nodes), Tone::Text)];
-    let unseen = run.unseen();
-    if !unseen.is_empty() {
-        lines.push((
-            format!(
-                "not seen: {} (no shared directory? see oomph help clusters)",
-                ranges(&unseen)
-            ),
-            Tone::Warning,
-        ));
-    }
-    let silent: Vec<&RankState> = (run.ranks.iter())
-        .filter(|rank| rank.is_silent(state.now))
-        .collect();
-    if let Some(first) = silent.first() {
-        let others = match silent.len() {
-            1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        lines.push((
-            format!("no word lately from {}{others}", first.name()),
-            Tone::Warning,
-        ));
-    }
-    lines.extend(standing_out(&state.standouts(), state));
-    lines
-}
-
-fn seen(run: &Run, nodes: &[Node]) -> String {
-    let world = run
-        .world_size()
-        .map_or(run.ranks.len(), |world| world as usize);
-    let seen = run.ranks.len().min(world);
-    let nodes = match nodes.len() {
-        1 => "1 node".to_string(),
-        n => format!("{n} nodes"),
     };
-    match seen == world {
-        true => format!("{world} ranks on {nodes}"),
-        false => format!("{seen} of {world} ranks seen, on {nodes}"),
-    }
-}
-
-fn standing_out(found: &Standouts<'_>, state: &State) -> Vec<(String, Tone)> {
-    let mut lines = Vec::new();
-    if let Some(out) = &found.fullest {
-        let device = out.rank.device.as_ref().and_then(|uuid| state.device(uuid));
-        let capacity = device.and_then(|device| device.capacity);
-        let reserved = out.rank.sample.as_ref().map(|(_, sample)| sample.reserved);
-        let gib = |bytes: Option<Bytes>| Figures::of(capacity).gib(bytes.unwrap_or_default());
-        lines.push((
-            format!(
-                "fullest  {}: {} of {} GiB reserved (median {:.0} %)",
-                out.rank.name(),
-                gib(reserved),
-                gib(capacity),
-                out.median * 100.0
-            ),
-            Tone::Text,
-        ));
-    }
-    if let Some(out) = &found.behind {
-        let (value, median) = (count(out.value), count(out.median));
-        lines.push((
-            format!(
-                "behind   {}: {value} steps (median {median})",
-                out.rank.name()
-            ),
-            Tone::Warning,
-        ));
-    } else if let Some(out) = &found.slowest {
-        let (value, median) = (rate(out.value), rate(out.median));
-        lines.push((
-            format!("slowest  {}: {value} (median {median})", out.rank.name()),
-            Tone::Warning,
-        ));
-    }
-    if let Some(out) = &found.odd {
-        let (value, median) = (out.value, out.median);
-        lines.push((
-            format!(
-                "odd one  {}: peak {value} (median {median})",
-                out.rank.name()
-            ),
-            Tone::Warning,
-        ));
-    }
-    lines
+    let style = view.theme.style(tone);
+    pen.styled(
+        glyph,
+        match is_selected {
+            true => style.add_modifier(Modifier::REVERSED),
+            false => style,
+        },
+    );
 }
