@@ -9,6 +9,9 @@ mod directory;
 mod follower;
 mod nodes;
 mod places;
+mod watch;
+
+pub use watch::{SpoolWatch, watch};
 
 use crate::event::{Clock, Event, Level, Note, What};
 use clocks::NodeClocks;
@@ -18,14 +21,7 @@ use nodes::Nodes;
 use places::Places;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::Sender;
-
-/// Between two looks, and while the end of a run is awaited.
-const LOOK: Duration = Duration::from_secs(1);
-const HURRIED_LOOK: Duration = Duration::from_millis(100);
 
 /// How often the marker is touched: it tells the file server's time, and that the session lives.
 const TOUCH: Duration = Duration::from_secs(5);
@@ -38,49 +34,6 @@ pub struct SpoolOptions {
     pub places: Option<PathBuf>,
     /// Whether the session is ours: then its marker is touched.
     pub is_ours: bool,
-}
-
-/// The thread that follows the files; nobody waits for its end.
-#[derive(Debug, Clone, Default)]
-pub struct SpoolWatch {
-    hurried: Arc<AtomicBool>,
-    ended: Arc<AtomicBool>,
-}
-
-impl SpoolWatch {
-    /// Looks more often, or as often as usual again.
-    pub fn hurry(&self, hurried: bool) {
-        self.hurried.store(hurried, Ordering::Relaxed);
-    }
-
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Follows the directory until [`SpoolWatch::end`], or until nobody receives events.
-pub fn watch(options: SpoolOptions, clock: Clock, sender: Sender<Event>) -> SpoolWatch {
-    let watch = SpoolWatch::default();
-    let mine = watch.clone();
-    let thread = std::thread::Builder::new().name("spool".into());
-    // Without a thread other nodes are not seen, which the screen says.
-    let _ = thread.spawn(move || {
-        let mut reader = SpoolReader::new(options, clock);
-        while !mine.ended.load(Ordering::Relaxed) {
-            let sent = reader.look(&mut |event| sender.blocking_send(event).is_ok());
-            if !sent {
-                return;
-            }
-            let until = Instant::now() + LOOK;
-            while Instant::now() < until && !mine.ended.load(Ordering::Relaxed) {
-                std::thread::sleep(HURRIED_LOOK);
-                if mine.hurried.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-        }
-    });
-    watch
 }
 
 struct SpoolReader {

@@ -4,10 +4,10 @@ use super::Front;
 use crate::app::beside::LOOK_AGAIN;
 use crate::app::display::screen::Due;
 use crate::app::link::SessionPhase;
-use crate::event::Level;
+use crate::event::{Level, What};
 use crate::state::RunOutcome;
 use crate::units::Moment;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often to look while a run settles.
 const SETTLING: Duration = Duration::from_millis(10);
@@ -80,7 +80,10 @@ impl Front {
         self.pass_gate(now);
         self.unpark();
         self.stay_reachable(now);
-        if let Some(spool) = &self.spool {
+        if let Some(spool) = &mut self.spool {
+            if let Some(note) = spool.note(Instant::now()) {
+                self.session.record(What::Note(note));
+            }
             spool.hurry(match self.link.phase() {
                 SessionPhase::Settling { .. }
                 | SessionPhase::Sweeping { .. }
