@@ -16,6 +16,7 @@ mod prediction;
 mod probe;
 mod rehearsal;
 mod retainers;
+mod source_text;
 mod step_trace;
 
 pub use clock::Clock;
@@ -31,6 +32,7 @@ pub use probe::{
 
 pub use rehearsal::{InputSizes, OptimizerMemory, Rehearsal, RehearsedVariant};
 pub use retainers::{Retainer, RetainerKind, Retainers};
+pub use source_text::{LineText, SourceText};
 pub use step_trace::{BlockOrigin, PhaseStart, StepTrace};
 
 use crate::command::CommandLine;
@@ -77,6 +79,8 @@ pub enum What {
     Rehearsal(Box<Rehearsal>),
     /// A step of a process was traced, allocation by allocation.
     StepTrace(Box<StepTrace>),
+    /// What lines of the program say that hold memory.
+    SourceText(Box<SourceText>),
     /// A process's objects were searched for who keeps memory alive.
     Retainers(Box<Retainers>),
     /// A patch inside a process was applied or declined.

@@ -16,6 +16,7 @@ mod oom;
 mod rank;
 mod run;
 mod series;
+mod source_texts;
 #[cfg(test)]
 pub(crate) mod staged;
 mod standouts;
@@ -33,6 +34,7 @@ pub use oom::{NvmlAtOom, OomIncident};
 pub use rank::{DeviceUsage, RankState, StepTrack};
 pub use run::{Patching, Run, RunOutcome};
 pub use series::{Resolution, Series, SeriesBucket};
+pub use source_texts::{MOST_TEXTS, SourceTexts};
 pub use standouts::{Standout, Standouts, ranges};
 
 pub use step_traces::StepTraces;

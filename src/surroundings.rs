@@ -6,9 +6,11 @@
 mod checkpoints;
 mod config_files;
 mod interpreter;
+mod source_lines;
 mod torch;
 
 pub use checkpoints::{CheckpointPath, CheckpointSearch, newest_checkpoint};
 pub use config_files::config_text;
 pub use interpreter::{Starter, interpreter};
+pub use source_lines::source_lines;
 pub use torch::{TorchBuild, torch_build, torch_version};

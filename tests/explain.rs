@@ -313,6 +313,27 @@ fn a_recording_is_replayed_with_what_held_the_memory() {
     assert!(said.contains("What used the memory:"), "{said}");
     assert!(said.contains("command: python3"), "{said}");
 
+    // What the lines say is in the recording: as the demo's files have it.
+    let source = oom["source"].as_array().expect("texts of lines");
+    assert!(!source.is_empty());
+    for line in source {
+        let file = fs::read_to_string(line["file"].as_str().expect("a path")).expect("the demo");
+        let number = line["line"].as_u64().expect("a number") as usize;
+        let text = file.lines().nth(number - 1).expect("the line").trim();
+        assert_eq!(line["text"], text);
+        assert!(
+            said.contains(&format!("\n      {text}\n")),
+            "{text} in {said}"
+        );
+    }
+    let report = |options: &[&str]| {
+        let mut report = oomph();
+        report.args(["report", path, "-o", "-"]).args(options);
+        text(&report.output().expect("oomph runs").stdout)
+    };
+    assert!(report(&[]).contains("<br><code class=\"dim\">"));
+    assert!(!report(&["--anonymous"]).contains("<br><code class=\"dim\">"));
+
     let directory = place.path().to_str().expect("text");
     assert_eq!(json(&explain(&["--json", directory], b"")), value);
 

@@ -10,6 +10,7 @@ mod leftovers;
 mod metrics;
 mod next_run;
 mod remedies;
+mod source;
 mod summary;
 mod tail;
 mod unseen;
@@ -35,6 +36,7 @@ use earlier::EarlierSessions;
 use hints::Hints;
 use metrics::MetricsFile;
 use remedies::Remedies;
+use source::SourceReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use unseen::UnseenRanks;
@@ -58,6 +60,7 @@ pub(super) struct Session {
     inputs: SessionInputs,
     earlier: EarlierSessions,
     hints: Hints,
+    source: SourceReader,
     unseen: UnseenRanks,
     changes: Changes,
     /// Whether an event was applied since the last frame was requested.
@@ -85,6 +88,7 @@ impl Session {
             inputs,
             earlier: EarlierSessions::default(),
             hints: Hints::default(),
+            source: SourceReader::default(),
             unseen: UnseenRanks::default(),
             changes: Changes::default(),
             is_changed: false,
@@ -126,6 +130,7 @@ impl Session {
             What::Hello(hello) => self.verify_applied(hello),
             _ => {}
         }
+        self.ask_for_source(&event.what);
         self.is_changed = true;
     }
 
@@ -225,6 +230,7 @@ impl Session {
 
     /// Returns what a person should know of it.
     pub(super) fn finish_recording(&mut self) -> Option<String> {
+        self.finish_source();
         let metrics = self.metrics.take();
         let problem = metrics.and_then(|file| file.finish(&self.state));
         self.recorder.finish(RECORDING_PATIENCE);

@@ -58,6 +58,7 @@ pub(super) fn event(
         | What::ProbeGone(_)
         | What::OomText(_)
         | What::PredictionOutcome(_)
+        | What::SourceText(_)
         | What::Logged(_)
         | What::Epoch(_)
         | What::Consequence(_)

@@ -18,7 +18,7 @@ use crate::diagnosis::Finding;
 use crate::event::Retainers;
 use crate::oom::{OomKind, OomOutcome};
 use crate::remedy::RemedyInputs;
-use crate::state::{OomIncident, Run, RunOutcome};
+use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
 use crate::units::{Rank, RunNumber};
 
 /// Everything that was found in one text.
@@ -50,6 +50,8 @@ pub struct Explained {
     pub retainers: Option<Retainers>,
     /// What grew over the traced steps.
     pub growth: Option<StepGrowth>,
+    /// What the lines of the program say.
+    pub source: SourceTexts,
 }
 
 impl Explained {
@@ -67,6 +69,7 @@ impl Explained {
             step: None,
             retainers: None,
             growth: None,
+            source: SourceTexts::default(),
         }
     }
 
@@ -94,6 +97,7 @@ impl Explained {
                 .and_then(|rank| rank.retainers.as_ref())
                 .map(|(_, found)| found.clone()),
             growth: rank.and_then(|rank| StepGrowth::of(&rank.traces)),
+            source: run.source.clone(),
         }
     }
 

@@ -217,9 +217,13 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         text.push_str("\n| held | blocks | line |\n|---:|---:|---|\n");
         for line in lines.iter().take(LINES) {
             let place = line.line.path_to(line.inside.as_ref(), "→");
+            let says = oom.source.of(&line.line);
+            let says = says.map_or(String::new(), |says| {
+                format!(" {}", code(&says.replace('|', "¦")))
+            });
             let _ = writeln!(
                 text,
-                "| {} | {} | {} |",
+                "| {} | {} | {}{says} |",
                 line.bytes,
                 line.blocks,
                 plain(&place)

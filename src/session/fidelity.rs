@@ -49,6 +49,7 @@ pub(super) fn fidelity(what: &What) -> Fidelity {
         | What::Rehearsal(_)
         | What::StepTrace(_)
         | What::Retainers(_)
+        | What::SourceText(_)
         | What::Patch(_)
         | What::UncaughtOom(_)
         | What::ProbeGone(_)

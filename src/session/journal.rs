@@ -10,6 +10,7 @@ use super::bucket::ReadingBucket;
 use super::fidelity::{Fidelity, ReadingStream, fidelity};
 use super::limits::Limits;
 use super::line::RecordLine;
+use crate::command;
 use crate::event::{Event, Level, Note, SessionStarted, Started, What};
 use crate::units::{Bytes, Moment, clock_face};
 use std::collections::VecDeque;
@@ -214,17 +215,22 @@ pub(super) fn warning(at: Moment, text: String) -> Event {
     }
 }
 
-/// The event with its command's secrets masked, if it has a command. Callers mask them too; here it
+/// The event with the secrets of its command, or of lines of the program, masked, if it has any. Callers mask them too; here it
 /// can't be forgotten.
 fn without_secrets(what: &What) -> Option<What> {
     let mut masked = match what {
-        What::SessionStarted(_) | What::Started(_) => what.clone(),
+        What::SessionStarted(_) | What::Started(_) | What::SourceText(_) => what.clone(),
         _ => return None,
     };
-    if let What::SessionStarted(SessionStarted { command, .. })
-    | What::Started(Started { command, .. }) = &mut masked
-    {
-        *command = command.without_secrets();
+    match &mut masked {
+        What::SessionStarted(SessionStarted { command, .. })
+        | What::Started(Started { command, .. }) => *command = command.without_secrets(),
+        What::SourceText(source) => {
+            for line in &mut source.lines {
+                line.text = command::without_secrets(&line.text).into_owned();
+            }
+        }
+        _ => {}
     }
     Some(masked)
 }

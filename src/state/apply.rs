@@ -46,6 +46,12 @@ impl State {
             What::Patchable(found) => self.patchable_found(found),
             What::Rehearsal(rehearsal) => self.rehearsed(at, rehearsal),
             What::StepTrace(trace) => self.step_traced(trace),
+            What::SourceText(texts) => {
+                let mut runs = self.runs.iter_mut();
+                if let Some(run) = runs.find(|run| run.number == texts.run) {
+                    run.source.keep(&texts.lines);
+                }
+            }
             What::Retainers(found) => self.retainers_found(at, found),
             What::Patch(patched) => self.patched(at, patched),
             What::UncaughtOom(ended) => {

@@ -1,6 +1,6 @@
 //! A run: a command, its processes, and how it ended.
 
-use super::{Epochs, Indexed, OomIncident, RankState};
+use super::{Epochs, Indexed, OomIncident, RankState, SourceTexts};
 use crate::command::{Change, CommandLine};
 use crate::event::{Consequence, Exit, Patch, PatchOutcome, Prediction, PredictionOutcome};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
@@ -37,6 +37,8 @@ pub struct Run {
     /// When the output said that the scheduler ends the allocation.
     pub allocation_ended: Option<Moment>,
     pub epochs: Epochs,
+    /// What the lines of the program say that hold memory.
+    pub source: SourceTexts,
     /// When the user, or a signal, asked it to stop.
     pub stop_requested: Option<Moment>,
     /// The predicted peak.

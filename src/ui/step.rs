@@ -35,6 +35,7 @@ use super::theme::Tone;
 use super::view::View;
 use super::view::step::{Grouping, ReadStep, StepView};
 use super::words::rank_name;
+use crate::state::SourceTexts;
 
 /// Sentences longer than this are tiring to read.
 const WIDEST: u16 = 100;
@@ -67,7 +68,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     if let Some(area) = layout.bars {
         bars::draw(&mut canvas.at(area), read);
     }
-    lines::draw(&mut canvas.at(layout.table), read);
+    lines::draw(&mut canvas.at(layout.table), read, source(read, scene));
     if let Some(area) = layout.flame {
         let title = match read.modules.is_empty() {
             true => "lines, as a flame graph",
@@ -91,7 +92,13 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     if let Some(area) = bars {
         bars::draw(&mut canvas.at(area), read);
     }
-    lines::draw(&mut canvas.at(table), read);
+    lines::draw(&mut canvas.at(table), read, source(read, scene));
+}
+
+/// What the lines of the step's run say.
+fn source<'a>(read: &ReadStep, scene: &Scene<'a>) -> Option<&'a SourceTexts> {
+    let run = scene.state.run_numbered(read.key.run)?;
+    Some(&run.source)
 }
 
 /// Who keeps memory alive, where no step was traced.

@@ -4,8 +4,8 @@
 use crate::frames::cases::{GPU, STEADY};
 use crate::frames::story::{Story, gib};
 use oomph::event::{
-    BlockOrigin, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind, Retainers, SourceLine,
-    StepTrace, What,
+    BlockOrigin, LineText, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind, Retainers,
+    SourceLine, SourceText, StepTrace, What,
 };
 use oomph::units::Bytes;
 
@@ -263,9 +263,42 @@ impl Story {
     /// A step of a rank was traced.
     pub fn traced(&mut self, rank: u32, trace: StepTrace) -> &mut Story {
         let pid = self.pid(rank);
-        self.tell(What::StepTrace(Box::new(StepTrace { pid, ..trace })))
+        self.tell(What::StepTrace(Box::new(StepTrace { pid, ..trace })));
+        let texts = TEXTS.map(|(file, line, text)| LineText {
+            file: format!("/home/ada/gpt/{file}"),
+            line,
+            text: text.into(),
+        });
+        let run = self.state.run().map(|run| run.number);
+        self.tell(What::SourceText(Box::new(SourceText {
+            run: run.unwrap_or_default(),
+            lines: texts.into(),
+        })))
     }
 }
+
+/// What the lines say, but those of one file that could not be read.
+const TEXTS: [(&str, u32, &str); 7] = [
+    ("train.py", 41, "model = GPT(config).to(device)"),
+    (
+        "train.py",
+        88,
+        "loss = F.cross_entropy(model(tokens), labels)",
+    ),
+    ("train.py", 97, "optimizer.step()"),
+    (
+        "model.py",
+        58,
+        "weights = F.softmax(q @ k.transpose(-2, -1) * self.scale + mask, dim=-1)",
+    ),
+    (
+        "model.py",
+        61,
+        "return self.c_proj((weights @ v).transpose(1, 2).reshape(batch, length, width))",
+    ),
+    ("model.py", 74, "return self.c_proj(F.gelu(self.c_fc(x)))"),
+    ("model.py", 80, "x = x + self.attend(self.ln_1(x))"),
+];
 
 /// Two steps were traced, the later one of an outlier batch.
 pub fn two_steps() -> Story {

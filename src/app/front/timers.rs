@@ -70,6 +70,7 @@ impl Front {
             self.session.look_at_hints(),
             self.session.look_at_earlier(),
             self.session.look_at_remedies(),
+            self.session.look_at_source(),
         ];
         if is_news.contains(&true) {
             self.display.request(Due::Now);

@@ -102,7 +102,10 @@ impl Session {
 
     /// Whether the loop is to look soon for what is worked out beside it.
     pub(crate) fn is_working(&self) -> bool {
-        self.hints.search.is_some() || self.is_finding_remedies() || self.is_reading_earlier()
+        self.hints.search.is_some()
+            || self.is_finding_remedies()
+            || self.is_reading_earlier()
+            || self.is_reading_source()
     }
 
     pub(crate) fn forget_hint(&mut self) {

@@ -89,6 +89,7 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
             consequences: Vec::new(),
             allocation_ended: None,
             epochs: Default::default(),
+            source: Default::default(),
             oom_count: 0,
             stop_requested: None,
             predicted_peak: None,

@@ -3,12 +3,15 @@
 use super::{Explained, Explanation, decisive};
 use crate::anatomy::StepGrowth;
 use crate::diagnosis::Finding;
-use crate::event::{GrowingLine, LineUsage, Phase, Retainer, Structure};
+use crate::event::{
+    GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, SourceLine, Structure,
+};
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy;
 use crate::units::{Bytes, Rank, RunNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 #[derive(Serialize)]
 struct Oom<'a> {
@@ -39,6 +42,8 @@ struct Oom<'a> {
     made_of: Option<&'a Structure>,
     held_by: Option<&'a [LineUsage]>,
     growing: Option<&'a [GrowingLine]>,
+    /// What these lines say.
+    source: Option<Vec<LineText>>,
     kept_by: Option<&'a [Retainer]>,
     grown: Option<&'a StepGrowth>,
 }
@@ -108,7 +113,20 @@ fn in_json(oom: &Explained, decisive: bool) -> Oom<'_> {
         made_of: record.and_then(|record| record.structure.as_deref()),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),
+        source: record.map(|record| source(oom, record)),
         grown: oom.growth.as_ref(),
         kept_by: (oom.retainers.as_ref()).map(|found| found.retainers.as_slice()),
     }
+}
+
+/// The texts of the lines that held memory or grew, as far as they are known.
+fn source(oom: &Explained, record: &OomRecord) -> Vec<LineText> {
+    let held = record.lines.iter().map(|of| &of.line);
+    let growing = record.growing.iter().map(|of| &of.line);
+    let lines: HashSet<&SourceLine> = held.chain(growing).collect();
+    let mut texts: Vec<LineText> = (lines.into_iter())
+        .filter_map(|line| oom.source.text_of(line).cloned())
+        .collect();
+    texts.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
+    texts
 }

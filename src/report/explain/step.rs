@@ -1,12 +1,13 @@
 //! What a traced step is made of at its peak, in plain words.
 
 use crate::anatomy::{Holding, ModuleHolding, StepAnatomy, by_category, by_line, by_module};
+use crate::state::SourceTexts;
 use crate::units::Bytes;
 
 /// Lines of the program, how many are listed.
 const LISTED: usize = 5;
 
-pub(super) fn lines(step: &StepAnatomy) -> Vec<String> {
+pub(super) fn lines(step: &StepAnatomy, source: &SourceTexts) -> Vec<String> {
     let peak = step.peak();
     let number = step.step;
     let phase = step.in_phase(peak);
@@ -30,7 +31,11 @@ pub(super) fn lines(step: &StepAnatomy) -> Vec<String> {
         format!("  {}", parts.join(", ")),
     ];
     let holdings = by_line(step, peak);
-    lines.extend(holdings.iter().take(LISTED).map(held));
+    for holding in holdings.iter().take(LISTED) {
+        lines.push(held(holding));
+        let text = holding.line.as_ref().and_then(|line| source.of(line));
+        lines.extend(text.map(|text| format!("      {text}")));
+    }
     let modules = by_module(step, peak);
     lines.extend(modules.iter().take(LISTED).map(held_in));
     lines
@@ -69,7 +74,7 @@ fn held(holding: &Holding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{BlockOrigin, Phase, PhaseStart, SourceLine, StepTrace};
+    use crate::event::{BlockOrigin, LineText, Phase, PhaseStart, SourceLine, StepTrace};
 
     #[test]
     fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
@@ -101,6 +106,15 @@ mod tests {
             "  model.py:2 forward: 2.0 KiB in 1 block (activations)",
             "  model.py:1 forward: 1.0 KiB in 1 block (temporaries)",
         ];
-        assert_eq!(lines(&step), expected);
+        assert_eq!(lines(&step, &SourceTexts::default()), expected);
+        let mut source = SourceTexts::default();
+        source.keep(&[LineText {
+            file: "/w/model.py".into(),
+            line: 4,
+            text: "return self.mlp(x)".into(),
+        }]);
+        let lines = lines(&step, &source);
+        assert_eq!(lines.len(), expected.len() + 1);
+        assert_eq!(lines[4], "      return self.mlp(x)", "below its line");
     }
 }

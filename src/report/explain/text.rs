@@ -4,7 +4,7 @@
 use super::{Explained, Explanation, decisive, step};
 use crate::anatomy::{GrownLine, GrownModule};
 use crate::diagnosis::{AmongRanks, Certainty, Finding};
-use crate::event::{GrowingLine, LineUsage, MemoryKind, Structure};
+use crate::event::{GrowingLine, LineUsage, MemoryKind, SourceLine, Structure};
 use crate::oom::OomOutcome;
 use crate::remedy::{self, Availability, Plan};
 use crate::units::Bytes;
@@ -37,7 +37,8 @@ pub fn text(explanation: &Explanation) -> String {
     }
     holders(&mut out, oom);
     kept_alive(&mut out, oom);
-    for line in oom.step.iter().flat_map(step::lines) {
+    let of_step = |step| step::lines(step, &oom.source);
+    for line in oom.step.iter().flat_map(of_step) {
         out.line(line);
     }
     others(&mut out, explanation.ooms, chosen);
@@ -53,6 +54,13 @@ impl Lines {
     fn line(&mut self, text: impl AsRef<str>) {
         self.0.push_str(text.as_ref());
         self.0.push('\n');
+    }
+
+    /// What a line of the program says, below it.
+    fn source(&mut self, oom: &Explained, line: &SourceLine) {
+        if let Some(text) = oom.source.of(line) {
+            self.line(format!("      {text}"));
+        }
     }
 }
 
@@ -169,12 +177,13 @@ fn holders(out: &mut Lines, oom: &Explained) {
     }
     for holding in record.lines.iter().take(HOLDERS) {
         out.line(format!("  {}", held(holding)));
+        out.source(oom, &holding.line);
     }
     if let Some(more) = record.lines.get(HOLDERS..).filter(|more| !more.is_empty()) {
         let bytes: Bytes = more.iter().map(|holding| holding.bytes).sum();
         out.line(format!("  {} more lines: {bytes}", more.len()));
     }
-    growing(out, &record.growing);
+    growing(out, oom, &record.growing);
     grown(out, oom);
 }
 
@@ -208,7 +217,7 @@ fn grown(out: &mut Lines, oom: &Explained) {
 }
 
 /// The lines whose live memory grows from step to step.
-fn growing(out: &mut Lines, lines: &[GrowingLine]) {
+fn growing(out: &mut Lines, oom: &Explained, lines: &[GrowingLine]) {
     let Some(GrowingLine {
         from_step, to_step, ..
     }) = lines.first()
@@ -224,6 +233,7 @@ fn growing(out: &mut Lines, lines: &[GrowingLine]) {
             "  {place}: +{} per step, {} by then",
             growing.per_step, growing.bytes
         ));
+        out.source(oom, &growing.line);
     }
 }
 

@@ -5,6 +5,7 @@ use super::treemap::{Tile, squarify};
 use crate::anatomy::{Category, Holding, by_line};
 use crate::event::{LineUsage, MemoryKind};
 use crate::report::explain::Explained;
+use crate::state::SourceTexts;
 use crate::units::Bytes;
 use std::fmt::Write;
 
@@ -20,6 +21,8 @@ pub(super) struct HoldingBar {
     pub place: String,
     /// The library's line below it.
     pub inside: Option<String>,
+    /// What the program's line says.
+    pub says: Option<String>,
     pub what: Option<&'static str>,
     pub class: &'static str,
     pub bytes: Bytes,
@@ -31,25 +34,32 @@ pub(super) fn of_oom(page: &mut String, oom: &Explained) {
     let lines = oom.incident.record.as_ref().map(|record| &record.lines);
     match lines.filter(|lines| !lines.is_empty()) {
         Some(lines) => {
-            let held: Vec<HoldingBar> = lines.iter().map(HoldingBar::of_record).collect();
+            let of_record = |line| HoldingBar::of_record(line, &oom.source);
+            let held: Vec<HoldingBar> = lines.iter().map(of_record).collect();
             draw(page, "Lines that held the memory", &held);
         }
         None => {
             if let Some(step) = &oom.step {
                 let holdings = by_line(step, step.peak());
-                of_holdings(page, "Lines that held the memory", &holdings);
+                of_holdings(page, "Lines that held the memory", &holdings, &oom.source);
             }
         }
     }
 }
 
-pub(super) fn of_holdings(page: &mut String, title: &str, holdings: &[Holding]) {
-    let held: Vec<HoldingBar> = holdings.iter().map(HoldingBar::of_step).collect();
+pub(super) fn of_holdings(
+    page: &mut String,
+    title: &str,
+    holdings: &[Holding],
+    source: &SourceTexts,
+) {
+    let of_step = |holding| HoldingBar::of_step(holding, source);
+    let held: Vec<HoldingBar> = holdings.iter().map(of_step).collect();
     draw(page, title, &held);
 }
 
 impl HoldingBar {
-    fn of_record(line: &LineUsage) -> HoldingBar {
+    fn of_record(line: &LineUsage, source: &SourceTexts) -> HoldingBar {
         let (what, class) = match line.kind {
             Some(MemoryKind::Parameters) => (Some("parameters"), "parameters"),
             Some(MemoryKind::Gradients) => (Some("gradients"), "gradients"),
@@ -59,6 +69,7 @@ impl HoldingBar {
         HoldingBar {
             place: line.line.path_to(None, ""),
             inside: line.inside.as_ref().map(|inside| inside.path_to(None, "")),
+            says: source.of(&line.line).map(String::from),
             what,
             class,
             bytes: line.bytes,
@@ -66,13 +77,15 @@ impl HoldingBar {
         }
     }
 
-    fn of_step(holding: &Holding) -> HoldingBar {
+    fn of_step(holding: &Holding, source: &SourceTexts) -> HoldingBar {
+        let text = holding.line.as_ref().and_then(|line| source.of(line));
         HoldingBar {
             place: match &holding.line {
                 Some(line) => line.path_to(None, ""),
                 None => "unknown line".into(),
             },
             inside: (holding.inside.as_ref()).map(|inside| inside.path_to(None, "")),
+            says: text.map(String::from),
             what: Some(holding.category.title()),
             class: class_of(holding.category),
             bytes: holding.bytes,
@@ -125,11 +138,12 @@ pub(super) fn table(page: &mut String, held: &[HoldingBar], holders: &str) {
         let _ = writeln!(
             page,
             "<tr><td class=\"n\">{}</td><td><i class=\"c-{}\" style=\"width:{share:.2}%\"></i>\
-             <code>{}</code> <span class=\"dim\">{} {blocks}{what}</span></td></tr>",
+             <code>{}</code> <span class=\"dim\">{} {blocks}{what}</span>{}</td></tr>",
             text(&line.bytes.to_string()),
             line.class,
             text(&line.whole_place()),
             line.blocks,
+            says(line),
         );
     }
     if held.len() > listed {
@@ -142,6 +156,14 @@ pub(super) fn table(page: &mut String, held: &[HoldingBar], holders: &str) {
         );
     }
     page.push_str("</table>\n");
+}
+
+/// What the program's line says, below it.
+fn says(line: &HoldingBar) -> String {
+    let says = line.says.as_ref();
+    says.map_or(String::new(), |says| {
+        format!("<br><code class=\"dim\">{}</code>", text(says))
+    })
 }
 
 fn treemap(page: &mut String, held: &[HoldingBar]) {

@@ -45,6 +45,7 @@ fn bar(holding: &ModuleHolding) -> HoldingBar {
             alike => format!("{name}, {alike} of them"),
         },
         inside: None,
+        says: None,
         what: Some(holding.category.title()),
         class: lines::class_of(holding.category),
         bytes: holding.bytes,

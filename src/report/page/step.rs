@@ -78,7 +78,8 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
             .map(|(category, bytes)| (category.title(), lines::class_of(category), bytes))
             .collect();
         memory_bar::bar(page, "At its peak", &parts);
-        lines::of_holdings(page, "Lines at its peak", &by_line(step, peak));
+        let holdings = by_line(step, peak);
+        lines::of_holdings(page, "Lines at its peak", &holdings, &run.source);
         modules::section(page, step, peak);
         page.push_str("</section>\n");
     }

@@ -48,10 +48,10 @@ fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: B
         .text(&format!("{figure:>FIGURE$} "), tone);
     let share = bytes.fraction_of(whole).unwrap_or(0.0);
     // The largest share leaves room for its percentage.
-    let room = pen.room().saturating_sub(columns(" 100 %"));
+    let room = pen.room().saturating_sub(columns(" 100%"));
     let bar = look::bar(theme, category, share, room);
     pen.text(&bar, look::tone(category));
     if share > 0.0 {
-        pen.text(&format!(" {:.0} %", share * 100.0), Tone::Dim);
+        pen.text(&format!(" {}", look::percent(share)), Tone::Dim);
     }
 }

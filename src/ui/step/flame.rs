@@ -69,8 +69,8 @@ fn cell(canvas: &mut Canvas, node: &FlameNode, all: Bytes) {
     }
     let mut pen = canvas.pen(1);
     pen.rest(&theme.glyphs.spelled(&node.name), Tone::Text);
-    let percent = node.bytes.fraction_of(all).unwrap_or(0.0) * 100.0;
-    for figure in [format!(" {}", node.bytes), format!(" {percent:.0} %")] {
+    let percent = look::percent(node.bytes.fraction_of(all).unwrap_or(0.0));
+    for figure in [format!(" {}", node.bytes), format!(" {percent}")] {
         if columns(&figure) <= pen.room() {
             pen.text(&figure, Tone::Dim);
         }

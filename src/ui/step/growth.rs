@@ -10,7 +10,7 @@
 
 use super::choice;
 use crate::anatomy::StepGrowth;
-use crate::event::{GrowingLine, Retainer, Retainers};
+use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::ui::canvas::Canvas;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
@@ -156,9 +156,11 @@ fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
 fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let found = choice::retainers(view, scene);
+    let run = choice::process(view, scene).map(|(run, _)| run);
+    let text_of = |line: &SourceLine| run?.source.of(line).map(String::from);
     let lines = match (&view.growth, found) {
-        (Some(growth), _) => of_steps(growth),
-        (None, Some((_, found))) if !found.growing.is_empty() => of_sums(&found.growing),
+        (Some(growth), _) => of_steps(growth, text_of),
+        (None, Some((_, found))) if !found.growing.is_empty() => of_sums(&found.growing, text_of),
         (None, _) => {
             return vec![StyledLine::of(
                 " Nothing grows from step to step.",
@@ -177,9 +179,14 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
                 per_step,
                 bytes,
                 by,
+                text,
             } => {
                 let figures = format!("{:>9} {:>9}  ", format!("+{per_step}"), bytes.to_string());
-                StyledLine::of(glyphs.spelled(&by), Tone::Text).behind(&figures, Tone::Text)
+                let mut line = StyledLine::of(glyphs.spelled(&by), Tone::Text);
+                if let Some(text) = text {
+                    line.push(format!("  {}", glyphs.spelled(&text)), Tone::Dim);
+                }
+                line.behind(&figures, Tone::Text)
             }
         });
     }
@@ -192,10 +199,14 @@ enum GrowthRow {
         per_step: Bytes,
         bytes: Bytes,
         by: String,
+        text: Option<String>,
     },
 }
 
-fn of_steps(growth: &StepGrowth) -> Vec<GrowthRow> {
+fn of_steps(
+    growth: &StepGrowth,
+    text_of: impl Fn(&SourceLine) -> Option<String>,
+) -> Vec<GrowthRow> {
     let since = match growth.steps() {
         1 => format!("in step {}", growth.from),
         _ => format!("steps {}–{}", growth.from, growth.to),
@@ -205,6 +216,7 @@ fn of_steps(growth: &StepGrowth) -> Vec<GrowthRow> {
         per_step: growth.each_step(of.bytes),
         bytes: of.bytes,
         by: (of.line.as_ref()).map_or("line not known".into(), |line| line.path_to(None, "")),
+        text: of.line.as_ref().and_then(&text_of),
     }));
     if growth.modules.is_empty() {
         return rows;
@@ -214,11 +226,15 @@ fn of_steps(growth: &StepGrowth) -> Vec<GrowthRow> {
         per_step: growth.each_step(of.bytes),
         bytes: of.bytes,
         by: (of.module.clone()).unwrap_or_else(|| "outside of modules".into()),
+        text: None,
     }));
     rows
 }
 
-fn of_sums(growing: &[GrowingLine]) -> Vec<GrowthRow> {
+fn of_sums(
+    growing: &[GrowingLine],
+    text_of: impl Fn(&SourceLine) -> Option<String>,
+) -> Vec<GrowthRow> {
     let since = growing.first();
     let since = since.map_or(String::new(), |line| {
         format!(", steps {}–{}", line.from_step, line.to_step)
@@ -228,6 +244,7 @@ fn of_sums(growing: &[GrowingLine]) -> Vec<GrowthRow> {
         per_step: of.per_step,
         bytes: of.bytes,
         by: of.line.path_to(None, ""),
+        text: text_of(&of.line),
     }));
     rows
 }

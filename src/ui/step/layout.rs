@@ -125,7 +125,7 @@ pub(in crate::ui) fn beside(area: Rect) -> (Option<Rect>, Rect) {
 
 fn below(rest: Rect) -> (Option<Rect>, Rect) {
     if rest.width >= BESIDE {
-        let width = (rest.width * 7 / 20).clamp(44, 64);
+        let width = (rest.width * 6 / 20).clamp(38, 60);
         let table = Rect {
             x: rest.x + width + 2,
             width: rest.width - width - 2,

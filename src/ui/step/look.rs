@@ -14,6 +14,26 @@ pub(super) fn tone(category: Category) -> Tone {
     }
 }
 
+/// Its name where there is little room.
+pub(super) fn short(category: Category) -> &'static str {
+    match category {
+        Category::Parameters => "param",
+        Category::Gradients => "grad",
+        Category::OptimizerState => "optim",
+        Category::Activations => "activ",
+        Category::Temporaries => "temp",
+        Category::Other => "other",
+    }
+}
+
+/// A share as a percentage: `31%`; something is never nothing.
+pub(super) fn percent(share: f64) -> String {
+    match share.clamp(0.0, 1.0) * 100.0 {
+        percent if percent > 0.0 && percent < 0.5 => String::from("<1%"),
+        percent => format!("{percent:.0}%"),
+    }
+}
+
 fn letter(category: Category) -> &'static str {
     match category {
         Category::Parameters => "P",

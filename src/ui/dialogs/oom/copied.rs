@@ -36,8 +36,10 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     {
         let path = held.line.path_to(held.inside.as_ref(), "→");
         let (bytes, blocks) = (held.bytes, held.blocks);
+        let text = run.and_then(|run| run.source.of(&held.line));
+        let text = text.map_or(String::new(), |text| format!(", {},", code(text)));
         items.push(format!(
-            "{} allocated {bytes} that is still live, in {blocks} blocks",
+            "{}{text} allocated {bytes} that is still live, in {blocks} blocks",
             code(&path)
         ));
     }

@@ -85,7 +85,13 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
             "lines with the most live memory",
             Tone::Strong,
         ));
-        lines.extend(holding.iter().map(|one| held(page, one)));
+        let run = scene.state.run();
+        for one in holding {
+            lines.push(held(page, one));
+            let text = run.and_then(|run| run.source.of(&one.line));
+            let text = text.map(|text| format!("    {}", page.theme.glyphs.spelled(text)));
+            lines.extend(text.map(|text| StyledLine::of(text, Tone::Dim)));
+        }
     }
     let stack = incident(scene)
         .and_then(|oom| oom.record.as_ref())
