@@ -40,9 +40,9 @@ pub(super) const fn look(tone: Tone) -> Look {
         Tone::Predicted | Tone::Good => (GREEN, PLAIN, PLAIN),
         Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD, BOLD),
         Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN, BOLD),
-        Tone::Parameters => (hue([0x0b71be, 0x053b8e], [0x6f9fff, 0x0727bb], [4, 4]), PLAIN, PLAIN),
-        Tone::Gradients => (hue([0x2da684, 0x059e71], [0x09fc99, 0x5e7125], [2, 2]), PLAIN, PLAIN),
-        Tone::OptimizerState => (hue([0x9384fc, 0x7456e7], [0xbe7ab0, 0x4c2a72], [5, 13]), PLAIN, PLAIN),
+        Tone::Parameters => (hue([0x0674c4, 0x053b8e], [0x6f9fff, 0x0727bb], [6, 4]), PLAIN, PLAIN),
+        Tone::Gradients => (hue([0x00a372, 0x059e71], [0x09fc99, 0x5e7125], [2, 2]), PLAIN, PLAIN),
+        Tone::OptimizerState => (hue([0x8c8afe, 0x7456e7], [0xbe7ab0, 0x4c2a72], [5, 13]), PLAIN, PLAIN),
         Tone::NonPytorch => (hue([0xa7b0b4, 0x7082a0], [0xc7dcdc, 0x58576d], [7, 8]), PLAIN, PLAIN),
         Tone::Free => (hue([0x5a6372, 0xb4bcc8], [0x93856f, 0x808890], [8, 7]), PLAIN, DIM),
     };
