@@ -67,20 +67,26 @@ impl StepGrowth {
     /// From the beginning of one step to that of another; `whole` is a step that was seen to its end.
     fn between(first: &StepAnatomy, last: &StepAnatomy, whole: &StepAnatomy) -> Option<StepGrowth> {
         let at_start = |step: &StepAnatomy| step.allocated[0];
-        let grown = grown(&sums(first, is_carried), sums(last, is_carried));
-        let steps = last.step - first.step;
-        StepGrowth::made(first.step, last.step, grown, whole).filter(|growth| {
-            growth.per_step().fraction_of(at_start(last)) >= Some(LEAST) && steps > 0
-        })
+        let (before, after) = (sums(first, is_carried), sums(last, is_carried));
+        let steps = last
+            .step
+            .checked_sub(first.step)
+            .filter(|steps| *steps > 0)?;
+        let per_step = Bytes((total(&after) - total(&before)).0 / steps);
+        if per_step.fraction_of(at_start(last)) < Some(LEAST) {
+            return None;
+        }
+        StepGrowth::made(first.step, last.step, grown(&before, after), whole)
     }
 
     /// From the beginning of a step to its end.
     fn within(step: &StepAnatomy) -> Option<StepGrowth> {
-        let grown = grown(&sums(step, is_carried), sums(step, is_left));
-        StepGrowth::made(step.step, step.step + 1, grown, step).filter(|growth| {
-            let at_end = step.allocated[step.end()];
-            growth.per_step().fraction_of(at_end) >= Some(LEAST)
-        })
+        let (before, after) = (sums(step, is_carried), sums(step, is_left));
+        let at_end = step.allocated[step.end()];
+        if (total(&after) - total(&before)).fraction_of(at_end) < Some(LEAST) {
+            return None;
+        }
+        StepGrowth::made(step.step, step.step + 1, grown(&before, after), step)
     }
 
     fn made(from: u64, to: u64, grown: Sums, whole: &StepAnatomy) -> Option<StepGrowth> {
@@ -153,6 +159,12 @@ fn sums<'a>(step: &'a StepAnatomy, chosen: impl Fn(&StepBlock) -> bool) -> Sums<
         *sums.entry(line).or_default() += bytes;
     }
     sums
+}
+
+/// All lines together. What one has more than before is no growth where another has as much less: each
+/// step may replace what the step before left.
+fn total(sums: &Sums) -> Bytes {
+    sums.values().copied().sum()
 }
 
 /// What each line has more in the later sums.
@@ -278,6 +290,24 @@ mod tests {
         assert_eq!((found.from, found.to), (3, 4));
         assert_eq!(found.per_step(), Bytes(2 * MIB));
         assert_eq!(found.modules[0].bytes, Bytes(2 * MIB));
+    }
+
+    /// The output of the step before was kept, of which no line is known, and is replaced by this one's.
+    #[test]
+    fn what_each_step_replaces_has_not_grown() {
+        let replaced = StepTrace {
+            trace: format!("{MIB} {MIB} | {MIB} -2"),
+            blocks: "3 0 1".into(),
+            modules: Vec::new(),
+            block_modules: String::new(),
+            ..step(3, 0, false)
+        };
+        assert_eq!(growth(std::slice::from_ref(&replaced)), None);
+        let later = StepTrace {
+            step: 9,
+            ..replaced
+        };
+        assert_eq!(growth(&[step(3, 1, false), later]), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 """Which steps are traced: the first ones, up to an out-of-memory if there is one, and from then on one step
-now and then. A traced step is recorded with the stacks of its allocations, read once at its end on the
+now and then, sooner where the peak has grown. A traced step is recorded with the stacks of its allocations, read once at its end on the
 training's thread, and condensed on the sampler's.
 """
 import time
@@ -10,6 +10,9 @@ from . import step_trace
 FIRST_STEPS = 3
 # Seconds between two traces, and how many times as long as the last one held the training up.
 PAUSE, COST_FACTOR = 60.0, 2000.0
+# A peak above that of the traced steps by this factor is traced sooner: the step shown is to be like the
+# largest. It happens a few times in a run, since the peak of a run only grows.
+GROWTH, GROWN_PAUSE = 1.2, 5.0
 # Events of one step that are kept; and blocks alive above which reading them takes too long.
 MOST_EVENTS = 20000
 MOST_BLOCKS = 20000
@@ -24,7 +27,9 @@ class Tracing:
         self.began_us = None
         self.optimizer_us = None
         self.next_step = FIRST_STEPS
-        self.next_at = 0.0
+        self.next_at = self.grown_at = 0.0
+        # The most that was allocated when the last trace was taken, by device.
+        self.largest = {}
         self.failed_step = None
         self.pending = []
 
@@ -48,8 +53,10 @@ class Tracing:
     def step_ended(self, count, device):
         """After each step; cheap where nothing is due."""
         if self.began_us is None:
-            if count >= self.next_step and time.monotonic() >= self.next_at:
-                self.next_at = time.monotonic() + PAUSE
+            now = time.monotonic()
+            if (count >= self.next_step and now >= self.next_at) or self.has_grown(device, now):
+                self.next_at = now + PAUSE
+                self.grown_at = now + GROWN_PAUSE
                 if self.is_small(device):
                     self.begin()
         elif count < FIRST_STEPS and self.is_small(device):
@@ -63,7 +70,10 @@ class Tracing:
             finally:
                 self.end()
                 self.next_step = 2 * count
-                self.next_at = began + max(PAUSE, COST_FACTOR * (time.monotonic() - began))
+                cost = COST_FACTOR * (time.monotonic() - began)
+                self.next_at = began + max(PAUSE, cost)
+                self.grown_at = began + max(GROWN_PAUSE, cost)
+                self.largest[device] = self.peak(device)
 
     def ran_out(self, device):
         """The step that runs out of memory, up to there; once, however often it tries again."""
@@ -76,6 +86,13 @@ class Tracing:
         self.began_us = None
         self.process.modules.end()
         self.process.recording.trace(False)
+
+    def peak(self, device):
+        return self.process.allocator.peaks.get(device, (0, 0))[0]
+
+    def has_grown(self, device, now):
+        before = self.largest.get(device)
+        return before is not None and now >= self.grown_at and self.peak(device) > GROWTH * before
 
     def is_small(self, device):
         return self.process.allocator.read(device).blocks <= MOST_BLOCKS
