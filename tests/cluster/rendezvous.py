@@ -53,7 +53,7 @@ def start(stage, number, before):
     environment["SLURMD_NODENAME"] = name
     output = open(stage.place / (name + ".out"), "ab")
     # ip's own mount namespace is left for one with a /run of its own.
-    command = ["ip", "netns", "exec", name, "unshare", "--mount", "sh", "-c", PRIVATE + words]
+    command = ["ip", "netns", "exec", name, "unshare", "--mount", "sh", "-c", PRIVATE + "exec " + words]
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=stage.place)
 
 

@@ -13,6 +13,8 @@ import subprocess
 import time
 
 PORT = 17310
+# Of each node, and as many CPUs: ranks take turns on those that there are.
+GPUS = 8
 # Its commands know the cluster by this.
 CONFIGURATION = """\
 ClusterName=oomph
@@ -37,15 +39,16 @@ ReturnToService=2
 SlurmdTimeout=20
 KillWait=5
 MinJobAge=600
+GresTypes=gpu
 {nodes}
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE
 """
-PACKAGES = ["slurmctld", "slurmd", "slurm-client", "munge"]
-PRIVATE = "mount --make-rprivate / && for it in /tmp /run /dev/shm; do mount -t tmpfs tmpfs $it; done && exec "
+PACKAGES = ["slurmctld", "slurmd", "slurm-client", "munge", "bindfs"]
+PRIVATE = "mount --make-rprivate / && for it in /tmp /run /dev/shm; do mount -t tmpfs tmpfs $it; done && "
 
 
 def install():
-    if all(shutil.which(name) for name in ("slurmctld", "slurmd", "sbatch", "munged")):
+    if all(shutil.which(name) for name in ("slurmctld", "slurmd", "sbatch", "munged", "bindfs")):
         return
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     subprocess.run(["apt-get", "update"], check=True, stdout=subprocess.DEVNULL)
@@ -73,6 +76,10 @@ class Cluster:
         self.shared = self.place / "shared"
         # A shared file system of one MiB.
         self.small = self.place / "small"
+        # One that each node has a client of its own for, with what NFS's keeps of a file's attributes.
+        self.remote = self.place / "remote"
+        self.behind = self.place / "behind"
+        self.knows_nodes = "mount --bind %s/hosts /etc/hosts && " % self.place
         self.environment = dict(os.environ, SLURM_CONF=str(self.place / "slurm.conf"))
         for name in list(self.environment):
             if name.startswith(("SLURM_", "SBATCH_", "OOMPH_")) and name != "SLURM_CONF":
@@ -92,7 +99,7 @@ class Cluster:
     def start(self):
         subprocess.run(["umount", self.small], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.place, ignore_errors=True)
-        for name in ("state", "shared", "small", "munge", *("spool-" + node for node in self.nodes)):
+        for name in ("state", "shared", "small", "remote", "behind", "munge", *("spool-" + node for node in self.nodes)):
             (self.place / name).mkdir(parents=True, mode=0o755)
         # Mounted before the nodes start, so that all of them have it.
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.small], check=True)
@@ -113,16 +120,38 @@ class Cluster:
 
     def configure(self):
         lines = [
-            "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=4000 State=UNKNOWN"
-            % (node, socket.gethostname(), PORT + 1 + number)
+            "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=%d Gres=gpu:%d RealMemory=4000 State=UNKNOWN"
+            % (node, socket.gethostname(), PORT + 1 + number, GPUS, GPUS)
             for number, node in enumerate(self.nodes)
         ]
         text = CONFIGURATION.format(host=socket.gethostname(), place=self.place, port=PORT, nodes="\n".join(lines))
         (self.place / "slurm.conf").write_text(text)
+        # GPUs that are only counted: SLURM wants a file for each.
+        for number in range(GPUS):
+            (self.place / ("gpu%d" % number)).touch()
+        (self.place / "gres.conf").write_text("Name=gpu File=%s/gpu[0-%d]\n" % (self.place, GPUS - 1))
+        hosts = pathlib.Path("/etc/hosts").read_text() + "".join("127.0.0.1 %s\n" % node for node in self.nodes)
+        (self.place / "hosts").write_text(hosts)
         (self.place / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
 
     def start_node(self, node):
-        self.spawn(node, ["unshare", "--mount", "sh", "-c", PRIVATE + "slurmd -D -N " + node])
+        self.spawn(node, ["unshare", "--mount", "sh", "-c", PRIVATE + self.knows_nodes + "exec slurmd -D -N " + node])
+
+    def mount_remote(self, node):
+        """A client of a file system in user space, in the node's namespace; the process that serves it."""
+        namespace = "/proc/%d/ns/mnt" % self.processes[node].pid
+        until("the node's namespace", lambda: os.readlink(namespace) != os.readlink("/proc/self/ns/mnt"))
+        mount = ["bindfs", "-f", "-o", "attr_timeout=3,entry_timeout=3,negative_timeout=3", self.behind, self.remote]
+        self.spawn("remote-" + node, ["nsenter", "--mount=" + namespace, *map(str, mount)])
+        mounts = pathlib.Path("/proc/%d/mounts" % self.processes[node].pid)
+        until("the mount on " + node, lambda: str(self.remote) in mounts.read_text())
+        return self.processes["remote-" + node]
+
+    def unmount_remote(self, node):
+        process = self.processes.pop("remote-" + node)
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(10)
 
     def await_nodes(self, nodes):
         def ready():
@@ -192,10 +221,10 @@ class Cluster:
     def ask(self, *words):
         return subprocess.run(words, env=self.environment, check=True, capture_output=True, text=True).stdout
 
-    def submit(self, script, *options):
+    def submit(self, script, *options, variables=()):
         """A job of a batch script; its number."""
         words = ["sbatch", "--parsable", *options]
-        done = subprocess.run(words, env=self.environment, input=script, capture_output=True, text=True)
+        done = subprocess.run(words, env=dict(self.environment, **dict(variables)), input=script, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return done.stdout.strip().split(";")[0]

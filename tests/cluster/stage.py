@@ -22,11 +22,12 @@ class Stage:
         self.oomph = pathlib.Path(oomph).resolve()
         self.place = cluster.shared / name
         self.place.mkdir()
+        self.state = self.place / "state"
         self.port = port
 
     def variables(self, spool=None):
         return {
-            "OOMPH_STATE_DIR": self.place / "state",
+            "OOMPH_STATE_DIR": self.state,
             "OOMPH_SPOOL": spool or self.place / "spool",
             "OOMPH_SIMULATED_SPEED": "4",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -86,7 +87,7 @@ class Stage:
         return {path.name: path.read_text().split() for path in sorted((self.place / name).glob("signals.*"))}
 
     def recordings(self):
-        return sorted((self.place / "state").rglob("events.jsonl"))
+        return sorted(self.state.rglob("events.jsonl"))
 
     def events(self, recording):
         return [json.loads(line) for line in recording.read_text().splitlines() if line.endswith("}")]
