@@ -16,10 +16,8 @@ pub use watch::{SpoolWatch, watch};
 use crate::event::{Clock, Event, Level, Note, What};
 use clocks::NodeClocks;
 use directory::{OpenSpool, SpoolFile};
-use follower::Follower;
-use nodes::Nodes;
 use places::Places;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -40,8 +38,7 @@ struct SpoolReader {
     options: SpoolOptions,
     clock: Clock,
     clocks: NodeClocks,
-    nodes: Nodes,
-    followers: BTreeMap<String, Follower>,
+    places: Places,
     /// Files that are not believed, so that each is told once.
     refused: BTreeSet<String>,
     touched: Option<Instant>,
@@ -52,13 +49,11 @@ struct SpoolReader {
 impl SpoolReader {
     fn new(options: SpoolOptions, clock: Clock) -> SpoolReader {
         let known = options.places.as_deref().and_then(Places::read);
-        let (nodes, followers) = known.map(Places::into_parts).unwrap_or_default();
         SpoolReader {
             options,
             clock,
             clocks: NodeClocks::default(),
-            nodes,
-            followers,
+            places: known.unwrap_or_default(),
             refused: BTreeSet::new(),
             touched: None,
             away: None,
@@ -94,9 +89,9 @@ impl SpoolReader {
                 Ok(None) => {}
                 Ok(Some(news)) => {
                     moved = true;
-                    let follower = self.followers.entry(file.stem.to_string()).or_default();
-                    let events =
-                        follower.take(&file, &news, &mut self.nodes, &mut self.clocks, self.clock);
+                    let Places { nodes, followers } = &mut self.places;
+                    let follower = followers.entry(file.stem.to_string()).or_default();
+                    let events = follower.take(&file, &news, nodes, &mut self.clocks, self.clock);
                     for event in events {
                         if !send(event) {
                             return false;
@@ -114,13 +109,13 @@ impl SpoolReader {
             }
         }
         if let (true, Some(path)) = (moved, &self.options.places) {
-            Places::of(&self.nodes, &self.followers).write(path);
+            self.places.write(path);
         }
         true
     }
 
     fn position(&self, file: &SpoolFile<'_>) -> u64 {
-        let follower = self.followers.get(file.stem);
+        let follower = self.places.followers.get(file.stem);
         follower.map_or(0, |follower| follower.position(file.generation))
     }
 

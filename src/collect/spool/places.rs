@@ -10,24 +10,13 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Places {
-    nodes: Nodes,
-    followers: BTreeMap<String, Follower>,
+    pub(super) nodes: Nodes,
+    pub(super) followers: BTreeMap<String, Follower>,
 }
 
 impl Places {
-    pub(super) fn of(nodes: &Nodes, followers: &BTreeMap<String, Follower>) -> Places {
-        Places {
-            nodes: nodes.clone(),
-            followers: followers.clone(),
-        }
-    }
-
-    pub(super) fn into_parts(self) -> (Nodes, BTreeMap<String, Follower>) {
-        (self.nodes, self.followers)
-    }
-
     pub(super) fn read(path: &Path) -> Option<Places> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }

@@ -199,6 +199,16 @@ class SpoolOf(unittest.TestCase):
         self.assertTrue(made.flush(0))
         self.assertEqual([line.get("text") for line in self.lines()], [None, "a", "b"])
 
+    def test_what_is_written_is_sent_to_the_server_at_once(self):
+        made = self.make()
+        sent = []
+        with mock.patch("os.fdatasync", lambda fd: sent.append(os.fstat(fd).st_size)):
+            made.put({"event": "note", "text": "a"})
+            made.flush(0)
+            made.flush(0)
+        size = os.path.getsize(os.path.join(self.directory, self.files()[0]))
+        self.assertEqual(sent, [size], "whole lines, and once")
+
     def test_the_last_of_a_disk_is_the_trainings(self):
         made = self.make()
         made.flush(0)

@@ -103,11 +103,8 @@ class Spool:
             if now - self.looked >= LOOK:
                 self.look(now)
             self.unwritten += b"".join(map(self.numbered, self.lines.take(now, at_end)))
-            while self.unwritten:
-                written = os.write(self.file, self.unwritten)
-                self.written += written
-                # The rest of a line that did not fit follows when there is room again.
-                self.unwritten = self.unwritten[written:]
+            if self.unwritten:
+                self.send()
             if self.written > self.cap:
                 self.rotate()
             return True
@@ -117,6 +114,15 @@ class Spool:
             else:
                 self.lose()
             return False
+
+    def send(self):
+        while self.unwritten:
+            written = os.write(self.file, self.unwritten)
+            self.written += written
+            # The rest of a line that did not fit follows when there is room again.
+            self.unwritten = self.unwritten[written:]
+        # NFS's client keeps what is written for up to half a minute, unless it is told to send it (nfs(5), "async").
+        os.fdatasync(self.file)
 
     def numbered(self, line):
         self.sequence += 1
