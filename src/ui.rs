@@ -84,6 +84,25 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
     panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
 }
 
+/// Where the program's output is, if nothing lies over it. Below the row with the names of the panes.
+fn output_area(view: &View, scene: &Scene) -> Option<Rect> {
+    let is_seen = view.shows_output() && view.dialog.is_none();
+    // While it is scrolled back, that row says by how much.
+    let is_scrolled = view.output.scrolled() > 0;
+    if !is_seen || is_scrolled || !scene.is_live() {
+        return None;
+    }
+    let pane = available::layout_of(view, scene).pane?;
+    Some(canvas::below_head(pane))
+}
+
+/// Draws the program's output alone; returns where the text cursor belongs, if anywhere.
+fn draw_output(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
+    let theme = &view.theme;
+    let cursor = panes::draw_output(&mut Canvas { buf, area, theme }, view, scene);
+    cursor.filter(|_| view.keyboard == Keyboard::Training)
+}
+
 /// Draws the screen; returns where the text cursor belongs, if anywhere.
 fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
     let layout = available::layout_of(view, scene);

@@ -231,7 +231,10 @@ impl Display {
             return Ok(None);
         };
         session.with_scene(self.waiting.as_deref(), |scene| {
-            let resized = screen.fit(scene)?;
+            let resized = match screen.is_whole_frame_due(now) {
+                true => screen.fit(scene)?,
+                false => None,
+            };
             screen.draw(now, scene)?;
             Ok(resized)
         })

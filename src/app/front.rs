@@ -44,8 +44,6 @@ use tokio::sync::mpsc;
 
 /// The capacity of the channel of events: at 10 Hz and 16 sources more than a second.
 const EVENTS: usize = 1024;
-/// From here on a column of the chart is wide enough for fewer frames.
-const LATE: Duration = Duration::from_secs(60);
 /// How long the end waits for the keeper's log.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(1);
 /// The maximum number of events that are applied before the next frame.
@@ -161,12 +159,7 @@ impl Front {
     fn draw(&mut self) {
         let now = self.session.clock.now();
         if self.session.take_changed() {
-            let run = self.session.state.run();
-            let is_late = run.is_some_and(|run| now.since(run.started) > LATE);
-            self.display.request(match is_late {
-                true => Due::LateSample,
-                false => Due::Sample,
-            });
+            self.display.request(Due::Sample);
         }
         self.session.advance(now);
         match self.display.draw(now, &self.session) {

@@ -15,6 +15,8 @@ const BURST: Duration = Duration::from_secs(30);
 pub struct Run {
     pub number: RunNumber,
     pub command: CommandLine,
+    /// The command for display; kept, since every frame has it.
+    pub shown: String,
     /// Changes since the run before.
     pub changes: Vec<Change>,
     /// The remedies that made the changes, in words.
@@ -88,6 +90,7 @@ impl Run {
     pub(super) fn of(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,
+            shown: command.shown(),
             command,
             started,
             ..Run::default()

@@ -9,6 +9,15 @@ use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget};
 use std::ops::Range;
 
+/// What a head leaves of an area.
+pub(super) fn below_head(area: Rect) -> Rect {
+    Rect {
+        y: area.y.saturating_add(1),
+        height: area.height.saturating_sub(1),
+        ..area
+    }
+}
+
 pub(super) struct Canvas<'c> {
     pub buf: &'c mut Buffer,
     pub area: Rect,
@@ -77,11 +86,7 @@ impl Canvas<'_> {
             pen.text(text, *tone);
         }
         pen.skip(1).fill(line, Tone::Faint);
-        self.at(Rect {
-            y: self.area.y.saturating_add(1),
-            height: self.area.height.saturating_sub(1),
-            ..self.area
-        })
+        self.at(below_head(self.area))
     }
 
     /// Draws a box with a title over whatever was there, and returns its inside.

@@ -14,6 +14,7 @@ pub(super) use search_select::SearchDirection;
 use answers::TerminalAnswers;
 use cut::Cutter;
 use rows::{OutputSearch, Selection};
+use std::cell::Cell;
 use std::num::NonZeroU16;
 use vt100::Parser;
 
@@ -31,7 +32,8 @@ pub struct ChildScreen {
     parser: Parser<TerminalAnswers>,
     cutter: Cutter,
     awaits_input: bool,
-    used: u16,
+    /// Counted when it is asked for: output comes more often than frames.
+    used: Cell<Option<u16>>,
     /// The last byte of untouched output was a carriage return.
     returned: bool,
     search: Option<OutputSearch>,
@@ -59,7 +61,7 @@ impl ChildScreen {
             ),
             cutter: Cutter::default(),
             awaits_input: false,
-            used: 1,
+            used: Cell::new(Some(1)),
             returned: false,
             search: None,
             selection: None,
@@ -77,7 +79,7 @@ impl ChildScreen {
         let before = self.scrolled();
         let parser = &mut self.parser;
         self.cutter.feed(bytes, |piece| parser.process(piece));
-        self.count_used_rows();
+        self.used.set(None);
         if before > 0 {
             // The matched and the selected rows have moved up with the view.
             let added = self.scrolled().saturating_sub(before);
@@ -125,7 +127,7 @@ impl ChildScreen {
     pub fn resize(&mut self, rows: u16, cols: u16) {
         if self.size() != (rows.max(SMALLEST), cols.max(SMALLEST)) {
             self.parser.set_size(at_least_two(rows), at_least_two(cols));
-            self.count_used_rows();
+            self.used.set(None);
         }
     }
 
@@ -148,24 +150,25 @@ impl ChildScreen {
 
     /// Rows from the top to the last one that has something, or the cursor.
     pub fn used_rows(&self) -> u16 {
-        self.used
+        let used = self.used.get().unwrap_or_else(|| self.count_used_rows());
+        self.used.set(Some(used));
+        used
     }
 
-    fn count_used_rows(&mut self) {
+    fn count_used_rows(&self) -> u16 {
         let screen = self.parser.screen();
         let (rows, cols) = screen.size();
-        let has_something = |row: u16| {
-            let mut cells = (0..cols.get()).filter_map(|col| screen.cell(row, col));
-            cells.any(|cell| cell.has_contents() || cell.bgcolor() != vt100::Color::Default)
-        };
-        self.used = match screen.scrollback_len() {
-            0 => {
-                let cursor = screen.cursor_position().0 + 1;
-                let last = (cursor..rows.get()).rev().find(|row| has_something(*row));
-                last.map_or(cursor, |last| last + 1)
-            }
-            _ => rows.get(),
-        };
+        if screen.scrollback_len() > 0 {
+            return rows.get();
+        }
+        let cursor = screen.cursor_position().0 + 1;
+        // A row without text or background is formatted as nothing.
+        let below = screen.rows_formatted(0, cols.get()).skip(cursor.into());
+        let last = (cursor + 1..)
+            .zip(below)
+            .filter(|(_, row)| !row.is_empty())
+            .last();
+        last.map_or(cursor, |(used, _)| used)
     }
 
     pub fn scrolled(&self) -> usize {

@@ -171,9 +171,21 @@ pub(super) fn draw_chosen(
     let tabs = tabs.iter().map(|(text, tone)| (text.as_str(), *tone));
     let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
     let mut inside = canvas.below_head(&title);
-    (view.pane.spec().draw)(&mut inside, view, scene, view.list);
-    let is_output = view.pane == Pane::Output && scene.is_live();
-    is_output.then(|| output::cursor(&inside, &view.output))?
+    match view.pane {
+        Pane::Output => draw_output(&mut inside, view, scene),
+        pane => {
+            (pane.spec().draw)(&mut inside, view, scene, view.list);
+            None
+        }
+    }
+}
+
+/// Draws the program's output without a head. Returns the position of the program's cursor.
+pub(super) fn draw_output(canvas: &mut Canvas, view: &View, scene: &Scene) -> Option<Position> {
+    output::draw(canvas, view, scene, view.list);
+    scene
+        .is_live()
+        .then(|| output::cursor(canvas, &view.output))?
 }
 
 /// The names of the panes with their numbers; without them, or from the chosen one on, where there is not

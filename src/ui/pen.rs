@@ -95,8 +95,9 @@ impl<'b> Pen<'b> {
     }
 
     pub(super) fn fill(&mut self, glyph: &str, tone: Tone) -> &mut Self {
+        let style = self.theme.style(tone);
         while self.room() > 0 {
-            self.text(glyph, tone);
+            self.styled(glyph, style);
         }
         self
     }

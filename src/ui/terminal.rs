@@ -12,11 +12,11 @@ pub use alert::Alert;
 pub use modes::{ENTER, RESET, leave_from_anywhere};
 pub use size::size_of;
 
-use super::{Scene, View, draw_screen};
+use super::{Scene, View, draw_output, draw_screen, output_area};
 use modes::Raw;
 use ratatui::backend::{Backend, CrosstermBackend};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::{Position, Rect};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,6 +33,10 @@ pub struct UserTerminal {
     area: Rect,
     /// What the terminal shows; `None` if everything has to be drawn.
     shown: Option<Buffer>,
+    /// The frame before that one, to be drawn over: a new buffer costs as much as what is drawn into it.
+    spare: Buffer,
+    /// Where the last whole frame has the program's output, uncovered.
+    output: Option<Rect>,
 }
 
 impl UserTerminal {
@@ -47,6 +51,8 @@ impl UserTerminal {
             tty,
             area: Rect::ZERO,
             shown: None,
+            spare: Buffer::default(),
+            output: None,
         };
         screen.resume()?;
         Ok(screen)
@@ -105,18 +111,59 @@ impl UserTerminal {
     /// # Errors
     /// If the terminal is gone.
     pub fn draw(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
-        let mut drawn = Buffer::empty(self.area);
+        let mut drawn = std::mem::take(&mut self.spare);
+        drawn.resize(self.area);
+        drawn.reset();
         let cursor = draw_screen(&mut drawn, self.area, view, scene);
+        let shown = self.shown.take();
+        let is_first = shown.is_none();
+        let shown = shown.unwrap_or_else(|| Buffer::empty(self.area));
+        let taken = self.write(is_first, &shown.diff(&drawn), cursor);
+        self.shown = Some(drawn);
+        self.spare = shown;
+        self.output = output_area(view, scene);
+        taken
+    }
+
+    /// Draws a frame of which only the program's output has changed, at a fraction of the cost; a whole
+    /// one where that is not enough.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw_output(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
+        let place = output_area(view, scene).filter(|area| self.output == Some(*area));
+        let (Some(area), Some(shown)) = (place, &self.shown) else {
+            return self.draw(view, scene);
+        };
+        let mut drawn = Buffer::empty(area);
+        let cursor = draw_output(&mut drawn, area, view, scene);
+        let mut before = Buffer::empty(area);
+        for at in area.positions() {
+            before[at].clone_from(&shown[at]);
+        }
+        let taken = self.write(false, &before.diff(&drawn), cursor);
+        if let Some(shown) = &mut self.shown {
+            area.positions()
+                .for_each(|at| std::mem::swap(&mut shown[at], &mut drawn[at]));
+        }
+        taken
+    }
+
+    /// Writes a frame's cells; returns how long that took.
+    fn write(
+        &mut self,
+        clears: bool,
+        cells: &[(u16, u16, &Cell)],
+        cursor: Option<Position>,
+    ) -> io::Result<Duration> {
         let mut bytes = BEGIN_FRAME.to_vec();
         // Only crossterm's writing is used: for size and cursor it would query the terminal, or run
         // `tput`.
         let mut to = CrosstermBackend::new(&mut bytes);
-        if self.shown.is_none() {
+        if clears {
             to.clear()?;
         }
-        let shown = self.shown.take();
-        let shown = shown.unwrap_or_else(|| Buffer::empty(self.area));
-        to.draw(shown.diff(&drawn).into_iter())?;
+        to.draw(cells.iter().copied())?;
         match cursor.filter(|at| self.area.contains(*at)) {
             Some(at) => {
                 to.show_cursor()?;
@@ -125,7 +172,6 @@ impl UserTerminal {
             None => to.hide_cursor()?,
         }
         bytes.extend_from_slice(END_FRAME);
-        self.shown = Some(drawn);
         let begun = Instant::now();
         self.tty.write_all(&bytes)?;
         Ok(begun.elapsed())
@@ -192,6 +238,7 @@ mod tests {
 
     #[test]
     fn frames_come_in_one_piece_and_nothing_is_asked() {
+        let _turn = modes::turn();
         let pty = openpty(None, None).unwrap();
         let mut master = File::from(pty.master);
         let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
@@ -221,8 +268,48 @@ mod tests {
         assert!(read(&mut master).contains("\x1b[?1049l"));
     }
 
+    /// A frame that writes no cell.
+    const UNCHANGED: &str = "\x1b[?2026h\x1b[39m\x1b[49m\x1b[59m\x1b[0m\x1b[?25l\x1b[?2026l";
+
+    #[test]
+    fn output_alone_is_drawn_to_the_same_screen() {
+        let _turn = modes::turn();
+        let pty = openpty(None, None).unwrap();
+        let mut master = File::from(pty.master);
+        let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
+        let state = State::default();
+        let scene = Scene::of(&state);
+        let mut view = View::new(Theme::full(), 80, 24);
+        assert_eq!(read(&mut master), ENTER);
+        view.output.feed(b"10%");
+        screen.draw(&view, &scene).unwrap();
+        let frame = read(&mut master);
+        assert!(frame.contains("10%"), "{frame:?}");
+        for (output, written) in [
+            (&b"\r100%\r\nagain"[..], "again"),
+            (b"\x1b[2J\x1b[Hanew", "anew"),
+        ] {
+            view.output.feed(output);
+            screen.draw_output(&view, &scene).unwrap();
+            let frame = read(&mut master);
+            assert!(frame.contains(written), "{frame:?}");
+            screen.draw(&view, &scene).unwrap();
+            assert_eq!(read(&mut master), UNCHANGED);
+        }
+        // More output than before moves the panes.
+        view.output.feed("line\r\n".repeat(20).as_bytes());
+        screen.draw_output(&view, &scene).unwrap();
+        let moved = read(&mut master);
+        screen.redraw();
+        screen.draw(&view, &scene).unwrap();
+        assert!(moved.contains("line") && read(&mut master).len() >= moved.len());
+        screen.draw(&view, &scene).unwrap();
+        assert_eq!(read(&mut master), UNCHANGED);
+    }
+
     #[test]
     fn a_terminal_that_is_gone_is_an_error_and_no_panic() {
+        let _turn = modes::turn();
         let pty = openpty(None, None).unwrap();
         let mut screen = UserTerminal::enter(File::from(pty.slave)).unwrap();
         drop(pty.master);

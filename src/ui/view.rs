@@ -149,6 +149,11 @@ impl View {
         }
     }
 
+    /// Whether any of the program's output may be seen.
+    pub fn shows_output(&self) -> bool {
+        self.pane == Pane::Output && self.step.is_none()
+    }
+
     pub fn device<'a>(&self, state: &'a State) -> Option<&'a DeviceState> {
         let devices = &state.devices;
         devices.get(self.device).or_else(|| devices.last())

@@ -2,39 +2,32 @@
 
 use crate::state::State;
 use crate::supervise::{OutputStream, Size};
-use crate::ui::{self, Effect, Scene, Theme, View};
+use crate::ui::keymap::InputMode;
+use crate::ui::{self, Effect, Scene, Subject, Theme, View};
 use crate::units::Moment;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Why a frame is due, by urgency.
+/// Why a whole frame is due, by urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
     /// A clock on the screen.
     Clock,
-    /// A sample of a run whose chart has wide columns by now: two frames per second.
-    LateSample,
-    /// A sample: four frames per second look live, and cost a third of ten.
+    /// A sample.
     Sample,
-    /// Output: 20 per second, as progress bars do.
-    Output,
     /// A key was pressed, the size changed, a run ended.
     Now,
 }
 
-impl Due {
-    /// The minimum time since the last frame.
-    const fn pause(self) -> Duration {
-        match self {
-            Due::Clock => Duration::from_millis(1_000),
-            Due::LateSample => Duration::from_millis(500),
-            Due::Sample => Duration::from_millis(250),
-            Due::Output => Duration::from_millis(50),
-            Due::Now => Duration::from_millis(16),
-        }
-    }
-}
+const CLOCK_PAUSE: Duration = Duration::from_secs(1);
+/// Four frames per second look live, and cost a third of ten.
+const SAMPLE_PAUSE: Duration = Duration::from_millis(250);
+/// As often as tqdm draws a progress bar.
+const OUTPUT_PAUSE: Duration = Duration::from_millis(100);
+/// What is typed to the training comes back as output.
+const ECHO_PAUSE: Duration = Duration::from_millis(50);
+const KEY_PAUSE: Duration = Duration::from_millis(16);
 
 /// The user's terminal, the view, and the program's output.
 pub(crate) struct Screen {
@@ -42,16 +35,18 @@ pub(crate) struct Screen {
     pub view: View,
     due: Option<Due>,
     drawn: Moment,
+    /// Output has come that isn't drawn; its frames are of its pane alone.
+    has_output: bool,
+    output_drawn: Moment,
     pause: Duration,
+    /// A frame for every column of the chart, within limits.
+    sample_pause: Duration,
     /// Lines of output since the last frame.
     lines: usize,
 }
 
-/// More lines than this between two frames can't be read.
+/// More lines than this between two frames can't be read: they are drawn as rarely as samples.
 const READABLE_LINES: usize = 8;
-/// They are drawn as rarely as samples, at a fifth of the cost.
-const FLOW_PAUSE: Duration = Due::Sample.pause();
-
 /// A frame that takes this long waits for the terminal.
 const SLOW_FRAME: Duration = Duration::from_millis(50);
 /// For such a terminal: two frames per second.
@@ -72,7 +67,10 @@ impl Screen {
             view,
             due: Some(Due::Now),
             drawn: Moment::ZERO,
+            has_output: false,
+            output_drawn: Moment::ZERO,
             pause: Duration::ZERO,
+            sample_pause: SAMPLE_PAUSE,
             lines: 0,
         })
     }
@@ -93,16 +91,35 @@ impl Screen {
             OutputStream::Out | OutputStream::Err => self.view.output.feed_untouched(bytes),
         }
         self.lines += memchr::memchr_iter(b'\n', bytes).count();
-        self.request(Due::Output);
+        self.has_output |= self.view.shows_output();
     }
 
     pub(crate) fn next_frame(&self) -> Moment {
-        let due = self.due.unwrap_or(Due::Clock);
-        let pause = match due {
-            Due::Output if self.lines > READABLE_LINES => FLOW_PAUSE,
-            Due::Clock | Due::LateSample | Due::Sample | Due::Output | Due::Now => due.pause(),
+        let whole = self.next_whole_frame();
+        let output = self.has_output.then(|| self.next_output_frame());
+        output.map_or(whole, |output| whole.min(output))
+    }
+
+    pub(crate) fn is_whole_frame_due(&self, now: Moment) -> bool {
+        now >= self.next_whole_frame()
+    }
+
+    fn next_whole_frame(&self) -> Moment {
+        let pause = match self.due.unwrap_or(Due::Clock) {
+            Due::Clock => CLOCK_PAUSE,
+            Due::Sample => self.sample_pause,
+            Due::Now => KEY_PAUSE,
         };
         self.drawn + pause.max(self.pause)
+    }
+
+    fn next_output_frame(&self) -> Moment {
+        let pause = match self.view.mode() {
+            _ if self.lines > READABLE_LINES => SAMPLE_PAUSE,
+            InputMode::Typing => ECHO_PAUSE,
+            _ => OUTPUT_PAUSE,
+        };
+        self.output_drawn + pause.max(self.pause)
     }
 
     /// Carries out effects on the screen; the others are the loop's.
@@ -163,7 +180,7 @@ impl Screen {
     /// Clears the program's terminal and what has scrolled off it.
     pub(crate) fn clear_output(&mut self) {
         self.view.output.clear();
-        self.request(Due::Output);
+        self.request(Due::Now);
     }
 
     pub(crate) fn give_back(&mut self) {
@@ -185,25 +202,47 @@ impl Screen {
     /// Draws if a frame is due and the terminal takes bytes. Frames are never queued: one that could not
     /// be drawn is replaced by the next.
     pub(crate) fn draw(&mut self, now: Moment, scene: &Scene) -> io::Result<()> {
+        let is_whole = self.is_whole_frame_due(now);
         if now < self.next_frame() {
             return Ok(());
         }
-        self.drawn = now;
+        self.output_drawn = now;
+        if is_whole {
+            self.drawn = now;
+        }
         if !self.terminal.is_writable() {
             // Stuck (Ctrl-S, a stopped ssh): try again later.
             self.pause = SLOW_PAUSE;
             return Ok(());
         }
-        self.due = None;
+        self.has_output = false;
         self.lines = 0;
-        self.view.sync(scene);
-        let taken = self.terminal.draw(&self.view, scene)?;
+        let taken = match is_whole {
+            true => self.draw_whole(scene)?,
+            false => self.terminal.draw_output(&self.view, scene)?,
+        };
         self.pause = if taken > SLOW_FRAME {
             SLOW_PAUSE
         } else {
             Duration::ZERO
         };
         Ok(())
+    }
+
+    fn draw_whole(&mut self, scene: &Scene) -> io::Result<Duration> {
+        self.due = None;
+        self.view.sync(scene);
+        self.sample_pause = match scene.subject {
+            // It may be played at any speed.
+            Subject::Recording(_) => SAMPLE_PAUSE,
+            Subject::Own | Subject::Elsewhere(_) => {
+                let column = self.view.chart_column(scene);
+                column.map_or(CLOCK_PAUSE, |column| {
+                    column.clamp(SAMPLE_PAUSE, CLOCK_PAUSE)
+                })
+            }
+        };
+        self.terminal.draw(&self.view, scene)
     }
 }
 

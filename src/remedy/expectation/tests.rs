@@ -78,23 +78,9 @@ fn state(steps: u64, floor: u64, peak: u64) -> State {
         runs: vec![Run {
             number: RunNumber::FIRST,
             command: command(),
-            changes: Vec::new(),
-            remedies: Vec::new(),
             pid: Pid(7),
-            started: Moment::ZERO,
-            ended: None,
-            survivors: Vec::new(),
             ranks: [rank].into_iter().collect(),
-            ooms: Vec::new(),
-            consequences: Vec::new(),
-            allocation_ended: None,
-            epochs: Default::default(),
-            source: Default::default(),
-            oom_count: 0,
-            stop_requested: None,
-            predicted_peak: None,
-            prediction: None,
-            prediction_outcome: None,
+            ..Run::default()
         }],
         ..State::default()
     }

@@ -39,6 +39,7 @@ impl State {
             .unwrap_or_default();
         let run = self.run_or_new(at, started.run);
         run.command = started.command.clone();
+        run.shown = started.command.shown();
         run.changes = changes;
         run.remedies = started.remedies.clone();
         run.pid = started.pid;

@@ -19,7 +19,9 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
     let screen = child.screen();
     let Rect { width, height, .. } = canvas.area.intersection(canvas.buf.area);
     let first = first_row(height, child);
-    for y in 0..height {
+    // What is below them is empty, as the buffer is.
+    let used = child.used_rows().saturating_sub(first);
+    for y in 0..height.min(used) {
         for x in 0..width {
             let Some(cell) = screen.cell(first + y, x) else {
                 break;

@@ -138,7 +138,7 @@ fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>
         pen.text(words, tone).skip(1);
     }
     if run.changes.is_empty() {
-        pen.rest(&run.command.shown(), Tone::Dim);
+        pen.rest(&run.shown, Tone::Dim);
         return;
     }
     for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {

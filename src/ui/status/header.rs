@@ -9,6 +9,7 @@ use crate::ui::scene::{Pace, Scene, Subject};
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use crate::units::{Moment, clock_face};
+use std::borrow::Cow;
 
 /// A piece of the right half; the one with the least weight is dropped first.
 struct HeaderItem {
@@ -46,12 +47,12 @@ pub(crate) fn draw(canvas: &mut Canvas, scene: &Scene) {
     pen.text(" oomph ", Tone::Accent).skip(1);
     let room = pen.room().saturating_sub(right);
     let command = match scene.state.run() {
-        Some(run) => run.command.shown(),
+        Some(run) => Cow::Borrowed(run.shown.as_str()),
         None => scene
             .state
             .session
             .as_ref()
-            .map(|session| session.command.shown())
+            .map(|session| Cow::Owned(session.command.shown()))
             .unwrap_or_default(),
     };
     pen.cut(&command, room, Tone::Strong);

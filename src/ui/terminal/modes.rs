@@ -80,6 +80,13 @@ pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Tests that enter a terminal take turns: a process restores one.
+#[cfg(test)]
+pub(super) fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +110,7 @@ mod tests {
 
     #[test]
     fn the_terminal_is_left_as_it_was_found() {
+        let _turn = turn();
         let pty = openpty(None, None).unwrap();
         let before = tcgetattr(&pty.slave).unwrap();
         let raw = Raw::enter(File::from(pty.slave.try_clone().unwrap())).unwrap();

@@ -145,7 +145,7 @@ fn copy(view: &mut View, scene: &Scene) -> Option<Effect> {
                 (Notice::CopiedCommand, command?)
             }
         },
-        Some(_) | None => (Notice::CopiedCommand, scene.state.run()?.command.shown()),
+        Some(_) | None => (Notice::CopiedCommand, scene.state.run()?.shown.clone()),
     };
     view.notice = Some((notice, scene.state.now));
     Some(Effect::Copy(text))

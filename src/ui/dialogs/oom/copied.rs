@@ -18,7 +18,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     let run = scene.state.run_numbered(dialog.run);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
     let mut items = Vec::new();
-    items.extend(run.map(|run| format!("command: {}", code(&run.command.shown()))));
+    items.extend(run.map(|run| format!("command: {}", code(&run.shown))));
     items.extend(run.map(|run| format!("on: {}", versions(scene, run, oom))));
     for finding in scene.findings.iter().take(1) {
         items.push(cause(finding));
