@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 
+import openmpi
 import printed
 import remote
 import rendezvous
@@ -37,7 +38,7 @@ def main():
     args = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("this needs root: nodes have mount namespaces of their own")
-    chosen = [each for each in scenarios.ALL + remote.ALL + printed.ALL if not args.only or each.__name__ in args.only]
+    chosen = [each for each in scenarios.ALL + remote.ALL + printed.ALL + openmpi.ALL if not args.only or each.__name__ in args.only]
     alone = [each for each in rendezvous.ALL if args.torchrun and (not args.only or each.__name__ in args.only)]
     if not chosen and not alone:
         sys.exit("no scenario is named %s" % ", ".join(args.only))

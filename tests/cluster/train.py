@@ -81,7 +81,7 @@ class Peers:
 
 def main():
     args = arguments()
-    rank, world = number("RANK", "SLURM_PROCID"), number("WORLD_SIZE", "SLURM_NTASKS")
+    rank, world = number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"), number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
     if args.last_words:
         def ended(signum, frame):
             with open("%s.%d" % (args.last_words, rank), "a") as file:
