@@ -35,7 +35,10 @@ use super::theme::Tone;
 use super::view::View;
 use super::view::step::{Grouping, ReadStep, StepView};
 use super::words::rank_name;
-use crate::state::SourceTexts;
+use crate::state::{RankState, SourceTexts};
+
+/// A peak above that of the step by this factor is another one.
+const WELL_ABOVE: f64 = 1.05;
 
 /// Sentences longer than this are tiring to read.
 const WIDEST: u16 = 100;
@@ -141,8 +144,25 @@ fn title(canvas: &mut Canvas, read: &ReadStep, scene: &Scene) {
     let peak = anatomy.allocated[read.peak];
     let peak = format!("peak {peak}{}", anatomy.in_phase(read.peak));
     let made = format!("{} allocations", count(read.allocations as u64));
-    let facts = [(peak, Tone::Text), (made, Tone::Dim)];
-    facts_on_a_rule(canvas, [step].into_iter().chain(failed).chain(facts));
+    let before = [step].into_iter().chain(failed).chain([(peak, Tone::Text)]);
+    let rank = run.and_then(|run| run.rank_with(read.key.pid));
+    let higher = rank.and_then(|rank| higher_peak(read, rank));
+    let facts = before.chain(higher).chain([(made, Tone::Dim)]);
+    facts_on_a_rule(canvas, facts);
+}
+
+/// The process's peak, if another step's is well above that of the one that is shown.
+fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
+    let shown = read.anatomy.allocated[read.peak];
+    let peak = rank.allocated_peak;
+    if peak <= shown.scale(WELL_ABOVE) || rank.peak_step == Some(read.key.step) {
+        return None;
+    }
+    let at = rank
+        .peak_step
+        .map(|step| format!(" at step {}", count(step)));
+    let words = format!("the run peaks at {peak}{}", at.unwrap_or_default());
+    Some((words, Tone::Warning))
 }
 
 /// Where the cursor is.

@@ -314,10 +314,54 @@ fn what_leads_out_and_to_the_training_stays_in_the_footer() {
         let (story, view) = case.staged(Theme::full(), width, 24);
         let text = crate::frames::text(&crate::frames::draw(&story, &view, width, 24));
         let footer = text.lines().last().unwrap();
-        for words in ["i type to the training", "? help", "q quit"] {
+        let to_training = match width {
+            40 => "i type ",
+            _ => "i type to the training",
+        };
+        for words in ["s step", to_training, "? help", "q quit"] {
             assert!(footer.contains(words), "{width}: {footer}");
         }
     }
+}
+
+/// Line, layer and leak are one key each, and the screen says which, however small it is.
+#[test]
+fn the_step_tells_the_keys_of_its_groupings() {
+    for width in [40, 80, 120] {
+        let (story, mut view) = CASES
+            .iter()
+            .find(|case| case.name == "step")
+            .unwrap()
+            .staged(Theme::full(), width, 12);
+        let leaks = if width == 40 {
+            "w leaks"
+        } else {
+            "w what leaks"
+        };
+        for next in ["m modules", "m flame", "m growth", "m lines", "m modules"] {
+            let text = crate::frames::text(&crate::frames::draw(&story, &view, width, 12));
+            let footer = text.lines().last().unwrap();
+            for words in [next, leaks, "Esc back"] {
+                assert!(footer.contains(words), "{width}: {words} in {footer}");
+            }
+            press(&story, &mut view, KeyCode::Char('m'));
+        }
+    }
+}
+
+/// The traced step is not the largest: its title says so.
+#[test]
+fn a_peak_above_that_of_the_step_is_told() {
+    let said = |peak: f64| {
+        let mut story = crate::frames::steps::two_steps();
+        story.sample(0, peak, peak, peak);
+        let mut view = story.view(Theme::full(), 120, 36);
+        press(&story, &mut view, KeyCode::Char('s'));
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert!(said(40.0).contains("peak 24.8 GiB in backward · the run peaks at 40.0 GiB"));
+    assert!(!said(25.0).contains("the run peaks"));
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Readings of NVML, and the sums of what the probes report for a device.
 
-use crate::event::{DeviceReading, NvmlState};
+use crate::event::{DeviceReading, Level, NvmlState};
 use crate::state::non_torch::NonTorch;
 use crate::state::{DeviceState, State};
 use crate::units::{Bytes, Moment, Uuid};
 
 impl State {
     pub(super) fn nvml_said(&mut self, at: Moment, nvml: &NvmlState) {
-        self.nvml = Some(nvml.clone());
+        let before = self.nvml.replace(nvml.clone());
+        if let (NvmlState::Unavailable { reason }, true) = (nvml, before.as_ref() != Some(nvml)) {
+            self.note(at, Level::Info, format!("no NVML: {reason}"));
+        }
         match nvml {
             NvmlState::Live { .. } => {}
             NvmlState::Unavailable { .. } | NvmlState::Stale | NvmlState::Off => {

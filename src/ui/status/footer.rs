@@ -1,13 +1,17 @@
 //! The footer: keys that do something now.
 
-use crate::ui::action::Action;
+use crate::ui::action::{Action, StepMove};
 use crate::ui::available::is_listed;
 use crate::ui::canvas::Canvas;
 use crate::ui::keymap::{self, Binding, InputMode};
 use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
+use crate::ui::view::step::StepView;
 use crate::ui::view::{Notice, View};
+
+/// Below this width keys are told in a word.
+const NARROW: u16 = 60;
 
 /// Whether a key stays if there is not room for all: those that lead out or to the training. A
 /// question has its answers in its box.
@@ -17,6 +21,20 @@ fn stays(binding: &Binding) -> bool {
         (InputMode::Oom, Action::Back | Action::Quit) => true,
         (InputMode::Step, Action::Help | Action::Back) => true,
         (_, _) => false,
+    }
+}
+
+/// What the key does now, in the first word where there is little room.
+fn words(binding: &Binding, view: &View, is_narrow: bool) -> &'static str {
+    let read = view.step.as_ref().and_then(StepView::read);
+    let words = match (binding.action, read) {
+        (Action::Step(StepMove::Regroup), Some(read)) => read.grouping.next().title(),
+        (_, _) => binding.short,
+    };
+    match (is_narrow, binding.action) {
+        (true, Action::Step(StepMove::WhatLeaks)) => "leaks",
+        (true, _) => words.split(' ').next().unwrap_or_default(),
+        (false, _) => words,
     }
 }
 
@@ -45,7 +63,11 @@ fn snapshot(view: &View, scene: &Scene) -> String {
 pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
     let mode = view.mode();
-    let entry = |binding: &Binding| (binding.keys[0].name(theme.glyphs), binding.short);
+    let is_narrow = canvas.area.width < NARROW;
+    let entry = |binding: &Binding| {
+        let words = words(binding, view, is_narrow);
+        (binding.keys[0].name(theme.glyphs), words)
+    };
     let (last, first): (Vec<&Binding>, Vec<&Binding>) = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
         .filter(|binding| is_listed(view, binding.action, scene))

@@ -236,7 +236,11 @@ fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = (String,
         }
     };
     let nvml = match &state.nvml {
-        Some(NvmlState::Unavailable { reason }) => Some((format!("no NVML: {reason}"), Tone::Dim)),
+        Some(NvmlState::Unavailable { reason }) => {
+            // What to do about it stands among the events.
+            let what = reason.split(": ").next().unwrap_or_default();
+            Some((format!("no NVML: {what}"), Tone::Dim))
+        }
         Some(NvmlState::Stale) => Some(("NVML is not answering".to_string(), Tone::Warning)),
         Some(NvmlState::Live { .. } | NvmlState::Off) | None => None,
     };

@@ -42,6 +42,16 @@ pub(in crate::ui) enum Grouping {
 }
 
 impl Grouping {
+    /// The words of the key that leads to it.
+    pub(in crate::ui) fn title(self) -> &'static str {
+        match self {
+            Grouping::Lines => "lines",
+            Grouping::Modules => "modules",
+            Grouping::Flame => "flame graph",
+            Grouping::Growth => "growth",
+        }
+    }
+
     pub(in crate::ui) fn next(self) -> Grouping {
         match self {
             Grouping::Lines => Grouping::Modules,
