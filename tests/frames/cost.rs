@@ -116,14 +116,18 @@ fn a_frame_of_a_long_step_reads_nothing_again() {
 #[test]
 #[ignore = "a measurement: wants a release build and a quiet machine"]
 fn a_frame_takes_two_milliseconds_at_most() {
+    let mut slow = Vec::new();
     for case in CASES {
         let (allocations, time) = frames(case.name, 200, 60, 20);
         println!(
             "{:18} {time:>10.1?}  {allocations:>5} allocations",
             case.name
         );
-        assert!(time <= Duration::from_millis(2), "{}: {time:?}", case.name);
+        if time > Duration::from_millis(2) {
+            slow.push((case.name, time));
+        }
     }
+    assert!(slow.is_empty(), "{slow:?}");
 }
 
 /// Some ranks that train for so long, each sampled so often, no value like the one before; and what

@@ -12,7 +12,7 @@ FIRST_STEPS = 3
 PAUSE, COST_FACTOR = 60.0, 2000.0
 # A peak above that of the traced steps by this factor is traced sooner: the step shown is to be like the
 # largest. It happens a few times in a run, since the peak of a run only grows.
-GROWTH, GROWN_PAUSE = 1.2, 5.0
+GROWTH, GROWN_PAUSE, GROWN_FACTOR = 1.2, 5.0, 200.0
 # Events of one step that are kept; and blocks alive above which reading them takes too long.
 MOST_EVENTS = 20000
 MOST_BLOCKS = 20000
@@ -70,9 +70,9 @@ class Tracing:
             finally:
                 self.end()
                 self.next_step = 2 * count
-                cost = COST_FACTOR * (time.monotonic() - began)
-                self.next_at = began + max(PAUSE, cost)
-                self.grown_at = began + max(GROWN_PAUSE, cost)
+                took = time.monotonic() - began
+                self.next_at = began + max(PAUSE, COST_FACTOR * took)
+                self.grown_at = began + max(GROWN_PAUSE, GROWN_FACTOR * took)
                 self.largest[device] = self.peak(device)
 
     def ran_out(self, device):
