@@ -525,7 +525,7 @@ fn question(action: Action, opens: &str, words: &'static str) -> Trial {
 
 fn helping(action: Action) -> Trial {
     // The first line of the help of this session, in which nothing is searched.
-    const FIRST: &str = "next pane below the chart";
+    const FIRST: &str = "what a step is made of, line by line";
     match action {
         Action::Back => live(vec![("?", Text(HELP))], Gone(HELP)),
         Action::Down => Trial {
