@@ -48,15 +48,16 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     let read = match open {
         StepView::Read(read) => read,
         StepView::Nothing => {
-            sentence(canvas, &reason::of(view, scene.state));
-            return untraced(canvas, view, scene);
+            let below = sentence(canvas, &reason::of(view, scene.state));
+            return untraced(canvas, view, scene, below);
         }
         StepView::Unreadable(key) => {
             let text = format!(
                 "Step {} was traced, but what the recording has of it cannot be read.",
                 key.step
             );
-            return sentence(canvas, &text);
+            sentence(canvas, &text);
+            return;
         }
     };
     let layout = arrange(canvas.area);
@@ -84,7 +85,8 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
 /// What is alive at the peak of the last traced step, in a pane, grouped as the full view last was.
 pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
-        return words(canvas, 0, &reason::of(view, scene.state));
+        words(canvas, 0, &reason::of(view, scene.state));
+        return;
     };
     match read.grouping {
         Grouping::Flame => return flame::draw(canvas, read),
@@ -105,30 +107,32 @@ fn source<'a>(read: &ReadStep, scene: &Scene<'a>) -> Option<&'a SourceTexts> {
 }
 
 /// Who keeps memory alive, where no step was traced.
-fn untraced(canvas: &mut Canvas, view: &View, scene: &Scene) {
-    let (first, glyphs) = (4, canvas.theme.glyphs);
+fn untraced(canvas: &mut Canvas, view: &View, scene: &Scene, first: u16) {
+    let glyphs = canvas.theme.glyphs;
     let width = canvas.area.width.saturating_sub(2).min(WIDEST);
-    let lines = growth::kept_alive(view, scene, width, glyphs);
+    let lines = growth::untraced(view, scene, width, glyphs);
     for (row, line) in (first..canvas.area.height).zip(lines) {
         line.draw(canvas, row);
     }
 }
 
-/// Why there is nothing to see.
-fn sentence(canvas: &mut Canvas, text: &str) {
+/// Why there is nothing to see; returns the row below.
+fn sentence(canvas: &mut Canvas, text: &str) -> u16 {
     let mut inside = canvas.below_head(&[("what a step is made of", Tone::Strong)]);
-    words(&mut inside, 1, text);
+    1 + words(&mut inside, 1, text)
 }
 
-fn words(canvas: &mut Canvas, first: u16, text: &str) {
+fn words(canvas: &mut Canvas, first: u16, text: &str) -> u16 {
     let mut inside = canvas.at(canvas.area);
     let width = inside.area.width.saturating_sub(2).min(WIDEST);
     let text = inside.theme.glyphs.spelled(text);
     inside.area.x += 1;
     inside.area.width = inside.area.width.saturating_sub(1);
-    for (row, line) in (first..).zip(paragraph::text(&text, width, Tone::Text)) {
+    let lines = paragraph::text(&text, width, Tone::Text);
+    for (row, line) in (first..).zip(&lines) {
         line.draw(&mut inside, row);
     }
+    first.saturating_add(lines.len() as u16)
 }
 
 /// `step 3 of rank 0 · peak 41.2 GiB in backward · 1,240 allocations`.

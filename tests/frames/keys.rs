@@ -671,6 +671,32 @@ fn where_no_step_was_traced_it_says_why() {
     }
 }
 
+/// What grew is in the record of the OOM too, and the text of its line in the recording.
+#[test]
+fn without_a_traced_step_what_grew_is_told_by_the_oom() {
+    let mut story = crate::frames::steps::two_steps();
+    let line = story.state.run().unwrap().ranks[0].traces.last().unwrap();
+    let line = line.origins.iter().find_map(|of| of.line.clone()).unwrap();
+    story.state.runs[0].ranks[0].traces = Default::default();
+    story.oom(|record| {
+        record.growing = vec![oomph::event::GrowingLine {
+            line,
+            inside: None,
+            bytes: oomph::units::Bytes::gib(3),
+            per_step: oomph::units::Bytes::mib(96),
+            from_step: 4,
+            to_step: 36,
+        }];
+    });
+    let mut view = story.view(Theme::full(), 120, 36);
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('s'));
+    let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+    assert!(text.contains("grew by line, steps 4–36"), "{text}");
+    let row = "+96 MiB  3.00 GiB  train.py:41 build  model = GPT(config).to(device)";
+    assert!(text.contains(row), "{text}");
+}
+
 /// A later trace takes its place in the state, not on the screen of who looks at it.
 #[test]
 fn a_step_that_is_looked_at_stays() {

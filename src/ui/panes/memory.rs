@@ -6,6 +6,7 @@ use crate::ui::canvas::Canvas;
 use crate::ui::chart::{self, Choice};
 use crate::ui::figures::Figures;
 use crate::ui::list::ListScroll;
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
@@ -71,11 +72,22 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScrol
 
 /// Says in the chart's place why there is none.
 fn draw_reasons(canvas: &mut Canvas, lines: &[String]) {
+    let width = canvas.area.width;
+    // One that is too long goes on below, whole.
+    let of_line = |line: &String| match columns(line) <= width {
+        true => vec![StyledLine::of(line, Tone::Dim).behind(&blanks(width, line), Tone::Dim)],
+        false => paragraph::text(line, width, Tone::Dim),
+    };
+    let lines: Vec<StyledLine> = lines.iter().flat_map(of_line).collect();
     let first = canvas.area.height.saturating_sub(lines.len() as u16) / 2;
     for (row, line) in (first..).zip(lines) {
-        let indent = canvas.area.width.saturating_sub(columns(line)) / 2;
-        canvas.pen(row).skip(indent).rest(line, Tone::Dim);
+        line.draw(canvas, row);
     }
+}
+
+/// Before a line in the middle.
+fn blanks(width: u16, line: &str) -> String {
+    " ".repeat(usize::from((width - columns(line)) / 2))
 }
 
 /// Whether the program uses the device, but not by PyTorch.

@@ -74,6 +74,11 @@ pub(in crate::ui) fn retainers<'a>(
     process(view, scene)?.1.retainers.as_ref()
 }
 
+/// Whether a step of the process was traced.
+pub(in crate::ui) fn is_traced(view: &View, scene: &Scene) -> bool {
+    process(view, scene).is_some_and(|(_, rank)| rank.traces.last().is_some())
+}
+
 /// The process, if its probe can be asked to do something now.
 pub(in crate::ui) fn askable(view: &View, scene: &Scene) -> Option<Pid> {
     let (run, rank) = process(view, scene)?;

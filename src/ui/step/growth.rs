@@ -11,6 +11,7 @@
 use super::choice;
 use crate::anatomy::StepGrowth;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
+use crate::state::Run;
 use crate::ui::canvas::Canvas;
 use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::scene::Scene;
@@ -66,12 +67,7 @@ pub(super) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
 }
 
 /// What was found, or why nothing was looked for.
-pub(super) fn kept_alive(
-    view: &View,
-    scene: &Scene,
-    width: u16,
-    glyphs: &'static Glyphs,
-) -> Vec<StyledLine> {
+fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let found = choice::retainers(view, scene);
     let asked = view.asked.filter(|asked| {
         let after = found.is_none_or(|(at, _)| *at < asked.1);
@@ -153,20 +149,40 @@ fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<
     placed
 }
 
+/// Both below each other, where no step was traced.
+pub(super) fn untraced(
+    view: &View,
+    scene: &Scene,
+    width: u16,
+    glyphs: &'static Glyphs,
+) -> Vec<StyledLine> {
+    let mut lines = kept_alive(view, scene, width, glyphs);
+    lines.extend(grew(view, scene, glyphs));
+    lines
+}
+
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
 fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let found = choice::retainers(view, scene);
     let run = choice::process(view, scene).map(|(run, _)| run);
     let text_of = |line: &SourceLine| run?.source.of(line).map(String::from);
-    let lines = match (&view.growth, found) {
+    // Of a search, or else of the OOM.
+    let of_search = found.map(|(_, found)| found.growing.as_slice());
+    let record = run.and_then(Run::oom).and_then(|oom| oom.record.as_ref());
+    let of_oom = record.map(|record| record.growing.as_slice());
+    let sums = [of_search, of_oom].into_iter().flatten();
+    let sums = sums.into_iter().find(|growing| !growing.is_empty());
+    let lines = match (&view.growth, sums) {
         (Some(growth), _) => of_steps(growth, text_of),
-        (None, Some((_, found))) if !found.growing.is_empty() => of_sums(&found.growing, text_of),
-        (None, _) => {
+        (None, Some(growing)) => of_sums(growing, text_of),
+        (None, None) if choice::is_traced(view, scene) => {
             return vec![StyledLine::of(
                 " Nothing grows from step to step.",
                 Tone::Dim,
             )];
         }
+        // Then nobody knows.
+        (None, None) => return Vec::new(),
     };
     let mut styled = Vec::new();
     for row in lines {

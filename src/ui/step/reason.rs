@@ -42,7 +42,8 @@ fn of_steps(rank: &RankState) -> String {
         _ => {
             return String::from(
                 "No step of this process could be traced. That is so with --no-lines, if the program \
-                 records its allocations itself, and if a step has more than 20,000 of them.",
+                 records its allocations itself, if a step has more than 20,000 of them, and in \
+                 recordings of earlier versions.",
             );
         }
     };
