@@ -107,11 +107,18 @@ fn reasons(state: &State) -> Vec<String> {
         lines.push(failure.reason.clone());
         return lines;
     }
-    let ended = state.run().is_some_and(|run| run.ended.is_some());
+    let run = state.run();
+    let ended = run.is_some_and(|run| run.ended.is_some());
+    // Of a program without PyTorch the output alone is seen.
+    let has_failed = run.is_some_and(|run| run.oom_count > 0);
     lines.push(match state.probe() {
         ProbeState::Off => "The probe is off: allocated and reserved are unknown.".to_string(),
         ProbeState::Waiting if ended => {
             "The program has ended; the probe did not see it use the GPU.".to_string()
+        }
+        ProbeState::Waiting if has_failed => {
+            "Memory has run out, as the output says; the probe did not see PyTorch use the GPU."
+                .to_string()
         }
         ProbeState::Waiting => "Waiting for the program to use the GPU.".to_string(),
         ProbeState::Live(_) => "Waiting for the first sample.".to_string(),
@@ -128,4 +135,30 @@ fn reasons(state: &State) -> Vec<String> {
         Some(NvmlState::Live { .. }) | None => {}
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Run;
+
+    #[test]
+    fn a_program_that_ran_out_of_memory_without_pytorch_is_not_waited_for() {
+        let said = |oom_count| {
+            let run = Run {
+                oom_count,
+                ..Run::default()
+            };
+            reasons(&State {
+                runs: vec![run],
+                ..State::default()
+            })
+        };
+        assert_eq!(said(0), ["Waiting for the program to use the GPU."]);
+        assert!(
+            said(1)[0].starts_with("Memory has run out"),
+            "{:?}",
+            said(1)
+        );
+    }
 }
