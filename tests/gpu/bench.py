@@ -3,8 +3,8 @@
 
     python3 tests/gpu/bench.py --oomph target/release/oomph [--only NAME ...] [--rounds N]
 
-GPU-bound: whole processes in turn, bare and under oomph. Inside: each part of the probe in shuffled
-blocks of one process. Beside: whole processes that wait for the processor, in turn, bare, under oomph and,
+GPU-bound: whole processes in turn, bare and under oomph. Inside: the probe on and off in shuffled
+blocks of one process; parts: each part of it likewise. Beside: whole processes that wait for the processor, in turn, bare, under oomph and,
 where it is installed, under TraceML. Watching: the front's and the keeper's own cost, screen up.
 """
 import argparse
@@ -30,6 +30,8 @@ PAIRS = 6
 ROUNDS = 6
 # Seconds that one process trains after it has settled, and that it may take in all.
 TRAINS, AT_MOST = 6, 120
+# Seconds that the probe is switched on and off: as many as an interval of half a per cent takes, or nearly.
+INSIDE = {"launches": 240, "autocast": 240, "gpu": 60}
 
 
 def output_of(command):
@@ -57,10 +59,20 @@ def gpu_bound(oomph):
 
 
 def inside(oomph):
-    """Each part of the probe against none, within one process (`programs/probe_cost.py`)."""
+    """The probe against none, within one process."""
+    return cost(oomph, INSIDE, "off", "on")
+
+
+def parts(oomph):
+    """Each part of the probe likewise."""
+    return cost(oomph, {kind: 60 for kind in INSIDE})
+
+
+def cost(oomph, seconds, *modes):
+    """What `programs/probe_cost.py` finds."""
     said = []
-    for kind in ("launches", "autocast", "gpu"):
-        program = ["python3", str(PROGRAMS / "probe_cost.py"), kind]
+    for kind, length in seconds.items():
+        program = ["python3", str(PROGRAMS / "probe_cost.py"), kind, str(length), *modes]
         found = json.loads(output_of([oomph, "--headless", "--no-record", *program]).splitlines()[-1])
         ratios = ", ".join(
             f"{name} {of['ratio']:.4f} ({of['low']:.4f}–{of['high']:.4f})"
@@ -196,7 +208,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of processes beside each other")
     args = parser.parse_args()
     oomph = str(pathlib.Path(args.oomph).resolve())
-    for function in (gpu_bound, inside, beside_launches, beside_autocast, watching):
+    for function in (gpu_bound, inside, parts, beside_launches, beside_autocast, watching):
         if not args.only or any(word in function.__name__ for word in args.only):
             more = (args.rounds,) if function in (beside_launches, beside_autocast) else ()
             print(f"{function.__name__}: {function(oomph, *more)}", flush=True)
