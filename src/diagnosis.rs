@@ -29,6 +29,7 @@ mod tests;
 mod thrashing;
 mod unexplained;
 mod watch;
+mod wording;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth};
 pub use diagnose::{diagnose, diagnose_incident};

@@ -2,10 +2,10 @@
 //! other processes and fragmentation.
 
 use super::case::Case;
-use super::finding::sentence;
 use super::other_process::{self, NOTABLE_UNNAMED};
 use super::sum::Sum;
 use super::unexplained::{outside_the_allocator, unexplained, without_figures};
+use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::event::Phase;
 use crate::forecast::WholeStep;

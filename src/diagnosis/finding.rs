@@ -150,12 +150,3 @@ impl Evidence {
         }
     }
 }
-
-/// Capitalizes the text and adds a full stop.
-pub(super) fn sentence(words: &str) -> String {
-    let mut chars = words.chars();
-    match chars.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),
-        None => String::new(),
-    }
-}

@@ -2,8 +2,8 @@
 //! still alive, or another rank on the same device by mistake.
 
 use super::case::Case;
-use super::finding::sentence;
 use super::neighbours::{Other, Relation};
+use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::measured::{FIXED, NON_TORCH_AT_MOST};
 

@@ -5,6 +5,7 @@
 //! their own, or are ended by the launcher: consequences, of which none is a cause.
 
 use super::Cause;
+use super::wording::capitalized;
 use crate::oom::ConsequenceKind;
 use crate::state::{OomIncident, RankState, Run};
 use crate::units::{Bytes, Pid, Rank};
@@ -324,13 +325,5 @@ fn words(kind: ConsequenceKind) -> &'static str {
         ConsequenceKind::LauncherGaveUp => "the launcher ended the other ranks",
         ConsequenceKind::AllocationEnded => "the allocation ended",
         ConsequenceKind::Unknown => "another error",
-    }
-}
-
-fn capitalized(words: &str) -> String {
-    let mut chars = words.chars();
-    match chars.next() {
-        Some(first) => format!("{}{}", first.to_uppercase(), chars.as_str()),
-        None => String::new(),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::baseline_growth::median;
 use super::case::Case;
-use super::finding::sentence;
+use super::wording::sentence;
 use super::{Cause, Certainty, Finding};
 use crate::state::{StepMark, StepTrack};
 

@@ -2,7 +2,7 @@
 //! are missing.
 
 use super::case::Case;
-use super::finding::sentence;
+use super::wording::sentence;
 use super::{Cause, Certainty, Finding, other_process};
 use crate::oom::OomKind;
 use crate::units::Bytes;
