@@ -80,7 +80,7 @@ impl Journal {
             Fidelity::Nothing => {}
         }
         if self.bucket_is_due() {
-            lines.extend(self.bucket.close());
+            write_once(self.bucket.close(), &mut lines);
         }
         lines.extend(self.overflow_note());
         Ok(lines)
@@ -97,8 +97,9 @@ impl Journal {
 
     /// The remaining lines at the end of the session.
     pub(super) fn finish(&mut self) -> Vec<RecordLine> {
-        let mut lines = self.bucket.close();
-        lines.extend(std::mem::take(&mut self.last_minute));
+        let mut lines = Vec::new();
+        write_once(self.bucket.close(), &mut lines);
+        write_once(std::mem::take(&mut self.last_minute), &mut lines);
         self.overflow.told = None;
         lines.extend(self.overflow_note());
         lines
@@ -113,15 +114,18 @@ impl Journal {
         lines.push(line);
         self.full_rate_until = self.full_rate_until.max(Some(at + self.limits.after_oom));
         let mut room = self.room_around_oom();
-        let newest_that_fit = self.last_minute.iter().rev().take_while(|line| {
-            let fits = line.cost().0 <= room;
-            room = room.saturating_sub(line.cost().0);
-            fits && at.since(line.at) <= self.limits.before_oom
-        });
+        let unwritten = self.last_minute.iter().rev();
+        let newest_that_fit = unwritten
+            .filter(|line| !line.is_written())
+            .take_while(|line| {
+                let fits = line.cost().0 <= room;
+                room = room.saturating_sub(line.cost().0);
+                fits && at.since(line.at) <= self.limits.before_oom
+            });
         let before: Vec<RecordLine> = newest_that_fit.cloned().collect();
         let cost: Bytes = before.iter().map(RecordLine::cost).sum();
         if self.oom.spend(cost, self.now) {
-            lines.extend(before.into_iter().rev());
+            write_once(before.into_iter().rev(), lines);
         }
         // Written once: the next OOM adds only readings after this one.
         self.last_minute.clear();
@@ -202,6 +206,12 @@ impl Journal {
         };
         RecordLine::of(&warning(self.now, text), true).ok()
     }
+}
+
+/// Adds to `lines` those that have not been written yet.
+fn write_once(more: impl IntoIterator<Item = RecordLine>, lines: &mut Vec<RecordLine>) {
+    let unwritten = more.into_iter().filter(|line| !line.is_written());
+    lines.extend(unwritten.inspect(RecordLine::set_written));
 }
 
 /// A note about the recording itself.

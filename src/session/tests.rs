@@ -408,6 +408,34 @@ fn an_oom_keeps_the_minute_before_it_in_full() {
     assert!((10..400).contains(&count(220.0, 400.0)));
 }
 
+/// Readings wait in the bucket and in the last minute, and are written from whichever comes first.
+#[test]
+fn no_line_is_written_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("events.jsonl");
+    let mut recorder = recorder(&path);
+    for second in 0..400 {
+        let second = f64::from(second);
+        recorder.write(&sample(second, 100, (second as u64 * 7_919) % 1_009));
+        recorder.write(&step(second + 0.5, 100, second as u64));
+        if second == 200.0 {
+            recorder.write(&oom(second + 0.7));
+        }
+    }
+    assert!(recorder.finish(PATIENCE));
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    let written = lines.len();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), written);
+    // The minute before the end is there in full.
+    let late = all(&path)
+        .into_iter()
+        .filter(|event| event.at >= Moment::from_secs_f64(345.0));
+    assert_eq!(late.count(), 110);
+}
+
 fn wait_until(mut condition: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !condition() {
