@@ -11,6 +11,7 @@ mod clock;
 mod device;
 mod exit;
 mod job;
+mod output_log;
 mod patch;
 mod prediction;
 mod probe;
@@ -23,6 +24,7 @@ pub use clock::Clock;
 pub use device::{DeviceProcess, DeviceReading, NvmlState};
 pub use exit::Exit;
 pub use job::{ArrayTask, Job};
+pub use output_log::older_part;
 pub use patch::{Blocks, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use prediction::{Basis, Prediction, PredictionOutcome, RunEnd};
 pub use probe::{

@@ -1,6 +1,7 @@
 //! `--on-oom auto`, end to end: the real binary without a screen, the real probe in a real python3, a
 //! simulated GPU, and each cause that memory runs out of.
 
+use crate::harness::at_home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use oomph::event::{Event, What};
@@ -52,11 +53,9 @@ impl Place {
             .arg(program)
             .arg("--simulated")
             .args(demo)
-            .env("XDG_STATE_HOME", self.0.path())
             .env("OOMPH_SIMULATED_SPEED", "4")
-            .env_remove("PYTORCH_CUDA_ALLOC_CONF")
-            .env_remove("PYTORCH_ALLOC_CONF")
             .stdin(Stdio::null());
+        at_home(&mut command, self.0.path());
         command
     }
 

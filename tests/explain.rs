@@ -174,6 +174,7 @@ fn what_cannot_be_read_is_125_with_the_mend() {
     for (arguments, said) in [
         (&["no/such.log"][..], "does not exist; pass"),
         (&[directory], "cannot read"),
+        (&["/dev/zero"], "it is a device"),
         (&["fit.log", "python", "fit.py"], "`--`"),
     ] {
         let done = explain(arguments, b"");

@@ -1,5 +1,6 @@
 //! Without a screen: bytes, exit status and silence, and what is said when memory runs out.
 
+use crate::harness::at_home;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -12,10 +13,7 @@ const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/train.py");
 /// oomph with a state directory of its own and nothing of this machine's settings.
 fn oomph(state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oomph"));
-    command
-        .env("XDG_STATE_HOME", state)
-        .env_remove("PYTORCH_CUDA_ALLOC_CONF")
-        .stdin(Stdio::null());
+    at_home(&mut command, state).stdin(Stdio::null());
     command
 }
 
@@ -277,11 +275,12 @@ fn a_run_that_survives_its_out_of_memory_is_not_spoken_of() {
 fn no_place_for_state_costs_nothing_but_the_recording() {
     let read_only = TempDir::new().expect("a directory");
     for (name, value) in [("HOME", "/nonexistent"), ("XDG_STATE_HOME", "/proc/no")] {
-        let done = Command::new(env!("CARGO_BIN_EXE_oomph"))
+        let done = oomph(read_only.path())
             .args(["--no-nvml", "sh", "-c", "echo ran; exit 4"])
             .env_remove("HOME")
             .env_remove("XDG_STATE_HOME")
             .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("OOMPH_RUNTIME_DIR")
             .env(name, value)
             .current_dir(read_only.path())
             .stdin(Stdio::null())
@@ -323,6 +322,49 @@ fn beside_a_device_no_log_is_made() {
     assert_eq!(done.status.code(), Some(4));
     let there = fs::read_dir(place.path()).expect("a directory").count();
     assert_eq!(there, 1, "the link alone");
+}
+
+/// The log of a program that writes nothing to oomph says nothing.
+#[test]
+fn no_log_is_left_that_says_nothing() {
+    let state = TempDir::new().expect("a directory");
+    for script in [
+        "exec \"$@\" > /dev/null 2>&1",
+        "exec \"$@\" > own.log 2>&1",
+        "exec \"$@\"",
+    ] {
+        let speaks = if script.contains('>') {
+            "echo ran"
+        } else {
+            "true"
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, "sh"])
+            .args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml", "sh", "-c", speaks])
+            .current_dir(state.path())
+            .stdin(Stdio::null());
+        let done = at_home(&mut command, state.path()).output();
+        assert!(done.expect("sh runs").status.success());
+    }
+    let sessions = fs::read_dir(state.path().join("oomph/sessions")).expect("the sessions");
+    let mut seen = Vec::new();
+    for session in sessions.flatten() {
+        assert!(session.path().join("events.jsonl").exists());
+        let log = fs::read_to_string(session.path().join("output.log")).ok();
+        seen.extend(log);
+    }
+    // What goes to a file is followed.
+    assert_eq!(seen, ["ran\n"]);
+    let done = oomph(state.path())
+        .arg("logs")
+        .output()
+        .expect("oomph runs");
+    assert!(
+        text(&done.stderr).contains("wrote nothing"),
+        "{}",
+        text(&done.stderr)
+    );
 }
 
 /// A log that is there already belongs to somebody.
@@ -417,7 +459,7 @@ fn a_deleted_directory_is_not_left() {
             command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
         }
         command.args(["sh", "-c", inner]).current_dir(&gone);
-        command.env("XDG_STATE_HOME", state.path());
+        at_home(&mut command, state.path());
         command.stdin(Stdio::null()).output().expect("sh runs")
     };
     let (bare, ours) = (start(false), start(true));
@@ -445,8 +487,9 @@ fn closed_streams_stay_closed() {
                 command.args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml"]);
             }
             command.args(["sh", "-c", &inner]).stdin(Stdio::null());
-            command.env("XDG_STATE_HOME", state.path());
-            let done = command.output().expect("sh runs");
+            let done = at_home(&mut command, state.path())
+                .output()
+                .expect("sh runs");
             assert_eq!(done.status.code(), Some(5), "{}", text(&done.stderr));
             fs::read_to_string(&seen).expect("what the command saw")
         };
@@ -460,11 +503,10 @@ fn closed_streams_stay_closed() {
 fn a_file_size_limit_is_the_commands_own() {
     let state = TempDir::new().expect("a directory");
     let limited = |inner: &str| {
-        Command::new("sh")
+        at_home(&mut Command::new("sh"), state.path())
             .args(["-c", "ulimit -c 0; ulimit -f 1; exec \"$@\"", "sh"])
             .args([env!("CARGO_BIN_EXE_oomph"), "--no-nvml", "sh", "-c", inner])
             .current_dir(state.path())
-            .env("XDG_STATE_HOME", state.path())
             .stdin(Stdio::null())
             .output()
             .expect("sh runs")

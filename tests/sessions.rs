@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+const OOMPH: &str = env!("CARGO_BIN_EXE_oomph");
+
 /// A user with recorded sessions: a capacity OOM, and a program that caught one (the latest).
 struct Archive(TempDir);
 
@@ -38,17 +40,21 @@ impl Archive {
     }
 
     fn ask(&self, words: &[&str]) -> Output {
+        let output = self.command(OOMPH).args(words).output();
+        output.expect("oomph runs")
+    }
+
+    fn command(&self, program: &str) -> Command {
         let run = self.0.path().join("run");
         fs::create_dir_all(&run).expect("a directory");
-        Command::new(env!("CARGO_BIN_EXE_oomph"))
-            .args(words)
+        let mut command = Command::new(program);
+        command
             .env("OOMPH_STATE_DIR", self.0.path().join("state"))
             .env("OOMPH_RUNTIME_DIR", run)
             .env("TZ", "UTC")
             .current_dir(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("oomph runs")
+            .stdin(Stdio::null());
+        command
     }
 
     fn said(&self, words: &[&str]) -> String {
@@ -146,6 +152,32 @@ fn what_no_name_fits_is_said_with_what_to_do() {
             .contains("no recorded session yet")
     );
     assert!(empty.said(&["ls", "-a"]).contains("no recorded session"));
+}
+
+/// What has no end is refused at its beginning.
+#[test]
+fn what_is_no_recording_is_said_at_once() {
+    let archive = Archive::new();
+    for command in ["replay", "report", "explain"] {
+        let device = archive.refusal(&[command, "/dev/zero"]);
+        assert!(device.contains("it is a device"), "{device}");
+        assert!(device.contains("pass a"), "{device}");
+    }
+    for (writer, said) in [
+        ("yes", "its first lines have no event"),
+        ("yes ''", "its first lines have no event"),
+        ("cat /dev/zero", "its first line has no end"),
+    ] {
+        for command in ["replay", "report"] {
+            let script = format!("{writer} | \"$0\" {command} /dev/stdin");
+            let mut endless = archive.command("sh");
+            let output = endless.args(["-c", &script, OOMPH]).output();
+            let output = output.expect("sh runs");
+            assert_eq!(output.status.code(), Some(125), "{output:?}");
+            let line = String::from_utf8_lossy(&output.stderr);
+            assert!(line.contains(said) && line.contains("oomph ls"), "{line}");
+        }
+    }
 }
 
 #[test]

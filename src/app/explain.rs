@@ -6,7 +6,7 @@ use super::{Ending, recordings, torch};
 use crate::app::print;
 use crate::command::CommandLine;
 use crate::diagnosis;
-use crate::event::{Event, What};
+use crate::event::{Event, What, older_part};
 use crate::forecast::ForecastInputs;
 use crate::oom::Transcript;
 use crate::recognize::LaunchEnvironment;
@@ -18,7 +18,6 @@ use crate::state::{OomIncident, State};
 use crate::units::Moment;
 use anyhow::Context;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -129,7 +128,7 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
         }
         Some(path) => {
             let cannot = || format!("cannot read {}", path.display());
-            let file = File::open(path).with_context(|| {
+            let file = session::open_finite(path).with_context(|| {
                 format!(
                     "{}; pass a log, a recording (events.jsonl), or - for standard input",
                     cannot()
@@ -149,12 +148,9 @@ fn find(file: Option<&Path>) -> anyhow::Result<Found> {
 /// The recording of the session that a log is of: it knows the runs, and what the log does not say.
 fn recording_beside(log: &Path) -> Option<PathBuf> {
     let name = log.file_name()?;
-    let is_log = name == session::OUTPUT_LOG || name == OLDER_LOG;
+    let is_log = name == session::OUTPUT_LOG || name == older_part(session::OUTPUT_LOG.as_ref());
     is_log.then(|| log.with_file_name(session::RECORDING))
 }
-
-/// The older part of a session's log.
-const OLDER_LOG: &str = "output.log.1";
 
 /// The first line of what may be a recording; nothing of what cannot be one.
 fn header(input: &mut impl BufRead) -> io::Result<Vec<u8>> {

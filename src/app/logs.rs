@@ -74,7 +74,11 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
             (Err(why), _) => return Err(why.into()),
         },
     };
-    anyhow::ensure!(ended.exists(), "{} does not exist", ended.display());
+    anyhow::ensure!(
+        ended.exists(),
+        "there is no {}: that session wrote nothing, or not to oomph (its output went to a file or to /dev/null)",
+        ended.display()
+    );
     Ok(LogSource {
         path: ended,
         writer: None,

@@ -9,7 +9,7 @@ use crate::report::comparison::{ComparedRun, Comparison};
 use crate::report::markdown::markdown;
 use crate::report::page::{self, PageOptions};
 use crate::report::story::SessionStory;
-use crate::session;
+use crate::session::{self, ReadError};
 use anyhow::Context;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -168,7 +168,7 @@ pub(super) fn each_event(
     mut take: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (mut events, mut corrupt) = (0u64, 0u64);
-    for event in session::read(path)? {
+    for event in session::read(path).map_err(unreadable)? {
         match event {
             Ok(event) => {
                 if let What::SessionStarted(header) = &event.what
@@ -184,7 +184,11 @@ pub(super) fn each_event(
                 take(event)?;
                 events += 1;
             }
-            Err(_) => corrupt += 1,
+            Err(ReadError::Corrupt { .. }) => corrupt += 1,
+            Err(error @ ReadError::Unreadable { .. }) if events == 0 => {
+                return Err(unreadable(error));
+            }
+            Err(error @ ReadError::Unreadable { .. }) => print::complain(&error.to_string()),
         }
     }
     if corrupt > 0 {
@@ -199,6 +203,11 @@ pub(super) fn each_event(
         path.display()
     );
     Ok(())
+}
+
+/// What is no recording, with what would be one.
+pub(super) fn unreadable(error: ReadError) -> anyhow::Error {
+    anyhow::anyhow!("{error}; pass a session's events.jsonl or its ID (`oomph ls --all`)")
 }
 
 /// For recordings of this user and this machine; other users and their homes are found in the

@@ -14,6 +14,9 @@ use std::io::{self, BufRead, BufReader, Read, Take};
 /// Longer lines are ignored: none of our events comes close.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
 
+/// A first line of this length is not a damaged one: what is read is no recording, and may have no end.
+const NO_FIRST_LINE: u64 = 4 * LONGEST_LINE as u64;
+
 /// Bytes of lines that are held to be sorted: several times what is ever written late.
 const WINDOW: usize = 8 << 20;
 
@@ -41,6 +44,8 @@ pub(super) struct TimedLines {
     /// The time of the line before: a line without one is reported in its place.
     at: Moment,
     line: u32,
+    /// Whether a line with a time was read: until then it may be anything.
+    is_recording: bool,
     ended: bool,
     /// How many bytes of the file were let through so far.
     length: u64,
@@ -62,6 +67,7 @@ impl TimedLines {
             held: 0,
             at: Moment::ZERO,
             line: 0,
+            is_recording: false,
             ended: false,
             length,
             unfinished: None,
@@ -94,6 +100,10 @@ impl TimedLines {
     pub(super) fn peek(&mut self) -> io::Result<Option<Moment>> {
         while !self.ended && self.held < WINDOW && self.window.len() < WINDOW_LINES {
             self.read_line()?;
+            let much = self.line as usize >= WINDOW_LINES || self.held >= WINDOW;
+            if much && !self.ended && !self.is_recording {
+                return Err(no_recording("its first lines have no event"));
+            }
         }
         Ok(self.window.peek().map(|line| line.0.at))
     }
@@ -106,7 +116,13 @@ impl TimedLines {
 
     fn read_line(&mut self) -> io::Result<()> {
         let mut text = Vec::new();
-        let LineSpan { mut length, ended } = next_line(&mut self.reader, &mut text)?;
+        let LineSpan { mut length, ended } = match self.is_recording {
+            true => next_line(&mut self.reader, &mut text)?,
+            false => next_line(&mut self.reader.by_ref().take(NO_FIRST_LINE), &mut text)?,
+        };
+        if !self.is_recording && length == NO_FIRST_LINE {
+            return Err(no_recording("its first line has no end"));
+        }
         if let Some(begun) = &mut self.unfinished {
             if begun.len() <= LONGEST_LINE {
                 begun.append(&mut text);
@@ -124,6 +140,7 @@ impl TimedLines {
         }
         self.line = self.line.saturating_add(1);
         let time = moment_of(&text);
+        self.is_recording |= time.is_some();
         self.at = time.unwrap_or(self.at);
         let cut_off = !ended && time.is_none_or(|_| !is_json(&text));
         if text.iter().all(u8::is_ascii_whitespace) || cut_off {
@@ -172,6 +189,10 @@ fn next_line(reader: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<LineSp
             return Ok(LineSpan { length, ended });
         }
     }
+}
+
+fn no_recording(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 fn is_json(text: &[u8]) -> bool {

@@ -1,7 +1,9 @@
 //! The output log beside a recording, read piece by piece: it may be large, and is kept in two parts, of
 //! which the older one is replaced when the present one is full.
 
+use super::finite::open_finite;
 use super::{OUTPUT_LOG, RECORDING};
+use crate::event::older_part;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -21,13 +23,6 @@ pub fn log_beside(recording: &Path) -> PathBuf {
     }
 }
 
-/// The part of a log before the present one.
-pub fn older_part(log: &Path) -> PathBuf {
-    let mut name = log.as_os_str().to_os_string();
-    name.push(".1");
-    name.into()
-}
-
 /// Of a recording's end this much is searched for the last mark of its output.
 const TAIL: u64 = 4 << 20;
 
@@ -37,7 +32,7 @@ const TAIL: u64 = 4 << 20;
 /// # Errors
 /// It cannot be read.
 pub fn last_logged(path: &Path) -> io::Result<Option<u64>> {
-    let mut file = File::open(path)?;
+    let mut file = open_finite(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut tail = Vec::new();

@@ -4,13 +4,13 @@
 //! recording; a disk may leave worse. Reading continues in spite of that.
 
 use super::fidelity::{Fidelity, fidelity};
+use super::finite::open_finite;
 use super::lines::{LONGEST_LINE, TimedLine, TimedLines};
 use super::recent::with_suffix;
 use super::tame;
 use crate::event::{Event, What};
 use crate::units::Moment;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ pub fn read(path: &Path) -> Result<Events, ReadError> {
     } else {
         path.to_owned()
     };
-    let open = |path: PathBuf| match File::open(&path).and_then(TimedLines::of) {
+    let open = |path: PathBuf| match open_finite(&path).and_then(TimedLines::of) {
         Ok(lines) => Ok((lines, path)),
         Err(error) => Err(ReadError::Unreadable { path, error }),
     };

@@ -1,7 +1,7 @@
 //! An output log as it grows, across its parts: the older one, then the current one, which becomes the
 //! older one when a new part begins.
 
-use crate::session;
+use crate::event::older_part;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +31,7 @@ impl LogTail {
     pub(in crate::app) fn open(path: &Path, opener: Opener) -> io::Result<LogTail> {
         // The current one first: if it becomes the older one now, it is still read once.
         let present = existing(opener(path))?;
-        let older = existing(opener(&session::older_part(path)))?;
+        let older = existing(opener(&older_part(path)))?;
         Ok(LogTail {
             path: path.to_owned(),
             opener,

@@ -3,6 +3,7 @@
 
 use super::output_position::{OutputPosition, ShownOutput};
 use super::upcoming::Upcoming;
+use crate::app::report::unreadable;
 use crate::diagnosis::{self, Finding};
 use crate::event::What;
 use crate::session;
@@ -53,15 +54,20 @@ pub(super) enum Turn {
 impl Reel {
     /// At its first event.
     pub(super) fn open(path: &Path) -> anyhow::Result<Reel> {
-        let reel = Reel {
+        let mut reel = Reel {
             path: path.to_owned(),
-            upcoming: Upcoming::of(session::read(path)?),
+            upcoming: Upcoming::of(session::read(path).map_err(unreadable)?),
             state: State::default(),
             findings: Vec::new(),
             output: OutputPosition::default(),
             corrupt: 0,
             seeking: None,
         };
+        if reel.next_at().is_none()
+            && let Some(error) = reel.upcoming.broken.take()
+        {
+            return Err(unreadable(error));
+        }
         anyhow::ensure!(
             reel.next_at().is_some(),
             "{} contains no recorded event; pass the events.jsonl of a session",

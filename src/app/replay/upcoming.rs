@@ -20,6 +20,8 @@ pub(super) struct Upcoming {
     ended: bool,
     /// Lines that were no events.
     pub(super) corrupt: u64,
+    /// Why it ended before the file did.
+    pub(super) broken: Option<ReadError>,
 }
 
 impl Upcoming {
@@ -31,6 +33,7 @@ impl Upcoming {
             marks: 0,
             ended: false,
             corrupt: 0,
+            broken: None,
         };
         upcoming.fill();
         upcoming
@@ -68,7 +71,11 @@ impl Upcoming {
                     self.queue.push_back((event, length));
                 }
                 Some(Err(ReadError::Corrupt { .. })) => self.corrupt += 1,
-                Some(Err(ReadError::Unreadable { .. })) | None => self.ended = true,
+                Some(Err(error @ ReadError::Unreadable { .. })) => {
+                    self.broken = Some(error);
+                    self.ended = true;
+                }
+                None => self.ended = true,
             }
         }
     }

@@ -47,6 +47,10 @@ impl Destination for LogParts {
         })
     }
 
+    fn end(&mut self) {
+        self.remove_if_empty();
+    }
+
     fn gap(&self, gap: &Gap) -> Vec<u8> {
         marker(gap.bytes).into()
     }

@@ -4,6 +4,7 @@
 //! that the command writes to, which the log would then copy into itself without end.
 
 use crate::background::{STACK, write_counted};
+use crate::event::older_part;
 use std::fs::{File, Metadata, OpenOptions, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -113,9 +114,21 @@ impl LogParts {
         Ok(())
     }
 
+    /// Removes a log that nothing was written to: what the program wrote went to a file, or there was
+    /// nothing.
+    pub(super) fn remove_if_empty(&mut self) {
+        self.open = None;
+        let ours = |about: &Metadata| self.ours == Some(identity(about));
+        let about = symlink_metadata(&self.path);
+        if !self.turned && about.is_ok_and(|about| ours(&about) && about.len() == 0) {
+            // What cannot be removed is only an empty file.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     /// Makes the current part the older one, replacing the one before.
     fn turn(&mut self) -> io::Result<()> {
-        let older = older(&self.path);
+        let older = older_part(&self.path);
         if !self.turned && symlink_metadata(&older).is_ok() {
             return Err(taken(&older));
         }
@@ -131,13 +144,6 @@ impl LogParts {
         }
         Ok(())
     }
-}
-
-/// The name of the part before the present one.
-pub(super) fn older(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".1");
-    name.into()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The log on disks that are slow, full or taken.
 
 use super::*;
-use crate::supervise::keeper::log_parts::older;
+use crate::event::older_part;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn parts_follow_one_another_and_nothing_is_lost_between_two() {
         log.push(piece);
     }
     log.close(Duration::from_secs(10));
-    let mut whole = std::fs::read(older(&path)).unwrap();
+    let mut whole = std::fs::read(older_part(&path)).unwrap();
     assert_eq!(whole.len(), 1000);
     whole.extend(std::fs::read(&path).unwrap());
     assert_eq!(whole, bytes);
@@ -94,9 +94,12 @@ fn a_name_that_is_taken_means_no_log_and_a_reason() {
     assert!(!directory.path().join("new").exists());
     // The older part's name.
     let path = directory.path().join("other");
-    std::fs::write(older(&path), "precious").unwrap();
+    std::fs::write(older_part(&path), "precious").unwrap();
     refused(&path, 50);
-    assert_eq!(std::fs::read_to_string(older(&path)).unwrap(), "precious");
+    assert_eq!(
+        std::fs::read_to_string(older_part(&path)).unwrap(),
+        "precious"
+    );
     assert_eq!(std::fs::read(&path).unwrap(), [b'x'; 50]);
 }
 
