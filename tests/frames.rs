@@ -3,6 +3,7 @@
 
 mod cases;
 mod cost;
+mod dialog;
 mod epochs;
 mod keys;
 mod monkey;

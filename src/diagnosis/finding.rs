@@ -112,9 +112,9 @@ impl Finding {
             return self;
         };
         let finding = self.says(format!(
-            "{} keeps {} alive.",
-            retainer.words(),
-            retainer.bytes
+            "{} is kept alive by {}.",
+            retainer.bytes,
+            retainer.words()
         ));
         Finding {
             retainer: Some(retainer.clone()),

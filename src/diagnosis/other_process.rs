@@ -104,9 +104,9 @@ fn name_of(other: &Other) -> String {
         Relation::Rank(None) => format!("Another process of this same training ({pid})"),
         Relation::Earlier(run) => format!("Process {pid}, left over from run {run},"),
         Relation::Stranger => match (&other.name, &other.user) {
-            (Some(name), Some(user)) => format!("{user}'s {name} (process {pid})"),
-            (Some(name), None) => format!("{name} (process {pid})"),
-            (None, Some(user)) => format!("{user}'s process {pid}"),
+            (Some(name), Some(user)) => format!("Process {pid} ({user}'s {name})"),
+            (Some(name), None) => format!("Process {pid} ({name})"),
+            (None, Some(user)) => format!("Process {pid} ({user}'s)"),
             (None, None) => format!("Another process ({pid})"),
         },
     }

@@ -3,7 +3,7 @@
 use crate::ui::canvas::Canvas;
 use crate::ui::difference::DiffWord;
 use crate::ui::pen::columns;
-use crate::ui::theme::{Theme, Tone};
+use crate::ui::theme::Tone;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct StyledLine(Vec<Piece>);
@@ -28,6 +28,17 @@ impl StyledLine {
         self.piece(text.into(), tone, None)
     }
 
+    /// Goes on with the last piece, if that has the same tone.
+    fn append(&mut self, text: &str, tone: Tone) {
+        match self.0.last_mut() {
+            Some(last) if last.tone == tone && last.width.is_none() => last.text.push_str(text),
+            Some(_) | None if text.is_empty() => {}
+            Some(_) | None => {
+                self.push(text, tone);
+            }
+        }
+    }
+
     /// Adds a piece of fixed width.
     pub(super) fn column(&mut self, text: &str, width: u16, tone: Tone) -> &mut StyledLine {
         self.piece(text.to_string(), tone, Some(width))
@@ -47,30 +58,6 @@ impl StyledLine {
     fn piece(&mut self, text: String, tone: Tone, width: Option<u16>) -> &mut StyledLine {
         self.0.push(Piece { text, tone, width });
         self
-    }
-
-    /// Ends it with an ellipsis within so many columns.
-    fn break_off(&mut self, theme: &Theme, width: u16) {
-        let ellipsis = theme.glyphs.ellipsis;
-        let mut room = width.saturating_sub(columns(ellipsis) + 1);
-        for Piece { text, width, .. } in &mut self.0 {
-            let kept = first_columns(text, room);
-            if kept.len() < text.len() {
-                // Whole words only.
-                room = 0;
-                let words = match text[kept.len()..].starts_with(' ') {
-                    true => kept,
-                    false => kept.rsplit_once(' ').map_or("", |(words, _)| words),
-                };
-                *text = words.to_string();
-            }
-            room = room.saturating_sub(width.unwrap_or(columns(text)));
-        }
-        let written = |piece: &Piece| !piece.text.trim().is_empty();
-        let last = self.0.iter().rposition(written).map_or(0, |last| last + 1);
-        self.0.truncate(last);
-        let tone = self.0.last().map_or(Tone::Text, |piece| piece.tone);
-        self.push(format!(" {ellipsis}"), tone);
     }
 
     pub(super) fn draw(&self, canvas: &mut Canvas, row: u16) {
@@ -95,22 +82,11 @@ fn first_columns(text: &str, width: u16) -> &str {
     text
 }
 
-/// Keeps at most so many lines; an ellipsis in the last one stands for the others.
-pub(super) fn shorten(lines: &mut Vec<StyledLine>, most: usize, theme: &Theme, width: u16) {
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            last.break_off(theme, width);
-        }
-    }
-}
-
 /// Wraps a text; a word wider than a line is broken.
 pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     let of_line = |line: &str| {
         let words = line.split_inclusive(' ');
-        let pieces = words.flat_map(|word| pieces(word, width));
-        unbroken("", pieces.map(|piece| (piece, tone)), width)
+        wrapped("", words.map(|word| (word, tone)), width)
     };
     text.lines().flat_map(of_line).collect()
 }
@@ -132,7 +108,7 @@ pub(super) fn labelled(label: &str, parts: &[(String, Tone)], width: u16) -> Vec
     let words = parts
         .iter()
         .flat_map(|(text, tone)| text.split_inclusive(' ').map(|word| (word, *tone)));
-    unbroken(label, words, width)
+    wrapped(label, words, width)
 }
 
 /// Wraps a diff behind a label, indented below it.
@@ -140,31 +116,46 @@ pub(super) fn difference(label: &str, words: &[DiffWord], width: u16) -> Vec<Sty
     let words = words
         .iter()
         .flat_map(|word| [(word.text.as_str(), word.fate.tone()), (" ", Tone::Text)]);
-    unbroken(label, words, width)
+    wrapped(label, words, width)
 }
 
-/// Wraps pieces without breaking them.
-fn unbroken<'t>(
+/// Wraps words; one that is wider than a line is broken.
+fn wrapped<'t>(
     label: &str,
-    pieces: impl Iterator<Item = (&'t str, Tone)>,
+    words: impl Iterator<Item = (&'t str, Tone)>,
     width: u16,
 ) -> Vec<StyledLine> {
     let indent = columns(label);
+    // Beside a label that takes the whole line, words are left as they are.
+    let line_width = match width.saturating_sub(indent) {
+        0 => u16::MAX,
+        room => room,
+    };
+    let pieces = words.flat_map(|(word, tone)| {
+        let pieces = pieces(word, line_width).into_iter();
+        pieces.map(move |piece| (piece, tone))
+    });
     let mut lines = vec![StyledLine::of(label, Tone::Dim)];
     let mut used = indent;
+    // Behind the last word: it is left out at the end of a line.
+    let mut space = None;
     for (piece, tone) in pieces {
         let text = piece.trim_end();
         if used + columns(text) > width && used > indent {
             lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
             used = indent;
+            space = None;
         }
         if used == indent && text.is_empty() {
             continue;
         }
         if let Some(line) = lines.last_mut() {
-            // The space is a piece of its own: it may be cut at the end of a line.
-            line.push(text, tone).push(&piece[text.len()..], tone);
+            if let Some((space, tone)) = space {
+                line.append(space, tone);
+            }
+            line.append(text, tone);
         }
+        space = Some((&piece[text.len()..], tone));
         used += columns(piece);
     }
     lines
@@ -173,19 +164,9 @@ fn unbroken<'t>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::theme::Theme;
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
-
-    #[test]
-    fn what_is_left_out_is_said() {
-        let theme = Theme::full();
-        let mut lines = text("one two three four", 7, Tone::Text);
-        shorten(&mut lines, 1, &theme, 7);
-        assert_eq!(lines.len(), 1);
-        assert_eq!(said(&lines), ["one …"]);
-        shorten(&mut lines, 0, &theme, 7);
-        assert_eq!(lines, []);
-    }
 
     fn said(lines: &[StyledLine]) -> Vec<String> {
         let text = |line: &StyledLine| line.0.iter().map(|piece| piece.text.as_str()).collect();
@@ -195,9 +176,9 @@ mod tests {
     #[test]
     fn text_breaks_at_spaces() {
         for (words, width, lines) in [
-            ("one two three", 8, &["one two ", "three"][..]),
+            ("one two three", 8, &["one two", "three"][..]),
             ("one two", 7, &["one two"]),
-            ("abcdefgh ij", 4, &["abcd", "efgh ", "ij"]),
+            ("abcdefgh ij", 4, &["abcd", "efgh", "ij"]),
             ("", 4, &[]),
             ("日本語", 4, &["日本", "語"]),
             ("日", 1, &["日"]),
@@ -214,11 +195,11 @@ mod tests {
         ];
         assert_eq!(
             said(&labelled("x  ", &parts, 11)),
-            ["x  one two ", "   three"]
+            ["x  one two", "   three"]
         );
         assert_eq!(said(&labelled("x  ", &parts, 80)), ["x  one two three"]);
         let narrow = said(&labelled("label  ", &parts, 3));
-        assert_eq!(narrow, ["label  one ", "       two ", "       three"]);
+        assert_eq!(narrow, ["label  one", "       two", "       three"]);
     }
 
     #[test]

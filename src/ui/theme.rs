@@ -147,6 +147,14 @@ impl Theme {
         }
     }
 
+    /// Whether categories are drawn as letters: too few colours can be read to tell them apart.
+    pub fn has_letters(&self) -> bool {
+        match (self.depth, self.ground) {
+            (Depth::None, _) | (Depth::Sixteen, Ground::Light) => true,
+            (Depth::Sixteen | Depth::TwoFiftySix | Depth::True, _) => false,
+        }
+    }
+
     /// The style of text on a coloured background.
     pub fn on_ground(&self) -> Style {
         match (self.depth, self.ground) {

@@ -335,7 +335,7 @@ fn oom_capacity() -> Story {
     story.oom(|_| {}).find(
         Cause::Capacity,
         "It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB.",
-        "only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
+        "Only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
     );
     story
@@ -403,7 +403,7 @@ fn oom_many() -> Story {
         like(
             batch,
             'w',
-            "wait until the other process has ended",
+            "wait for the other process",
             "the same command, once pid 81237 of eve has left GPU 0",
             "needs 22.9 GiB, fits once 3.1 GiB of others are gone",
             "nobody knows how long",
@@ -428,7 +428,7 @@ fn oom_leak() -> Story {
     story.oom(|_| {}).retained(0).find(
         Cause::Leak,
         "Memory leak: +96 MiB per step × 100 steps = 9.4 GiB by step 101.",
-        "train.py:93 outputs: list of 88 keeps 8.25 GiB alive. What is allocated between steps has grown steadily over the last 100 steps. Growing \
+        "8.25 GiB is kept alive by train.py:93 outputs: list of 88. What is allocated between steps has grown steadily over the last 100 steps. Growing \
          allocations come from train.py:88 main: +96 MiB per step.",
     );
     let advice = ".item() or .detach() on what you keep from each step";
@@ -483,7 +483,7 @@ fn oom_foreign() -> Story {
         })
         .find(
             Cause::OtherProcess,
-            "bob's ollama (process 977) uses 11.5 GiB of the GPU's 23.6 GiB: 11.0 allocated + 1.2 requested + 11.5 theirs = 23.7 > 23.6 GiB.",
+            "Process 977 (bob's ollama) uses 11.5 GiB of the GPU's 23.6 GiB: 11.0 allocated + 1.2 requested + 11.5 theirs = 23.7 > 23.6 GiB.",
             "Without it the 11.0 GiB allocated and the 1.2 GiB asked for fit in 23.6 GiB.",
         );
     story

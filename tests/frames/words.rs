@@ -20,14 +20,14 @@ fn the_diagnosis_is_copied_as_markdown_and_then_the_command() {
     insta::assert_snapshot!(copied, @r"
     **CUDA out of memory, GPU 0, run 1, in the backward pass of step 88**
 
-    - command: `python train.py --batch-size 64`
-    - on: NVIDIA GeForce RTX 4090 (23.6 GiB), torch 2.11.0+cu130, Python 3.12.3, driver 580.95, oomph 0.1.0
-    - cause (certain): capacity. It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB. only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. 20.8 GiB of it are activations, which grow with the batch.
-    - figures: allocated 22.6 GiB, requested 1.20 GiB, cached 307 MiB, capacity 23.6 GiB
+    - Command: `python train.py --batch-size 64`
+    - On: NVIDIA GeForce RTX 4090 (23.6 GiB), torch 2.11.0+cu130, Python 3.12.3, driver 580.95, oomph 0.1.0
+    - Cause (certain): capacity. It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB. Only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. 20.8 GiB of it are activations, which grow with the batch.
+    - Figures: allocated 22.6 GiB, requested 1.20 GiB, cached 307 MiB, capacity 23.6 GiB
     - `train.py:88 forward → modeling_gpt2.py:240 mlp` allocated 11.3 GiB that is still live, in 96 blocks
     - `train.py:41 build` allocated 471 MiB that is still live, in 148 blocks
     - `train.py:97 step` allocated 952 MiB that is still live, in 296 blocks
-    - remedy: smaller batch (14.6 GiB, fits, same numerics): `python train.py --batch-size 32 --grad-accum 2`
+    - Remedy: smaller batch (14.6 GiB, fits, same numerics): `python train.py --batch-size 32 --grad-accum 2`
     ");
     let again = press(&story, &mut view, KeyCode::Char('y'));
     let next = "python train.py --batch-size 32 --grad-accum 2".to_string();

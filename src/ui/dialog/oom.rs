@@ -153,8 +153,9 @@ impl OomDialog {
         }
     }
 
-    /// Rows move the selection, pages the details.
-    pub(crate) fn scroll(&mut self, scroll: Scroll, scene: &Scene) {
+    /// Rows move the selection, pages the details, of which at most so many lines can be above those in
+    /// view.
+    pub(crate) fn scroll(&mut self, scroll: Scroll, most: usize, scene: &Scene) {
         let last = self.listed(scene.remedies).len().saturating_sub(1);
         match (scroll, &mut self.details) {
             (Scroll::Up(1), _) => {
@@ -170,8 +171,11 @@ impl OomDialog {
             }
             (_, Details::Brief) => {}
             (Scroll::Up(n), Details::Full { scrolled }) => *scrolled = scrolled.saturating_sub(n),
-            (Scroll::Down(n), Details::Full { scrolled }) => *scrolled += n,
-            (Scroll::Start | Scroll::End, Details::Full { scrolled }) => *scrolled = 0,
+            (Scroll::Down(n), Details::Full { scrolled }) => {
+                *scrolled = scrolled.saturating_add(n).min(most);
+            }
+            (Scroll::Start, Details::Full { scrolled }) => *scrolled = 0,
+            (Scroll::End, Details::Full { scrolled }) => *scrolled = most,
         }
     }
 

@@ -13,12 +13,13 @@ use crate::ui::view::{Notice, View};
 /// Below this width keys are told in a word.
 const NARROW: u16 = 60;
 
-/// Whether a key stays if there is not room for all: those that lead out or to the training. A
-/// question has its answers in its box.
-fn stays(binding: &Binding) -> bool {
+/// Whether a key stays if there is not room for all: those that lead out, to the training or to what
+/// had no room. A question has its answers in its box.
+fn stays(binding: &Binding, is_narrow: bool) -> bool {
     match (binding.mode, binding.action) {
         (InputMode::Watching, Action::TypeToTraining | Action::Help | Action::Quit) => true,
-        (InputMode::Oom, Action::Back | Action::Quit) => true,
+        (InputMode::Oom, Action::Details | Action::Back) => true,
+        (InputMode::Oom, Action::Quit) => !is_narrow,
         (InputMode::Step, Action::Help | Action::Back) => true,
         (_, _) => false,
     }
@@ -68,11 +69,10 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         let words = words(binding, view, is_narrow);
         (binding.keys[0].name(theme.glyphs), words)
     };
-    let (last, first): (Vec<&Binding>, Vec<&Binding>) = keymap::bindings(mode)
+    let bindings: Vec<&Binding> = keymap::bindings(mode)
         .filter(|binding| !binding.short.is_empty())
         .filter(|binding| is_listed(view, binding.action, scene))
-        .partition(|binding| stays(binding));
-    let [first, last] = [first, last].map(|half| half.into_iter().map(entry).collect::<Vec<_>>());
+        .collect();
     let width = |entry: &(String, &str)| columns(&entry.0) + 1 + columns(entry.1) + 2;
     let said = match view.notice(scene.state.now) {
         Some(Notice::Copied) => "copied  ".to_string(),
@@ -84,19 +84,24 @@ pub(crate) fn draw(canvas: &mut Canvas, view: &View, scene: &Scene) {
         Some(Notice::Snapshot) => snapshot(view, scene),
         None => held(view, mode),
     };
-    let mut room = canvas
-        .area
-        .width
-        .saturating_sub(1 + columns(&said) + last.iter().map(width).sum::<u16>());
+    let staying = bindings.iter().filter(|binding| stays(binding, is_narrow));
+    let staying = staying.map(|binding| width(&entry(binding))).sum::<u16>();
+    let room = canvas.area.width.saturating_sub(1 + columns(&said));
+    let mut room = room.saturating_sub(staying);
     let mut pen = canvas.pen(0);
     pen.skip(1).text(&said, Tone::Good);
-    let fitting = first.iter().take_while(|entry| {
-        let fits = width(entry) <= room;
-        room = room.saturating_sub(width(entry));
-        fits
-    });
-    for (key, words) in fitting.chain(&last) {
-        pen.text(key, Tone::Accent)
+    let mut all_fit = true;
+    for binding in bindings {
+        let (key, words) = entry(binding);
+        if !stays(binding, is_narrow) {
+            let needed = width(&(key.clone(), words));
+            all_fit &= needed <= room;
+            if !all_fit {
+                continue;
+            }
+            room -= needed;
+        }
+        pen.text(&key, Tone::Accent)
             .skip(1)
             .text(words, Tone::Dim)
             .skip(2);

@@ -8,7 +8,7 @@ use crate::event::Phase;
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::{BYTES_WIDTH, Scale, draw_bytes};
 use crate::ui::pen::columns as width_of;
-use crate::ui::theme::{Depth, Theme, Tone};
+use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::step::ReadStep;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
@@ -96,9 +96,9 @@ fn glyph_of(theme: &Theme, owners: [Option<Category>; 8]) -> (&'static str, Styl
     let most = largest(&owners);
     let lowest = owners[0].unwrap_or(most);
     let same = owners.iter().take_while(|owner| **owner == owners[0]);
-    match (theme.depth, filled, same.count()) {
-        (Depth::None, 4.., _) => full(theme, most),
-        (Depth::None, _, _) => (theme.glyphs.eighths[filled], style(most)),
+    match (theme.has_letters(), filled, same.count()) {
+        (true, 4.., _) => full(theme, most),
+        (true, _, _) => (theme.glyphs.eighths[filled], style(most)),
         (_, 8, 8) => (theme.glyphs.eighths[8], style(lowest)),
         (_, 8, same) => {
             let above = look::tone(largest(&owners[same..]));

@@ -1,7 +1,7 @@
 //! How a category looks: its tone, and its letter where there are no colours.
 
 use crate::anatomy::Category;
-use crate::ui::theme::{Depth, Theme, Tone};
+use crate::ui::theme::{Theme, Tone};
 
 pub(super) fn tone(category: Category) -> Tone {
     match category {
@@ -47,16 +47,16 @@ fn letter(category: Category) -> &'static str {
 
 /// A full cell of its area or bar.
 pub(super) fn full(theme: &Theme, category: Category) -> &'static str {
-    match theme.depth {
-        Depth::None => letter(category),
-        Depth::Sixteen | Depth::TwoFiftySix | Depth::True => theme.glyphs.full,
+    match theme.has_letters() {
+        true => letter(category),
+        false => theme.glyphs.full,
     }
 }
 
 /// Its bar on so many columns, for a share of the whole; something is never drawn as nothing.
 pub(super) fn bar(theme: &Theme, category: Category, share: f64, width: u16) -> String {
     let share = share.clamp(0.0, 1.0);
-    if theme.depth == Depth::None {
+    if theme.has_letters() {
         let cells = (share * f64::from(width)).round() as usize;
         return letter(category).repeat(cells.max(usize::from(share > 0.0)));
     }

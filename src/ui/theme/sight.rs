@@ -1,5 +1,7 @@
 //! How colours are seen, also with a colour vision deficiency: for the tests of the palette.
 
+use ratatui::style::Color;
+
 /// A kind of colour vision.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Eye {
@@ -79,4 +81,33 @@ fn oklab(light: [f64; 3]) -> [f64; 3] {
 
 fn dot(one: [f64; 3], other: [f64; 3]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
+}
+
+/// The sixteen colours of xterm and of the PC's text modes.
+const SIXTEEN: [[u32; 16]; 2] = [
+    [
+        0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd, 0x00cdcd, 0xe5e5e5, 0x7f7f7f,
+        0xff0000, 0x00ff00, 0xffff00, 0x5c5cff, 0xff00ff, 0x00ffff, 0xffffff,
+    ],
+    [
+        0x000000, 0xaa0000, 0x00aa00, 0xaa5500, 0x0000aa, 0xaa00aa, 0x00aaaa, 0xaaaaaa, 0x555555,
+        0xff5555, 0x55ff55, 0xffff55, 0x5555ff, 0xff55ff, 0x55ffff, 0xffffff,
+    ],
+];
+
+/// What a terminal shows for a colour; which one matters for the first sixteen.
+pub(super) fn shown(colour: Color, terminal: usize) -> [u8; 3] {
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    match colour {
+        Color::Rgb(r, g, b) => [r, g, b],
+        Color::Indexed(index @ 0..16) => {
+            let [_, r, g, b] = SIXTEEN[terminal][usize::from(index)].to_be_bytes();
+            [r, g, b]
+        }
+        Color::Indexed(index @ 16..232) => {
+            [36, 6, 1].map(|unit| LEVELS[usize::from((index - 16) / unit % 6)])
+        }
+        Color::Indexed(grey) => [8 + 10 * (grey - 232); 3],
+        other => panic!("{other:?} is not sent"),
+    }
 }

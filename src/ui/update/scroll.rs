@@ -4,13 +4,17 @@ use super::step;
 use crate::ui::action::Scroll;
 use crate::ui::available::{layout_of, list_rows, step_layout};
 use crate::ui::dialog::Dialog;
+use crate::ui::dialogs::oom;
 use crate::ui::panes::{Scrolling, rank_map};
 use crate::ui::scene::Scene;
 use crate::ui::view::{Keyboard, View};
 
 pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
-        Some(Dialog::Oom(dialog)) => return dialog.scroll(scroll, scene),
+        Some(Dialog::Oom(dialog)) => {
+            let (_, most) = oom::scrolling(view.size, &view.theme, dialog, scene);
+            return dialog.scroll(scroll, most, scene);
+        }
         Some(Dialog::Help(help)) => return help.scroll(scroll),
         Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
         None => {}
@@ -56,6 +60,10 @@ pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
 }
 
 pub(super) fn page(view: &View, scene: &Scene) -> usize {
+    if let Some(Dialog::Oom(dialog)) = &view.dialog {
+        let (shown, _) = oom::scrolling(view.size, &view.theme, dialog, scene);
+        return shown.max(1);
+    }
     let rows = match view.step {
         Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),
         Some(_) | None => layout_of(view, scene).pane_rows(),

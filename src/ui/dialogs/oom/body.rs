@@ -1,10 +1,11 @@
 //! The layout of the OOM dialog: how cause, remedies and next command share the rows. The remedies
-//! come first; if even they do not fit, they scroll with the selection.
+//! come first; if even they do not fit, they scroll with the selection. No sentence is cut: a paragraph is
+//! there as a whole or left to the details, which scroll.
 
 use super::{Page, evidence, next, offers};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::dialogs::{place, width_within};
-use crate::ui::paragraph::{self, StyledLine};
+use crate::ui::paragraph::StyledLine;
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use ratatui::layout::Rect;
@@ -20,6 +21,9 @@ pub(super) struct Body {
     pub first: usize,
     /// Rows above the first remedy.
     pub above: usize,
+    /// Lines of the details in view, and the most that can be above them.
+    pub shown: usize,
+    pub most: usize,
 }
 
 /// Lines of the cause, at least.
@@ -31,61 +35,164 @@ const NEXT: usize = 2;
 /// Remedies in view, at least.
 const REMEDIES: usize = 3;
 
+/// Lines of the details in view, at least, where what follows from the selection stays below the table.
+const DETAILS: usize = 5;
+
+/// Columns and lines in the smallest screen that is drawn in full, 40x12.
+const LEAST: (u16, usize) = (36, 8);
+
 /// Lines longer than this are tiring to read.
 const WIDEST: u16 = 118;
 
+/// What stands in the dialog's last line where not all of it has room.
+const MORE: &str = "d: more of this, and the evidence";
+
 pub(super) fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
     let width = width_within(area, WIDEST);
-    let inner = width.saturating_sub(4).max(1);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
-
     let page = Page {
         theme,
         scene,
         dialog,
-        width: inner,
+        width: width.saturating_sub(4).max(1),
     };
-    let all = offers::lines(page);
-    let mut next = next::lines(page);
-    let most = room.saturating_sub(HEADLINE + next.len().min(NEXT));
-    let above = usize::from(OomDialog::leads_with_code(scene));
-    let selected = dialog.selected.map_or(0, |selected| selected + above);
-    let window = window(all.len(), selected, most.max(REMEDIES));
-    let (first, offers) = cut(all, window, theme);
-
-    let left = room.saturating_sub(offers.len());
-    let mut evidence = match dialog.details {
-        Details::Brief => evidence::brief(page),
-        Details::Full { scrolled } => {
-            let all = evidence::full(page);
-            let shown = left.saturating_sub(next.len() + 1).max(1);
-            part_of(all, scrolled, shown)
-        }
+    let parts = match dialog.details {
+        Details::Brief => brief(page, room),
+        Details::Full { scrolled } => full(page, room, scrolled),
     };
-    let for_next = left.saturating_sub(evidence.len().min(HEADLINE));
-    next.truncate(for_next);
-    let for_evidence = left.saturating_sub(next.len());
-    paragraph::shorten(&mut evidence, for_evidence, theme, inner);
-    let spare = left - next.len() - evidence.len();
+    let used = parts.over.len() + parts.offers.len() + parts.under.len();
+    let spare = room.saturating_sub(used);
+    let is_tiny = room < LEAST.1 || page.width < LEAST.0;
+    debug_assert!(is_tiny || used <= room, "{used} of {room} lines");
 
-    let mut lines = evidence;
+    let mut lines = parts.over;
     if spare > 0 {
         lines.push(StyledLine::default());
     }
     let begin = lines.len();
-    lines.extend(offers);
+    lines.extend(parts.offers);
     let offers = begin..lines.len();
-    if spare > 1 && !next.is_empty() {
+    if spare > 1 && !parts.under.is_empty() {
         lines.push(StyledLine::default());
     }
-    lines.extend(next);
+    lines.extend(parts.under);
+    lines.truncate(room);
     Body {
         rect: place(area, width, lines.len() as u16 + 2),
         lines,
         offers,
-        first,
-        above,
+        first: parts.first,
+        above: usize::from(OomDialog::leads_with_code(scene)),
+        shown: parts.shown,
+        most: parts.most,
     }
+}
+
+/// What stands over the remedies, the remedies in view, and what stands under them.
+#[derive(Default)]
+struct Parts {
+    over: Vec<StyledLine>,
+    offers: Vec<StyledLine>,
+    under: Vec<StyledLine>,
+    first: usize,
+    shown: usize,
+    most: usize,
+}
+
+/// The cause, the remedies, and of the rest each paragraph that has room as a whole: those first that
+/// help to decide.
+fn brief(page: Page, room: usize) -> Parts {
+    let mut fits_all = true;
+    let cause = evidence::cause(page, (room / 2).max(HEADLINE));
+    let below = evidence::below(page);
+    let expected = next::expected(page);
+    let others = [next::command(page), next::meanwhile(page)];
+    let longest = expected.first().map_or(0, Vec::len);
+    let under: usize = longest + others.iter().map(Vec::len).sum::<usize>();
+    let most = room.saturating_sub(cause.len().max(HEADLINE) + under.min(NEXT));
+    let (first, offers) = offers_within(page, most, room.saturating_sub(cause.len() + 1));
+
+    let mut parts = Parts {
+        offers,
+        first,
+        over: cause,
+        ..Parts::default()
+    };
+    let whole = below.iter().chain(&others).map(Vec::len).sum::<usize>() + longest;
+    let mut left = room.saturating_sub(parts.over.len() + parts.offers.len());
+    if whole > left || evidence::cause(page, usize::MAX).len() > parts.over.len() {
+        fits_all = false;
+        left = left.saturating_sub(1);
+    }
+    let mut take = |paragraph: Vec<StyledLine>, into: &mut Vec<StyledLine>| {
+        let fits = paragraph.len() <= left;
+        if fits {
+            left -= paragraph.len();
+            into.extend(paragraph);
+        }
+        fits
+    };
+    for shorter in expected {
+        if take(shorter, &mut parts.under) {
+            break;
+        }
+    }
+    let [command, meanwhile] = others;
+    take(command, &mut parts.under);
+    for paragraph in below {
+        take(paragraph, &mut parts.over);
+    }
+    match fits_all {
+        true => drop(take(meanwhile, &mut parts.under)),
+        false => parts.under.push(StyledLine::of(MORE, Tone::Dim)),
+    }
+    parts
+}
+
+/// All of it: where it has no room, it is scrolled, what follows from the selection with it if
+/// need be.
+fn full(page: Page, room: usize, scrolled: usize) -> Parts {
+    let mut under = next_lines(page);
+    let mut text = evidence::full(page);
+    let least = text.len().min(DETAILS) + under.len();
+    let (first, offers) = offers_within(page, room.saturating_sub(least), room / 2);
+    let left = room.saturating_sub(offers.len());
+    if left < least {
+        let cause = evidence::cause(page, usize::MAX).len();
+        text.splice(cause..cause, under.drain(..));
+    }
+    let blank = usize::from(!under.is_empty());
+    let height = left.saturating_sub(under.len() + blank).max(1);
+    let (over, shown, most) = part_of(text, scrolled, height);
+    Parts {
+        over,
+        offers,
+        under,
+        first,
+        shown,
+        most,
+    }
+}
+
+fn next_lines(page: Page) -> Vec<StyledLine> {
+    let mut lines = next::expected(page).into_iter().next().unwrap_or_default();
+    lines.extend(next::command(page));
+    lines.extend(next::meanwhile(page));
+    lines
+}
+
+/// The remedies around the selected one, at most so many, but a few if they have room; without that
+/// the selected one alone. Also which is the first.
+fn offers_within(page: Page, most: usize, room: usize) -> (usize, Vec<StyledLine>) {
+    let all = offers::lines(page);
+    let above = usize::from(OomDialog::leads_with_code(page.scene));
+    let selected = page.dialog.selected.map_or(0, |selected| selected + above);
+    let most = most.max(REMEDIES.min(room));
+    let window = match most < REMEDIES && all.len() > most {
+        true => selected..(selected + 1).min(all.len()),
+        false => window(all.len(), selected, most),
+    };
+    cut(all, window, page.theme)
 }
 
 /// Which of `rows` rows to show if `most` fit: with the selected one and its neighbours.
@@ -101,6 +208,9 @@ fn window(rows: usize, selected: usize, most: usize) -> Range<usize> {
 fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize, Vec<StyledLine>) {
     let rows = all.len();
     let [up, down, ..] = theme.glyphs.arrow_keys;
+    if window.len() == 1 {
+        return (window.start, all.drain(window).collect());
+    }
     if window.end < rows {
         let more = format!("  {down} {} more", rows - window.end + 1);
         all[window.end - 1] = StyledLine::of(more, Tone::Dim);
@@ -113,13 +223,20 @@ fn cut(mut all: Vec<StyledLine>, window: Range<usize>, theme: &Theme) -> (usize,
     (window.start, all.split_off(window.start))
 }
 
-/// So many lines from one on; the last tells the position if they are not all.
-fn part_of(mut all: Vec<StyledLine>, from: usize, shown: usize) -> Vec<StyledLine> {
-    if all.len() <= shown {
-        return all;
+/// So many lines from one on; the last tells the position if they are not all. Also how many there
+/// are of them, and the most that can be before them.
+fn part_of(
+    mut all: Vec<StyledLine>,
+    from: usize,
+    height: usize,
+) -> (Vec<StyledLine>, usize, usize) {
+    if all.len() <= height {
+        let shown = all.len();
+        return (all, shown, 0);
     }
-    let shown = shown.saturating_sub(1).max(1);
-    let first = from.min(all.len() - shown);
+    let shown = height.saturating_sub(1).max(1);
+    let most = all.len() - shown;
+    let first = from.min(most);
     let place = format!(
         "PgUp PgDn: lines {}-{} of {}",
         first + 1,
@@ -129,7 +246,7 @@ fn part_of(mut all: Vec<StyledLine>, from: usize, shown: usize) -> Vec<StyledLin
     all.truncate(first + shown);
     all.drain(..first);
     all.push(StyledLine::of(place, Tone::Dim));
-    all
+    (all, shown, most)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     let run = scene.state.run_numbered(dialog.run);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
     let mut items = Vec::new();
-    items.extend(run.map(|run| format!("command: {}", code(&run.shown))));
-    items.extend(run.map(|run| format!("on: {}", versions(scene, run, oom))));
+    items.extend(run.map(|run| format!("Command: {}", code(&run.shown))));
+    items.extend(run.map(|run| format!("On: {}", versions(scene, run, oom))));
     for finding in scene.findings.iter().take(1) {
         items.push(cause(finding));
         items.extend(finding.ranks.iter().flat_map(AmongRanks::sentences));
@@ -27,7 +27,8 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
         let figures: Vec<String> = figures
             .map(|one| format!("{} {}", one.what, one.bytes))
             .collect();
-        items.push(format!("figures: {}", figures.join(", ")));
+        let figures = Some(figures.join(", ")).filter(|figures| !figures.is_empty());
+        items.extend(figures.map(|figures| format!("Figures: {figures}")));
     }
     let record = oom.and_then(|oom| oom.record.as_ref());
     for held in record
@@ -44,7 +45,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
         ));
     }
     items.extend(remedy(dialog, scene));
-    let title = title::of(scene, dialog.run, ", ");
+    let title = title::parts(scene, dialog.run).join(", ");
     let items: Vec<String> = items.iter().map(|item| format!("- {item}\n")).collect();
     format!("**{title}**\n\n{}", items.concat())
 }
@@ -99,7 +100,7 @@ fn cause(finding: &Finding) -> String {
     let in_code = finding.place.is_some().then(|| finding.in_code()).flatten();
     let in_code = in_code.map_or(String::new(), |what| format!(" In the code: {what}."));
     format!(
-        "cause ({certainty}): {title}. {}{in_code}",
+        "Cause ({certainty}): {title}. {}{in_code}",
         words.trim_end()
     )
 }
@@ -113,7 +114,7 @@ fn remedy(dialog: &OomDialog, scene: &Scene) -> Option<String> {
         .filter(|remedy| show.contains(&remedy.id));
     let chosen: Vec<String> = chosen.map(|remedy| one_remedy(scene, remedy)).collect();
     let next = command(dialog, scene).filter(|_| !chosen.is_empty())?;
-    Some(format!("remedy: {}: {}", chosen.join(" and "), code(&next)))
+    Some(format!("Remedy: {}: {}", chosen.join(" and "), code(&next)))
 }
 
 fn one_remedy(scene: &Scene, remedy: &Remedy) -> String {

@@ -1,4 +1,5 @@
-//! The diagnosis as lines: brief, or with all its evidence.
+//! The diagnosis as paragraphs: brief, or with all its evidence. Each is wrapped and none is cut: what
+//! has no room is left out whole, and that is said.
 
 use super::Page;
 use crate::diagnosis::AmongRanks;
@@ -11,23 +12,38 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
-/// Columns of a number's name.
+/// Columns of a number's name, at most.
 const NAME: u16 = 26;
+
+/// Columns of a number: `1023 KiB`.
+const NUMBER: usize = 10;
 
 /// From this width on a line's memory is told in a sentence.
 const WIDTH_FOR_SENTENCE: u16 = 90;
 
-/// The cause in one sentence, and who keeps the memory alive, or else the line with the most memory.
-pub(super) fn brief(page: Page) -> Vec<StyledLine> {
-    let mut lines = headline(page);
-    lines.extend(ranks(page, 2));
+/// The cause in one sentence; in so many lines, the sums that belong to it are left to the details.
+pub(super) fn cause(page: Page, most: usize) -> Vec<StyledLine> {
+    let words = headline(page);
+    let whole = paragraph::text(&words, page.width, Tone::Strong);
+    match words.split_once(": ") {
+        Some((first, _)) if whole.len() > most => {
+            paragraph::text(&format!("{first}."), page.width, Tone::Strong)
+        }
+        Some(_) | None => whole,
+    }
+}
+
+/// What stands below the cause: what is said of the ranks, and who keeps the memory alive, or else
+/// the line with the most memory.
+pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
+    let mut paragraphs = vec![ranks(page, 2)];
     let named = page.scene.findings.first();
     if let Some(retainer) = named.and_then(|finding| finding.retainer.as_ref()) {
-        lines.push(kept_alive(page, retainer));
+        paragraphs.push(kept_alive(page, retainer));
     } else if let Some(most) = record_lines(page.scene).first() {
-        lines.push(held(page, most));
+        paragraphs.push(held(page, most));
     }
-    lines
+    paragraphs
 }
 
 pub(super) fn full(page: Page) -> Vec<StyledLine> {
@@ -37,12 +53,13 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         width,
         ..
     } = page;
-    let mut lines = headline(page);
+    let heading = |words: &str| paragraph::text(words, width, Tone::Strong);
+    let mut lines = heading(&headline(page));
     lines.extend(ranks(page, usize::MAX));
     lines.extend(explanation(page));
     for finding in scene.findings.iter().take(1) {
         for evidence in &finding.evidence {
-            lines.push(number(&evidence.what, &evidence.bytes.to_string()));
+            lines.extend(number(page, &evidence.what, &evidence.bytes.to_string()));
         }
         for advice in &finding.advice {
             let advice = format!("{} {advice}", theme.glyphs.arrow);
@@ -50,7 +67,11 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
         }
     }
     if scene.findings.is_empty() {
-        lines.extend(incident(scene).into_iter().flat_map(figures));
+        lines.extend(
+            incident(scene)
+                .into_iter()
+                .flat_map(|oom| figures(page, oom)),
+        );
     }
     for other in scene.findings.iter().skip(1) {
         lines.extend(paragraph::text(
@@ -61,48 +82,47 @@ pub(super) fn full(page: Page) -> Vec<StyledLine> {
     }
     let categories = &page.dialog.categories;
     if !categories.is_empty() {
-        lines.push(StyledLine::of(
+        lines.extend(heading(
             "what the step held when memory ran out (Esc, then s: all of it)",
-            Tone::Strong,
         ));
         let of = categories.iter();
-        lines.extend(of.map(|(category, bytes)| number(category.title(), &bytes.to_string())));
+        lines.extend(
+            of.flat_map(|(category, bytes)| number(page, category.title(), &bytes.to_string())),
+        );
     }
     let kept = retainers(scene);
     if !kept.is_empty() {
-        lines.push(StyledLine::of(
+        lines.extend(heading(
             "kept alive by (parameters, gradients and optimizer state left out)",
-            Tone::Strong,
         ));
         for retainer in kept {
-            lines.push(kept_alive(page, retainer));
+            lines.extend(kept_alive(page, retainer));
             lines.extend(levels(page, retainer));
         }
     }
     let holding = record_lines(scene);
     if !holding.is_empty() {
-        lines.push(StyledLine::of(
-            "lines with the most live memory",
-            Tone::Strong,
-        ));
+        lines.extend(heading("lines with the most live memory"));
         let run = scene.state.run();
         for one in holding {
-            lines.push(held(page, one));
+            lines.extend(held(page, one));
             let text = run.and_then(|run| run.source.of(&one.line));
-            let text = text.map(|text| format!("    {}", page.theme.glyphs.spelled(text)));
-            lines.extend(text.map(|text| StyledLine::of(text, Tone::Dim)));
+            let text = text.map(|text| (theme.glyphs.spelled(text), Tone::Dim));
+            lines.extend(
+                text.into_iter()
+                    .flat_map(|text| paragraph::labelled("    ", &[text], width)),
+            );
         }
     }
     let stack = incident(scene)
         .and_then(|oom| oom.record.as_ref())
         .map(|r| &r.stack);
     if let Some(stack) = stack.filter(|stack| !stack.is_empty()) {
-        lines.push(StyledLine::of("where the allocation failed", Tone::Strong));
+        lines.extend(heading("where the allocation failed"));
         for frame in stack {
-            let mut line = StyledLine::of("  ", Tone::Text);
-            line.push(frame.place(), Tone::Text)
-                .push(format!(" {}", frame.function), Tone::Dim);
-            lines.push(line);
+            let function = format!(" {}", frame.function);
+            let parts = [(frame.place(), Tone::Text), (function, Tone::Dim)];
+            lines.extend(paragraph::labelled("  ", &parts, width));
         }
     }
     lines
@@ -126,14 +146,11 @@ fn retainers<'a>(scene: &Scene<'a>) -> &'a [Retainer] {
 }
 
 /// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`.
-fn kept_alive(page: Page, retainer: &Retainer) -> StyledLine {
-    let mut line = StyledLine::default();
-    let keeps = format!("  keeps {} alive", retainer.bytes);
+fn kept_alive(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
     let words = page.theme.glyphs.spelled(&retainer.words());
-    let room = page.width.saturating_sub(columns(&keeps));
-    line.column(&words, room.min(columns(&words)), Tone::Accent)
-        .push(keeps, Tone::Text);
-    line
+    let keeps = format!("  keeps {} alive", retainer.bytes);
+    let parts = [(words, Tone::Accent), (keeps, Tone::Text)];
+    paragraph::labelled("", &parts, page.width)
 }
 
 /// What refers to it, and how much of it graphs keep.
@@ -153,12 +170,11 @@ fn levels(page: Page, retainer: &Retainer) -> Vec<StyledLine> {
     paragraph::labelled("  ", &[(words, Tone::Dim)], page.width)
 }
 
-fn headline(page: Page) -> Vec<StyledLine> {
-    let words = match page.scene.findings.first() {
+fn headline(page: Page) -> String {
+    match page.scene.findings.first() {
         Some(finding) => page.theme.glyphs.spelled(&finding.headline),
         None => "Out of memory; the numbers do not show why.".into(),
-    };
-    paragraph::text(&words, page.width, Tone::Strong)
+    }
 }
 
 /// Which rank it was, whether it is that rank's need alone, and what followed.
@@ -178,7 +194,7 @@ fn explanation(page: Page) -> Vec<StyledLine> {
 }
 
 /// The OOM's own figures, for when there is no finding.
-fn figures(oom: &OomIncident) -> Vec<StyledLine> {
+fn figures(page: Page, oom: &OomIncident) -> Vec<StyledLine> {
     [
         ("requested", oom.requested()),
         ("allocated", oom.allocated()),
@@ -188,21 +204,26 @@ fn figures(oom: &OomIncident) -> Vec<StyledLine> {
         ("limit", oom.limit()),
     ]
     .into_iter()
-    .filter_map(|(name, bytes)| Some(number(name, &bytes?.to_string())))
+    .filter_map(|(name, bytes)| Some(number(page, name, &bytes?.to_string())))
+    .flatten()
     .collect()
 }
 
-fn number(name: &str, figure: &str) -> StyledLine {
+fn number(page: Page, name: &str, figure: &str) -> Vec<StyledLine> {
+    let room = NAME.min(page.width.saturating_sub(2 + NUMBER as u16));
+    if columns(name) >= room {
+        let parts = [(format!("{name} "), Tone::Dim), (figure.into(), Tone::Text)];
+        return paragraph::labelled("  ", &parts, page.width);
+    }
     let mut line = StyledLine::of("  ", Tone::Text);
-    line.column(name, NAME, Tone::Dim)
-        .push(format!("{figure:>10}"), Tone::Text);
-    line
+    line.column(name, room, Tone::Dim)
+        .push(format!("{figure:>NUMBER$}"), Tone::Text);
+    vec![line]
 }
 
 /// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96
 /// blocks)`.
-fn held(page: Page, holding: &LineUsage) -> StyledLine {
-    let mut line = StyledLine::default();
+fn held(page: Page, holding: &LineUsage) -> Vec<StyledLine> {
     let blocks = match holding.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),
@@ -216,9 +237,6 @@ fn held(page: Page, holding: &LineUsage) -> StyledLine {
     };
     let inside = holding.inside.as_ref();
     let place_of = holding.line.path_to(inside, page.theme.glyphs.arrow);
-    let room = page.width.saturating_sub(held.chars().count() as u16);
-    let fitting = room.min(crate::ui::pen::columns(&place_of));
-    line.column(&place_of, fitting, Tone::Accent)
-        .push(held, Tone::Text);
-    line
+    let parts = [(place_of, Tone::Accent), (held, Tone::Text)];
+    paragraph::labelled("", &parts, page.width)
 }

@@ -3,84 +3,104 @@
 
 use super::Page;
 use super::offers::{self, need, verdict};
-use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Remedy};
 use crate::state::RunOutcome;
 use crate::ui::dialog::Details;
 use crate::ui::difference;
-use crate::ui::paragraph::{self, StyledLine};
-use crate::ui::pen::columns;
+use crate::ui::paragraph::StyledLine;
 use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
 
 /// From this width on the whole command is shown, below it only the changes.
 const WIDTH_FOR_WHOLE: u16 = 60;
 
-/// Lines of the expected effect, at most.
-const EXPECTED: usize = 3;
+/// Text in one tone.
+type TonedText = (String, Tone);
 
-/// The lines, the least important last.
-pub(super) fn lines(page: Page) -> Vec<StyledLine> {
-    let mut lines = expected(page);
-    lines.extend(command(page));
-    lines.extend(meanwhile(page));
-    lines
-}
-
-/// What is expected of the selected remedy, or of each combined one.
-fn expected(page: Page) -> Vec<StyledLine> {
+/// What is expected of the selected remedy, or of each combined one: first as a whole, then with ever
+/// fewer of its clauses.
+pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
     let Page { scene, dialog, .. } = page;
     let chosen = dialog.chosen.iter();
     let together: Vec<&Remedy> = chosen
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
-    let mut lines = match (&together[..], dialog.remedy(scene.remedies)) {
+    let whole = match (&together[..], dialog.remedy(scene.remedies)) {
         ([_, _, ..], _) => each(page, &together),
-        ([one], _) => of_one(page, one),
-        ([], Some(selected)) => of_one(page, selected),
-        ([], None) => in_code(page),
+        ([one], _) => return of_one(page, one),
+        ([], Some(selected)) => return of_one(page, selected),
+        ([], None) => return in_code(page),
     };
-    paragraph::shorten(&mut lines, EXPECTED, page.theme, page.width);
-    lines
+    Vec::from_iter((!whole.is_empty()).then_some(whole))
 }
 
-/// What is to be changed in the code, if its row cuts it.
-fn in_code(page: Page) -> Vec<StyledLine> {
-    let words = page.scene.findings.first().and_then(Finding::in_code);
-    let cut = words.filter(|words| columns(words) + offers::CODE > page.width);
-    cut.map_or_else(Vec::new, |words| {
+/// What is to be changed in the code, if its row has no room for it: as a whole, without its reason,
+/// without the line that the row has.
+fn in_code(page: Page) -> Vec<Vec<StyledLine>> {
+    let Some(finding) = page.scene.findings.first() else {
+        return Vec::new();
+    };
+    let words = finding.in_code();
+    let Some(words) = words.filter(|words| !offers::has_room_for_code(page, words)) else {
+        return Vec::new();
+    };
+    let without_reason = |words: &str| offers::without_reason(words).map(String::from);
+    let advice = finding.advice.first().map(String::as_str);
+    let shorter = [
+        without_reason(&words),
+        advice.map(String::from),
+        advice.and_then(without_reason),
+    ];
+    let of = |words: String| {
         let words = page.theme.glyphs.spelled(&words);
-        paragraph::labelled("change    ", &[(words, Tone::Good)], page.width)
-    })
+        page.labelled("change", vec![(words, Tone::Good)])
+    };
+    let all = [words].into_iter().chain(shorter.into_iter().flatten());
+    all.map(of).collect()
 }
 
-fn of_one(page: Page, remedy: &Remedy) -> Vec<StyledLine> {
-    let (glyphs, width) = (page.theme.glyphs, page.width);
+fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
+    let glyphs = page.theme.glyphs;
     if let Availability::NotOffered(reason) = &remedy.availability {
-        return paragraph::labelled("why not   ", &[(glyphs.spelled(reason), Tone::Text)], width);
+        let reason = (glyphs.spelled(reason), Tone::Text);
+        return vec![page.labelled("why not", vec![reason])];
     }
     let (_, tone) = verdict(page.scene, &remedy.expectation);
-    let mut parts = Vec::new();
+    let mut title = Vec::new();
     if offers::cuts_title(page, remedy) {
-        parts.push((format!("{}: ", remedy.title), Tone::Strong));
+        title.push((format!("{}: ", remedy.title), Tone::Strong));
     }
-    let titled = parts.len();
-    for (words, tone) in [
+    let clauses = clauses(page, remedy, tone);
+    let of_first = |count: usize| {
+        let mut parts = title.clone();
+        for (n, (before, clause)) in clauses[..count].iter().enumerate() {
+            parts.extend((n > 0).then(|| before.clone()));
+            parts.push(clause.clone());
+        }
+        page.labelled("expected", parts)
+    };
+    (1..=clauses.len()).rev().map(of_first).collect()
+}
+
+/// What is expected and what it costs, clause by clause, each behind what parts it from the one
+/// before.
+fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText)> {
+    let glyphs = page.theme.glyphs;
+    let words = [
         (&remedy.expectation.words, tone),
         (&remedy.cost, Tone::Text),
-    ] {
-        if words.is_empty() {
-            continue;
+    ];
+    let mut clauses = Vec::new();
+    for (words, tone) in words.iter().filter(|(words, _)| !words.is_empty()) {
+        for (n, clause) in words.split("; ").enumerate() {
+            let before = match n {
+                0 => (glyphs.separator.to_string(), Tone::Dim),
+                _ => (String::from("; "), *tone),
+            };
+            clauses.push((before, (glyphs.spelled(clause), *tone)));
         }
-        if parts.len() > titled {
-            parts.push((glyphs.separator.to_string(), Tone::Dim));
-        }
-        parts.push((glyphs.spelled(words), tone));
     }
-    if parts.is_empty() {
-        return Vec::new();
-    }
-    paragraph::labelled("expected  ", &parts, width)
+    clauses
 }
 
 /// There is no prediction for a combination: each remedy is told on its own, and that is said.
@@ -93,10 +113,10 @@ fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
         parts.push((page.theme.glyphs.spelled(words.trim_start()), tone));
     }
     parts.push(("each on its own".into(), Tone::Dim));
-    paragraph::labelled("expected  ", &parts, page.width)
+    page.labelled("expected", parts)
 }
 
-fn command(page: Page) -> Vec<StyledLine> {
+pub(super) fn command(page: Page) -> Vec<StyledLine> {
     let Page {
         theme,
         scene,
@@ -107,10 +127,9 @@ fn command(page: Page) -> Vec<StyledLine> {
     if show.is_empty() {
         return Vec::new();
     }
-    let label = if dialog.to_apply(scene.remedies).is_empty() {
-        "y copies  "
-    } else {
-        "next run  "
+    let label = match dialog.to_apply(scene.remedies).is_empty() {
+        true => "y copies",
+        false => "next run",
     };
     match ((scene.plan)(&[]), (scene.plan)(&show)) {
         (Some(now), Some(next)) => {
@@ -121,7 +140,11 @@ fn command(page: Page) -> Vec<StyledLine> {
             } else {
                 difference::whole(theme, &now, &next)
             };
-            paragraph::difference(label, &pieces, width)
+            let parts = pieces.into_iter().flat_map(|word| {
+                let tone = word.fate.tone();
+                [(word.text, tone), (String::from(" "), Tone::Text)]
+            });
+            page.labelled(label, parts.collect())
         }
         (_, None) => vec![StyledLine::of("these cannot be combined", Tone::Warning)],
         (None, Some(_)) => Vec::new(),
@@ -141,10 +164,10 @@ fn behind(page: Page) -> String {
 }
 
 /// What happens until a key is pressed.
-fn meanwhile(page: Page) -> Vec<StyledLine> {
-    let Page { scene, width, .. } = page;
+pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
+    let scene = page.scene;
     if let Some(waiting) = scene.waiting {
-        return paragraph::labelled("waiting   ", &[(waiting.to_string(), Tone::Accent)], width);
+        return page.labelled("waiting", vec![(waiting.to_string(), Tone::Accent)]);
     }
     let run = match (scene.subject, scene.state.run()) {
         (Subject::Own, Some(run)) => run,
@@ -154,7 +177,7 @@ fn meanwhile(page: Page) -> Vec<StyledLine> {
                 session.command,
                 behind(page)
             );
-            return paragraph::labelled("now       ", &[(words, Tone::Dim)], width);
+            return page.labelled("now", vec![(words, Tone::Dim)]);
         }
         (Subject::Own, None) | (Subject::Recording(_), _) => return Vec::new(),
     };
@@ -171,7 +194,7 @@ fn meanwhile(page: Page) -> Vec<StyledLine> {
         }
     };
     let words = format!("{words}{}", behind(page));
-    paragraph::labelled("now       ", &[(words, Tone::Dim)], width)
+    page.labelled("now", vec![(words, Tone::Dim)])
 }
 
 /// How much of the device is in use since the run ended, if NVML says it.

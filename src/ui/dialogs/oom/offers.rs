@@ -4,24 +4,24 @@ use super::Page;
 use crate::diagnosis::Finding;
 use crate::remedy::{Availability, Expectation, Remedy};
 use crate::ui::dialog::OomDialog;
-use crate::ui::paragraph::StyledLine;
+use crate::ui::paragraph::{self, StyledLine};
 use crate::ui::pen::columns;
 use crate::ui::scene::{Scene, Subject};
 use crate::ui::theme::Tone;
 use crate::units::Bytes;
 
-/// Columns of pointer, combination mark and key.
+/// Columns of pointer, combination mark and key, where there is room and where there is not.
 const LEAD: u16 = 6;
+const NARROW_LEAD: u16 = 4;
 
-/// Columns before the words of what is to be changed in the code.
-pub(super) const CODE: u16 = 19;
+/// Columns of the longest short verdict with the space before it.
+const SHORT_VERDICT: u16 = 8;
+
+/// What is to be changed in the code.
+const IN_CODE: &str = "in the code  ";
 
 /// Columns of a change that are worth showing; the line below the table has it whole.
-const CHANGES: u16 = 16;
-
-/// Below this width a row has the need alone; its colour and the line below the table say whether
-/// it fits.
-const WIDTH_FOR_VERDICT: u16 = 50;
+const CHANGES: u16 = 24;
 
 pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     let all = page.scene.remedies;
@@ -31,7 +31,7 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
             Subject::Recording(_) => "Remedies are offered while a session runs.",
             Subject::Elsewhere(_) => "Remedies are offered where it runs.",
         };
-        return vec![StyledLine::of(words, Tone::Dim)];
+        return paragraph::text(words, page.width, Tone::Dim);
     }
     let remedies = page.dialog.listed(all);
     let widths = Widths::of(page, remedies);
@@ -47,19 +47,53 @@ pub(super) fn hidden(page: Page) -> usize {
     all.len() - page.dialog.listed(all).len()
 }
 
-/// What is to be changed in the code; where the details say more.
+/// What is to be changed in the code, or where; without room for either the lines below say it.
 fn code(page: Page) -> StyledLine {
     let glyphs = page.theme.glyphs;
     let (pointer, tone) = match page.dialog.selected {
         None => (glyphs.pointer, Tone::Strong),
         Some(_) => (" ", Tone::Text),
     };
-    let in_code = page.scene.findings.first().and_then(Finding::in_code);
-    let words = in_code.unwrap_or_else(|| "no remedy here helps: see the details".into());
-    let mut line = StyledLine::of(format!("{pointer}     "), Tone::Accent);
-    line.push("in the code  ", tone)
-        .push(glyphs.spelled(&words), Tone::Good);
+    let finding = page.scene.findings.first();
+    let place = finding.and_then(|finding| finding.place.clone());
+    let words = match finding.and_then(Finding::in_code) {
+        Some(words) => {
+            let without_reason = without_reason(&words).map(String::from);
+            let shorter = [without_reason, place].into_iter().flatten();
+            let mut all = [words].into_iter().chain(shorter);
+            all.find(|words| has_room_for_code(page, words))
+        }
+        None => Some("no remedy here helps: see the details".into()),
+    };
+    let lead = code_lead(page) - columns(IN_CODE);
+    let mut line = StyledLine::default();
+    line.column(pointer, lead, Tone::Accent).push(IN_CODE, tone);
+    if let Some(words) = words {
+        line.push(glyphs.spelled(&words), Tone::Good);
+    }
     line
+}
+
+/// An advice without what it has in brackets at its end.
+pub(super) fn without_reason(words: &str) -> Option<&str> {
+    let (first, _) = words.strip_suffix(')')?.split_once(" (")?;
+    Some(first)
+}
+
+/// Columns before the words of what is to be changed in the code.
+fn code_lead(page: Page) -> u16 {
+    lead(page) + columns(IN_CODE)
+}
+
+pub(super) fn has_room_for_code(page: Page, words: &str) -> bool {
+    code_lead(page) + columns(&page.theme.glyphs.spelled(words)) <= page.width
+}
+
+fn lead(page: Page) -> u16 {
+    match page.is_narrow() {
+        true => NARROW_LEAD,
+        false => LEAD,
+    }
 }
 
 /// Whether the table cuts a remedy's title.
@@ -74,6 +108,8 @@ struct Widths {
     changes: u16,
     need: u16,
     verdict: u16,
+    /// Whether verdicts are short.
+    short: bool,
     numbers: u16,
 }
 
@@ -88,18 +124,30 @@ impl Widths {
             widths.max().unwrap_or(0).min(most) + 2
         };
         let titles = remedies.iter().map(|remedy| columns(&remedy.title));
-        let title = titles
-            .max()
-            .unwrap_or(0)
-            .min((width * 3 / 10).clamp(16, 40))
-            + 2;
+        let title = titles.max().unwrap_or(0);
+        if page.is_narrow() {
+            let title = (title + 1).min(width.saturating_sub(NARROW_LEAD + SHORT_VERDICT - 1));
+            return Widths {
+                title,
+                changes: 0,
+                need: 0,
+                verdict: SHORT_VERDICT,
+                short: true,
+                numbers: 0,
+            };
+        }
         let need = widest(&|remedy| need(&remedy.expectation), 14);
-        let verdict = match width < WIDTH_FOR_VERDICT {
+        let verdict = widest(
+            &|remedy| verdict(page.scene, &remedy.expectation).0.into(),
+            20,
+        );
+        let title = title.min(40) + 2;
+        let short = LEAD + title + need + verdict > width;
+        let verdict = if short { SHORT_VERDICT } else { verdict };
+        // The line below the table has the need as well.
+        let need = match LEAD + title + need + verdict > width {
             true => 0,
-            false => widest(
-                &|remedy| verdict(page.scene, &remedy.expectation).0.into(),
-                20,
-            ),
+            false => need,
         };
         let title = title.min(width.saturating_sub(LEAD + need + verdict));
         let room = width.saturating_sub(LEAD + title + need + verdict);
@@ -111,6 +159,7 @@ impl Widths {
             changes: if changes < CHANGES { 0 } else { changes },
             need,
             verdict,
+            short,
             numbers,
         }
     }
@@ -119,7 +168,10 @@ impl Widths {
 fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledLine {
     let (glyphs, dialog) = (page.theme.glyphs, page.dialog);
     let pointer = if selected { glyphs.pointer } else { " " };
-    let mut line = StyledLine::of(format!("{pointer} "), Tone::Accent);
+    // Where there is little room, mark and pointer stand side by side.
+    let gap = u16::from(!page.is_narrow());
+    let mut line = StyledLine::default();
+    line.column(pointer, 1 + gap, Tone::Accent);
     match &remedy.availability {
         Availability::Offered => {
             let chosen = dialog.chosen.contains(&remedy.id);
@@ -130,7 +182,11 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             };
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
             let (words, tone) = verdict(page.scene, &remedy.expectation);
-            line.column(mark, 2, mark_tone)
+            let words = match widths.short {
+                true => short(&remedy.expectation, words),
+                false => words,
+            };
+            line.column(mark, 1 + gap, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
             for (text, width, tone) in [
                 (remedy.title.as_str(), widths.title, title_tone),
@@ -143,14 +199,19 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             }
         }
         Availability::NotOffered(reason) => {
-            line.column("", 4, Tone::Dim);
+            line.column("", lead(page) - 1 - gap, Tone::Dim);
             field(
                 &mut line,
                 glyphs.spelled(&remedy.title),
                 widths.title,
                 Tone::Dim,
             );
-            line.push(format!("not offered: {reason}"), Tone::Dim);
+            // The reason stands below the table, once the row is selected.
+            let whole = format!("not offered: {}", glyphs.spelled(reason));
+            let room = page.width.saturating_sub(lead(page) + widths.title);
+            let fitting = [whole.as_str(), "not offered", "none"];
+            let fitting = fitting.into_iter().find(|words| columns(words) <= room);
+            line.push(fitting.unwrap_or_default(), Tone::Dim);
         }
     }
     line
@@ -160,6 +221,17 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
 fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
     line.column(&text, width.saturating_sub(1), tone)
         .column("", width.min(1), tone);
+}
+
+/// The same in seven columns.
+fn short(expectation: &Expectation, verdict: &'static str) -> &'static str {
+    match expectation.fits {
+        Some(true) => verdict,
+        Some(false) => "too big",
+        None if verdict == "unknown" => verdict,
+        None if expectation.needs.is_some() => "unsure",
+        None => "no help",
+    }
 }
 
 /// Whether it fits, or what it does against a cause that it does not remove.

@@ -3,10 +3,27 @@
 use crate::event::{OomRecord, Phase};
 use crate::state::RunOutcome;
 use crate::ui::figures::count;
+use crate::ui::pen::columns;
 use crate::ui::scene::Scene;
 use crate::units::RunNumber;
 
-pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
+/// As many of its parts as have room, from the first on.
+pub(super) fn within(scene: &Scene, number: RunNumber, separator: &str, room: u16) -> String {
+    let mut fitting = String::new();
+    for part in parts(scene, number) {
+        let longer = match fitting.is_empty() {
+            true => part,
+            false => format!("{fitting}{separator}{part}"),
+        };
+        if !fitting.is_empty() && columns(&longer) > room {
+            break;
+        }
+        fitting = longer;
+    }
+    fitting
+}
+
+pub(super) fn parts(scene: &Scene, number: RunNumber) -> Vec<String> {
     let state = scene.state;
     let run = state.run_numbered(number);
     let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
@@ -15,7 +32,7 @@ pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
         .map(|report| report.kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {
         // Opened because the program rejected a remedy's change.
-        return format!("Run {number} rejected the change");
+        return vec![format!("Run {number} rejected the change")];
     }
     let mut parts = vec![kind.unwrap_or_default().spec().title.to_string()];
     if let Some(device) = oom
@@ -37,7 +54,7 @@ pub(super) fn of(scene: &Scene, number: RunNumber, separator: &str) -> String {
     if let Some(record) = oom.and_then(|oom| oom.record.as_ref()) {
         parts.push(place(record));
     }
-    parts.join(separator)
+    parts
 }
 
 /// Where in the training. The record counts ended steps; the OOM was in the next one.

@@ -65,10 +65,10 @@ fn draw_part(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, e
         (_, _) if part.letter == "?" => theme.style(Tone::Dim),
         (_, tone) => theme.ground(tone).patch(theme.on_ground()),
     };
-    let filler = match (theme.depth, part.tone) {
+    let filler = match (theme.has_letters(), part.tone) {
         (_, Tone::Free) => theme.glyphs.sparse_dots,
         (_, _) if part.letter == "?" => theme.glyphs.shade,
-        (Depth::None, _) => part.letter,
+        (true, _) => part.letter,
         (_, _) => " ",
     };
     if let Some(words) = words {
