@@ -146,6 +146,8 @@ pub enum StepMove {
     FailedStep,
     /// By lines, by modules, as a flame graph, by what grows.
     Regroup,
+    /// The rows by another column.
+    Reorder,
     /// Shows what grows and who keeps it alive, and looks for that while the training runs.
     WhatLeaks,
 }

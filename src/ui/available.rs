@@ -80,6 +80,10 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some() || choice::askable(view, scene).is_some()
         }
+        Action::Step(StepMove::Reorder) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.is_some_and(|read| read.rows() > 0)
+        }
         Action::SaveSnapshot => choice::askable(view, scene).is_some(),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),

@@ -226,6 +226,11 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Char('s'), KeyCode::Char('m')],
     ),
     case(
+        "step-sorted",
+        steps::two_steps,
+        &[KeyCode::Char('s'), KeyCode::Char('t'), KeyCode::Char('t')],
+    ),
+    case(
         "step-flame",
         steps::two_steps,
         &[KeyCode::Char('s'), KeyCode::Char('m'), KeyCode::Char('m')],

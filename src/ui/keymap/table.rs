@@ -84,6 +84,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::plain('p'), Key::code(KeyCode::Enter)], Action::Step(StepMove::ToPeak), "peak", "cursor to the peak"),
     bind(InputMode::Step, UP, Action::Up, "", "lines: up one row"),
     bind(InputMode::Step, DOWN, Action::Down, "lines", "lines: down one row"),
+    bind(InputMode::Step, &[Key::plain('t')], Action::Step(StepMove::Reorder), "sort", "lines: sort by bytes, by blocks, by name"),
     bind(InputMode::Step, &[Key::plain('[')], Action::Step(StepMove::PreviousStep), "previous step", "the traced step before"),
     bind(InputMode::Step, &[Key::plain(']')], Action::Step(StepMove::NextStep), "next step", "the traced step after"),
     bind(InputMode::Step, &[Key::plain('f')], Action::Step(StepMove::FirstStep), "first", "the first traced step"),

@@ -9,7 +9,7 @@ use crate::ui::figures::count;
 use crate::ui::paragraph;
 use crate::ui::pen::columns;
 use crate::ui::theme::Tone;
-use crate::ui::view::step::{Grouping, ReadStep};
+use crate::ui::view::step::{Grouping, ReadStep, RowOrder};
 use crate::units::Bytes;
 
 /// Columns of a figure: `1023 KiB`.
@@ -81,7 +81,7 @@ pub(super) fn draw(canvas: &mut Canvas, read: &ReadStep, source: Option<&SourceT
             Grouping::Lines => "allocated by",
             Grouping::Modules | Grouping::Flame | Grouping::Growth => "in module",
         };
-        head(canvas, widths, by, most - first);
+        head(canvas, widths, read.order, by, most - first);
     }
     let whole = read.at_cursor();
     let arrow = canvas.theme.glyphs.arrow;
@@ -150,21 +150,33 @@ fn unknown(canvas: &mut Canvas) {
 }
 
 /// The titles of the columns, and how many lines are below those in view.
-fn head(canvas: &mut Canvas, widths: LineWidths, by: &str, below: usize) {
+fn head(canvas: &mut Canvas, widths: LineWidths, order: RowOrder, by: &str, below: usize) {
     let [_, down, ..] = canvas.theme.glyphs.arrow_keys;
     let width = canvas.area.width;
+    let tone = |of: RowOrder| match of == order {
+        true => Tone::Accent,
+        false => Tone::Dim,
+    };
     let mut pen = canvas.pen(0);
     pen.to(FIGURE - columns("held"))
-        .text("held", Tone::Dim)
+        .text("held", tone(RowOrder::Bytes))
         .to(FIGURE + 1 + SHARE - 2)
         .text("%", Tone::Dim)
         .to(FIGURE + 1 + SHARE + widths.bar)
         .text("what", Tone::Dim)
         .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
     if widths.blocks > 0 {
-        pen.text("blocks  ", Tone::Dim);
+        pen.text("blocks", tone(RowOrder::Blocks))
+            .text("  ", Tone::Dim);
     }
-    pen.text(by, Tone::Dim);
+    pen.text(by, tone(RowOrder::Name));
+    if order != RowOrder::Bytes {
+        let sorted = match order {
+            RowOrder::Blocks => "  sorted by blocks",
+            RowOrder::Bytes | RowOrder::Name => "  sorted by name",
+        };
+        pen.text(sorted, Tone::Dim);
+    }
     if below > 0 {
         let more = format!("  {down} {} more", count(below as u64));
         pen.to(width.saturating_sub(columns(&more)))

@@ -6,7 +6,7 @@ use crate::ui::available::step_layout;
 use crate::ui::scene::Scene;
 use crate::ui::step::{Columns, choice};
 use crate::ui::view::View;
-use crate::ui::view::step::{Grouping, StepKey, StepView};
+use crate::ui::view::step::{Grouping, ReadStep, RowOrder, StepKey, StepView};
 use ratatui::layout::Position;
 
 pub(super) fn open(view: &mut View, scene: &Scene) {
@@ -43,10 +43,11 @@ pub(super) fn follow_peak(view: &mut View, scene: &Scene) {
     match latest {
         Some((run, trace)) if key != Some(StepKey::of(run, trace)) => {
             let before = view.peak.as_ref().and_then(StepView::read);
-            let grouping = before.map(|read| read.grouping).unwrap_or_default();
+            let (grouping, order) = before.map(looked_at).unwrap_or_default();
             let mut peak = StepView::of(run, trace);
             if let Some(read) = peak.read_mut() {
                 read.grouping = grouping;
+                read.sort_by(order);
             }
             view.peak = Some(peak);
         }
@@ -59,11 +60,7 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Eff
     let width = step_layout(view, scene).plot.width;
     let other = choice::other(view, scene, wanted);
     let key = view.step.as_ref().and_then(StepView::key);
-    let grouping = view
-        .step
-        .as_ref()
-        .and_then(StepView::read)
-        .map(|read| read.grouping);
+    let before = view.step.as_ref().and_then(StepView::read).map(looked_at);
     if let (Some(key), Some(trace)) = (key, other) {
         view.step = Some(StepView::of(key.run, trace));
     }
@@ -74,7 +71,11 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Eff
     let Some(read) = view.step.as_mut().and_then(StepView::read_mut) else {
         return effect;
     };
-    read.grouping = grouping.unwrap_or_default();
+    let (grouping, order) = before.unwrap_or_default();
+    read.grouping = grouping;
+    if read.order != order {
+        read.sort_by(order);
+    }
     let columns = Columns::of(&read.anatomy, width);
     let to = match wanted {
         StepMove::Back => columns.before(&read.anatomy, read.cursor),
@@ -94,6 +95,11 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Eff
             read.scrolled = 0;
             read.cursor
         }
+        StepMove::Reorder => {
+            read.sort_by(read.order.next());
+            read.scrolled = 0;
+            read.cursor
+        }
         StepMove::WhatLeaks => {
             read.grouping = Grouping::Growth;
             read.cursor
@@ -103,11 +109,17 @@ pub(super) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Option<Eff
         read.point_at(to);
     }
     // The pane shows what was last looked at.
-    let grouping = read.grouping;
+    let (grouping, order) = looked_at(read);
     if let Some(peak) = view.peak.as_mut().and_then(StepView::read_mut) {
         peak.grouping = grouping;
+        peak.sort_by(order);
     }
     effect
+}
+
+/// How what is alive is grouped and sorted.
+fn looked_at(read: &ReadStep) -> (Grouping, RowOrder) {
+    (read.grouping, read.order)
 }
 
 /// Asks the process who keeps its memory alive, if it can be asked.

@@ -8,6 +8,7 @@ use crate::anatomy::{
 };
 use crate::event::StepTrace;
 use crate::units::{Bytes, Pid, RunNumber};
+use std::cmp::Reverse;
 
 /// Which traced step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,28 @@ pub(in crate::ui) enum Grouping {
     Flame,
     /// What grows from step to step, and who keeps it alive.
     Growth,
+}
+
+/// What the rows of the table are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::ui) enum RowOrder {
+    /// The largest first.
+    #[default]
+    Bytes,
+    /// The most blocks first.
+    Blocks,
+    /// By file and line, or by the module's name; what has none comes last.
+    Name,
+}
+
+impl RowOrder {
+    pub(in crate::ui) fn next(self) -> RowOrder {
+        match self {
+            RowOrder::Bytes => RowOrder::Blocks,
+            RowOrder::Blocks => RowOrder::Name,
+            RowOrder::Name => RowOrder::Bytes,
+        }
+    }
 }
 
 impl Grouping {
@@ -78,6 +101,7 @@ pub(in crate::ui) struct ReadStep {
     pub modules: Vec<ModuleHolding>,
     pub flame: Vec<FlameNode>,
     pub grouping: Grouping,
+    pub order: RowOrder,
     /// The first line or module to show.
     pub scrolled: usize,
 }
@@ -111,6 +135,7 @@ impl StepView {
             modules: Vec::new(),
             flame: Vec::new(),
             grouping: Grouping::default(),
+            order: RowOrder::default(),
             scrolled: 0,
         };
         read.point_at(read.peak);
@@ -147,6 +172,37 @@ impl ReadStep {
         self.lines = by_line(&self.anatomy, self.cursor);
         self.modules = by_module(&self.anatomy, self.cursor);
         self.flame = flame(&self.anatomy, self.cursor);
+        self.sort();
+    }
+
+    /// Sorts the rows by another column.
+    pub(in crate::ui) fn sort_by(&mut self, order: RowOrder) {
+        self.order = order;
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        // Those of one key stay largest first.
+        self.lines.sort_by_key(|held| Reverse(held.bytes));
+        self.modules.sort_by_key(|held| Reverse(held.bytes));
+        match self.order {
+            RowOrder::Bytes => {}
+            RowOrder::Blocks => {
+                self.lines.sort_by_key(|held| Reverse(held.blocks));
+                self.modules.sort_by_key(|held| Reverse(held.blocks));
+            }
+            RowOrder::Name => {
+                self.lines.sort_by_cached_key(|held| {
+                    let line = held.line.as_ref();
+                    (
+                        line.is_none(),
+                        line.map(|line| (line.file.clone(), line.line)),
+                    )
+                });
+                self.modules
+                    .sort_by_cached_key(|held| (held.module.is_none(), held.module.clone()));
+            }
+        }
     }
 
     /// Rows of the table, as it is grouped.
