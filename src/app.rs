@@ -30,6 +30,7 @@ mod session;
 mod sessions;
 mod signals;
 mod stop;
+mod suspend;
 mod torch;
 mod watch;
 

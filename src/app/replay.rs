@@ -12,7 +12,7 @@ use super::display::mode::{self, Mode, Surface};
 use super::display::screen::{Due, Screen};
 use super::display::theme;
 use super::report::each_event;
-use crate::app::{print, recordings};
+use crate::app::{print, recordings, suspend};
 use crate::config;
 use crate::diagnosis;
 use crate::event::{Clock, Event, What};
@@ -23,12 +23,11 @@ use crate::ui::{Effect, ReplayControl, Scene, Subject, Theme};
 use crate::units::Moment;
 use anyhow::Context;
 use crossterm::event::Event as TerminalEvent;
-use nix::sys::signal::{self, Signal};
 use output::ReplayedOutput;
 use playback::Playback;
 use reel::{Reel, Turn};
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -170,8 +169,10 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
                     match effect {
                         Some(Effect::Quit { .. } | Effect::Interrupt) => break,
                         Some(Effect::Replay(control)) => steer(control, &mut player, &mut reel)?,
-                        Some(Effect::Suspend) => {
-                            suspend(&mut screen)?;
+                        Some(Effect::Suspend) if suspend::has_shell() => {
+                            screen.give_back();
+                            suspend::suspend();
+                            screen.take_again()?;
                             player.resume(clock.now());
                         }
                         Some(effect) => screen.carry_out(&effect)?,
@@ -186,14 +187,6 @@ async fn play(file: &Path, at: Option<Moment>, theme: Theme) -> anyhow::Result<u
     }
     screen.leave();
     Ok(reel.corrupt())
-}
-
-/// Ctrl-Z: the terminal is the shell's until `fg`. Where no shell could resume us (an orphaned process
-/// group) the kernel drops the signal, and playing goes on.
-fn suspend(screen: &mut Screen) -> io::Result<()> {
-    screen.give_back();
-    signal::raise(Signal::SIGTSTP)?;
-    screen.take_again()
 }
 
 fn steer(control: ReplayControl, player: &mut Playback, reel: &mut Reel) -> anyhow::Result<()> {

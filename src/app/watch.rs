@@ -10,6 +10,7 @@ use super::display::screen::{Due, Screen};
 use super::display::theme;
 use super::print;
 use super::sessions::remote::{self, Verb};
+use super::suspend;
 use crate::config;
 use crate::diagnosis::{self, Finding};
 use crate::event::{Clock, Event, What};
@@ -20,7 +21,6 @@ use crate::ui::{Effect, Elsewhere, Scene, Subject, Theme};
 use anyhow::{Context, bail};
 use crossterm::event::Event as TerminalEvent;
 use files::FileNews;
-use nix::sys::signal::{self, Signal};
 use std::future::pending;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -113,9 +113,9 @@ impl Watch {
                         screen.request(Due::Now);
                         match pressed(&mut screen, event, &scene) {
                             Some(Effect::Quit { .. } | Effect::Interrupt) => break,
-                            Some(Effect::Suspend) => {
+                            Some(Effect::Suspend) if suspend::has_shell() => {
                                 screen.give_back();
-                                signal::raise(Signal::SIGTSTP)?;
+                                suspend::suspend();
                                 screen.take_again()?;
                             }
                             Some(effect) => screen.carry_out(&effect)?,

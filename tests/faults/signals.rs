@@ -259,18 +259,15 @@ fn fault_27_an_agent_has_the_time_that_its_ranks_need() {
 
 #[test]
 fn fault_28_a_suspended_screen_comes_back() {
-    let mut training = Scene::new().screen(&["chatter:go"]);
+    let mut training = under_a_shell(Scene::new(), "fg", &["chatter:go"]);
     training.terminal().wait_for("00000", PATIENCE);
     training.terminal().press(Key::Ctrl('z'));
-    let front = training.front();
-    wait_until("the front stops", PATIENCE, || {
-        processes::state(front) == Some('T')
-    });
+    training.file("stopped");
     wait_until("the prompt is a prompt", PATIENCE, || {
         training.terminal().left_behind().is_empty()
     });
     wait_for_beats(&training, 300_000);
-    processes::signal(front, SIGCONT);
+    training.make("fg");
     wait_until("the screen is back", PATIENCE, || {
         training
             .terminal()
@@ -316,17 +313,52 @@ fn fault_29_in_the_background_the_prompt_is_the_shells() {
 
 #[test]
 fn fault_30_suspended_and_never_resumed() {
-    let mut training = Scene::new().screen(&["shout", "until:go", "touch:ended"]);
+    let steps = ["shout", "until:go", "touch:ended"];
+    let mut training = under_a_shell(Scene::new(), "fg", &steps);
     training.terminal().wait_for("<<HERE>>", PATIENCE);
     training.terminal().press(Key::Ctrl('z'));
-    let front = training.front();
-    wait_until("the front stops", PATIENCE, || {
-        processes::state(front) == Some('T')
-    });
+    training.file("stopped");
     training.terminal().close();
     wait_for_beats(&training, 100_000);
     training.go();
     training.file("ended");
+    // The shell's own end: the line was hung up.
+    training.finish(Exit::Signal(SIGHUP as i32));
+}
+
+/// 93: a shell waits for the script, and takes the terminal back only where that stops too.
+#[test]
+fn fault_93_a_script_around_oomph_is_suspended_with_it() {
+    let script = "fg sh -c '\"$@\"; exit $?' sh";
+    let mut training = under_a_shell(Scene::new(), script, &["shout", "until:go"]);
+    training.terminal().wait_for("<<HERE>>", PATIENCE);
+    training.terminal().press(Key::Ctrl('z'));
+    training.file("stopped");
+    training.terminal().wait_for("prompt>", PATIENCE);
+    assert_eq!(training.terminal().left_behind(), [""; 0]);
+    wait_for_beats(&training, 300_000);
+    training.make("fg");
+    wait_until("the screen is back", PATIENCE, || {
+        training
+            .terminal()
+            .with_screen(vt100::Screen::alternate_screen)
+    });
+    training.make("go");
+    training.finish(SUCCESS);
+}
+
+#[test]
+fn fault_93_where_no_shell_could_resume_it_nothing_is_suspended() {
+    let mut training = Scene::new().screen(&["shout", "until:go"]);
+    training.terminal().wait_for("<<HERE>>", PATIENCE);
+    training.terminal().press(Key::Ctrl('z'));
+    training.wait_note("no shell here could resume oomph");
+    assert_ne!(processes::state(training.front()), Some('T'));
+    let is_there = training
+        .terminal()
+        .with_screen(vt100::Screen::alternate_screen);
+    assert!(is_there, "the screen");
+    training.go();
     training.finish(SUCCESS);
 }
 

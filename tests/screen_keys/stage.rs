@@ -72,6 +72,16 @@ pub const DIALOG: &str = "Space combine";
 impl Session {
     /// The session, once it shows what it is for.
     pub fn begin(stage: Stage, rows: u16, cols: u16) -> Session {
+        Session::started_by(&[], stage, rows, cols)
+    }
+
+    /// The same, started by a shell with job control: who is suspended goes back to it.
+    pub fn begin_under_a_shell(stage: Stage, rows: u16, cols: u16) -> Session {
+        let shell = ["sh", "-mc", "\"$@\"; read enter; fg", "sh"];
+        Session::started_by(&shell, stage, rows, cols)
+    }
+
+    fn started_by(shell: &[&str], stage: Stage, rows: u16, cols: u16) -> Session {
         let directory = TempDir::new().expect("a directory");
         let path = |name: &str| directory.path().join(name).display().to_string();
         let home = directory.path().display().to_string();
@@ -119,7 +129,8 @@ impl Session {
                 ["replay x1", "run 1"],
             ),
         };
-        let argv: Vec<String> = [OOMPH.to_string()].into_iter().chain(argv).collect();
+        let shell = shell.iter().copied().chain([OOMPH]);
+        let argv: Vec<String> = shell.map(String::from).chain(argv).collect();
         let env: Vec<(&str, &str)> = env
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))

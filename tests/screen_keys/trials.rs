@@ -2,6 +2,7 @@
 
 use crate::harness::{Key as Press, PATIENCE, Terminal, processes, wait_until};
 use crate::screen_keys::stage::{DIALOG, Session, Stage};
+use nix::unistd::Pid;
 use oomph::event::Exit;
 use oomph::ui::Move;
 use oomph::ui::keymap::{InputMode, Key};
@@ -55,7 +56,11 @@ impl Trial {
     /// Presses the key.
     pub fn run(self, key: Key, help: &str) {
         eprintln!("{help}: {key:?}");
-        let mut session = Session::begin(self.stage, self.rows, 100);
+        let begin = match self.after {
+            Stopped => Session::begin_under_a_shell,
+            _ => Session::begin,
+        };
+        let mut session = begin(self.stage, self.rows, 100);
         for (press, seen) in self.before {
             let before = Before::of(&session.terminal);
             session.terminal.press(press);
@@ -103,7 +108,9 @@ impl Seen {
                 how_many(&terminal.raw(), sequence) > how_many(&before.bytes, sequence)
             }),
             Stopped => wait_until("a stopped process", PATIENCE, || {
-                processes::state(terminal.pid()) == Some('T')
+                let processes = terminal.marker().processes();
+                let is_stopped = |pid: &Pid| processes::state(*pid) == Some('T');
+                processes.iter().any(is_stopped)
             }),
             Ends(with) => {
                 let exit = terminal.exit(PATIENCE);

@@ -3,9 +3,12 @@
 use super::Front;
 use crate::app::display::screen::Due;
 use crate::app::link::{Role, SessionPhase};
+use crate::app::suspend;
 use crate::event::Level;
 use crate::supervise::KeeperOrder;
 use std::io;
+
+const NO_SHELL: &str = "Ctrl-Z: no shell here could resume oomph, so it was not suspended; q, then l, leaves it and the training runs on";
 
 impl Front {
     /// Takes the terminal, once there is a run to show.
@@ -44,12 +47,14 @@ impl Front {
         }
     }
 
-    /// Ctrl-Z: leaves the screen and stops this process; the keeper keeps reading the output.
+    /// Ctrl-Z: leaves the screen and stops this job; the keeper keeps reading the output.
     pub(super) fn suspend(&mut self) {
+        if !suspend::has_shell() {
+            return self.session.note(Level::Info, NO_SHELL.to_string());
+        }
         if self.display.park() {
             self.link.order(KeeperOrder::ScreenShown(false));
-            // A SIGTSTP of our own would be discarded in an orphaned process group; SIGSTOP is not.
-            let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
+            suspend::suspend();
             self.unpark();
         }
     }
