@@ -65,6 +65,7 @@ fn frames_are_as_they_were_accepted() {
             let is_of_panes = of_panes.contains(&case.name);
             let smaller: &[_] = match is_of_panes || case.name.starts_with("step") {
                 true => &[(40, 12), (120, 36)],
+                false if case.name.starts_with("oom") => &[(40, 12), (60, 16)],
                 false => &[],
             };
             for &(width, height) in [(80, 24), (120, 40), (200, 60)].iter().chain(smaller) {

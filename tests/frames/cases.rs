@@ -392,7 +392,7 @@ fn oom_many() -> Story {
         like(
             batch,
             'r',
-            "from the latest checkpoint",
+            "the latest checkpoint",
             "+--resume_from_checkpoint out/checkpoint-500",
             "goes on from step 500; as much memory as before",
             "no step is lost but the last 38",
@@ -408,7 +408,7 @@ fn oom_many() -> Story {
         like(
             batch,
             'w',
-            "wait for the other process",
+            "wait for the process",
             "the same command, once pid 81237 of eve has left GPU 0",
             "needs 22.9 GiB, fits once 3.1 GiB of others are gone",
             "nobody knows how long",

@@ -6,6 +6,7 @@ use crate::frames::keys::press;
 use crate::frames::story::Story;
 use crate::frames::{draw, keep_picture, text};
 use oomph::diagnosis::{Cause, Finding, diagnose_incident};
+use oomph::remedy::RemedyId;
 use oomph::state::{OomIncident, State};
 use oomph::ui::{Effect, Theme, View};
 use oomph::units::Moment;
@@ -205,6 +206,14 @@ fn no_sentence_of_the_dialog_is_cut() {
             }
         }
     });
+}
+
+/// A row of the smallest screen has so many columns for it, beside its key and its verdict.
+#[test]
+fn every_remedys_title_has_room_on_the_smallest_screen() {
+    for id in RemedyId::all() {
+        assert!(id.spec().title.len() <= 24, "{}", id.spec().title);
+    }
 }
 
 #[test]
