@@ -54,6 +54,7 @@ const FILES: &[(&str, &str)] = embedded![
     "oomph-probe/process.py",
     "oomph-probe/progress.py",
     "oomph-probe/purity.py",
+    "oomph-probe/readings.py",
     "oomph-probe/recompute.py",
     "oomph-probe/recording.py",
     "oomph-probe/recurrent.py",

@@ -235,7 +235,7 @@ fn what_is_allocated_after_the_first_look_is_in_the_last_one() {
 import sys, torch
 torch.cuda._lazy_init()
 sampler = sys.modules['_oomph_probe'].here.sampler
-while not sampler.looked:
+while not sampler.readings.looked:
     pass
 keep = torch.empty(300 << 20)
 print('done')

@@ -8,7 +8,8 @@ nothing, and pauses when nobody listens. Python 3.8 and later.
     process        CUDA is being initialised: attach the rest; release it after a fork or at exit
     hello          which process this is, and which devices it sees
     allocator      readings of the caching allocator
-    sampler        the thread that reads the allocator and feeds the socket
+    readings       what they say, as lines for the UI
+    sampler        the thread that takes them and feeds the socket
     steps          optimizer steps, by torch's global hooks
     structure      bytes of parameters, gradients and optimizer state
     observer       the record of an OOM

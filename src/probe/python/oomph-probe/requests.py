@@ -43,11 +43,16 @@ class Requests:
         kind = request["request"]
         if kind == "retainers":
             self.asked_at = time.monotonic()
+            self.process.steps.hurry()
         elif kind == "snapshot":
             self.process.dump.save_now(request["directory"])
 
+    def is_waiting(self):
+        """Whether a search waits for the end of a step."""
+        return self.asked_at is not None
+
     def step_ended(self, device):
-        """After each step, on the training's thread; cheap where nothing was asked."""
+        """After a step that is looked at, on the training's thread; cheap where nothing was asked."""
         if self.asked_at is not None:
             self.search(device)
 

@@ -1,19 +1,32 @@
 """The thread that reads the allocator and feeds the socket. With no UI connected it neither reads nor
 queues, and only tries to connect now and then.
+
+A thread that wants the GIL stops the one that launches the GPU's work: once for each time that it wakes up or
+comes back from a system call. So where steps come often their ends send the lines, on the training's thread,
+which has the GIL already; this one then only looks at the allocator in between, which is the middle of a step
+as often as not, and does everything else now and then.
 """
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
-# An unchanged reading is still sent this often (seconds), to show that the process is alive.
-KEEP_ALIVE = 1.0
-# A device that this process does not use is read ever more rarely, down to this.
-FIRST_LOOK, IDLE_LOOK = 0.1, 1.0
+from . import readings
+
 # Time limit of one attempt to send; it is exceeded only when the UI's buffer is full.
 # And at exit, which waits a set time for this thread.
 SEND_LAST = 1.0
 SEND = 0.05
 # Pause between attempts to connect: the first, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+# Steps in a row that could send at the interval, or nearly, after which they do.
+STEADY_STEPS = 5
+LATE = 2.0
+# How many times the interval then lies between two that send, and between two looks: as often as the screen is
+# drawn.
+APART = 2.5
+# How often this thread then does the rest (seconds).
+REST = 0.9
+# The longest that this thread waits for a step's end that is sending.
+PATIENCE = 1.0
 
 
 class Sampler:
@@ -26,13 +39,17 @@ class Sampler:
         self.stopping = False
         self.wake = allocate_lock()
         self.ended = allocate_lock()
-        self.last = {}
-        self.looked = {}
-        self.limits = {}
-        self.usages = {}
+        self.readings = readings.Readings(process)
         self.connection = 0
         self.pause = FIRST_PAUSE
         self.next_attempt = 0.0
+        # Whose turn it is to fill the wire.
+        self.turn = allocate_lock()
+        # Steps in a row that could send and came often enough, when the last of them did, and when the next may.
+        self.steady = 0
+        self.stepped_at = self.due_at = 0.0
+        # When this thread last did everything.
+        self.gathered_at = 0.0
 
     def start(self):
         self.wake.acquire()
@@ -76,7 +93,7 @@ class Sampler:
 
     def pause_now(self):
         if self.process.wire.is_connected():
-            return self.process.wire.pause(self.interval)
+            return self.process.wire.pause(self.period())
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds):
@@ -86,12 +103,22 @@ class Sampler:
 
     def tick(self):
         try:
+            now = time.monotonic()
+            if self.steps_send(now) and now - self.gathered_at < REST and not self.stopping:
+                self.readings.look()
+                return
+            self.gathered_at = now
             wire = self.process.wire
             if not wire.is_connected() and not self.find_front(wire):
                 return
             if wire.connections != self.connection:
                 self.begin_anew(wire.connections)
-            self.gather(wire)
+            is_ours = self.turn.acquire(True, PATIENCE)
+            try:
+                self.gather(wire)
+            finally:
+                if is_ours:
+                    self.turn.release()
             wire.flush(SEND)
         except Exception:
             # No error here may reach the program's output; the next tick tries again.
@@ -110,8 +137,7 @@ class Sampler:
         """A new connection knows nothing yet: send everything again."""
         self.connection = connection
         self.pause = FIRST_PAUSE
-        self.last.clear()
-        self.looked.clear()
+        self.readings.forget()
         self.process.structure.unsent = True
         if self.process.patches is not None:
             self.process.patches.send_again()
@@ -121,49 +147,42 @@ class Sampler:
         if self.process.resting is not None:
             return
         self.process.requests.take(wire.receive())
+        self.readings.put_waiting(wire)
         self.process.steps.report(wire, self.stopping)
         for structure in self.process.structure.take():
             wire.put(structure)
         trace = self.process.tracing.take()
         if trace is not None:
             wire.put(trace)
-        now = time.monotonic()
-        for device in range(len(self.process.allocator.devices())):
-            self.gather_device(wire, device, now)
+        self.readings.gather(wire, self.stopping)
         if self.process.recording is not None and not self.stopping:
             steps = self.process.steps
-            self.process.recording.update(steps.count, self.usages, steps.after)
+            self.process.recording.update(steps.count, self.readings.usages, steps.after)
 
     def gather_patches(self, wire):
         if self.process.patches is not None:
             for line in self.process.patches.take(self.process.pid, self.process.steps.count):
                 wire.put(line)
 
-    def gather_device(self, wire, device, now):
-        last_sent, last_line = self.last.get(device, (0.0, None))
-        looked, pause = self.looked.get(device, (0.0, 0.0))
-        if last_line is None and now - looked < pause and not self.stopping:
-            return
-        self.looked[device] = now, min(max(2 * pause, FIRST_LOOK), IDLE_LOOK)
-        allocator = self.process.allocator
-        reading = allocator.read(device)
-        if last_line is None and not (reading.reserved or reading.peak):
-            return
-        due = now - last_sent >= KEEP_ALIVE
-        if due:
-            self.limits[device] = allocator.limit(device)
-        self.usages[device] = allocator.usage(device, reading, self.limits.get(device))
-        line = allocator.sample(self.process.pid, device, reading, self.limits.get(device))
-        if due or line != last_line:
-            wire.put(line)
-            self.last[device] = (now, line)
-            if wire.reads_devices:
-                self.gather_device_memory(wire, device)
+    def period(self):
+        return self.interval * (APART if self.steady >= STEADY_STEPS else 1.0)
 
-    def gather_device_memory(self, wire, device):
-        """The whole device, of which NVML on the UI's node sees nothing."""
-        try:
-            free, total = self.process.torch.cuda.mem_get_info(device)
-        except Exception:
-            return
-        wire.put({"event": "device_memory", "device": device, "free": free, "total": total})
+    def steps_send(self, now):
+        """Whether steps come often enough to send the lines."""
+        if now - self.stepped_at >= LATE * self.period():
+            self.steady = 0
+        return self.steady >= STEADY_STEPS
+
+    def step_ended(self, now):
+        """A step ended at or after `due_at`; on the training's thread, which must not wait."""
+        wire = self.process.wire
+        is_steady = now - self.stepped_at < LATE * self.period() and wire.sends_at_steps and wire.is_connected()
+        self.steady = self.steady + 1 if is_steady else 0
+        self.stepped_at, self.due_at = now, now + self.period()
+        if self.steady >= STEADY_STEPS and self.turn.acquire(False):
+            try:
+                self.readings.put_waiting(wire)
+                self.process.steps.report(wire, False)
+                wire.flush_at_once()
+            finally:
+                self.turn.release()

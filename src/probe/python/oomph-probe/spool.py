@@ -32,6 +32,7 @@ class Spool:
     """The file, opened when there is something to write and again, under another name, when it was lost."""
 
     reads_devices = True
+    sends_at_steps = False
 
     def __init__(self, directory, process, greeting):
         self.directory = directory

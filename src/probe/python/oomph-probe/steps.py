@@ -1,22 +1,24 @@
 """Optimizer steps, by torch's global hooks (since 2.0; earlier versions are probed without them).
 
-Every step is counted. Readings and lines are thinned out: of steps that follow each other faster than
-THIN_NS, or faster than a reading is worth on this machine, only some are read, so that a training with
-short steps pays almost nothing. No reference to a
-step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
+Every step is counted, and nothing else is done at one until a moment that an earlier one has set: beside
+a training that waits for the processor the caches hold nothing of ours, and each line of Python that a
+hook runs costs ten times what it costs in a loop by itself. From that moment on steps are looked at: the
+allocator is read, as often as a reading is worth on this machine, and what gathered is sent. No reference
+to a step, a parameter or a closure is kept, so nothing here keeps a tensor alive.
 """
 import collections
 import sys
-import time
 import weakref
 from _thread import get_ident
+# By itself: the program may put something else in its place later.
+from time import monotonic_ns
 
 THIN_NS = 20_000_000
-# A reading may take one part in so many of the time. Of the first steps each is read.
-WORTH = 1000
+# A reading may take one part in so many of the time. Each of the first steps is looked at.
+WORTH = 2000
 LONGEST_PAUSE_NS = 500_000_000
 FIRST = 20
-# A step that raised never ends; one that is older than this is assumed to have raised.
+# A step that raised never ends; where none has ended for so long, one that began is assumed to have raised.
 STALE_NS = 600_000_000_000
 # A finished but unsent step is sent after this long without another one.
 SETTLED_NS = 200_000_000
@@ -29,9 +31,14 @@ class Steps:
         self.process = process
         self.count = 0
         self.thread = None
-        self.running = []
+        # The id of the optimizer whose step is running, the outermost one's; 0 for none.
+        self.running = 0
+        # From when on steps are looked at.
+        self.due_ns = 0
         self.read_at = 0
-        self.ended_at = 0
+        self.ended_at = monotonic_ns()
+        # When the running step began and what was allocated then, where that was read: its time, device, reading.
+        self.began = None
         self.latest = None
         self.sent = 0
         self.lines = collections.deque(maxlen=256)
@@ -45,19 +52,29 @@ class Steps:
         if self.process.version < (2, 0):
             return
         torch_optimizer = sys.modules["torch.optim.optimizer"]
+        steps = self
 
         def before_step(optimizer, args, kwargs):
             try:
-                if self.process.live:
-                    self.thread = get_ident()
-                    self.begin(optimizer, time.monotonic_ns())
+                running = steps.running
+                if running and running != id(optimizer) and monotonic_ns() - steps.ended_at < STALE_NS:
+                    # An optimizer inside another one's step: the wrapper's step is the step.
+                    return
+                steps.running = id(optimizer)
+                now = monotonic_ns()
+                if now >= steps.due_ns:
+                    steps.begin(optimizer, now)
             except Exception:
                 pass
 
         def after_step(optimizer, args, kwargs):
             try:
-                if self.process.live:
-                    self.end(optimizer, time.monotonic_ns())
+                if steps.running == id(optimizer):
+                    steps.running = 0
+                    steps.count += 1
+                    now = steps.ended_at = monotonic_ns()
+                    if now >= steps.due_ns:
+                        steps.look(optimizer, now)
             except Exception:
                 pass
 
@@ -69,43 +86,60 @@ class Steps:
 
     def is_running(self):
         """Whether an optimizer step is running."""
-        return bool(self.running)
+        return self.running != 0
 
     def forget_running(self):
         """A step ran out of memory: it will most likely not finish."""
-        del self.running[:]
+        self.running = 0
 
     def begin(self, optimizer, now):
-        identity = id(optimizer)
-        self.leave(identity)
-        while self.running and now - self.running[0][1] > STALE_NS:
-            del self.running[0]
-        device = edge = None
-        if not self.running:
-            self.process.tracing.optimizer_began()
-        if not self.running and self.is_due(now):
+        """A step begins that will be looked at."""
+        self.began = None
+        if not self.process.live:
+            return
+        self.thread = get_ident()
+        self.process.tracing.optimizer_began()
+        if now - self.read_at >= (THIN_NS if self.count < FIRST else self.pause_ns):
             self.read_at = now
             device = self.device_of(optimizer)
-            edge = self.process.allocator.read(device).edge()
-            self.spent_ns = time.monotonic_ns() - now
-        self.running.append((identity, now, device, edge))
+            before = self.process.allocator.read(device).edge()
+            self.spent_ns = monotonic_ns() - now
+            self.began = now, device, before
 
-    def end(self, optimizer, now):
-        step = self.leave(id(optimizer))
-        if self.running:
-            # An optimizer inside another one's step: the wrapper's end is the step's end.
+    def look(self, optimizer, now):
+        """A step has ended, and something is due."""
+        process = self.process
+        if not process.live:
             return
-        self.count += 1
-        self.ended_at = now
         on = self.device_of(optimizer)
-        self.process.step_ended(self.count)
-        self.process.tracing.step_ended(self.count, on)
-        self.process.requests.step_ended(on)
-        if self.process.recording is not None:
-            self.process.recording.rest()
-        if step is None or step[3] is None:
-            return
-        _, began, device, before = step
+        process.step_ended(self.count)
+        process.tracing.step_ended(self.count, on)
+        process.requests.step_ended(on)
+        if process.recording is not None:
+            process.recording.rest()
+        if self.began is not None:
+            self.read_end(optimizer, now)
+        seconds = now / 1e9
+        if seconds >= process.sampler.due_at:
+            process.sampler.step_ended(seconds)
+        self.due_ns = self.next_look()
+
+    def next_look(self):
+        """From when on the next step is looked at; 0 for the very next."""
+        process = self.process
+        is_awaited = process.tracing.is_on() or process.requests.is_waiting()
+        if is_awaited or self.count < max(FIRST, process.rehearsed_step):
+            return 0
+        return min(self.read_at + self.pause_ns, int(process.sampler.due_at * 1e9))
+
+    def hurry(self):
+        """Something is asked of the next step; from any thread."""
+        self.due_ns = 0
+
+    def read_end(self, optimizer, now):
+        """The end of a step whose beginning was read."""
+        began, device, before = self.began
+        self.began = None
         reading = self.process.allocator.read(device)
         after = reading.edge()
         self.after[device] = reading.allocated
@@ -119,22 +153,11 @@ class Steps:
             "after": after,
         }
         self.lines.append((now, self.latest))
-        spent = self.spent_ns + time.monotonic_ns() - now
+        spent = self.spent_ns + monotonic_ns() - now
         self.pause_ns = min(max(THIN_NS, WORTH * spent), LONGEST_PAUSE_NS)
         # These two count what they cost themselves.
         self.process.structure.step_ended(optimizer, self.count)
         self.process.growth.step_ended(device, self.count, reading.blocks)
-
-    def is_due(self, now):
-        return now - self.read_at >= (THIN_NS if self.count < FIRST else self.pause_ns)
-
-    def leave(self, identity):
-        """Removes this optimizer's step, and those still open inside it, from the running ones."""
-        for place, step in enumerate(self.running):
-            if step[0] == identity:
-                del self.running[place:]
-                return step
-        return None
 
     def device_of(self, optimizer):
         known = self.devices.get(id(optimizer))
@@ -160,7 +183,7 @@ class Steps:
             wire.put(line, ns)
             self.sent = line["count"]
         latest, count = self.latest, self.count
-        settled = at_end or time.monotonic_ns() - self.ended_at >= SETTLED_NS
+        settled = at_end or monotonic_ns() - self.ended_at >= SETTLED_NS
         if latest is not None and count > self.sent and settled and not self.lines:
             # This step was not read: the figures are those of an earlier one, and the line says so.
             wire.put(dict(latest, count=count, figures_of=latest["count"]), self.ended_at)

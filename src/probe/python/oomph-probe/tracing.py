@@ -50,8 +50,12 @@ class Tracing:
         if self.began_us is not None and self.optimizer_us is None:
             self.optimizer_us = now_us()
 
+    def is_on(self):
+        """Whether a step is being traced."""
+        return self.began_us is not None
+
     def step_ended(self, count, device):
-        """After each step; cheap where nothing is due."""
+        """After each step that is traced, and now and then after another; cheap where nothing is due."""
         if self.began_us is None:
             now = time.monotonic()
             if (count >= self.next_step and now >= self.next_at) or self.has_grown(device, now):

@@ -4,6 +4,7 @@ Every wait here is short and bounded, and without a UI only OOM records are kept
 not notice whether anybody listens.
 """
 import collections
+import itertools
 import json
 import socket
 import time
@@ -15,6 +16,8 @@ MAX_WAITING = 600
 MAX_KEPT = 12
 # Bytes read at a time of what the UI asks.
 RECEIVED = 4096
+# Lines of one system call.
+AT_ONCE = 16
 
 
 class Wire:
@@ -22,6 +25,8 @@ class Wire:
 
     # NVML reads the devices of this machine.
     reads_devices = False
+    # A socket takes what it has room for and never makes a step wait.
+    sends_at_steps = True
 
     def __init__(self, path, greeting):
         self.path = path
@@ -66,9 +71,21 @@ class Wire:
         did not read the last time is not waited for again, unless asked for."""
         if self.stalled and not although_stalled:
             timeout = 0.0
-        deadline = time.monotonic() + timeout
         if not self.lock.acquire(True, timeout):
             return False
+        return self.send_all(time.monotonic() + timeout)
+
+    def flush_at_once(self):
+        """Sends what a connection takes without any wait, for a thread of the training."""
+        if not self.lock.acquire(False):
+            return
+        if self.socket is None:
+            self.lock.release()
+        else:
+            self.send_all(None)
+
+    def send_all(self, deadline):
+        """With the lock held, which it releases; without a deadline nothing is waited for."""
         try:
             if self.socket is None:
                 self.connect(deadline)
@@ -76,7 +93,7 @@ class Wire:
                 dropped, self.dropped = self.dropped, 0
                 self.put({"event": "dropped", "samples": dropped})
             while self.waiting:
-                self.send_first(deadline)
+                self.send_some(deadline)
             self.stalled = False
             return True
         except socket.timeout:
@@ -97,6 +114,7 @@ class Wire:
         try:
             connection.settimeout(remaining(deadline))
             connection.connect(self.path)
+            connection.settimeout(0.0)
         except BaseException:
             connection.close()
             raise
@@ -106,15 +124,29 @@ class Wire:
         self.socket = connection
         self.connections += 1
 
-    def send_first(self, deadline):
-        line = self.waiting[0][0]
-        self.socket.settimeout(remaining(deadline))
-        # The program may have reset SIGPIPE to its default action, which kills the process.
-        sent = self.socket.send(memoryview(line)[self.first_sent :], socket.MSG_NOSIGNAL)
-        self.first_sent += sent
-        if self.first_sent == len(line):
-            self.first_sent = 0
+    def send_some(self, deadline):
+        """The first lines, in one system call where there is room for them."""
+        entries = list(itertools.islice(self.waiting, AT_ONCE))
+        unsent = memoryview(b"".join(line for line, _ in entries))[self.first_sent :]
+        self.first_sent += self.send(unsent, deadline)
+        for line, _ in entries:
+            if self.first_sent < len(line):
+                break
+            self.first_sent -= len(line)
             self.waiting.popleft()
+
+    def send(self, unsent, deadline):
+        # The program may have reset SIGPIPE to its default action, which kills the process.
+        try:
+            return self.socket.send(unsent, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            if deadline is None:
+                raise
+        self.socket.settimeout(remaining(deadline))
+        try:
+            return self.socket.send(unsent, socket.MSG_NOSIGNAL)
+        finally:
+            self.socket.settimeout(0.0)
 
     def lose(self):
         """The UI is gone: only OOM records wait for the next one."""
@@ -135,7 +167,6 @@ class Wire:
         if self.socket is None or not self.lock.acquire(False):
             return b""
         try:
-            self.socket.settimeout(0.0)
             received = self.socket.recv(RECEIVED)
             if not received:
                 self.lose()

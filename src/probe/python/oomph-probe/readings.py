@@ -1,0 +1,85 @@
+"""What the allocator of each device holds, as lines of the wire: what changed, and now and then what did not."""
+import collections
+import time
+
+# An unchanged reading is still sent this often (seconds), to show that the process is alive; and how often the
+# program's cap is read.
+KEEP_ALIVE = 1.0
+# A device that this process does not use is read ever more rarely, down to this.
+FIRST_LOOK, IDLE_LOOK = 0.1, 1.0
+# Readings that wait for the step that sends them.
+MOST_WAITING = 64
+
+
+class Readings:
+    """The devices of one process."""
+
+    def __init__(self, process):
+        self.process = process
+        # By device: when its last line was sent, and the line.
+        self.last = {}
+        self.looked = {}
+        # The cap, and when it was read.
+        self.limits = {}
+        self.limited = {}
+        # For the stack policy.
+        self.usages = {}
+        self.waiting = collections.deque(maxlen=MOST_WAITING)
+
+    def forget(self):
+        """A new connection knows nothing yet."""
+        self.last.clear()
+        self.looked.clear()
+
+    def gather(self, wire, at_end):
+        """Reads every device and queues its line, where there is anything new."""
+        now = time.monotonic()
+        for device in range(len(self.process.allocator.devices())):
+            self.gather_device(wire, device, now, at_end)
+
+    def gather_device(self, wire, device, now, at_end):
+        sent, last_line = self.last.get(device, (0.0, None))
+        looked, pause = self.looked.get(device, (0.0, 0.0))
+        if last_line is None and now - looked < pause and not at_end:
+            return
+        self.looked[device] = now, min(max(2 * pause, FIRST_LOOK), IDLE_LOOK)
+        allocator = self.process.allocator
+        reading = allocator.read(device)
+        if last_line is None and not (reading.reserved or reading.peak):
+            return
+        is_due = now - sent >= KEEP_ALIVE
+        if now - self.limited.get(device, 0.0) >= KEEP_ALIVE:
+            self.limits[device], self.limited[device] = allocator.limit(device), now
+        self.usages[device] = allocator.usage(device, reading, self.limits.get(device))
+        line = self.line_of(device, reading)
+        if is_due or line != last_line:
+            wire.put(line)
+            self.last[device] = (now, line)
+            if wire.reads_devices:
+                self.gather_device_memory(wire, device)
+
+    def line_of(self, device, reading):
+        return self.process.allocator.sample(self.process.pid, device, reading, self.limits.get(device))
+
+    def gather_device_memory(self, wire, device):
+        """The whole device, of which NVML on the UI's node sees nothing."""
+        try:
+            free, total = self.process.torch.cuda.mem_get_info(device)
+        except Exception:
+            return
+        wire.put({"event": "device_memory", "device": device, "free": free, "total": total})
+
+    def look(self):
+        """Reads the devices in use, within a step, and leaves the lines to whoever sends next."""
+        for device in list(self.last):
+            ns = time.monotonic_ns()
+            line = self.line_of(device, self.process.allocator.read(device))
+            self.waiting.append((ns, device, line))
+
+    def put_waiting(self, wire):
+        """Queues the lines of what was read within steps."""
+        while self.waiting:
+            ns, device, line = self.waiting.popleft()
+            if line != self.last.get(device, (0.0, line))[1]:
+                wire.put(line, ns)
+                self.last[device] = (ns / 1e9, line)

@@ -1,0 +1,183 @@
+"""Who reads the allocator and who sends, by how often steps end: a training told moment by moment."""
+import collections
+import json
+import os
+import socket
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import support  # noqa: F401
+from _oomph_probe import readings, sampler, wire
+
+INTERVAL = 0.1
+
+
+class Allocator:
+    """A device that holds one more byte at each reading."""
+
+    def __init__(self):
+        self.count = 0
+
+    def read(self, device):
+        self.count += 1
+        return types.SimpleNamespace(allocated=self.count, reserved=9, peak=9)
+
+    def devices(self):
+        return [{"total": 100}]
+
+    def limit(self, device):
+        return None
+
+    def usage(self, device, reading, limit):
+        return None
+
+    def sample(self, pid, device, reading, limit):
+        return {"event": "sample", "allocated": reading.allocated}
+
+
+class Ways:
+    """The wire: what was queued, and by whom it was sent."""
+
+    reads_devices = False
+    connections = 1
+
+    def __init__(self, sends_at_steps):
+        self.sends_at_steps = sends_at_steps
+        self.lines = []
+        self.by_steps = self.by_thread = 0
+
+    def is_connected(self):
+        return True
+
+    def receive(self):
+        return b""
+
+    def put(self, line, ns=None):
+        self.lines.append((line["event"], ns))
+
+    def pause(self, interval):
+        return interval
+
+    def flush(self, timeout, although_stalled=False):
+        self.by_thread += 1
+
+    def flush_at_once(self):
+        self.by_steps += 1
+
+
+class Training:
+    """Steps that end `step` seconds apart while the thread wakes up every INTERVAL."""
+
+    def __init__(self, sends_at_steps=True):
+        self.now = 1000.0
+        self.wire = Ways(sends_at_steps)
+        self.allocator = Allocator()
+        self.ended = collections.deque()
+        nothing = types.SimpleNamespace(take=lambda *_: [])
+        self.process = types.SimpleNamespace(
+            wire=self.wire, allocator=self.allocator, pid=7, resting=None, patches=None, recording=None,
+            requests=types.SimpleNamespace(take=lambda received: None), structure=nothing,
+            tracing=types.SimpleNamespace(take=lambda: None),
+            steps=types.SimpleNamespace(count=0, report=self.report),
+        )
+        self.sampler = sampler.Sampler(self.process, INTERVAL)
+
+    def report(self, wire, at_end):
+        while self.ended:
+            wire.put({"event": "step"}, self.ended.popleft())
+
+    def go_on(self, seconds, step=None):
+        """So many seconds with a step every `step` seconds; without one where it is None."""
+        next_tick, until = self.now + self.sampler.pause_now(), self.now + seconds
+        next_step = self.now + step if step else until + 1
+        with mock.patch.object(sampler, "time") as clock, mock.patch.object(readings, "time", clock):
+            while self.now < until:
+                self.now = min(next_tick, next_step)
+                clock.monotonic.return_value = self.now
+                clock.monotonic_ns.return_value = int(self.now * 1e9)
+                if self.now == next_step:
+                    self.ended.append(int(self.now * 1e9))
+                    if self.now >= self.sampler.due_at:
+                        self.sampler.step_ended(self.now)
+                    next_step += step
+                else:
+                    self.sampler.tick()
+                    next_tick += self.sampler.pause_now()
+        sent = self.wire.by_thread, self.wire.by_steps
+        self.wire.by_thread = self.wire.by_steps = 0
+        return sent
+
+
+class WhereStepsComeOften(unittest.TestCase):
+    def test_they_send_and_the_thread_looks(self):
+        training = Training()
+        training.go_on(2.0, 0.005)
+        read = training.allocator.count
+        by_thread, by_steps = training.go_on(10.0, 0.005)
+        # As often as the screen is drawn.
+        self.assertGreaterEqual(by_steps, 38)
+        self.assertLessEqual(by_thread, 11)
+        # Each reading within a step is told, at its own time.
+        self.assertGreaterEqual(training.allocator.count - read, 38)
+        told = [ns for event, ns in training.wire.lines if event == "sample" and ns is not None]
+        self.assertGreaterEqual(len(told), 28)
+        self.assertEqual(told, sorted(told))
+
+    def test_they_go_on_to_be_told_once_no_step_ends(self):
+        training = Training()
+        training.go_on(3.0, 0.005)
+        by_thread, by_steps = training.go_on(3.0)
+        self.assertGreaterEqual(by_thread, 23)
+        self.assertEqual(by_steps, 0)
+        self.assertFalse(training.ended)
+
+    def test_a_file_system_is_left_to_the_thread(self):
+        training = Training(sends_at_steps=False)
+        by_thread, by_steps = training.go_on(3.0, 0.005)
+        self.assertGreaterEqual(by_thread, 29)
+        self.assertEqual(by_steps, 0)
+
+
+class WhereStepsAreLong(unittest.TestCase):
+    def test_the_thread_does_it_all(self):
+        by_thread, by_steps = Training().go_on(10.0, 0.35)
+        self.assertGreaterEqual(by_thread, 99)
+        self.assertEqual(by_steps, 0)
+
+
+class ASocketThatIsFull(unittest.TestCase):
+    def test_makes_no_step_wait_and_loses_nothing(self):
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "socket")
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(path)
+            listener.listen(1)
+            with listener:
+                self.fill_and_empty(wire.Wire(path, lambda: {"event": "hello"}), listener)
+
+    def fill_and_empty(self, sender, listener):
+        sender.flush_at_once()
+        self.assertFalse(sender.is_connected(), "only the thread connects")
+        self.assertTrue(sender.flush(5.0))
+        reader, _ = listener.accept()
+        with reader:
+            most, numbers = wire.MAX_WAITING // 2, iter(range(10**9))
+            while len(sender.waiting) < most:
+                sender.put({"event": "step", "count": next(numbers), "of": "x" * 4000})
+                sender.flush_at_once()
+                self.assertTrue(sender.is_connected())
+            put = next(numbers)
+            self.assertFalse(sender.stalled)
+            received = b""
+            while received.count(b"\n") < put + 1:
+                received += reader.recv(1 << 20)
+                sender.flush_at_once()
+            told = [json.loads(line) for line in received.splitlines()]
+            self.assertEqual([line["count"] for line in told if line["event"] == "step"], list(range(put)))
+            sender.lose()
+
+
+if __name__ == "__main__":
+    unittest.main()
