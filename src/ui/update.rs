@@ -21,6 +21,7 @@ use super::typing;
 use super::view::{Keyboard, Notice, View};
 use crate::recognize::{LaunchEnvironment, batch_of, recognise};
 use crate::state::{RunOutcome, State};
+use crate::units::Uuid;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 use std::time::Duration;
@@ -59,6 +60,7 @@ impl View {
     /// called after events, before drawing.
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
+        follow_device(self, scene.state);
         read_batches(self, scene.state);
         self.time.follow(scene.state);
         follow_ranks(self, scene);
@@ -230,6 +232,19 @@ fn follow_ranks(view: &mut View, scene: &Scene) {
     let is_placed = || layout_of(view, scene).place(Pane::Devices).is_some();
     if rank_map::is_wanted(scene.state) && (view.pane == Pane::Devices || is_placed()) {
         view.rank_map = rank_map::followed(before, scene.state);
+    }
+}
+
+/// Selects the first device that the run uses, until the user selects another.
+fn follow_device(view: &mut View, state: &State) {
+    let Some(run) = state.run().filter(|_| view.device == view.followed) else {
+        return;
+    };
+    let is_used = |uuid: &Uuid| (run.ranks.iter()).any(|rank| rank.device.as_ref() == Some(uuid));
+    let mut devices = state.devices.iter();
+    if let Some(first) = devices.position(|device| is_used(&device.uuid)) {
+        view.device = first;
+        view.followed = first;
     }
 }
 

@@ -77,6 +77,8 @@ pub struct View {
     pub(super) pane: Pane,
     pub(super) maximized: Maximized,
     pub(super) device: usize,
+    /// The device that was selected without being asked; another one is the user's choice.
+    pub(super) followed: usize,
     pub(super) time: TimeView,
     pub(super) height: Height,
     /// The run overlaid on the chart.
@@ -115,6 +117,7 @@ impl View {
             pane: Pane::default(),
             maximized: Maximized::default(),
             device: 0,
+            followed: 0,
             time: TimeView::default(),
             height: Height::default(),
             compared: None,

@@ -725,3 +725,25 @@ fn a_step_that_is_looked_at_stays() {
         "another run: {other}"
     );
 }
+
+/// With `CUDA_VISIBLE_DEVICES=1` the first GPU is somebody else's.
+#[test]
+fn the_gpu_of_the_run_is_selected_until_another_one_is() {
+    let mut story = Story::new("python train.py");
+    story.with_nvml().start();
+    story.device(0, "GPU-a", 20.0, 20.0);
+    story.device(1, "GPU-b", 2.0, 0.0);
+    let mut view = story.view(Theme::full(), 100, 30);
+    let shown = |story: &Story, view: &mut View| {
+        story.scene(|scene| view.sync(scene));
+        let text = crate::frames::text(&crate::frames::draw(story, view, 100, 30));
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert!(shown(&story, &mut view).contains("GPU 0 of 2"));
+    story.hello(0, 1, "GPU-b").sample(0, 1.0, 2.0, 1.0);
+    assert!(shown(&story, &mut view).contains("GPU 1 of 2"));
+    press(&story, &mut view, KeyCode::Char(']'));
+    assert!(shown(&story, &mut view).contains("GPU 0 of 2"));
+    story.sample(0, 1.5, 2.0, 1.5);
+    assert!(shown(&story, &mut view).contains("GPU 0 of 2"), "it stays");
+}
