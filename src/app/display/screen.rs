@@ -21,8 +21,10 @@ pub(crate) enum Due {
 }
 
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
-/// Four frames per second look live, and cost a third of ten.
-const SAMPLE_PAUSE: Duration = Duration::from_millis(250);
+/// Two frames per second are twice as many as monitors of the device draw; each costs half a millisecond.
+const SAMPLE_PAUSE: Duration = Duration::from_millis(500);
+/// Where a recording is played, or output runs through.
+const MOVING_PAUSE: Duration = Duration::from_millis(250);
 /// As often as tqdm draws a progress bar.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(100);
 /// What is typed to the training comes back as output.
@@ -45,7 +47,7 @@ pub(crate) struct Screen {
     lines: usize,
 }
 
-/// More lines than this between two frames can't be read: they are drawn as rarely as samples.
+/// More lines than this between two frames can't be read: they are drawn more rarely.
 const READABLE_LINES: usize = 8;
 /// A frame that takes this long waits for the terminal.
 const SLOW_FRAME: Duration = Duration::from_millis(50);
@@ -115,7 +117,7 @@ impl Screen {
 
     fn next_output_frame(&self) -> Moment {
         let pause = match self.view.mode() {
-            _ if self.lines > READABLE_LINES => SAMPLE_PAUSE,
+            _ if self.lines > READABLE_LINES => MOVING_PAUSE,
             InputMode::Typing => ECHO_PAUSE,
             _ => OUTPUT_PAUSE,
         };
@@ -234,7 +236,7 @@ impl Screen {
         self.view.sync(scene);
         self.sample_pause = match scene.subject {
             // It may be played at any speed.
-            Subject::Recording(_) => SAMPLE_PAUSE,
+            Subject::Recording(_) => MOVING_PAUSE,
             Subject::Own | Subject::Elsewhere(_) => {
                 let column = self.view.chart_column(scene);
                 column.map_or(CLOCK_PAUSE, |column| {

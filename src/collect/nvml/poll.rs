@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 /// How often the number of devices is checked.
 const RECOUNT: Duration = Duration::from_secs(5);
 
+/// Rounds in which no device's memory has changed, after which they come more rarely by this factor: a steady
+/// training, or a device that nobody uses, has nothing new ten times a second.
+const QUIET_ROUNDS: u32 = 20;
+const QUIET_FACTOR: u32 = 5;
+
 /// More devices than any machine has.
 pub(super) const MOST_DEVICES: u32 = 256;
 
@@ -93,6 +98,8 @@ struct PollRound<'a, 'nvml> {
     owners: Owners,
     count: u32,
     counted: Instant,
+    /// Rounds in a row in which no device's memory has changed.
+    quiet: u32,
 }
 
 impl<'a, 'nvml> PollRound<'a, 'nvml> {
@@ -111,6 +118,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
             owners: Owners::default(),
             count: 0,
             counted: Instant::now(),
+            quiet: 0,
         }
     }
 
@@ -123,9 +131,7 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
         }
         let mut next = Instant::now();
         loop {
-            if self.counted.elapsed() >= RECOUNT.min(self.options.interval * 10)
-                && !self.recount(false)
-            {
+            if self.counted.elapsed() >= RECOUNT.min(self.pause() * 10) && !self.recount(false) {
                 return;
             }
             self.outbox.report_state(NvmlState::Live {
@@ -136,11 +142,19 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
                 return;
             }
             // The time lost in a slow round is not made up for.
-            next = (next + self.options.interval).max(Instant::now());
+            next = (next + self.pause()).max(Instant::now());
             let nap = next.saturating_duration_since(Instant::now());
             if self.outbox.is_closed() || !self.pulse.rest(nap) {
                 return;
             }
+        }
+    }
+
+    /// The time between this round and the next.
+    fn pause(&self) -> Duration {
+        match self.quiet >= QUIET_ROUNDS {
+            true => self.options.interval * QUIET_FACTOR,
+            false => self.options.interval,
         }
     }
 
@@ -190,13 +204,18 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
     /// Reads each device once. Returns whether NVML is still initialised.
     fn read_all(&mut self) -> bool {
         let mut pids: Vec<Pid> = Vec::new();
+        self.quiet = self.quiet.saturating_add(1);
         for WatchedSlot { device, lost_at } in &mut self.devices {
             if lost_at.is_some_and(|at| at.elapsed() < self.options.retry) {
                 continue;
             }
+            let before = device.seldom.used;
             match self.pulse.call(|| device.ask(&mut self.owners)) {
                 DeviceAnswer::Reading(reading) => {
                     *lost_at = None;
+                    if reading.used != before {
+                        self.quiet = 0;
+                    }
                     let processes = reading.processes.iter().flatten();
                     pids.extend(processes.map(|process| process.pid));
                     self.outbox.reading(What::Device(reading));

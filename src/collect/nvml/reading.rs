@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 /// allocates room for them.
 const MOST_PROCESSES: u32 = 10_000;
 
-/// Rounds from one full reading to the next. What changes slowly, or with the memory in use, is not asked for
-/// in between: some drivers take 0.5 ms a call.
-const FULL_EVERY: u32 = 4;
+/// Rounds from one reading of the sensors to the next, and of the processes where the memory in use stays the
+/// same: some drivers take 0.5 ms a call.
+const SENSORS_EVERY: u32 = 4;
+const PROCESSES_EVERY: u32 = 16;
 
 /// A device that is polled: a whole one, or a MIG instance.
 pub(super) struct WatchedDevice<'nvml> {
@@ -36,7 +37,7 @@ pub(super) struct WatchedDevice<'nvml> {
 pub(super) struct SeldomAsked {
     round: u32,
     /// When the processes were listed.
-    used: Option<Bytes>,
+    pub used: Option<Bytes>,
     processes: Option<Vec<DeviceProcess>>,
     utilization: Option<u32>,
     temperature: Option<u32>,
@@ -67,13 +68,13 @@ impl WatchedDevice<'_> {
                 }
             }
         }
-        let is_full = self.seldom.round.is_multiple_of(FULL_EVERY);
-        self.seldom.round = self.seldom.round.wrapping_add(1);
-        if is_full || reading.used != self.seldom.used {
+        let round = self.seldom.round;
+        self.seldom.round = round.wrapping_add(1);
+        if round.is_multiple_of(PROCESSES_EVERY) || reading.used != self.seldom.used {
             self.seldom.used = reading.used;
             self.seldom.processes = self.processes(owners);
         }
-        if is_full {
+        if round.is_multiple_of(SENSORS_EVERY) {
             self.ask_sensors();
         }
         let seldom = &self.seldom;
@@ -113,14 +114,13 @@ impl WatchedDevice<'_> {
     /// The processes with memory on the device, each once: one that uses both compute and graphics
     /// is in both of NVML's lists.
     fn processes(&self, owners: &mut Owners) -> Option<Vec<DeviceProcess>> {
-        let few = |count: Result<u32, NvmlError>| count.is_ok_and(|count| count <= MOST_PROCESSES);
         let device = &self.device;
-        let compute = few(device.running_compute_processes_count())
-            .then(|| device.running_compute_processes().ok())
-            .flatten();
-        let graphics = few(device.running_graphics_processes_count())
-            .then(|| device.running_graphics_processes().ok())
-            .flatten();
+        let compute = listed(device.running_compute_processes_count(), || {
+            device.running_compute_processes()
+        });
+        let graphics = listed(device.running_graphics_processes_count(), || {
+            device.running_graphics_processes()
+        });
         if compute.is_none() && graphics.is_none() {
             return None;
         }
@@ -142,6 +142,18 @@ impl WatchedDevice<'_> {
             }
         });
         Some(list.collect())
+    }
+}
+
+/// A list of so many processes; `None` if it can't be told.
+fn listed(
+    count: Result<u32, NvmlError>,
+    list: impl FnOnce() -> Result<Vec<ProcessInfo>, NvmlError>,
+) -> Option<Vec<ProcessInfo>> {
+    match count.ok()? {
+        0 => Some(Vec::new()),
+        1..=MOST_PROCESSES => list().ok(),
+        _ => None,
     }
 }
 
