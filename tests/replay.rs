@@ -5,6 +5,8 @@
 //! the recorded ones. To keep them small, readings far from the out-of-memory were thinned; paths,
 //! the user's name and the device's id are not those of the machine.
 
+mod traced;
+
 use oomph::diagnosis::{
     Cause, Finding, LeakForecast, diagnose, diagnose_incident, leak_forecast, warnings,
 };

@@ -123,6 +123,32 @@ pub const CASES: &[Case] = &[
         Pane::Devices,
         &[KeyCode::Esc],
     ),
+    case(
+        "step-recorded-vit",
+        || Story::recorded("vit"),
+        &[KeyCode::Char('s')],
+    ),
+    case(
+        "step-recorded-lora",
+        || Story::recorded("lora"),
+        &[KeyCode::Char('s'), KeyCode::Char('m')],
+    ),
+    case(
+        "step-recorded-unet",
+        || Story::recorded("unet"),
+        &[KeyCode::Char('s'), KeyCode::Char('m'), KeyCode::Char('m')],
+    ),
+    of_pane(
+        "step-recorded-pane",
+        || Story::recorded("vit"),
+        Pane::Step,
+        &[],
+    ),
+    case(
+        "step-recorded-leak",
+        || Story::recorded("leak-traced"),
+        &[KeyCode::Esc, KeyCode::Char('s'), KeyCode::Char('w')],
+    ),
     case("oom-capacity", oom_capacity, &[]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
     case(
