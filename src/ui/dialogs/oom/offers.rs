@@ -206,10 +206,15 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 widths.title,
                 Tone::Dim,
             );
-            // The reason stands below the table, once the row is selected.
-            let whole = format!("not offered: {}", glyphs.spelled(reason));
+            // The reason stands below the table, once the row is selected; what the program said to a change
+            // that was undone comes behind a colon.
+            let first = reason
+                .split_once(": ")
+                .map_or(reason.as_str(), |(first, _)| first);
+            let [whole, brief] =
+                [reason.as_str(), first].map(|why| format!("not offered: {}", glyphs.spelled(why)));
             let room = page.width.saturating_sub(lead(page) + widths.title);
-            let fitting = [whole.as_str(), "not offered", "none"];
+            let fitting = [whole.as_str(), brief.as_str(), "not offered", "none"];
             let fitting = fitting.into_iter().find(|words| columns(words) <= room);
             line.push(fitting.unwrap_or_default(), Tone::Dim);
         }
