@@ -98,6 +98,7 @@ class Training:
                 clock.monotonic.return_value = self.now
                 clock.monotonic_ns.return_value = int(self.now * 1e9)
                 if self.now == next_step:
+                    self.process.steps.count += 1
                     self.ended.append(int(self.now * 1e9))
                     if self.now >= self.sampler.due_at:
                         self.sampler.step_ended(self.now)
@@ -124,6 +125,22 @@ class WhereStepsComeOften(unittest.TestCase):
         told = [ns for event, ns in training.wire.lines if event == "sample" and ns is not None]
         self.assertGreaterEqual(len(told), 28)
         self.assertEqual(told, sorted(told))
+
+    def test_looks_fall_on_all_parts_of_a_step(self):
+        training, step = Training(), 0.125
+        training.go_on(2.0, step)
+        began = training.now
+        training.wire.lines.clear()
+        _, by_steps = training.go_on(20.0, step)
+        self.assertLessEqual(by_steps, 81)
+        looks = [ns / 1e9 for event, ns in training.wire.lines if event == "sample" and ns is not None]
+        # Of this length they are cheap enough to come at the interval.
+        self.assertGreaterEqual(len(looks), 150)
+        for at in range(10):
+            # Within any two seconds, every fifth of a step.
+            within = [look for look in looks if 0 <= look - began - 2 * at < 2]
+            parts = {int((look - began) / step % 1 * 5) for look in within}
+            self.assertEqual(parts, {0, 1, 2, 3, 4}, at)
 
     def test_they_go_on_to_be_told_once_no_step_ends(self):
         training = Training()

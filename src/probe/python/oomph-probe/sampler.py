@@ -20,9 +20,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 # Steps in a row that could send at the interval, or nearly, after which they do.
 STEADY_STEPS = 5
 LATE = 2.0
-# How many times the interval then lies between two that send, and between two looks: as often as the screen is
-# drawn.
+# How many times the interval then lies between two that send, and between two looks where steps are SHORT (seconds):
+# as often as the screen is drawn, at most.
 APART = 2.5
+SHORT = 0.05
+# Pauses between looks differ by so much of their length, from one to the next by the golden ratio: evenly spaced ones
+# would keep pace with the steps and show a part of them alone. The program's random numbers are its own.
+SPREAD, GOLDEN = 0.5, 0.618034
 # How often this thread then does the rest (seconds).
 REST = 0.9
 # The longest that this thread waits for a step's end that is sending.
@@ -48,6 +52,10 @@ class Sampler:
         # Steps in a row that could send and came often enough, when the last of them did, and when the next may.
         self.steady = 0
         self.stepped_at = self.due_at = 0.0
+        # How many steps there were then, and whether they are short.
+        self.stepped = 0
+        self.are_short = False
+        self.phase = 0.0
         # When this thread last did everything.
         self.gathered_at = 0.0
 
@@ -93,7 +101,7 @@ class Sampler:
 
     def pause_now(self):
         if self.process.wire.is_connected():
-            return self.process.wire.pause(self.period())
+            return self.process.wire.pause(self.look_pause() if self.steady >= STEADY_STEPS else self.interval)
         return min(max(self.next_attempt - time.monotonic(), 0.0), LONGEST_PAUSE)
 
     def sleep(self, seconds):
@@ -167,6 +175,11 @@ class Sampler:
     def period(self):
         return self.interval * (APART if self.steady >= STEADY_STEPS else 1.0)
 
+    def look_pause(self):
+        """Until the next look within a step."""
+        self.phase = (self.phase + GOLDEN) % 1.0
+        return self.interval * (APART if self.are_short else 1.0) * (1.0 + SPREAD * (self.phase - 0.5))
+
     def steps_send(self, now):
         """Whether steps come often enough to send the lines."""
         if now - self.stepped_at >= LATE * self.period():
@@ -178,6 +191,8 @@ class Sampler:
         wire = self.process.wire
         is_steady = now - self.stepped_at < LATE * self.period() and wire.sends_at_steps and wire.is_connected()
         self.steady = self.steady + 1 if is_steady else 0
+        count, self.stepped = self.stepped, self.process.steps.count
+        self.are_short = now - self.stepped_at < SHORT * (self.stepped - count)
         self.stepped_at, self.due_at = now, now + self.period()
         if self.steady >= STEADY_STEPS and self.turn.acquire(False):
             try:
