@@ -194,7 +194,7 @@ def watching(oomph):
             elapsed, hertz = time.monotonic() - began, os.sysconf("SC_CLK_TCK")
             percent = {p: (ticks(p) - spent[p]) / hertz / elapsed * 100 for p in spent}
             return (
-                f"front {percent[front]:.2f} % of a core (≤ 1), {resident(front)} (≤ 25); "
+                f"front {percent[front]:.2f} % of a core (≤ 0.3), {resident(front)} (own ≤ 20); "
                 f"keeper {percent[keeper]:.2f} %, {resident(keeper)} (≤ 5)"
             )
         finally:

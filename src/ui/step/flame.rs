@@ -17,20 +17,28 @@ use crate::ui::view::step::ReadStep;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
-/// Rows of one level.
+/// Rows of one level: its bar, and the row of names. Where there is room bars are taller.
 const LEVEL: u16 = 2;
+const TALLEST: u16 = 5;
 
 /// Columns below which a part has no name.
 const NAMED: u16 = 4;
 
 pub(super) fn draw(canvas: &mut Canvas, read: &ReadStep) {
-    level(canvas, &read.flame, read.at_cursor(), read.at_cursor());
+    let levels = depth(&read.flame).max(1);
+    let rows = (canvas.area.height / levels).clamp(LEVEL, TALLEST);
+    level(canvas, rows, &read.flame, [read.at_cursor(); 2]);
 }
 
-/// Parts side by side, of a whole that is as wide as the canvas.
-fn level(canvas: &mut Canvas, nodes: &[FlameNode], whole: Bytes, all: Bytes) {
+fn depth(nodes: &[FlameNode]) -> u16 {
+    let below = nodes.iter().map(|node| 1 + depth(&node.children));
+    below.max().unwrap_or(0)
+}
+
+/// Parts side by side, of a whole that is as wide as the canvas and itself a part of all.
+fn level(canvas: &mut Canvas, rows: u16, nodes: &[FlameNode], [whole, all]: [Bytes; 2]) {
     let area = canvas.area;
-    if area.height < LEVEL {
+    if area.height < rows {
         return;
     }
     let column = |bytes: Bytes| {
@@ -50,24 +58,27 @@ fn level(canvas: &mut Canvas, nodes: &[FlameNode], whole: Bytes, all: Bytes) {
         if part.width == 0 {
             continue;
         }
-        cell(&mut canvas.at(part), node, all);
+        cell(&mut canvas.at(part), rows, node, all);
         let inside = Rect {
-            y: part.y + LEVEL,
-            height: part.height - LEVEL,
+            y: part.y + rows,
+            height: part.height - rows,
             ..part
         };
-        level(&mut canvas.at(inside), &node.children, node.bytes, all);
+        let within = [node.bytes, all];
+        level(&mut canvas.at(inside), rows, &node.children, within);
     }
 }
 
-fn cell(canvas: &mut Canvas, node: &FlameNode, all: Bytes) {
+fn cell(canvas: &mut Canvas, rows: u16, node: &FlameNode, all: Bytes) {
     let theme = canvas.theme;
     let full = look::full(theme, node.category);
-    canvas.pen(0).fill(full, look::tone(node.category));
+    for row in 0..rows - 1 {
+        canvas.pen(row).fill(full, look::tone(node.category));
+    }
     if canvas.area.width < NAMED {
         return;
     }
-    let mut pen = canvas.pen(1);
+    let mut pen = canvas.pen(rows - 1);
     pen.rest(&theme.glyphs.spelled(&node.name), Tone::Text);
     let percent = look::percent(node.bytes.fraction_of(all).unwrap_or(0.0));
     for figure in [format!(" {}", node.bytes), format!(" {percent}")] {
