@@ -81,12 +81,20 @@ impl Outbox {
         }
     }
 
-    /// Sends a reading, or counts it as dropped.
-    pub(super) fn reading(&self, what: What) {
-        self.flush();
+    /// A reading of this moment.
+    pub(super) fn read_now(&self, what: What) -> Event {
         let at = self.clock.now();
-        if self.sender.try_send(Event { at, what }).is_err() {
-            self.lock().dropped += 1;
+        Event { at, what }
+    }
+
+    /// Sends the readings of a round, all at once: each by itself would wake its receiver. Those that there is no
+    /// room for are counted as dropped.
+    pub(super) fn readings(&self, round: Vec<Event>) {
+        self.flush();
+        for reading in round {
+            if self.sender.try_send(reading).is_err() {
+                self.lock().dropped += 1;
+            }
         }
     }
 
@@ -129,9 +137,8 @@ mod tests {
     fn a_full_channel_costs_readings_and_no_state() {
         let (sender, mut receiver) = channel(1);
         let outbox = Outbox::new(Clock::start(), sender);
-        outbox.reading(reading());
-        outbox.reading(reading());
-        outbox.reading(reading());
+        let round = [reading(), reading(), reading()];
+        outbox.readings(round.map(|what| outbox.read_now(what)).into());
         outbox.report_state(NvmlState::Stale);
         outbox.report_state(NvmlState::Stale);
         assert!(outbox.is_waiting());
@@ -161,7 +168,7 @@ mod tests {
         let outbox = Outbox::new(Clock::start(), sender);
         drop(receiver);
         outbox.report_state(NvmlState::Off);
-        outbox.reading(reading());
+        outbox.readings(vec![outbox.read_now(reading())]);
         assert!(outbox.is_closed());
     }
 }

@@ -201,9 +201,11 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
         }
     }
 
-    /// Reads each device once. Returns whether NVML is still initialised.
+    /// Reads each device once. Returns whether NVML is still initialised. A call that hangs holds back the
+    /// readings of its round; that NVML is stale is told meanwhile.
     fn read_all(&mut self) -> bool {
         let mut pids: Vec<Pid> = Vec::new();
+        let mut round = Vec::with_capacity(self.devices.len());
         self.quiet = self.quiet.saturating_add(1);
         for WatchedSlot { device, lost_at } in &mut self.devices {
             if lost_at.is_some_and(|at| at.elapsed() < self.options.retry) {
@@ -218,15 +220,19 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
                     }
                     let processes = reading.processes.iter().flatten();
                     pids.extend(processes.map(|process| process.pid));
-                    self.outbox.reading(What::Device(reading));
+                    round.push(self.outbox.read_now(What::Device(reading)));
                 }
                 DeviceAnswer::Lost(reading) => {
                     *lost_at = Some(Instant::now());
                     self.outbox.send_surely(What::Device(reading));
                 }
-                DeviceAnswer::Uninitialized => return false,
+                DeviceAnswer::Uninitialized => {
+                    self.outbox.readings(round);
+                    return false;
+                }
             }
         }
+        self.outbox.readings(round);
         self.owners.keep(&pids);
         true
     }
