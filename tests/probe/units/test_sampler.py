@@ -70,7 +70,7 @@ class Ways:
 class Training:
     """Steps that end `step` seconds apart while the thread wakes up every INTERVAL."""
 
-    def __init__(self, sends_at_steps=True):
+    def __init__(self, sends_at_steps=True, interval=INTERVAL):
         self.now = 1000.0
         self.wire = Ways(sends_at_steps)
         self.allocator = Allocator()
@@ -82,7 +82,7 @@ class Training:
             tracing=types.SimpleNamespace(take=lambda: None),
             steps=types.SimpleNamespace(count=0, report=self.report),
         )
-        self.sampler = sampler.Sampler(self.process, INTERVAL)
+        self.sampler = sampler.Sampler(self.process, interval)
 
     def report(self, wire, at_end):
         while self.ended:
@@ -125,6 +125,12 @@ class WhereStepsComeOften(unittest.TestCase):
         told = [ns for event, ns in training.wire.lines if event == "sample" and ns is not None]
         self.assertGreaterEqual(len(told), 28)
         self.assertEqual(told, sorted(told))
+
+    def test_a_long_interval_is_not_made_longer(self):
+        training = Training(interval=10.0)
+        training.go_on(100.0, 0.1)
+        _, by_steps = training.go_on(100.0, 0.1)
+        self.assertGreaterEqual(by_steps, 9)
 
     def test_looks_fall_on_all_parts_of_a_step(self):
         training, step = Training(), 0.125

@@ -21,8 +21,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 STEADY_STEPS = 5
 LATE = 2.0
 # How many times the interval then lies between two that send, and between two looks where steps are SHORT (seconds):
-# as often as the screen is drawn, at most.
+# as often as the screen is drawn, at most, and not beyond LONGEST_APART (seconds) unless the interval is.
 APART = 2.5
+LONGEST_APART = 0.5
 SHORT = 0.05
 # Pauses between looks differ by so much of their length, from one to the next by the golden ratio: evenly spaced ones
 # would keep pace with the steps and show a part of them alone. The program's random numbers are its own.
@@ -172,13 +173,17 @@ class Sampler:
             for line in self.process.patches.take(self.process.pid, self.process.steps.count):
                 wire.put(line)
 
+    def apart(self):
+        return max(self.interval, min(self.interval * APART, LONGEST_APART))
+
     def period(self):
-        return self.interval * (APART if self.steady >= STEADY_STEPS else 1.0)
+        return self.apart() if self.steady >= STEADY_STEPS else self.interval
 
     def look_pause(self):
         """Until the next look within a step."""
         self.phase = (self.phase + GOLDEN) % 1.0
-        return self.interval * (APART if self.are_short else 1.0) * (1.0 + SPREAD * (self.phase - 0.5))
+        pause = self.apart() if self.are_short else self.interval
+        return pause * (1.0 + SPREAD * (self.phase - 0.5))
 
     def steps_send(self, now):
         """Whether steps come often enough to send the lines."""
