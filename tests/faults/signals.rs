@@ -267,12 +267,7 @@ fn fault_28_a_suspended_screen_comes_back() {
         training.terminal().left_behind().is_empty()
     });
     wait_for_beats(&training, 300_000);
-    training.make("fg");
-    wait_until("the screen is back", PATIENCE, || {
-        training
-            .terminal()
-            .with_screen(vt100::Screen::alternate_screen)
-    });
+    bring_back(&mut training);
     training.make("go");
     training.finish(SUCCESS);
     let raw = training.terminal().raw();
@@ -301,14 +296,19 @@ fn fault_29_in_the_background_the_prompt_is_the_shells() {
     assert_eq!(training.terminal().left_behind(), [""; 0]);
     let written = training.terminal().raw().split_off(before);
     assert_eq!(String::from_utf8_lossy(&written), "", "over the prompt");
+    bring_back(&mut training);
+    training.make("go");
+    training.finish(SUCCESS);
+}
+
+/// `fg` in the shell.
+fn bring_back(training: &mut Training) {
     training.make("fg");
     wait_until("the screen is back", PATIENCE, || {
         training
             .terminal()
             .with_screen(vt100::Screen::alternate_screen)
     });
-    training.make("go");
-    training.finish(SUCCESS);
 }
 
 #[test]
@@ -337,12 +337,7 @@ fn fault_93_a_script_around_oomph_is_suspended_with_it() {
     training.terminal().wait_for("prompt>", PATIENCE);
     assert_eq!(training.terminal().left_behind(), [""; 0]);
     wait_for_beats(&training, 300_000);
-    training.make("fg");
-    wait_until("the screen is back", PATIENCE, || {
-        training
-            .terminal()
-            .with_screen(vt100::Screen::alternate_screen)
-    });
+    bring_back(&mut training);
     training.make("go");
     training.finish(SUCCESS);
 }

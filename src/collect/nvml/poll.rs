@@ -19,6 +19,8 @@ const RECOUNT: Duration = Duration::from_secs(5);
 /// training, or a device that nobody uses, has nothing new ten times a second.
 const QUIET_ROUNDS: u32 = 20;
 const QUIET_FACTOR: u32 = 5;
+/// The longest that this makes them: a long interval is not made longer.
+const LONGEST_QUIET: Duration = Duration::from_millis(500);
 
 /// More devices than any machine has.
 pub(super) const MOST_DEVICES: u32 = 256;
@@ -152,9 +154,10 @@ impl<'a, 'nvml> PollRound<'a, 'nvml> {
 
     /// The time between this round and the next.
     fn pause(&self) -> Duration {
+        let interval = self.options.interval;
         match self.quiet >= QUIET_ROUNDS {
-            true => self.options.interval * QUIET_FACTOR,
-            false => self.options.interval,
+            true => interval.max((interval * QUIET_FACTOR).min(LONGEST_QUIET)),
+            false => interval,
         }
     }
 
